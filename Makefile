@@ -1,0 +1,57 @@
+# `make help` lists the targets. Each creates the environment when there is none, and renews it when pyproject.toml
+# or constraints.txt have changed since.
+
+SHELL := /bin/bash
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+# Further arguments for pytest, for example: make test PYTEST_ARGS="-k law -x"
+PYTEST_ARGS ?=
+
+# The folder with the data sets that are not shipped (see CONTRIBUTING.md); tests that need it skip without it.
+FAIRBOUND_DATA ?= $(wildcard ../shared/data)
+ifneq ($(strip $(FAIRBOUND_DATA)),)
+export FAIRBOUND_DATA := $(abspath $(FAIRBOUND_DATA))
+else
+unexport FAIRBOUND_DATA
+endif
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-slow check format benchmark clean
+
+help:  ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s  %s\n", $$1, $$2}'
+
+# torch goes first and alone, so that nothing else decides which build of it is taken.
+$(STAMP): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet -c constraints.txt torch
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[all,dev]"
+	touch $@
+
+demo: $(STAMP)  ## train on the shipped Law data, with and without a limit, and compare
+	$(BIN)/python examples/law_school.py
+
+test: $(STAMP)  ## run the tests and the examples in the docstrings
+	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+test-slow: $(STAMP)  ## run the tests marked slow
+	$(BIN)/python -m pytest -m slow $(PYTEST_ARGS)
+
+check: $(STAMP)  ## check format, lint and types
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+format: $(STAMP)  ## format, and repair what the linter can repair
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+benchmark: $(STAMP)  ## run the benchmarks
+	@for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python "$$script" || exit 1; done
+
+clean:  ## remove the environment, caches and builds
+	rm -rf $(VENV) build dist src/*.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	find src tests examples benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
