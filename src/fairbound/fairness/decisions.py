@@ -1,0 +1,125 @@
+"""From the outputs of a model to margins and decisions (paper, equation for t).
+
+A model emits logits z.  With two classes it has one output per row (two outputs reduce to their difference), and
+
+    p = σ(z),    ŷ = 1{p > threshold},    t = p − threshold          (margin "probability", as in the paper)
+                                          t = z − logit(threshold)   (margin "logit")
+
+With C > 2 classes it has C outputs, ŷ = argmax, and class c has the margin over its best rival,
+
+    t_c = ½ (p_c − max_{j≠c} p_j)         (probability)               t_c = z_c − max_{j≠c} z_j      (logit)
+
+For two classes ½(p₁ − p₀) = p₁ − ½ and z₁ − z₀ = logit(p₁), so both reduce to the binary margin.
+
+Conventions
+-----------
+z : float64 tensor of shape (n, D), D = 1 or C.    t : (n, O), O = 1 outcome or C.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from fairbound.fairness.surrogates import Surrogate
+
+MarginKind = Literal["probability", "logit"]
+
+
+def as_logits(output: Tensor, n_labels: int) -> Tensor:
+    """Outputs of a module as float64 logits of shape (n, D): D = 1 for two classes, C for more."""
+    z = output if output.ndim == 2 else output.reshape(len(output), -1)
+    if n_labels == 2 and z.shape[1] == 2:
+        z = z[:, 1:] - z[:, :1]
+    expected = 1 if n_labels == 2 else n_labels
+    if z.shape[1] != expected:
+        raise ValueError(
+            f"The module has {z.shape[1]} outputs per row, but {n_labels} classes need "
+            + ("1 (or 2)." if n_labels == 2 else f"{n_labels}.")
+        )
+    return z.to(torch.float64)
+
+
+def probabilities(z: Tensor) -> Tensor:
+    """Class probabilities of shape (n, classes)."""
+    if z.shape[1] == 1:
+        return torch.cat([torch.sigmoid(-z), torch.sigmoid(z)], dim=1)
+    return torch.softmax(z, dim=1)
+
+
+def decide(z: Tensor, threshold: float = 0.5) -> Tensor:
+    """The predicted class index of each row, ŷ."""
+    if z.shape[1] == 1:
+        return (torch.sigmoid(z[:, 0]) > threshold).to(torch.int64)
+    return z.argmax(dim=1)
+
+
+def check_threshold(threshold: float, n_labels: int) -> None:
+    """Refuse thresholds that mean nothing."""
+    if not 0.0 < threshold < 1.0:
+        raise ValueError(f"threshold={threshold!r}: must lie strictly between 0 and 1.")
+    if n_labels > 2 and threshold != 0.5:
+        raise ValueError(f"threshold={threshold!r} with {n_labels} classes: the decision is the likeliest class; leave 0.5.")
+
+
+def outcome_indicators(decisions: Tensor, outcomes: tuple[int, ...]) -> Tensor:
+    """1{ŷ = outcome} as (n, O): what the surrogate approximates."""
+    return torch.stack([(decisions == outcome) for outcome in outcomes], dim=1).to(torch.float64)
+
+
+@dataclass(frozen=True)
+class Step:
+    """A surrogate on a margin: logits in, φ(scale · t) out, with the way back for derivatives."""
+
+    surrogate: Surrogate
+    margin: MarginKind = "probability"
+    threshold: float = 0.5
+
+    def values(self, z: Tensor) -> Tensor:
+        """φ of every outcome, shape (n, O)."""
+        return self.surrogate.value(self._margin(z))
+
+    def derivatives(self, z: Tensor) -> Tensor:
+        """∂φ_o/∂z of every outcome, shape (O, n, D)."""
+        slope = self.surrogate.derivative(self._margin(z))
+        if z.shape[1] == 1:
+            if self.margin == "probability":
+                slope = slope * torch.sigmoid(z) * torch.sigmoid(-z)
+            return slope[None]
+        return torch.stack([slope[:, [c]] * gradient for c, gradient in enumerate(self._margin_gradients(z))])
+
+    def _margin(self, z: Tensor) -> Tensor:
+        if z.shape[1] == 1:
+            if self.margin == "probability":
+                return torch.sigmoid(z) - self.threshold
+            return z - math.log(self.threshold / (1.0 - self.threshold))
+        if self.margin == "probability":
+            p = torch.softmax(z, dim=1)
+            return 0.5 * (p - _best_rival(p)[0])
+        return z - _best_rival(z)[0]
+
+    def _margin_gradients(self, z: Tensor) -> list[Tensor]:
+        """∂t_c/∂z for each class c, each (n, C)."""
+        unit = torch.eye(z.shape[1], dtype=z.dtype)
+        if self.margin == "logit":
+            rival = _best_rival(z)[1]
+            return [unit[c] - unit[rival[:, c]] for c in range(z.shape[1])]
+        p = torch.softmax(z, dim=1)
+        rival = _best_rival(p)[1]
+        gradients = []
+        for c in range(z.shape[1]):
+            p_own, p_rival = p[:, [c]], p.gather(1, rival[:, [c]])
+            gradients.append(0.5 * (p_own * (unit[c] - p) - p_rival * (unit[rival[:, c]] - p)))
+        return gradients
+
+
+def _best_rival(scores: Tensor) -> tuple[Tensor, Tensor]:
+    """The largest score among the other classes, and which class has it, each (n, C)."""
+    others = scores[:, None, :].expand(-1, scores.shape[1], -1).clone()
+    others.diagonal(dim1=1, dim2=2).fill_(-math.inf)
+    best = others.max(dim=2)
+    return best.values, best.indices

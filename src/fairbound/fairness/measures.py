@@ -1,0 +1,178 @@
+"""Unfairness measures: which rates, compared how.
+
+A measure is one or more rates of groups and a comparison; a limit on it is a set of rows that are *linear in the rates*:
+
+    difference   −ε ≤ r_a − r_b ≤ ε
+    ratio        δ·r_a − r_b ≤ 0  and  δ·r_b − r_a ≤ 0      (the paper's c_di: linear, and defined at zero rates)
+    covariance   −ε ≤ (N_g/N)·(r_g − r_all) ≤ ε             (Theorem 2: (N₀N₁/N²)(r₁ − r₀) for two groups)
+    value        l ≤ r_g ≤ u                                (a floor or ceiling on a group's own rate)
+
+where b runs over the other groups (pairwise), everyone (overall) or one reference group.  A measure of your own is a
+function of the sums of groups:
+
+>>> from fairbound.fairness.rates import true_positive_rate, false_positive_rate
+>>> def informedness(groups):
+...     return true_positive_rate(groups) - false_positive_rate(groups)
+>>> Measure("informedness_gap", (informedness,), "difference").scalar([0.5, 0.3, 0.4], [(0, 1)])
+0.2
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from fairbound._registry import lookup
+from fairbound.fairness.rates import (
+    RATES,
+    RateFunction,
+    accuracy,
+    false_positive_rate,
+    negative_predictive_value,
+    precision,
+    selection_rate,
+    share_of_selected,
+    true_positive_rate,
+)
+from fairbound.fairness.surrogates import Linear, SmoothedStep, Surrogate
+
+Comparison = Literal["difference", "ratio", "covariance", "value"]
+
+
+@dataclass(frozen=True)
+class Measure:
+    """Rates of groups and how they are compared.
+
+    Parameters
+    ----------
+    name : str
+        The name in text, tables and on the command line.
+    rates : tuple of functions of `GroupSums`
+        Each gives one value per group.
+    comparison : {"difference", "ratio", "covariance", "value"}
+    per_class : bool
+        With several classes: a limit for each class (True), or the rate concerns all classes at once (False).
+    largest : float
+        The largest bound that means anything.
+    description : str
+    """
+
+    name: str
+    rates: tuple[RateFunction, ...]
+    comparison: Comparison
+    per_class: bool = True
+    largest: float = float("inf")
+    description: str = ""
+
+    @property
+    def default_surrogate(self) -> Surrogate:
+        """The smoothed step; for the covariance the linear function that defines it."""
+        return Linear() if self.comparison == "covariance" else SmoothedStep()
+
+    @property
+    def larger_is_stricter(self) -> bool:
+        """A ratio is limited from below, a difference from above."""
+        return self.comparison == "ratio"
+
+    def scalar(self, rates: Sequence[float], pairs: Sequence[tuple[int, int]]) -> float:
+        """The one number that is reported: least ratio, or largest difference in size, over the compared pairs.
+
+        A ratio of two zero rates is 1: the largest δ with δ·0 ≤ 0, capped.
+        """
+        if self.comparison == "ratio":
+            return min((_ratio(rates[a], rates[b]) for a, b in pairs), default=1.0)
+        return max((abs(rates[a] - rates[b]) for a, b in pairs), default=0.0)
+
+
+def _ratio(a: float, b: float) -> float:
+    low, high = min(a, b), max(a, b)
+    return 1.0 if high <= 0 else low / high
+
+
+MEASURES: dict[str, Measure] = {
+    measure.name: measure
+    for measure in (
+        Measure(
+            "demographic_parity", (selection_rate,), "difference", largest=1.0, description="difference of selection rates"
+        ),
+        Measure("disparate_impact", (selection_rate,), "ratio", largest=1.0, description="ratio of selection rates"),
+        Measure("equal_impact", (true_positive_rate,), "ratio", largest=1.0, description="ratio of true-positive rates"),
+        Measure(
+            "equal_opportunity",
+            (true_positive_rate,),
+            "difference",
+            largest=1.0,
+            description="difference of true-positive rates",
+        ),
+        Measure(
+            "predictive_equality",
+            (false_positive_rate,),
+            "difference",
+            largest=1.0,
+            description="difference of false-positive rates",
+        ),
+        Measure(
+            "equalized_odds",
+            (true_positive_rate, false_positive_rate),
+            "difference",
+            largest=1.0,
+            description="differences of true- and of false-positive rates",
+        ),
+        Measure(
+            "accuracy_parity",
+            (accuracy,),
+            "difference",
+            per_class=False,
+            largest=1.0,
+            description="difference of accuracies",
+        ),
+        Measure("predictive_parity", (precision,), "difference", largest=1.0, description="difference of precisions"),
+        Measure(
+            "negative_predictive_parity",
+            (negative_predictive_value,),
+            "difference",
+            largest=1.0,
+            description="difference of the precisions of negative predictions",
+        ),
+        Measure(
+            "sufficiency",
+            (precision, negative_predictive_value),
+            "difference",
+            largest=1.0,
+            description="differences of the precisions of positive and of negative predictions",
+        ),
+        Measure(
+            "representation",
+            (share_of_selected,),
+            "difference",
+            largest=1.0,
+            description="difference of the groups' shares among the selected",
+        ),
+        Measure(
+            "covariance", (selection_rate,), "covariance", largest=0.25, description="covariance of prediction and group"
+        ),
+        *(
+            Measure(name, (rate,), "value", per_class=rate is not accuracy, largest=1.0, description="a group's own rate")
+            for name, rate in RATES.items()
+        ),
+    )
+}
+
+
+def resolve_measure(measure: str | Measure) -> Measure:
+    """Return the measure of that name, or the instance itself."""
+    return measure if isinstance(measure, Measure) else lookup(MEASURES, measure, "measure")
+
+
+def compared_pairs(n_groups: int, against: str, reference: int | None = None) -> list[tuple[int, int]]:
+    """Index pairs (a, b) to compare; index `n_groups` stands for everyone.
+
+    >>> compared_pairs(3, "pairwise"), compared_pairs(2, "overall"), compared_pairs(3, "reference", 1)
+    ([(0, 1), (0, 2), (1, 2)], [(0, 2), (1, 2)], [(0, 1), (2, 1)])
+    """
+    if against == "pairwise":
+        return [(a, b) for a in range(n_groups) for b in range(a + 1, n_groups)]
+    other = n_groups if against == "overall" else reference
+    assert other is not None
+    return [(a, other) for a in range(n_groups) if a != other]

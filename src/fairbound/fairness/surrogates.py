@@ -1,0 +1,242 @@
+"""Surrogates φ of the step function, and the step itself (paper, section "Smooth, Nonconvex, and Accurate Surrogates").
+
+A prediction is ŷ = 1{t > 0} for a margin t.  A surrogate replaces the indicator by a function with a useful slope,
+
+    ŷ ≈ φ(scale · t),
+
+and a larger scale brings it closer to the step.  Each surrogate is a small value object that knows its formula, its
+derivative, and declares facts about itself; code and tests branch on these facts, never on class names.
+
+Conventions
+-----------
+t : float64 tensor of any shape, the margin.  `value` and `derivative` are taken with respect to t, scale included.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, fields
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from fairbound._registry import lookup
+
+
+@dataclass(frozen=True)
+class Surrogate(ABC):
+    """A stand-in for the step function 1{t > 0}.
+
+    Parameters
+    ----------
+    scale : float
+        Factor on the margin; larger is closer to the step.  The paper's experiments use 50.
+
+    Attributes
+    ----------
+    codomain : tuple of float
+        Range of the values.
+    asymmetry : float
+        Largest |φ(t) + φ(−t) − 1|: 0 for a function that is symmetric about (0, ½), infinite where that has no meaning.
+    smooth : bool
+        Whether φ is continuously differentiable.
+    """
+
+    scale: float = 50.0
+
+    name: ClassVar[str]
+    smooth: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            number = getattr(self, field.name)
+            if not (isinstance(number, int | float) and math.isfinite(number) and number > 0):
+                raise ValueError(
+                    f"{type(self).__name__}({field.name}={number!r}): must be a finite number above 0, for example 50."
+                )
+
+    @property
+    def codomain(self) -> tuple[float, float]:
+        return (0.0, 1.0)
+
+    @property
+    def asymmetry(self) -> float:
+        return 0.0
+
+    @property
+    def bounded(self) -> bool:
+        """Whether the values stay in a finite interval, without which Theorem 1 says nothing."""
+        return all(math.isfinite(end) for end in self.codomain)
+
+    def value(self, t: Tensor) -> Tensor:
+        """φ(scale · t)."""
+        return self._value(self.scale * t)
+
+    def derivative(self, t: Tensor) -> Tensor:
+        """Derivative of φ(scale · t) with respect to t."""
+        return self.scale * self._derivative(self.scale * t)
+
+    @abstractmethod
+    def _value(self, u: Tensor) -> Tensor: ...
+
+    @abstractmethod
+    def _derivative(self, u: Tensor) -> Tensor: ...
+
+
+def _smooth_positive_part(u: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
+    """½(u + √(u² + μ)) ≈ max{u, 0} and its derivative; far below zero by the equal form ½μ / (√(u² + μ) − u)."""
+    root = torch.sqrt(u * u + smoothing)
+    value = torch.where(u > 0, 0.5 * (u + root), 0.5 * smoothing / (root - u))
+    return value, value / root
+
+
+@dataclass(frozen=True)
+class SmoothedStep(Surrogate):
+    """The paper's φ_μ: min{max{0, u + ½}, 1} with both maxima smoothed by max{u, 0} ≈ ½(u + √(u² + μ)).
+
+    It dips to −μ/4 at −∞, and is symmetric about (0, ½) up to μ/4 only.
+    """
+
+    smoothing: float = 1e-4
+    name: ClassVar[str] = "smoothed_step"
+
+    @property
+    def codomain(self) -> tuple[float, float]:
+        # At -infinity the inner part is 0, and 1 - ½(1 + √(1 + μ)) lies just above -μ/4.
+        return (-self.smoothing / 4, 1.0)
+
+    @property
+    def asymmetry(self) -> float:
+        return self.smoothing / 4
+
+    def _value(self, u: Tensor) -> Tensor:
+        inner, _ = _smooth_positive_part(u + 0.5, self.smoothing)
+        outer, _ = _smooth_positive_part(1.0 - inner, self.smoothing)
+        return 1.0 - outer
+
+    def _derivative(self, u: Tensor) -> Tensor:
+        inner, inner_slope = _smooth_positive_part(u + 0.5, self.smoothing)
+        _, outer_slope = _smooth_positive_part(1.0 - inner, self.smoothing)
+        return outer_slope * inner_slope
+
+
+@dataclass(frozen=True)
+class PiecewiseAffineStep(Surrogate):
+    """min{max{0, u + ½}, 1}, the limit of the smoothed step for μ → 0."""
+
+    name: ClassVar[str] = "piecewise_affine"
+    smooth: ClassVar[bool] = False
+
+    def _value(self, u: Tensor) -> Tensor:
+        return (u + 0.5).clamp(0.0, 1.0)
+
+    def _derivative(self, u: Tensor) -> Tensor:
+        return (u.abs() < 0.5).to(u.dtype)
+
+
+@dataclass(frozen=True)
+class Sigmoid(Surrogate):
+    """σ(u) = 1 / (1 + exp(−u))."""
+
+    name: ClassVar[str] = "sigmoid"
+
+    def _value(self, u: Tensor) -> Tensor:
+        return torch.sigmoid(u)
+
+    def _derivative(self, u: Tensor) -> Tensor:
+        return torch.sigmoid(u) * torch.sigmoid(-u)
+
+
+@dataclass(frozen=True)
+class Tanh(Surrogate):
+    """½(1 + tanh u): the hyperbolic tangent mapped to [0, 1]."""
+
+    name: ClassVar[str] = "tanh"
+
+    def _value(self, u: Tensor) -> Tensor:
+        return 0.5 * (1.0 + torch.tanh(u))
+
+    def _derivative(self, u: Tensor) -> Tensor:
+        return 0.5 * (1.0 - torch.tanh(u) ** 2)
+
+
+@dataclass(frozen=True)
+class Linear(Surrogate):
+    """φ(u) = u, the covariance proxy of Theorem 2: convex for linear models, but unbounded, so it bounds no rate."""
+
+    scale: float = 1.0
+    name: ClassVar[str] = "linear"
+
+    @property
+    def codomain(self) -> tuple[float, float]:
+        return (-math.inf, math.inf)
+
+    @property
+    def asymmetry(self) -> float:
+        return math.inf
+
+    def _value(self, u: Tensor) -> Tensor:
+        return u.clone()
+
+    def _derivative(self, u: Tensor) -> Tensor:
+        return torch.ones_like(u)
+
+
+@dataclass(frozen=True)
+class Max(Surrogate):
+    """max{u, 0}: convex, unbounded above."""
+
+    scale: float = 1.0
+    name: ClassVar[str] = "max"
+    smooth: ClassVar[bool] = False
+
+    @property
+    def codomain(self) -> tuple[float, float]:
+        return (0.0, math.inf)
+
+    @property
+    def asymmetry(self) -> float:
+        return math.inf
+
+    def _value(self, u: Tensor) -> Tensor:
+        return u.clamp(min=0.0)
+
+    def _derivative(self, u: Tensor) -> Tensor:
+        return (u > 0).to(u.dtype)
+
+
+@dataclass(frozen=True)
+class ExactStep(Surrogate):
+    """1{u > 0}: the truth, with a derivative of zero wherever there is one.  Measures, never trains."""
+
+    scale: float = 1.0
+    name: ClassVar[str] = "exact"
+    smooth: ClassVar[bool] = False
+
+    @property
+    def asymmetry(self) -> float:
+        return 1.0  # at u = 0 both sides are 0; elsewhere it is symmetric
+
+    def _value(self, u: Tensor) -> Tensor:
+        return (u > 0).to(u.dtype)
+
+    def _derivative(self, u: Tensor) -> Tensor:
+        return torch.zeros_like(u)
+
+
+SURROGATES: dict[str, type[Surrogate]] = {
+    surrogate.name: surrogate for surrogate in (SmoothedStep, PiecewiseAffineStep, Sigmoid, Tanh, Linear, Max, ExactStep)
+}
+
+
+def resolve_surrogate(surrogate: str | Surrogate) -> Surrogate:
+    """Return the surrogate of that name with its default scale, or the instance itself.
+
+    >>> resolve_surrogate("sigmoid")
+    Sigmoid(scale=50.0)
+    """
+    if isinstance(surrogate, Surrogate):
+        return surrogate
+    return lookup(SURROGATES, surrogate, "surrogate")()

@@ -1,0 +1,302 @@
+"""Constraints on given cells, compiled: c(w) = A · r(S(w)), and its derivative with respect to S.
+
+S has one column of cell sums per *step* (a surrogate on a margin) and outcome; r stacks the rates that occur, each once;
+A holds the coefficients of the rows.  The exact values c̄ are the same function of the sums of decisions: there is no second
+formula.
+
+Conventions
+-----------
+S : (P, K, O) for P steps, K cells, O outcomes.    r : (R,).    A : (m, R).    c : (m,).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from fairbound.fairness.cells import Cells, Grouping
+from fairbound.fairness.constraints import Constraint, as_constraints
+from fairbound.fairness.decisions import Step, check_threshold
+from fairbound.fairness.measures import Measure, compared_pairs, resolve_measure
+from fairbound.fairness.rates import RateFunction, group_sums, undefined_groups
+from fairbound.fairness.surrogates import resolve_surrogate
+
+
+@dataclass(frozen=True)
+class RateBlock:
+    """One rate of all groups of a grouping: a slice of r."""
+
+    step: int
+    grouping: Grouping
+    outcome: int
+    rate: RateFunction
+    start: int
+
+    @property
+    def stop(self) -> int:
+        return self.start + len(self.grouping.groups) + 1
+
+
+@dataclass(frozen=True)
+class Row:
+    """What one row of c says, for messages and tables."""
+
+    constraint: int
+    text: str
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The groups that one constraint compares in one block, for the number that is reported."""
+
+    constraint: int
+    block: RateBlock
+    pairs: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True)
+class ConstraintSystem:
+    """Compiled constraints.  Build it with `ConstraintSystem.build`."""
+
+    constraints: tuple[Constraint, ...]
+    cells: Cells = field(repr=False)
+    threshold: float
+    steps: tuple[Step, ...]
+    blocks: tuple[RateBlock, ...] = field(repr=False)
+    coefficients: Tensor = field(repr=False)
+    lower: Tensor = field(repr=False)
+    upper: Tensor = field(repr=False)
+    rows: tuple[Row, ...] = field(repr=False)
+    comparisons: tuple[Comparison, ...] = field(repr=False)
+
+    @classmethod
+    def build(
+        cls, constraints: Constraint | str | Iterable[Constraint | str], cells: Cells, *, threshold: float = 0.5
+    ) -> ConstraintSystem:
+        """Compile constraints for the groups and labels of `cells`; refuse what these cannot define."""
+        constraints = as_constraints(constraints)
+        check_threshold(threshold, cells.n_labels)
+        if constraints and not cells.groupings:
+            raise ValueError("Constraints need groups: pass sensitive_features.")
+        return _Compiler(constraints, cells, threshold).compile()
+
+    @property
+    def n_rows(self) -> int:
+        return len(self.rows)
+
+    def rates(self, S: Tensor) -> Tensor:
+        """r(S), with any leading dimensions."""
+        parts = [
+            block.rate(group_sums(S[..., block.step, :, :], self.cells, block.grouping, block.outcome))
+            for block in self.blocks
+        ]
+        return torch.cat(parts, dim=-1) if parts else S.new_zeros((*S.shape[:-3], 0))
+
+    def values(self, S: Tensor) -> Tensor:
+        """c(S) = A · r(S)."""
+        return self.rates(S) @ self.coefficients.T
+
+    def exact(self, sums: Tensor) -> Tensor:
+        """c̄ from sums of decisions over cells, (K, O)."""
+        return self.values(sums.expand(len(self.steps), -1, -1))
+
+    def values_and_derivative(self, S: Tensor) -> tuple[Tensor, Tensor]:
+        """c and ∂c/∂S, of shapes (m,) and (m, P, K, O).
+
+        Each entry of r is differentiated on its own copy of S: one tiny backward pass gives the whole of ∂r/∂S.
+        """
+        n_rates = self.coefficients.shape[1]
+        if n_rates == 0:
+            return S.new_zeros(0), S.new_zeros((0, *S.shape))
+        copies = S.detach().expand(n_rates, *S.shape).clone().requires_grad_(True)
+        with torch.enable_grad():
+            rates = self.rates(copies).diagonal()
+            (derivative,) = torch.autograd.grad(rates.sum(), copies)
+        return self.coefficients @ rates.detach(), torch.tensordot(self.coefficients, derivative, dims=1)
+
+    def gap_bound(self, S: Tensor, gaps: Tensor) -> Tensor:
+        """Bound on |c̄ − c| by row, for rates affine in S: Σ_k |∂c_j/∂S_k| · gap_k (Theorem 1, made computable).
+
+        `gaps` holds Σ_{i in cell k} ω_i |φ_i − ŷ_i|, in the shape of S.
+        """
+        _, derivative = self.values_and_derivative(S)
+        return (derivative.abs() * gaps).sum(dim=(1, 2, 3))
+
+    def measured(self, S: Tensor) -> list[float]:
+        """One number per constraint: least ratio, largest difference, or worst own rate, over groups and classes."""
+        rates = self.rates(S)
+        numbers: list[list[float]] = [[] for _ in self.constraints]
+        for comparison in self.comparisons:
+            measure = resolve_measure(self.constraints[comparison.constraint].measure)
+            part = rates[comparison.block.start : comparison.block.stop].tolist()
+            if measure.comparison == "value":
+                numbers[comparison.constraint] += [part[a] for a, _ in comparison.pairs]
+            elif measure.comparison == "covariance":
+                shares = self._shares(comparison.block.grouping)
+                numbers[comparison.constraint].append(
+                    max(abs(shares[a] * (part[a] - part[b])) for a, b in comparison.pairs)
+                )
+            else:
+                numbers[comparison.constraint].append(measure.scalar(part, comparison.pairs))
+        return [
+            _worst(constraint, values) for constraint, values in zip(self.constraints, numbers, strict=True)
+        ]
+
+    def _shares(self, grouping: Grouping) -> list[float]:
+        return _group_shares(self.cells, grouping)
+
+
+def _worst(constraint: Constraint, values: Sequence[float]) -> float:
+    measure = resolve_measure(constraint.measure)
+    if measure.comparison == "value":
+        lower, upper = constraint.limits
+        return min(values, key=lambda value: min(value - lower, upper - value))
+    return min(values) if measure.larger_is_stricter else max(values)
+
+
+def _group_shares(cells: Cells, grouping: Grouping) -> list[float]:
+    sizes = grouping.membership @ cells.totals.reshape(-1, cells.n_labels).sum(dim=1)
+    return (sizes / sizes[-1]).tolist()
+
+
+class _Compiler:
+    """Walks constraints × groupings × outcomes × rates once, and collects blocks and rows."""
+
+    def __init__(self, constraints: tuple[Constraint, ...], cells: Cells, threshold: float) -> None:
+        self.constraints, self.cells, self.threshold = constraints, cells, threshold
+        self.steps: dict[Step, int] = {}
+        self.blocks: dict[tuple[int, str, int, RateFunction], RateBlock] = {}
+        self.n_rates = 0
+        self.entries: list[tuple[dict[int, float], float, float]] = []
+        self.rows: list[Row] = []
+        self.comparisons: list[Comparison] = []
+
+    def compile(self) -> ConstraintSystem:
+        for position, constraint in enumerate(self.constraints):
+            for grouping in self._groupings(constraint):
+                for outcome in self._outcomes(constraint):
+                    for rate in resolve_measure(constraint.measure).rates:
+                        self._add(position, constraint, self._block(constraint, grouping, outcome, rate))
+        coefficients = torch.zeros(len(self.entries), self.n_rates, dtype=torch.float64)
+        for row, (entry, _, _) in enumerate(self.entries):
+            for column, coefficient in entry.items():
+                coefficients[row, column] += coefficient
+        return ConstraintSystem(
+            constraints=self.constraints,
+            cells=self.cells,
+            threshold=self.threshold,
+            steps=tuple(self.steps),
+            blocks=tuple(self.blocks.values()),
+            coefficients=coefficients,
+            lower=torch.tensor([low for _, low, _ in self.entries], dtype=torch.float64),
+            upper=torch.tensor([high for _, _, high in self.entries], dtype=torch.float64),
+            rows=tuple(self.rows),
+            comparisons=tuple(self.comparisons),
+        )
+
+    def _groupings(self, constraint: Constraint) -> list[Grouping]:
+        if constraint.columns is None:
+            groupings = list(self.cells.groupings)
+            wanted = constraint.reference if constraint.reference is not None else constraint.group
+            if wanted is not None and len(groupings) > 1:
+                # A named group belongs to one column; limits naming it concern that column.
+                groupings = [g for g in groupings if str(wanted) in map(str, g.groups)]
+                if not groupings:
+                    known = "; ".join(f"{g.name}: {', '.join(map(str, g.groups))}" for g in self.cells.groupings)
+                    raise ValueError(f"{constraint}: unknown group {wanted!r}. Known groups: {known}.")
+        else:
+            groupings = [self.cells.grouping(column) for column in constraint.columns]
+        measure = resolve_measure(constraint.measure)
+        for grouping in groupings:
+            if measure.comparison != "value" and len(grouping.groups) < 2:
+                raise ValueError(
+                    f"{constraint} compares groups, but {grouping.name!r} has only one: {grouping.groups[0]!r}."
+                )
+        return groupings
+
+    def _outcomes(self, constraint: Constraint) -> tuple[int, ...]:
+        measure = resolve_measure(constraint.measure)
+        if constraint.classes is None:
+            return self.cells.outcomes if measure.per_class else self.cells.outcomes[:1]
+        if self.cells.n_labels == 2:
+            raise ValueError(f"{constraint}: classes= needs more than two classes; with two use pos_label.")
+        for label in constraint.classes:
+            if label not in self.cells.classes:
+                known = ", ".join(map(repr, self.cells.classes))
+                raise ValueError(f"{constraint}: unknown class {label!r}. Known classes: {known}.")
+        return tuple(self.cells.classes.index(label) for label in constraint.classes)
+
+    def _block(self, constraint: Constraint, grouping: Grouping, outcome: int, rate: RateFunction) -> RateBlock:
+        measure = resolve_measure(constraint.measure)
+        surrogate = measure.default_surrogate if constraint.surrogate is None else resolve_surrogate(constraint.surrogate)
+        step = self.steps.setdefault(Step(surrogate, constraint.margin, self.threshold), len(self.steps))
+        key = (step, grouping.name, outcome, rate)
+        if key not in self.blocks:
+            for position in undefined_groups(rate, self.cells, grouping, outcome):
+                group = grouping.groups[position]
+                counts = self.cells.group_counts()[grouping.name][group]
+                has = ", ".join(f"{count:g} with label {label!r}" for label, count in counts.items())
+                raise ValueError(
+                    f"{measure.name} is undefined for group {group!r} of {grouping.name!r}, which has rows: {has}. "
+                    "Merge it with another group or leave it out (mark it as missing)."
+                )
+            self.blocks[key] = RateBlock(step, grouping, outcome, rate, self.n_rates)
+            self.n_rates += len(grouping.groups) + 1
+        return self.blocks[key]
+
+    def _add(self, position: int, constraint: Constraint, block: RateBlock) -> None:
+        measure = resolve_measure(constraint.measure)
+        grouping, start = block.grouping, block.start
+        n_groups = len(grouping.groups)
+        names = [*map(str, grouping.groups), "everyone"]
+        lower, upper = constraint.limits
+        rate_name = getattr(block.rate, "__name__", measure.name)
+        where = "" if self.cells.n_labels == 2 or not measure.per_class else f", class {self.cells.classes[block.outcome]}"
+
+        def rate_of(group: int) -> str:
+            return f"{rate_name}({names[group]}{where})"
+
+        def add(entry: dict[int, float], low: float, high: float, text: str) -> None:
+            self.entries.append(({start + column: value for column, value in entry.items()}, low, high))
+            self.rows.append(Row(position, f"{constraint} [{grouping.name}]: {text}"))
+
+        if measure.comparison == "value":
+            chosen = range(n_groups) if constraint.group is None else [grouping.position(constraint.group)]
+            pairs = [(a, a) for a in chosen]
+            for a in chosen:
+                add({a: 1.0}, lower, upper, _between(lower, rate_of(a), upper))
+        else:
+            reference = None if constraint.reference is None else grouping.position(constraint.reference)
+            against = constraint.against if reference is None else "reference"
+            if measure.comparison == "covariance":
+                shares = _group_shares(self.cells, grouping)
+                # With two groups both rows say the same: keep the second, the paper's s = 1.
+                pairs = compared_pairs(n_groups, "overall")[1 if n_groups == 2 else 0 :]
+                for a, b in pairs:
+                    text = _between(lower, f"cov({rate_of(a)})", upper)
+                    add({a: shares[a], b: -shares[a]}, lower, upper, text)
+            else:
+                pairs = compared_pairs(n_groups, against, reference)
+                for a, b in pairs:
+                    if measure.comparison == "difference" or constraint.bound is None:
+                        add({a: 1.0, b: -1.0}, lower, upper, _between(lower, f"{rate_of(a)} - {rate_of(b)}", upper))
+                        continue
+                    # δ·r_b ≤ r_a, and r_a ≤ r_b/δ written as δ·r_a ≤ r_b so that both rows have the paper's scale.
+                    if lower > 0:
+                        add({b: lower, a: -1.0}, -math.inf, 0.0, f"{lower:g} {rate_of(b)} <= {rate_of(a)}")
+                    if math.isfinite(upper):
+                        inverse = lower if not isinstance(constraint.bound, tuple) else 1.0 / upper
+                        add({a: inverse, b: -1.0}, -math.inf, 0.0, f"{inverse:g} {rate_of(a)} <= {rate_of(b)}")
+        self.comparisons.append(Comparison(position, block, tuple(pairs)))
+
+
+def _between(lower: float, text: str, upper: float) -> str:
+    left = f"{lower:g} <= " if math.isfinite(lower) else ""
+    right = f" <= {upper:g}" if math.isfinite(upper) else ""
+    return f"{left}{text}{right}"
+
+
