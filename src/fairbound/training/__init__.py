@@ -1,0 +1,24 @@
+"""Models, the training problem, batches and the trainer: where fairness and optimisation meet."""
+
+from fairbound.training.batches import FullBatch, StratifiedBatches
+from fairbound.training.losses import LOSSES
+from fairbound.training.models import make_model
+from fairbound.training.problem import Batch, TrainingProblem
+from fairbound.training.regularizers import L2, SmoothedL1, SquaredMeasure
+from fairbound.training.rows import Rows
+from fairbound.training.trainer import TrainingResult, train
+
+__all__ = [
+    "L2",
+    "LOSSES",
+    "Batch",
+    "FullBatch",
+    "Rows",
+    "SmoothedL1",
+    "SquaredMeasure",
+    "StratifiedBatches",
+    "TrainingProblem",
+    "TrainingResult",
+    "make_model",
+    "train",
+]

@@ -1,0 +1,316 @@
+"""The training problem: where fairness and optimisation meet (paper, section "Training Problem with Unfairness Constraints").
+
+    min_w  Σ_i loss_weight_i · ℓ(z_i(w), y_i) + Σ r(w)     subject to   lower ≤ c(w) ≤ upper,   c(w) = A · r(S(w))
+
+One sweep over the rows gives the loss, its gradient, all cell sums S and all of ∇S; everything else is small:
+J = (∂c/∂S) · ∇S is handed on in these two factors.  Everything is a sum over rows, so sweeps run in chunks that bound the
+memory, and the results do not depend on them beyond rounding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from fairbound.fairness import Cells, Constraint, ConstraintSystem, Step, as_logits, decide, outcome_indicators
+from fairbound.sqp.problem import Evaluation, Jacobian
+from fairbound.training.gradients import GradientEngine, Slices, choose_engine
+from fairbound.training.losses import Loss, LossFunction, resolve_loss
+from fairbound.training.models import assign, check_rows_are_independent, flatten, trainable
+from fairbound.training.regularizers import Regularizer, SquaredMeasure
+from fairbound.training.rows import Rows
+
+CHUNK_ROWS = 16_384
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Rows for the loss and rows for the constraints: the same, or a mini-batch and a fixed subset."""
+
+    loss: Rows
+    constraints: Rows
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """What one pass over some rows gives, by segment.
+
+    Attributes
+    ----------
+    loss : float
+    sums : Tensor of shape (P, Q, O)
+    logits : Tensor of shape (n, D)
+    loss_gradient : Tensor of shape (n_parameters,), or None
+    sum_gradients : Tensor of shape (P, Q, O, n_parameters), or None
+    """
+
+    loss: float
+    sums: Tensor
+    logits: Tensor
+    loss_gradient: Tensor | None = None
+    sum_gradients: Tensor | None = None
+
+
+class TrainingProblem:
+    """A module, a loss, constraints and regularisers on given cells.
+
+    Parameters
+    ----------
+    module : torch.nn.Module
+        One output per row for two classes (or two), one per class for more: logits.
+    loss : str or function of (logits, labels)
+        Per row: a name of `LOSSES`, or a function such as `torch.nn.BCEWithLogitsLoss(reduction="none")`.
+    constraints : Constraint, str, or several
+    cells : Cells
+    regularizers : sequence of L2, SmoothedL1, SquaredMeasure
+    threshold : float
+        Decisions are 1{p > threshold}.
+    chunk_rows : int
+        Rows per chunk of a sweep; bounds the memory.
+
+    Examples
+    --------
+    >>> from fairbound.training.models import make_model
+    >>> X, y, group = torch.eye(4), [0, 1, 0, 1], ["a", "a", "b", "b"]
+    >>> cells = Cells.build(y, group)
+    >>> problem = TrainingProblem(make_model(4), "binary_cross_entropy", "disparate_impact >= 0.8", cells)
+    >>> problem.evaluate(problem.rows(X)).J.shape
+    (2, 5)
+    """
+
+    def __init__(
+        self,
+        module: nn.Module,
+        loss: str | Loss | LossFunction,
+        constraints: Constraint | str | Iterable[Constraint | str],
+        cells: Cells,
+        *,
+        regularizers: Sequence[Regularizer] = (),
+        threshold: float = 0.5,
+        chunk_rows: int = CHUNK_ROWS,
+    ) -> None:
+        if chunk_rows < 1:
+            raise ValueError(f"chunk_rows={chunk_rows!r}: must be at least 1.")
+        self.module = module
+        self.parameters = trainable(module)
+        self.loss = resolve_loss(loss)
+        self.cells = cells
+        self.chunk_rows = chunk_rows
+        self.regularizers = tuple(regularizers)
+        squared = [regularizer for regularizer in regularizers if isinstance(regularizer, SquaredMeasure)]
+        self.system = ConstraintSystem.build(constraints, cells, threshold=threshold)
+        self.penalties = [
+            (penalty, ConstraintSystem.build(penalty.as_constraint(), cells, threshold=threshold)) for penalty in squared
+        ]
+        self._engine: GradientEngine | None = None
+
+    @property
+    def threshold(self) -> float:
+        return self.system.threshold
+
+    @property
+    def n_parameters(self) -> int:
+        return sum(parameter.numel() for parameter in self.parameters)
+
+    def rows(self, X: Any, *, loss_weights: Any = None) -> Rows:
+        """All rows of the data in cell order, checked, in the module's own precision."""
+        rows = Rows.build(X, self.cells, loss_weights=loss_weights, dtype=self.parameters[0].dtype)
+        check_rows_are_independent(self.module, rows.X)
+        as_logits(self.module(rows.X[:1]).detach(), self.cells.n_labels)
+        return rows
+
+    def evaluate(self, batch: Rows | Batch) -> Evaluation:
+        """f, g, c, J and the bounds at the module's current parameters."""
+        return self.evaluate_with_sweep(batch)[0]
+
+    def evaluate_with_sweep(self, batch: Rows | Batch) -> tuple[Evaluation, Sweep]:
+        """Evaluate, and keep the sweep over the rows of the loss: its logits tell the exact measures for free."""
+        loss_rows, rate_rows = _parts(batch)
+        sweep = self.sweep(loss_rows)
+        rate_sweep = sweep if rate_rows is loss_rows else self.sweep(rate_rows)
+        assert sweep.loss_gradient is not None
+        value, gradient = self.regularize(loss_rows, sweep)
+        c, rows, basis = self._constrain(rate_rows, rate_sweep)
+        evaluation = Evaluation(
+            f=sweep.loss + value,
+            g=sweep.loss_gradient + gradient,
+            c=c,
+            J=Jacobian(rows, basis),
+            lower=self.system.lower,
+            upper=self.system.upper,
+        )
+        return evaluation, sweep
+
+    def values(self, batch: Rows | Batch) -> tuple[float, Tensor]:
+        """f and c only: forward passes without gradients."""
+        loss_rows, rate_rows = _parts(batch)
+        sweep = self.sweep(loss_rows, gradients=False)
+        rate_sweep = sweep if rate_rows is loss_rows else self.sweep(rate_rows, gradients=False)
+        value, _ = self.regularize(loss_rows, sweep)
+        first = rate_sweep.sums[: len(self.system.steps)]
+        return sweep.loss + value, self.system.values(cell_sums(first, rate_rows, self.cells.n_cells))
+
+    def sweep(self, rows: Rows, *, gradients: bool = True) -> Sweep:
+        """One pass over rows, in chunks."""
+        if gradients and self._engine is None:
+            self._engine = choose_engine(self.module, rows.X)
+        tally = _Tally(self, rows, gradients)
+        for start, stop, slices in _chunks(rows, self.chunk_rows):
+            chunk = _Chunk(rows.labels[start:stop], rows.loss_weights[start:stop], rows.cell_weights[start:stop], slices)
+            if gradients:
+                assert self._engine is not None
+                cotangents = partial(tally.cotangents, chunk)
+                self._engine.accumulate(rows.X[start:stop], slices, cotangents, tally.gradients)
+            else:
+                with torch.no_grad():
+                    tally.look(chunk, self.module(rows.X[start:stop]))
+        return tally.sweep()
+
+    def exact(self, rows: Rows, sweep: Sweep) -> Tensor:
+        """Sums of decisions over cells, (K, O), from the logits of a sweep over all rows."""
+        indicators = outcome_indicators(decide(sweep.logits, self.threshold), self.cells.outcomes)
+        back = torch.empty_like(indicators)
+        back[rows.positions] = indicators
+        return self.cells.sums(back)
+
+    def current(self) -> Tensor:
+        """The parameters as one float64 vector."""
+        return flatten(self.parameters)
+
+    def assign(self, w: Tensor) -> None:
+        """Write a flat vector into the module."""
+        assign(self.parameters, w)
+
+    @property
+    def steps(self) -> list[Step]:
+        """Steps of the constraints, then of the penalties."""
+        return [step for system in (self.system, *(system for _, system in self.penalties)) for step in system.steps]
+
+    def _constrain(self, rows: Rows, sweep: Sweep) -> tuple[Tensor, Tensor, Tensor]:
+        """c, and J as (∂c/∂S, ∇S)."""
+        assert sweep.sum_gradients is not None
+        P = len(self.system.steps)
+        S = cell_sums(sweep.sums[:P], rows, self.cells.n_cells)
+        c, derivative = self.system.values_and_derivative(S)
+        by_segment = derivative[:, :, rows.cell_of_segment]  # a segment's sum adds to its cell's
+        return c, by_segment.flatten(1), sweep.sum_gradients[:P].flatten(0, 2)
+
+    def regularize(self, rows: Rows, sweep: Sweep) -> tuple[float, Tensor]:
+        """Values of all regularisers and, where the sweep has gradients, their gradients."""
+        value, gradient = 0.0, torch.zeros(self.n_parameters, dtype=torch.float64)
+        w = self.current()
+        for regularizer in self.regularizers:
+            if not isinstance(regularizer, SquaredMeasure):
+                value += regularizer.value(w)
+                gradient += regularizer.gradient(w)
+        P = len(self.system.steps)
+        for penalty, system in self.penalties:
+            part = slice(P, P + len(system.steps))
+            P = part.stop
+            parts = range(2) if rows.halves else range(1)
+            pieces = []
+            for half in parts:
+                chosen = slice(half, None, 2) if rows.halves else slice(None)
+                factor = _half_factors(rows, half)
+                cells = rows.cell_of_segment[chosen]
+                S = torch.zeros(len(system.steps), self.cells.n_cells, sweep.sums.shape[2], dtype=torch.float64)
+                S.index_add_(1, cells, sweep.sums[part][:, chosen] * factor[:, None])
+                q, derivative = system.values_and_derivative(S)
+                pull = torch.zeros(len(q), self.n_parameters, dtype=torch.float64)
+                if sweep.sum_gradients is not None:
+                    basis = sweep.sum_gradients[part][:, chosen] * factor[:, None, None]
+                    pull = torch.einsum("mpqo,pqon->mn", derivative[:, :, cells], basis)
+                pieces.append((q, pull))
+            (q_first, pull_first), (q_second, pull_second) = pieces[0], pieces[-1]
+            value += penalty.weight * float(q_first @ q_second)
+            gradient += penalty.weight * (q_first @ pull_second + q_second @ pull_first)
+        return value, gradient
+
+
+@dataclass(frozen=True)
+class _Chunk:
+    """The rows of a chunk, inputs apart."""
+
+    labels: Tensor
+    loss_weights: Tensor
+    cell_weights: Tensor
+    slices: Slices
+
+
+class _Tally:
+    """What a sweep adds up, chunk by chunk."""
+
+    def __init__(self, problem: TrainingProblem, rows: Rows, gradients: bool) -> None:
+        self.problem, self.steps, self.with_gradients = problem, problem.steps, gradients
+        self.n_labels, self.n_outcomes = problem.cells.n_labels, len(problem.cells.outcomes)
+        self.loss = 0.0
+        self.logits: list[Tensor] = []
+        self.sums = torch.zeros(len(self.steps), rows.n_segments, self.n_outcomes, dtype=torch.float64)
+        wide = (1 + len(self.steps) * self.n_outcomes, rows.n_segments, problem.n_parameters)
+        self.gradients = torch.zeros(wide if gradients else (0, 0, 0), dtype=torch.float64)
+
+    def look(self, chunk: _Chunk, output: Tensor) -> Tensor:
+        """Add a chunk's loss and sums, from the outputs of the module; return the logits."""
+        z = as_logits(output, self.n_labels)
+        self.logits.append(z)
+        self.loss += float(chunk.loss_weights @ self.problem.loss.values(z, chunk.labels))
+        for p, step in enumerate(self.steps):
+            weighted = step.values(z) * chunk.cell_weights[:, None]
+            for segment, start, stop in chunk.slices:
+                self.sums[p, segment] += weighted[start:stop].sum(dim=0)
+        return z
+
+    def cotangents(self, chunk: _Chunk, output: Tensor) -> Tensor:
+        """Look, and return what the loss and each surrogate pull with, (J, n, D)."""
+        z = self.look(chunk, output)
+        of_loss = self.problem.loss.derivatives(z, chunk.labels) * chunk.loss_weights[:, None]
+        of_sums = [step.derivatives(z) * chunk.cell_weights[:, None] for step in self.steps]
+        stacked = torch.cat([of_loss[None], *of_sums])
+        two_outputs = self.n_labels == 2 and output.reshape(len(z), -1).shape[1] == 2
+        return torch.cat([-stacked, stacked], dim=2) if two_outputs else stacked
+
+    def sweep(self) -> Sweep:
+        logits = torch.cat(self.logits)
+        if not self.with_gradients:
+            return Sweep(self.loss, self.sums, logits)
+        by_step = self.gradients[1:].unflatten(0, (len(self.steps), self.n_outcomes)).movedim(1, 2)
+        return Sweep(self.loss, self.sums, logits, self.gradients[0].sum(dim=0), by_step)
+
+
+def _parts(batch: Rows | Batch) -> tuple[Rows, Rows]:
+    return (batch, batch) if isinstance(batch, Rows) else (batch.loss, batch.constraints)
+
+
+def cell_sums(sums: Tensor, rows: Rows, n_cells: int) -> Tensor:
+    """Sums of segments (P, Q, O) added up to cells (P, K, O)."""
+    S = torch.zeros(sums.shape[0], n_cells, sums.shape[2], dtype=torch.float64)
+    return S.index_add_(1, rows.cell_of_segment, sums)
+
+
+def _half_factors(rows: Rows, half: int) -> Tensor:
+    """What makes one half of a cell's drawn rows stand for the cell."""
+    if not rows.halves:
+        return torch.ones(rows.n_segments, dtype=torch.float64)
+    sizes = torch.tensor(rows.offsets).diff().reshape(-1, 2).to(torch.float64)
+    return sizes.sum(dim=1) / sizes[:, half]
+
+
+def _chunks(rows: Rows, chunk_rows: int) -> Iterator[tuple[int, int, Slices]]:
+    """(start, stop, slices) of consecutive rows; the slices name the segments a chunk touches, relative to its start."""
+    segment = 0
+    for start in range(0, len(rows), chunk_rows):
+        stop = min(start + chunk_rows, len(rows))
+        slices = []
+        while segment < rows.n_segments and rows.offsets[segment] < stop:
+            first, last = max(rows.offsets[segment], start), min(rows.offsets[segment + 1], stop)
+            if first < last:
+                slices.append((segment, first - start, last - start))
+            if rows.offsets[segment + 1] > stop:
+                break
+            segment += 1
+        yield start, stop, slices

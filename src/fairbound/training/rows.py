@@ -1,0 +1,137 @@
+"""Rows kept in cell order, so that the gradient of every cell's sum is a matter of contiguous slices.
+
+A sample of rows (a batch, a subset) is the same thing with larger weights: with n_k of the cell's N_k rows drawn, weights
+N_k/n_k make every cell sum, every rate that is linear in them, and the loss unbiased (Theorem 3, for any cells).
+
+Conventions
+-----------
+A *segment* is a contiguous slice of rows of one cell: a whole cell, or one half of it in a sample (two independent halves
+give an unbiased gradient of a square).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fairbound.fairness import Cells
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows in segment order, with what each counts for.
+
+    Attributes
+    ----------
+    X : Tensor of shape (n, ...)
+    labels : Tensor of shape (n,)
+        Class indices.
+    loss_weights : Tensor of shape (n,)
+        Σ loss_weights · ℓ is (an estimate of) the mean loss.
+    cell_weights : Tensor of shape (n,)
+        Σ over a cell of cell_weights · φ is (an estimate of) S_k.
+    offsets : tuple of int
+        Segment q is rows offsets[q] to offsets[q + 1].
+    cell_of_segment : Tensor of shape (Q,)
+    halves : bool
+        Whether segments come in pairs, the two halves of each cell.
+    positions : Tensor of shape (n,)
+        Where each row stands in the data that the cells were built from.
+    """
+
+    X: Tensor
+    labels: Tensor
+    loss_weights: Tensor
+    cell_weights: Tensor
+    offsets: tuple[int, ...]
+    cell_of_segment: Tensor
+    halves: bool
+    positions: Tensor
+
+    def __len__(self) -> int:
+        return len(self.X)
+
+    @property
+    def n_segments(self) -> int:
+        return len(self.offsets) - 1
+
+    @classmethod
+    def build(cls, X: Any, cells: Cells, *, loss_weights: Any = None, dtype: torch.dtype = torch.float32) -> Rows:
+        """All rows of the data, sorted by cell.  `loss_weights` are normalised to a mean loss; equal by default."""
+        matrix = as_matrix(X, len(cells), dtype)
+        weights = torch.ones(len(cells), dtype=torch.float64)
+        if loss_weights is not None:
+            weights = torch.as_tensor(np.asarray(loss_weights, dtype=np.float64))
+            if weights.shape != (len(cells),):
+                raise ValueError(f"loss_weights must have shape ({len(cells)},), but have shape {tuple(weights.shape)}.")
+            if not torch.isfinite(weights).all() or (weights < 0).any() or not weights.any():
+                raise ValueError("loss_weights must be finite, not negative, and not all zero.")
+        order = torch.argsort(cells.index, stable=True)
+        counts = torch.bincount(cells.index, minlength=cells.n_cells)
+        present = torch.nonzero(counts).flatten()
+        return cls(
+            X=matrix[order],
+            labels=cells.labels[order],
+            loss_weights=(weights / weights.sum())[order],
+            cell_weights=cells.weights[order],
+            offsets=(0, *torch.cumsum(counts[present], 0).tolist()),
+            cell_of_segment=present,
+            halves=False,
+            positions=order,
+        )
+
+    def sample(self, counts: Tensor, generator: torch.Generator | None = None) -> Rows:
+        """Draw a fixed number of rows from each segment without replacement, reweighted by N_k/n_k, in two halves.
+
+        Cells of which a single row is drawn have an empty second half, and are no halves then.
+        """
+        if self.halves:
+            raise ValueError("A sample is drawn from all rows, not from a sample.")
+        sizes = torch.tensor(self.offsets).diff()
+        if counts.shape != sizes.shape or (counts < 1).any() or (counts > sizes).any():
+            raise ValueError(
+                f"counts={counts.tolist()}: each of the {len(sizes)} cells needs between 1 row and all its rows "
+                f"{sizes.tolist()}."
+            )
+        halves = bool((counts >= 2).all())
+        picks, offsets = [], [0]
+        for start, size, count in zip(self.offsets[:-1], sizes.tolist(), counts.tolist(), strict=True):
+            picks.append(start + torch.randperm(size, generator=generator)[:count])
+            offsets += [offsets[-1] + count // 2, offsets[-1] + count] if halves else [offsets[-1] + count]
+        chosen = torch.cat(picks)
+        factor = torch.repeat_interleave(sizes / counts, counts)
+        return Rows(
+            X=self.X[chosen],
+            labels=self.labels[chosen],
+            loss_weights=self.loss_weights[chosen] * factor,
+            cell_weights=self.cell_weights[chosen] * factor,
+            offsets=tuple(offsets),
+            cell_of_segment=self.cell_of_segment.repeat_interleave(2) if halves else self.cell_of_segment,
+            halves=halves,
+            positions=self.positions[chosen],
+        )
+
+
+def as_matrix(X: Any, n: int | None, dtype: torch.dtype) -> Tensor:
+    """Inputs as a finite tensor with one row per label."""
+    matrix = X if isinstance(X, Tensor) else torch.as_tensor(np.ascontiguousarray(X))
+    if matrix.ndim < 2:
+        raise ValueError(f"X must have shape (n, features), but has shape {tuple(matrix.shape)}.")
+    if n is not None and len(matrix) != n:
+        raise ValueError(f"X has {len(matrix)} rows, but y has {n}: one row per label is needed.")
+    if matrix.is_floating_point():
+        bad = ~torch.isfinite(matrix)
+        if bad.any():
+            row, column = torch.nonzero(bad.reshape(len(matrix), -1))[0].tolist()
+            raise ValueError(
+                f"X contains NaN or infinity, first in row {row}, column {column}: impute or drop these values."
+            )
+        matrix = matrix.to(dtype)
+        if not torch.isfinite(matrix).all():
+            raise ValueError(f"X contains values too large for {dtype}: scale the inputs.")
+        return matrix
+    return matrix.to(dtype)

@@ -1,0 +1,211 @@
+"""The loop: batches in, steps of the optimiser, a history table, and the best model that keeps its limits.
+
+Kept is the iterate of least objective among those that keep every limit in the exact measure, never simply the last; where
+there is none, the one of least exact violation, and the status says so.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from fairbound.sqp import Evaluation, Status, StepRecord, StochasticSQP
+from fairbound.training.assessment import Assessment, assess
+from fairbound.training.batches import FullBatch, StratifiedBatches
+from fairbound.training.problem import Batch, Sweep, TrainingProblem
+from fairbound.training.rows import Rows
+
+History = list[dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class TrainingResult:
+    """How training went.  The module holds the parameters that `assessment` speaks of.
+
+    Attributes
+    ----------
+    status : Status
+    assessment : Assessment
+        Of the model returned.
+    final : Assessment
+        Of the last iterate, which need not be the one returned.
+    history : list of dict
+        One row per epoch.
+    conflicts : list of str
+        Where no model keeps all limits: the rows that pull hardest against each other.
+    multipliers : Tensor of shape (m,)
+        Of the last step, with the sign that pushes (positive: upper side).
+    seconds : float
+    """
+
+    status: Status
+    assessment: Assessment
+    final: Assessment
+    history: History = field(repr=False)
+    conflicts: list[str]
+    multipliers: Tensor = field(repr=False)
+    seconds: float
+
+    @property
+    def message(self) -> str:
+        """The status in a sentence, with the rows that conflict."""
+        if self.conflicts:
+            return self.status.message + " Rows that pull hardest: " + "; ".join(self.conflicts) + "."
+        return self.status.message
+
+
+class BestIterate:
+    """Remembers the parameters to return."""
+
+    def __init__(self) -> None:
+        self.parameters: Tensor | None = None
+        self.assessment: Assessment | None = None
+
+    def offer(self, parameters: Tensor, assessment: Assessment) -> bool:
+        """Take a candidate if it is better: kept before not kept, then by objective or by violation."""
+        held = self.assessment
+        if held is None:
+            better = True
+        elif assessment.kept != held.kept:
+            better = assessment.kept
+        elif assessment.kept:
+            better = assessment.objective < held.objective
+        else:
+            better = assessment.exact_violation < held.exact_violation
+        if better:
+            self.parameters, self.assessment = parameters.clone(), assessment
+        return better
+
+
+def train(
+    problem: TrainingProblem,
+    batches: FullBatch | StratifiedBatches,
+    optimizer: StochasticSQP,
+    *,
+    epochs: int = 500,
+    tolerance: float = 1e-6,
+    callback: Callable[[dict[str, Any]], bool | None] | None = None,
+) -> TrainingResult:
+    """Run epochs of steps, and leave the best model in the module.
+
+    Parameters
+    ----------
+    problem : TrainingProblem
+    batches : FullBatch or StratifiedBatches
+    optimizer : StochasticSQP
+        On the parameters of the problem's module.
+    epochs : int
+    tolerance : float
+        Full batches only: stop when the optimality conditions hold to this and the limits are kept.
+    callback : function of one history row, optional
+        Called after every epoch; return True to stop.
+    """
+    if epochs < 1:
+        raise ValueError(f"epochs={epochs!r}: must be at least 1.")
+    started = time.perf_counter()
+    rows, best, history = batches.rows, BestIterate(), []
+    record: StepRecord | None = None
+    converged = False
+    try:
+        for epoch in range(epochs):
+            for batch in batches:
+                look = _Look(problem, batch)
+                record = optimizer.step(look)
+            assert record is not None
+            if isinstance(batches, FullBatch):
+                # The sweep of the step tells what its starting point does: no further pass over the rows.
+                assessment, parameters = assess(problem, rows, look.sweep, look.objective), look.parameters
+            else:
+                assessment, parameters = assess_now(problem, rows), problem.current()
+            best.offer(parameters, assessment)
+            history.append(_history_row(epoch, problem, assessment, record))
+            converged = isinstance(batches, FullBatch) and record.kkt <= tolerance and assessment.kept
+            if converged or (callback is not None and callback(history[-1])):
+                break
+        final = assess_now(problem, rows)
+        best.offer(problem.current(), final)
+    finally:
+        # Also on an interrupt: what was found so far stays in the module.
+        if best.parameters is not None:
+            problem.assign(best.parameters)
+    assert best.assessment is not None
+    assert record is not None
+    status = choose_status(best.assessment, converged, record.locally_infeasible)
+    conflicts = name_conflicts(problem, record.multipliers, best.assessment) if status is Status.INFEASIBLE else []
+    return TrainingResult(
+        status, best.assessment, final, history, conflicts, record.multipliers, time.perf_counter() - started
+    )
+
+
+class _Look:
+    """The closure of one step: evaluates, and remembers the first evaluation, at the point the step starts from."""
+
+    def __init__(self, problem: TrainingProblem, batch: Rows | Batch) -> None:
+        self.problem, self.batch = problem, batch
+        self.parameters = problem.current()
+        self._first: tuple[Evaluation, Sweep] | None = None
+
+    def __call__(self) -> Evaluation:
+        evaluation, sweep = self.problem.evaluate_with_sweep(self.batch)
+        if self._first is None:
+            self._first = (evaluation, sweep)
+        return evaluation
+
+    @property
+    def objective(self) -> float:
+        assert self._first is not None
+        return self._first[0].f
+
+    @property
+    def sweep(self) -> Sweep:
+        assert self._first is not None
+        return self._first[1]
+
+
+def assess_now(problem: TrainingProblem, rows: Rows) -> Assessment:
+    """Assess the module as it stands, by one pass without gradients."""
+    sweep = problem.sweep(rows, gradients=False)
+    value, _ = problem.regularize(rows, sweep)
+    return assess(problem, rows, sweep, sweep.loss + value)
+
+
+def choose_status(assessment: Assessment, converged: bool, locally_infeasible: bool) -> Status:
+    """The outcome in one word."""
+    if not assessment.kept:
+        return Status.INFEASIBLE if locally_infeasible else Status.MAX_ITERATIONS
+    if assessment.gain <= 0:
+        return Status.DEGENERATE
+    return Status.CONVERGED if converged else Status.FEASIBLE
+
+
+def name_conflicts(problem: TrainingProblem, multipliers: Tensor, assessment: Assessment) -> list[str]:
+    """Rows whose multipliers are within a tenth of the largest, hardest first, at most six."""
+    size = multipliers.abs()
+    if not len(size) or float(size.max()) == 0.0:
+        beyond = torch.maximum(assessment.exact - problem.system.upper, problem.system.lower - assessment.exact)
+        size = beyond.clamp(min=0.0)
+    order = torch.argsort(size, descending=True)
+    return [problem.system.rows[j].text for j in order.tolist() if size[j] > 0.1 * size.max()][:6]
+
+
+def _history_row(epoch: int, problem: TrainingProblem, assessment: Assessment, record: StepRecord) -> dict[str, Any]:
+    steps = {key: value for key, value in record.as_dict().items() if key not in ("multipliers", "violation", "f")}
+    return {
+        "epoch": epoch,
+        "objective": assessment.objective,
+        "loss": assessment.loss,
+        "accuracy": assessment.accuracy,
+        "surrogate_violation": assessment.surrogate_violation,
+        "exact_violation": assessment.exact_violation,
+        "kept": assessment.kept,
+        **{
+            str(constraint): measured
+            for constraint, measured in zip(problem.system.constraints, assessment.measured, strict=True)
+        },
+        **steps,
+    }
