@@ -1,0 +1,52 @@
+"""What all tests share: the data that may be absent, hypothesis' settings, and torch's threads."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import hypothesis
+import pytest
+import torch
+
+# The tests solve many small problems, for which handing work to other threads costs more than the work itself.
+# The package never sets this; here it also keeps the workers of pytest-xdist from fighting for the cores.
+torch.set_num_threads(1)
+
+# No test measures time, so none has a deadline. In CI a red run must come from the change and not from the draw.
+hypothesis.settings.register_profile("default-fairbound", deadline=None, print_blob=True)
+hypothesis.settings.register_profile("ci-fairbound", deadline=None, print_blob=True, derandomize=True)
+hypothesis.settings.load_profile("ci-fairbound" if os.environ.get("CI") else "default-fairbound")
+
+
+def absent(reason: str) -> None:
+    """Skip with a reason for users; in CI, where everything must be at hand, fail."""
+    if os.environ.get("CI"):
+        pytest.fail(f"{reason} (CI is set, so this is a failure and not a skip)", pytrace=False)
+    pytest.skip(reason)
+
+
+@pytest.fixture(scope="session")
+def data_file() -> Callable[[str], Path]:
+    """Return a function that gives the path of a file in the data folder, or skips the test."""
+
+    def find(filename: str) -> Path:
+        folder = os.environ.get("FAIRBOUND_DATA")
+        if not folder or not (Path(folder) / filename).is_file():
+            absent(f"needs {filename}: set the environment variable FAIRBOUND_DATA to a folder that has it")
+        return Path(folder or "") / filename
+
+    return find
+
+
+@pytest.fixture(scope="session")
+def dutch_file(data_file: Callable[[str], Path]) -> Path:
+    """Return the path of the Dutch census data; for tests that call `load_dataset("dutch")`."""
+    return data_file("dutch.csv")
+
+
+@pytest.fixture(scope="session")
+def acsincome_file(data_file: Callable[[str], Path]) -> Path:
+    """Return the path of the Californian ACSIncome data; for tests that call `load_dataset("acsincome")`."""
+    return data_file("acsincome_ca_2018_sample.csv")

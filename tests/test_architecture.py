@@ -1,0 +1,242 @@
+"""The rooms of the package and who may use whom.
+
+    data, fairness, sqp → training → estimator → experiments, cli;    fairness → evaluation → report
+
+The imports are read from the source (`ast`), those inside functions and under TYPE_CHECKING among them.
+"""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import fairbound
+
+PACKAGE = Path(fairbound.__file__).parent
+NAME = "fairbound"
+ROOT = "(root)"  # `fairbound/__init__.py`: the names users import, gathered from all rooms but the outermost
+
+BOTTOM = {"data", "fairness", "sqp"}
+MAY_USE: dict[str, set[str]] = {
+    "data": set(),
+    "fairness": set(),
+    "sqp": set(),
+    "training": BOTTOM,
+    "estimator": BOTTOM | {"training"},
+    "evaluation": {"fairness"},
+    "report": set(),
+    "experiments": BOTTOM | {"training", "estimator", "evaluation", "report", ROOT},
+    "cli": BOTTOM | {"training", "estimator", "evaluation", "report", "experiments", ROOT},
+    "__main__": {"cli"},
+    ROOT: BOTTOM | {"training", "estimator", "evaluation", "report"},
+}
+# Modules such as `_registry.py` are tools without a subject: every room may use them but `report`, which knows only the
+# dictionary that it is given, and they use nothing.
+NO_TOOLS = {"report"}
+# What a room must not know, besides other rooms.
+FOREIGN: dict[str, set[str]] = {
+    "data": {"torch", "pandas"},
+    "report": {"torch", "sklearn", "pandas"},
+    "sqp": {"sklearn"},
+}
+
+
+def room_of(module: str) -> str:
+    """Return the room of a dotted module name: `fairbound.sqp.qp` is in `sqp`, `fairbound` itself is the root."""
+    parts = module.split(".")
+    return parts[1] if len(parts) > 1 else ROOT
+
+
+def imported_modules(source: str, module: str, is_package: bool) -> Iterator[str]:
+    """Yield the dotted names that a module imports; `from a import b` yields `a.b`, which may be a module or a name."""
+    parent = module if is_package else module.rpartition(".")[0]
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = parent.split(".")[: len(parent.split(".")) - node.level + 1] if node.level else []
+            stem = ".".join([*base, node.module] if node.module else base)
+            yield from (f"{stem}.{alias.name}" for alias in node.names)
+
+
+def violations(source: str, module: str, is_package: bool, rooms: set[str]) -> list[str]:
+    """Return one sentence for each import that goes against the direction."""
+    room = room_of(module)
+    if room not in MAY_USE and not room.startswith("_"):
+        return [f"{module} is in no known room: add it to MAY_USE"]
+    found = []
+    for imported in imported_modules(source, module, is_package):
+        top = imported.split(".")[0]
+        if top != NAME:
+            if top in FOREIGN.get(room, ()):
+                found.append(f"{module} imports {imported}: {room} must not know {top}")
+            continue
+        target = room_of(imported)
+        target = target if target in rooms else ROOT  # `from fairbound import Name` takes a name from the root
+        if target == room:
+            continue
+        if target.startswith("_") and target != "__main__":
+            allowed = room not in NO_TOOLS and not room.startswith("_")
+        else:
+            allowed = target in MAY_USE.get(room, ())
+        if not allowed:
+            found.append(f"{module} imports {imported}: {room} must not use {target}")
+    return found
+
+
+def modules() -> list[tuple[str, Path]]:
+    named = []
+    for path in sorted(PACKAGE.rglob("*.py")):
+        parts = path.relative_to(PACKAGE).with_suffix("").parts
+        named.append((".".join([NAME, *(parts[:-1] if parts[-1] == "__init__" else parts)]), path))
+    return named
+
+
+ROOMS = {room_of(module) for module, _ in modules()}
+
+
+@pytest.mark.parametrize(("module", "path"), modules(), ids=[module for module, _ in modules()])
+def test_imports_keep_the_direction(module, path):
+    source = path.read_text(encoding="utf-8")
+    assert violations(source, module, path.name == "__init__.py", ROOMS) == []
+
+
+def test_the_walk_sees_the_package():
+    assert {"data"} <= ROOMS
+    assert len(modules()) >= 8
+
+
+def test_the_table_has_no_circle():
+    order: list[str] = []
+    while len(order) < len(MAY_USE):
+        ready = [room for room, uses in MAY_USE.items() if room not in order and uses <= set(order)]
+        assert ready, f"circle among {set(MAY_USE) - set(order)}"
+        order += ready
+
+
+@pytest.mark.parametrize(
+    ("module", "source"),
+    [
+        ("fairbound.sqp.qp", "from fairbound.fairness import cells"),
+        ("fairbound.sqp.qp", "import fairbound.fairness.cells"),
+        ("fairbound.sqp.qp", "from fairbound import fairness"),
+        ("fairbound.sqp.qp", "from fairbound import DisparateImpact"),
+        ("fairbound.sqp.qp", "import fairbound"),
+        ("fairbound.sqp.qp", "from ..fairness import cells"),
+        ("fairbound.sqp.qp", "from .. import fairness"),
+        ("fairbound.sqp.qp", "def f():\n    from fairbound.training import trainer"),
+        ("fairbound.data.dataset", "import torch.nn"),
+        ("fairbound.data.dataset", "from torch import nn"),
+        ("fairbound.fairness.cells", "from fairbound.sqp.problem import Evaluation"),
+        ("fairbound.training.trainer", "from fairbound.estimator import ConstrainedClassifier"),
+        ("fairbound.evaluation.certificate", "from fairbound.training import models"),
+        ("fairbound.report.render", "from fairbound.evaluation import summary"),
+        ("fairbound.report.render", "from fairbound._registry import lookup"),
+        ("fairbound._registry", "from fairbound.data import Dataset"),
+        ("fairbound.attic.old", "import math"),
+    ],
+)
+def test_the_checker_finds_a_forbidden_import(module, source):
+    rooms = ROOMS | set(MAY_USE)
+    assert len(violations(source, module, is_package=False, rooms=rooms)) == 1
+
+
+@pytest.mark.parametrize(
+    ("module", "is_package", "source"),
+    [
+        ("fairbound.sqp.qp", False, "import numpy as np\nfrom fairbound.sqp.problem import Evaluation"),
+        ("fairbound.sqp.qp", False, "from . import problem\nfrom .problem import Evaluation"),
+        ("fairbound.sqp", True, "from .qp import solve\nfrom . import problem"),
+        ("fairbound.training.trainer", False, "from ..sqp.problem import Evaluation\nfrom fairbound import fairness"),
+        ("fairbound.fairness.measures", False, "from fairbound._registry import lookup"),
+        ("fairbound.cli", False, "from fairbound import report, __version__"),
+        ("fairbound", True, "from fairbound.estimator import ConstrainedClassifier\nfrom .data import Dataset"),
+    ],
+)
+def test_the_checker_lets_the_others_pass(module, is_package, source):
+    rooms = ROOMS | set(MAY_USE)
+    assert violations(source, module, is_package, rooms) == []
+
+
+# --- the extras ----------------------------------------------------------------------------------------------------
+
+# jinja2 and joblib belong to extras, too, but torch and scikit-learn bring them along.
+EXTRAS = [
+    "matplotlib",
+    "onnx",
+    "onnxruntime",
+    "onnxscript",
+    "pandas",
+    "plotly",
+    "polars",
+    "pooch",
+    "pyarrow",
+    "rich",
+    "typer",
+]
+
+WITHOUT_EXTRAS = f"""
+import sys
+sys.modules.update(dict.fromkeys({EXTRAS}))  # None in sys.modules makes an import fail as if it were not installed
+"""
+
+
+def run(program: str) -> str:
+    return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.strip()
+
+
+def test_fairbound_works_without_the_extras():
+    program = "import fairbound\nfrom fairbound.data import load_dataset\nprint(load_dataset('law'))"
+    assert run(WITHOUT_EXTRAS + program).startswith("Dataset 'law'")
+
+
+def imports_at_import_time(source: str) -> set[str]:
+    """Return the top-level names that a module imports when it is imported, those in `try` blocks among them."""
+    names: set[str] = set()
+    pending: list[ast.AST] = [ast.parse(source)]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, ast.Import):
+            names |= {alias.name.split(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            names.add(node.module.split(".")[0])
+        elif isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            pending += node.orelse
+        elif not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            pending += ast.iter_child_nodes(node)
+    return names
+
+
+def test_importing_the_package_asks_for_none_of_the_extras():
+    # scikit-learn itself imports pandas and rich where they are installed, so the modules that a subprocess has loaded
+    # would say nothing about us. What `import fairbound` loads of ours is asked there, and what that imports is read.
+    program = "import sys, fairbound; print(*sorted(m for m in sys.modules if m.split('.')[0] == 'fairbound'))"
+    loaded = set(run(program).split())
+    assert NAME in loaded
+    for module, path in modules():
+        if module in loaded:
+            assert imports_at_import_time(path.read_text(encoding="utf-8")).isdisjoint(EXTRAS), module
+
+
+def test_the_reader_of_import_time_imports():
+    source = """
+import numpy as np, rich.table
+from typer import Typer
+if TYPE_CHECKING:
+    import polars
+try:
+    import pooch
+except ImportError:
+    pooch = None
+def late():
+    import plotly
+class Early:
+    import pyarrow
+from . import matplotlib
+"""
+    assert imports_at_import_time(source) == {"numpy", "rich", "typer", "pooch", "pyarrow"}
