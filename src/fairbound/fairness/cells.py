@@ -2,10 +2,10 @@
 
     S_k(w) = Σ_{i in cell k} ω_i φ(scale · t_i)        N_k = Σ_{i in cell k} ω_i
 
-Several sensitive columns give the finest partition of the rows into *atoms* (one per combination of values that occurs,
-"missing" being a value of its own); a cell is (atom, label) and a group is a union of atoms.  So a column, or an
-intersection of columns, is a `Grouping`: a 0/1 matrix from atoms to groups.  Rows whose value is missing are in no group of
-that grouping, and count in the loss alone.
+Several sensitive columns give the finest partition of the rows into *atoms* (one per combination of values that
+occurs, "missing" being a value of its own); a cell is (atom, label) and a group is a union of atoms.  So a column, or
+an intersection of columns, is a `Grouping`: a 0/1 matrix from atoms to groups.  Rows whose value is missing are in no
+group of that grouping, and count in the loss alone.
 
 Conventions
 -----------
@@ -15,6 +15,7 @@ class 1 is the positive one.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -25,9 +26,10 @@ from torch import Tensor
 
 Combine = Literal["each", "intersection", "both"]
 _MOST_GROUPS = 1000
+_MOST_CLASSES = 1000
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Grouping:
     """The groups of one sensitive column, or of an intersection of columns.
 
@@ -45,16 +47,28 @@ class Grouping:
     groups: tuple[Hashable, ...]
     membership: Tensor = field(repr=False)
 
+    def find(self, group: Hashable) -> int | None:
+        """Index of a group, by its value or else by the text of its value; None where there is no such group."""
+        if group in self.groups:
+            return self.groups.index(group)
+        texts = [str(known) for known in self.groups]
+        return texts.index(str(group)) if str(group) in texts else None
+
     def position(self, group: Hashable) -> int:
-        """Index of a group, by its value or by the text of its value."""
-        for index, known in enumerate(self.groups):
-            if known == group or str(known) == str(group):
-                return index
-        known_groups = ", ".join(repr(known) for known in self.groups)
-        raise ValueError(f"Unknown group {group!r} in {self.name!r}. Known groups: {known_groups}.")
+        """Index of a group as `find` has it; an unknown one raises a sentence with the known ones."""
+        index = self.find(group)
+        if index is None:
+            known_groups = ", ".join(repr(known) for known in self.groups)
+            raise ValueError(f"Unknown group {group!r} in {self.name!r}. Known groups: {known_groups}.")
+        return index
+
+    def only(self, group: Hashable) -> Grouping:
+        """Return this grouping with one of its groups, and everyone."""
+        index = self.position(group)
+        return Grouping(self.name, (self.groups[index],), self.membership[[index, -1]])
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Cells:
     """Which cell each row belongs to, and how cells make up groups.  Build it with `Cells.build`.
 
@@ -142,10 +156,12 @@ class Cells:
 
     @property
     def n_cells(self) -> int:
+        """K."""
         return len(self.totals)
 
     @property
     def n_labels(self) -> int:
+        """L, the number of classes."""
         return len(self.classes)
 
     @property
@@ -160,12 +176,15 @@ class Cells:
 
     def sums(self, values: Tensor) -> Tensor:
         """Weighted sums over cells of values of shape (n, O), as (K, O), in an order that depends on the rows alone."""
+        if values.ndim != 2 or len(values) != len(self):
+            raise ValueError(f"values must have shape ({len(self)}, outcomes), but have shape {tuple(values.shape)}.")
         weighted = (values.to(torch.float64) * self.weights[:, None]).numpy()
         return torch.from_numpy(
             np.stack([np.bincount(self.index.numpy(), column, self.n_cells) for column in weighted.T], axis=1)
         )
 
     def grouping(self, name: str) -> Grouping:
+        """Return the grouping of that name; an unknown one raises a sentence with the known ones."""
         for grouping in self.groupings:
             if grouping.name == name:
                 return grouping
@@ -186,13 +205,11 @@ class Cells:
 
 def encode(column: Any, name: str) -> tuple[np.ndarray, tuple[Hashable, ...]]:
     """Codes of a column's values, −1 where missing, and the distinct values in order."""
-    array = np.asarray(column)
+    array = _as_array(column)
     if array.dtype.kind in "iubUS":
         distinct, codes = np.unique(array, return_inverse=True)
         values = tuple(distinct.tolist())
     elif array.dtype.kind == "f":
-        if np.isinf(array).any():
-            raise ValueError(f"Sensitive column {name!r} contains infinity: give group values, or NaN where unknown.")
         known = ~np.isnan(array)
         distinct, known_codes = np.unique(array[known], return_inverse=True)
         codes = np.full(len(array), -1)
@@ -206,6 +223,8 @@ def encode(column: Any, name: str) -> tuple[np.ndarray, tuple[Hashable, ...]]:
         codes = np.array([-1 if _is_missing(value) else positions[value] for value in listed])
     if not values:
         raise ValueError(f"Sensitive column {name!r} has no known value: every row is missing.")
+    if any(isinstance(value, float) and math.isinf(value) for value in values):
+        raise ValueError(f"Sensitive column {name!r} contains infinity: give group values, or NaN where unknown.")
     if len(values) > _MOST_GROUPS:
         raise ValueError(
             f"Sensitive column {name!r} has {len(values):,} distinct values, more than {_MOST_GROUPS:,} groups: "
@@ -214,35 +233,58 @@ def encode(column: Any, name: str) -> tuple[np.ndarray, tuple[Hashable, ...]]:
     return codes.astype(np.int64), values
 
 
+def _as_array(values: Any) -> np.ndarray:
+    """Return an array with the values as given.
+
+    Left to itself numpy makes strings of a list that holds strings and NaN, and floats of nullable integers.
+    """
+    array = np.asarray(values)
+    if array.dtype.kind in "fUS" and not isinstance(getattr(values, "dtype", None), np.dtype):
+        return np.asarray(values, dtype=object)
+    return array
+
+
 def _is_missing(value: object) -> bool:
     if value is None:
         return True
     try:
-        return bool(value != value)  # noqa: PLR0124 - NaN and NaT are the values that differ from themselves
+        return bool(value != value)  # NaN and NaT are the values that differ from themselves
     except TypeError:  # pandas.NA refuses to be compared
         return True
 
 
 def _encode_labels(y: Any, pos_label: Hashable | None) -> tuple[np.ndarray, tuple[Hashable, ...]]:
-    array = np.asarray(y)
+    array = _as_array(y)
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if array.ndim != 1:
         raise ValueError(f"y must have one label per row, shape (n,), but has shape {array.shape}.")
     if len(array) == 0:
         raise ValueError("y is empty: at least one row of each class is needed.")
-    if array.dtype.kind == "f" and not np.isfinite(array).all():
-        raise ValueError("y contains NaN or infinity: drop the rows whose label is unknown.")
-    if array.dtype.kind == "O" and any(_is_missing(label) for label in array.tolist()):
-        raise ValueError("y contains missing labels: drop the rows whose label is unknown.")
+    if array.dtype.kind in "fO":
+        listed = array.tolist()
+        if any(_is_missing(label) or label in (math.inf, -math.inf) for label in listed):
+            raise ValueError("y contains missing labels, NaN or infinity: drop the rows whose label is unknown.")
+        if len({isinstance(label, str) for label in listed}) > 1:
+            raise ValueError("y mixes text with other labels: give labels of one kind.")
     classes, labels = np.unique(array, return_inverse=True)
     names: list[Hashable] = classes.tolist()
     if len(names) < 2:
         raise ValueError(f"y has one class only, {names[0]!r}: a classifier needs at least two.")
+    if len(names) > _MOST_CLASSES:
+        raise ValueError(
+            f"y has {len(names):,} distinct values, more than {_MOST_CLASSES:,} classes: a classifier needs labels, "
+            "not a measurement."
+        )
     if pos_label is not None:
+        if len(names) > 2:
+            raise ValueError(
+                f"pos_label={pos_label!r} goes with two classes, but y has {len(names)}; "
+                "with several name the classes of a limit by classes=."
+            )
         if pos_label not in names:
             raise ValueError(f"pos_label={pos_label!r} is not a label of y. Labels: {', '.join(map(repr, names))}.")
-        if len(names) == 2 and names[0] == pos_label:
+        if names[0] == pos_label:
             names, labels = names[::-1], 1 - labels
     return labels.astype(np.int64), tuple(names)
 
@@ -267,7 +309,7 @@ def _as_columns(sensitive_features: Any, n: int) -> dict[str, Any]:
     elif hasattr(sensitive_features, "columns"):
         columns = {str(name): sensitive_features[name] for name in sensitive_features.columns}
     else:
-        array = np.asarray(sensitive_features)
+        array = _as_array(sensitive_features)
         if array.ndim == 1:
             columns = {str(getattr(sensitive_features, "name", None) or "sensitive_feature"): sensitive_features}
         elif array.ndim == 2:
@@ -277,7 +319,9 @@ def _as_columns(sensitive_features: Any, n: int) -> dict[str, Any]:
     for name, column in columns.items():
         shape = np.shape(column)
         if shape != (n,):
-            raise ValueError(f"Sensitive column {name!r} has shape {shape}, but y has {n} rows: one value per row is needed.")
+            raise ValueError(
+                f"Sensitive column {name!r} has shape {shape}, but y has {n} rows: one value per row is needed."
+            )
     return columns
 
 
@@ -293,6 +337,11 @@ def _make_groupings(
             result.append(_grouping(name, column_values, member))
     if groups in ("intersection", "both") and len(names) >= 2:
         known = np.flatnonzero((combinations >= 0).all(axis=1))
+        if not 0 < len(known) <= _MOST_GROUPS:
+            raise ValueError(
+                f"The intersection of {', '.join(names)} has {len(known):,} groups (combinations of known values that "
+                f'occur), but needs 1 to {_MOST_GROUPS:,}: choose other columns, or groups="each".'
+            )
         tuples = tuple(tuple(column[code] for column, code in zip(values, combinations[a], strict=True)) for a in known)
         member = np.arange(len(combinations)) == known[:, None]
         result.append(_grouping(" & ".join(names), tuples, member))

@@ -14,6 +14,7 @@ import math
 import re
 from collections.abc import Hashable, Iterable
 from dataclasses import KW_ONLY, dataclass, fields, replace
+from numbers import Real
 from typing import Any
 
 from fairbound._registry import lookup
@@ -31,7 +32,7 @@ class Constraint:
 
     Parameters
     ----------
-    bound : float, pair of floats, or None
+    bound : float, tuple of two floats, or None
         δ of a ratio (at least), ε of a difference (at most, in size), or (lower, upper), either of which may be None.
         A pair on a ratio or difference needs a direction, so `against="overall"` or a `reference`.  None measures only.
     measure : str or Measure
@@ -63,6 +64,12 @@ class Constraint:
 
     def __post_init__(self) -> None:
         measure = resolve_measure(self.measure)
+        for option in ("columns", "classes"):
+            names = getattr(self, option)
+            if names is not None:
+                object.__setattr__(self, option, _as_tuple(names))
+                if not getattr(self, option):
+                    raise ValueError(f"{measure.name}: {option}={names!r} names nothing; leave it out to mean all.")
         if self.surrogate is not None:
             resolve_surrogate(self.surrogate)
         if self.margin not in ("probability", "logit"):
@@ -77,27 +84,47 @@ class Constraint:
                 f"{measure.name} compares groups, so group={self.group!r} means nothing; "
                 f"group= goes with a rate ({', '.join(sorted(RATES))})."
             )
+        self._check_comparison(measure)
         if self.bound is not None:
             self._check_bound(measure)
 
+    def _check_comparison(self, measure: Measure) -> None:
+        if self.reference is not None and self.against == "overall":
+            raise ValueError(f'{measure.name}: give against="overall" or reference={self.reference!r}, not both.')
+        if measure.comparison == "value" and (self.reference is not None or self.against == "overall"):
+            raise ValueError(f"{measure.name} is a group's own rate: against= and reference= mean nothing; use group=.")
+        if measure.comparison == "covariance" and self.reference is not None:
+            raise ValueError(f"{measure.name} concerns each group and everyone, so reference= means nothing.")
+        if self.against == "overall" and not measure.overall:
+            raise ValueError(
+                f'{measure.name}: against="overall" means nothing, because everyone is not a group among the others; '
+                "compare pairwise, or with a reference=."
+            )
+
     def _check_bound(self, measure: Measure) -> None:
         lower, upper = self.limits
-        sides = [side for side in (lower, upper) if math.isfinite(side)]
         said = f"{measure.name}: bound={self.bound!r}"
+        sides = [side for side in (lower, upper) if math.isfinite(side)]
         if not sides:
             raise ValueError(f"{said} limits nothing: give a finite number on at least one side.")
-        if lower > upper:
-            raise ValueError(f"{said}: the lower bound is above the upper bound.")
-        if isinstance(self.bound, tuple):
+        smallest, largest = 0.0, measure.largest
+        if not isinstance(self.bound, tuple):
+            if measure.comparison == "value":
+                raise ValueError(f"{said}: a rate needs a pair (lower, upper); None leaves a side open.")
+            if measure.comparison == "ratio":
+                largest = min(largest, 1.0)
+            sides = [_number(self.bound, said)]
+        else:
+            if lower > upper:
+                raise ValueError(f"{said}: the lower bound is above the upper bound.")
             if measure.comparison in ("ratio", "difference") and self.against == "pairwise" and self.reference is None:
                 raise ValueError(f'{said}: a pair of bounds has a direction; add against="overall" or reference=.')
-            smallest = -measure.largest if measure.comparison in ("difference", "covariance") else 0.0
-            largest = math.inf if measure.comparison == "ratio" else measure.largest
-        elif measure.comparison == "value":
-            raise ValueError(f"{said}: a rate needs a pair (lower, upper); None leaves a side open.")
-        else:
-            smallest, largest = 0.0, measure.largest
-            sides = [float(self.bound)]  # type: ignore[arg-type]
+            if measure.comparison == "ratio":
+                largest = math.inf
+                if upper == 0:
+                    raise ValueError(f"{said}: the upper bound of a ratio must be above 0.")
+            else:
+                smallest = -largest if measure.comparison != "value" or math.isinf(largest) else 0.0
         if any(not smallest <= side <= largest for side in sides):
             raise ValueError(f"{said} must lie between {smallest:g} and {largest:g}.")
 
@@ -105,25 +132,23 @@ class Constraint:
     def limits(self) -> tuple[float, float]:
         """(lower, upper) of the measure, −inf and inf where there is no side; a ratio's δ stands for (δ, 1/δ)."""
         measure = resolve_measure(self.measure)
+        said = f"{measure.name}: bound={self.bound!r}"
         if self.bound is None:
             return -math.inf, math.inf
-        if isinstance(self.bound, tuple):
-            if len(self.bound) != 2:
-                raise ValueError(f"{measure.name}: bound={self.bound!r} must be a number or a pair (lower, upper).")
+        if isinstance(self.bound, tuple) and len(self.bound) == 2:
             lower, upper = self.bound
-            return -math.inf if lower is None else float(lower), math.inf if upper is None else float(upper)
-        try:
-            bound = float(self.bound)
-        except (TypeError, ValueError):
-            bound = math.nan
-        if math.isnan(bound):
-            raise ValueError(f"{measure.name}: bound={self.bound!r} must be a number or a pair (lower, upper).")
+            return (
+                -math.inf if lower is None else _number(lower, said),
+                math.inf if upper is None else _number(upper, said),
+            )
+        bound = _number(self.bound, said)
         if measure.comparison == "ratio":
             return bound, 1.0 / bound if bound > 0 else math.inf
-        return (-bound, bound) if bound >= 0 else (bound, bound)
+        return 0.0 - bound, bound
 
     @property
     def name(self) -> str:
+        """The name of the measure."""
         return resolve_measure(self.measure).name
 
     def with_bound(self, bound: Bound) -> Constraint:
@@ -131,7 +156,11 @@ class Constraint:
         return replace(self, bound=bound)
 
     def __str__(self) -> str:
-        """Return the limit in words: `parse_constraint(str(constraint))` is the constraint, options apart."""
+        """Return the limit in words: `parse_constraint(str(constraint))` is the constraint, how it is trained apart.
+
+        A pair of bounds on a comparison shows both sides, "0.8 <= disparate_impact <= inf against white": without the
+        second it would be the limit in both directions.
+        """
         measure = resolve_measure(self.measure)
         column = f"({', '.join(self.columns)})" if self.columns else ""
         group = f"[{self.group}]" if self.group is not None else ""
@@ -141,13 +170,13 @@ class Constraint:
         if self.bound is None:
             return subject + other
         if not isinstance(self.bound, tuple):
-            return f"{subject} {'>=' if measure.larger_is_stricter else '<='} {self.bound:g}{other}"
+            return f"{subject} {'>=' if measure.larger_is_stricter else '<='} {_shortest(self.bound)}{other}"
         lower, upper = self.limits
-        if not math.isfinite(upper):
-            return f"{subject} >= {lower:g}{other}"
-        if not math.isfinite(lower):
-            return f"{subject} <= {upper:g}{other}"
-        return f"{lower:g} <= {subject} <= {upper:g}{other}"
+        if measure.comparison == "value" and not math.isfinite(upper):
+            return f"{subject} >= {_shortest(lower)}"
+        if measure.comparison == "value" and not math.isfinite(lower):
+            return f"{subject} <= {_shortest(upper)}"
+        return f"{_shortest(lower)} <= {subject} <= {_shortest(upper)}{other}"
 
     def __repr__(self) -> str:
         options = [
@@ -156,6 +185,21 @@ class Constraint:
             if field.name != "bound" and getattr(self, field.name) != field.default
         ]
         return f"{type(self).__name__}({', '.join([repr(self.bound), *options])})"
+
+
+def _number(value: object, said: str) -> float:
+    if not isinstance(value, Real) or isinstance(value, bool) or math.isnan(value):
+        raise ValueError(f"{said} must be a number or a pair (lower, upper), a tuple of numbers or None.")
+    return float(value)
+
+
+def _shortest(number: float) -> str:
+    """Few digits where they say it all, every digit otherwise."""
+    return f"{number:g}" if float(f"{number:g}") == number else repr(float(number))
+
+
+def _as_tuple(names: Any) -> tuple[Any, ...]:
+    return tuple(names) if isinstance(names, Iterable) and not isinstance(names, str | bytes) else (names,)
 
 
 @dataclass(frozen=True, repr=False)
@@ -273,13 +317,13 @@ def rate_limit(
     return Constraint((lower, upper), measure=rate, group=group, **options)
 
 
-_NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
+_NUMBER = r"[-+]?(?:inf|(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?%?)"
 _TEXT = re.compile(
     rf"""^\s*(?:(?P<low>{_NUMBER})\s*<=?\s*)?      # 0.1 <=
     (?P<name>\w+)\s*                               # selection_rate
     (?:\((?P<columns>[^()]+)\))?\s*                # (sex)
     (?:\[(?P<group>[^\[\]]+)\])?\s*                # [female]
-    (?:(?P<sign><=?|>=?)\s*(?P<bound>{_NUMBER}%?))?\s*
+    (?:(?P<sign><=?|>=?)\s*(?P<bound>{_NUMBER}))?\s*
     (?:against\s+(?P<against>.+?))?\s*$""",
     re.VERBOSE,
 )
@@ -289,12 +333,13 @@ def parse_constraint(text: str) -> Constraint:
     """Read a limit such as "disparate_impact >= 0.8", "demographic_parity(sex) <= 0.05 against overall".
 
     A rate of a group is `rate[group]`, as in "selection_rate[female] >= 0.3" or "0.1 <= selection_rate <= 0.4".
+    A limit in one direction has an infinite side: "0.8 <= disparate_impact <= inf against white".
     """
     match = _TEXT.match(text)
     if match is None or match["bound"] is None:
         raise ValueError(f'Cannot read the limit {text!r}. Write it like "disparate_impact >= 0.8".')
     measure = lookup(MEASURES, match["name"], "measure")
-    bound = float(match["bound"].rstrip("%")) / (100.0 if match["bound"].endswith("%") else 1.0)
+    bound = _read(match["bound"])
     at_least = match["sign"].startswith(">")
     options: dict[str, Any] = {}
     if match["columns"]:
@@ -311,16 +356,22 @@ def parse_constraint(text: str) -> Constraint:
     if match["low"] is not None:
         if at_least:
             raise ValueError(f'Cannot read the limit {text!r}: write two sides as "0.1 <= {measure.name} <= 0.4".')
-        return kind((float(match["low"]), bound), **options)
+        low = _read(match["low"])
+        return kind((None if low == -math.inf else low, None if bound == math.inf else bound), **options)
     if measure.comparison == "value":
         return kind((bound, None) if at_least else (None, bound), **options)
     if at_least != measure.larger_is_stricter:
         sign = ">=" if measure.larger_is_stricter else "<="
+        stricter = "larger" if measure.larger_is_stricter else "smaller"
         raise ValueError(
-            f"{text!r}: {measure.name} is a {measure.comparison}, where "
-            f"{'larger' if measure.larger_is_stricter else 'smaller'} is stricter; write {measure.name} {sign} {bound:g}."
+            f"{text!r}: {measure.name} is a {measure.comparison}, where {stricter} is stricter; "
+            f"write {measure.name} {sign} {bound:g}."
         )
     return kind(bound, **options)
+
+
+def _read(number: str) -> float:
+    return float(number.removesuffix("%")) / (100.0 if number.endswith("%") else 1.0)
 
 
 def as_constraints(constraints: Constraint | str | Iterable[Constraint | str]) -> tuple[Constraint, ...]:
@@ -333,7 +384,8 @@ def as_constraints(constraints: Constraint | str | Iterable[Constraint | str]) -
             constraint = parse_constraint(constraint)
         if not isinstance(constraint, Constraint):
             raise TypeError(
-                f'{constraint!r} is not a constraint: give for example DisparateImpact(0.8) or "disparate_impact >= 0.8".'
+                f"{constraint!r} is not a constraint: give for example DisparateImpact(0.8) or "
+                '"disparate_impact >= 0.8".'
             )
         result.append(constraint)
     return tuple(result)

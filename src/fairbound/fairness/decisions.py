@@ -31,8 +31,10 @@ MarginKind = Literal["probability", "logit"]
 
 
 def as_logits(output: Tensor, n_labels: int) -> Tensor:
-    """Outputs of a module as float64 logits of shape (n, D): D = 1 for two classes, C for more."""
-    z = output if output.ndim == 2 else output.reshape(len(output), -1)
+    """Return the outputs of a module as float64 logits of shape (n, D): D = 1 for two classes, C for more."""
+    if output.ndim == 0:
+        raise ValueError("The module returned a single number: it must give one row of outputs per row of inputs.")
+    z = (output[:, None] if output.ndim == 1 else output.flatten(1)).to(torch.float64)
     if n_labels == 2 and z.shape[1] == 2:
         z = z[:, 1:] - z[:, :1]
     expected = 1 if n_labels == 2 else n_labels
@@ -41,7 +43,7 @@ def as_logits(output: Tensor, n_labels: int) -> Tensor:
             f"The module has {z.shape[1]} outputs per row, but {n_labels} classes need "
             + ("1 (or 2)." if n_labels == 2 else f"{n_labels}.")
         )
-    return z.to(torch.float64)
+    return z
 
 
 def probabilities(z: Tensor) -> Tensor:
@@ -52,7 +54,7 @@ def probabilities(z: Tensor) -> Tensor:
 
 
 def decide(z: Tensor, threshold: float = 0.5) -> Tensor:
-    """The predicted class index of each row, ŷ."""
+    """Return the predicted class index of each row, ŷ."""
     if z.shape[1] == 1:
         return (torch.sigmoid(z[:, 0]) > threshold).to(torch.int64)
     return z.argmax(dim=1)
@@ -63,7 +65,9 @@ def check_threshold(threshold: float, n_labels: int) -> None:
     if not 0.0 < threshold < 1.0:
         raise ValueError(f"threshold={threshold!r}: must lie strictly between 0 and 1.")
     if n_labels > 2 and threshold != 0.5:
-        raise ValueError(f"threshold={threshold!r} with {n_labels} classes: the decision is the likeliest class; leave 0.5.")
+        raise ValueError(
+            f"threshold={threshold!r} with {n_labels} classes: the decision is the likeliest class; leave 0.5."
+        )
 
 
 def outcome_indicators(decisions: Tensor, outcomes: tuple[int, ...]) -> Tensor:
@@ -118,7 +122,7 @@ class Step:
 
 
 def _best_rival(scores: Tensor) -> tuple[Tensor, Tensor]:
-    """The largest score among the other classes, and which class has it, each (n, C)."""
+    """Return the largest score among the other classes, and which class has it, each (n, C)."""
     others = scores[:, None, :].expand(-1, scores.shape[1], -1).clone()
     others.diagonal(dim1=1, dim2=2).fill_(-math.inf)
     best = others.max(dim=2)

@@ -1,6 +1,6 @@
 """Unfairness measures: which rates, compared how.
 
-A measure is one or more rates of groups and a comparison; a limit on it is a set of rows that are *linear in the rates*:
+A measure is one or more rates of groups and a comparison; a limit on it is a set of rows, all *linear in the rates*:
 
     difference   −ε ≤ r_a − r_b ≤ ε
     ratio        δ·r_a − r_b ≤ 0  and  δ·r_b − r_a ≤ 0      (the paper's c_di: linear, and defined at zero rates)
@@ -56,6 +56,8 @@ class Measure:
     largest : float
         The largest bound that means anything.
     description : str
+    overall : bool
+        Whether the rate of everyone is of the same kind, so that groups can be compared with it.
     """
 
     name: str
@@ -64,6 +66,7 @@ class Measure:
     per_class: bool = True
     largest: float = float("inf")
     description: str = ""
+    overall: bool = True
 
     @property
     def default_surrogate(self) -> Surrogate:
@@ -76,7 +79,7 @@ class Measure:
         return self.comparison == "ratio"
 
     def scalar(self, rates: Sequence[float], pairs: Sequence[tuple[int, int]]) -> float:
-        """The one number that is reported: least ratio, or largest difference in size, over the compared pairs.
+        """Return the one number that is reported: least ratio, or largest difference in size, over the compared pairs.
 
         A ratio of two zero rates is 1: the largest δ with δ·0 ≤ 0, capped.
         """
@@ -94,10 +97,16 @@ MEASURES: dict[str, Measure] = {
     measure.name: measure
     for measure in (
         Measure(
-            "demographic_parity", (selection_rate,), "difference", largest=1.0, description="difference of selection rates"
+            "demographic_parity",
+            (selection_rate,),
+            "difference",
+            largest=1.0,
+            description="difference of selection rates",
         ),
         Measure("disparate_impact", (selection_rate,), "ratio", largest=1.0, description="ratio of selection rates"),
-        Measure("equal_impact", (true_positive_rate,), "ratio", largest=1.0, description="ratio of true-positive rates"),
+        Measure(
+            "equal_impact", (true_positive_rate,), "ratio", largest=1.0, description="ratio of true-positive rates"
+        ),
         Measure(
             "equal_opportunity",
             (true_positive_rate,),
@@ -148,12 +157,19 @@ MEASURES: dict[str, Measure] = {
             "difference",
             largest=1.0,
             description="difference of the groups' shares among the selected",
+            overall=False,
         ),
         Measure(
-            "covariance", (selection_rate,), "covariance", largest=0.25, description="covariance of prediction and group"
+            "covariance",
+            (selection_rate,),
+            "covariance",
+            largest=0.25,
+            description="covariance of prediction and group",
         ),
         *(
-            Measure(name, (rate,), "value", per_class=rate is not accuracy, largest=1.0, description="a group's own rate")
+            Measure(
+                name, (rate,), "value", per_class=rate is not accuracy, largest=1.0, description="a group's own rate"
+            )
             for name, rate in RATES.items()
         ),
     )

@@ -48,10 +48,12 @@ class GroupSums:
 
     @property
     def selected(self) -> Tensor:
+        """S of all rows of the group."""
         return self.selected_positives + self.selected_negatives
 
     @property
     def size(self) -> Tensor:
+        """N of all rows of the group."""
         return self.positives + self.negatives
 
     def share(self, part: Tensor, whole: Tensor) -> Tensor:
@@ -69,10 +71,11 @@ def group_sums(S: Tensor, cells: Cells, grouping: Grouping, outcome: int) -> Gro
         return by_atom @ grouping.membership.T
 
     column = by_label[..., cells.outcomes.index(outcome)]
+    others = [label for label in range(L) if label != outcome]  # added up, not subtracted: empty stays exactly 0
     selected_positives = over_groups(column[..., outcome])
-    selected_negatives = over_groups(column.sum(dim=-1)) - selected_positives
+    selected_negatives = over_groups(column[..., others].sum(dim=-1))
     positives = over_groups(totals[:, outcome])
-    negatives = over_groups(totals.sum(dim=1)) - positives
+    negatives = over_groups(totals[:, others].sum(dim=1))
     if L == 2:
         correct = selected_positives + negatives - selected_negatives
     else:
@@ -145,7 +148,7 @@ RATES: dict[str, RateFunction] = {
 
 
 def undefined_groups(rate: RateFunction, cells: Cells, grouping: Grouping, outcome: int) -> list[int]:
-    """Groups for which the rate divides by nothing, whatever the model predicts."""
+    """Find the groups for which the rate divides by nothing, whatever the model predicts."""
     half = 0.5 * cells.totals[:, None].expand(-1, len(cells.outcomes))
     values = rate(group_sums(half, cells, grouping, outcome))[:-1]
     return torch.nonzero(~torch.isfinite(values)).flatten().tolist()

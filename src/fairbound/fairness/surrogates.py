@@ -17,6 +17,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, fields
+from numbers import Real
 from typing import ClassVar
 
 import torch
@@ -39,7 +40,7 @@ class Surrogate(ABC):
     codomain : tuple of float
         Range of the values.
     asymmetry : float
-        Largest |φ(t) + φ(−t) − 1|: 0 for a function that is symmetric about (0, ½), infinite where that has no meaning.
+        Bound on |φ(t) + φ(−t) − 1|: 0 for a function symmetric about (0, ½), infinite where that has no meaning.
     smooth : bool
         Whether φ is continuously differentiable.
     """
@@ -52,17 +53,21 @@ class Surrogate(ABC):
     def __post_init__(self) -> None:
         for field in fields(self):
             number = getattr(self, field.name)
-            if not (isinstance(number, int | float) and math.isfinite(number) and number > 0):
+            if not isinstance(number, Real) or isinstance(number, bool) or not 0.0 < float(number) < math.inf:
                 raise ValueError(
-                    f"{type(self).__name__}({field.name}={number!r}): must be a finite number above 0, for example 50."
+                    f"{type(self).__name__}({field.name}={number!r}): must be a finite number above 0, "
+                    f"for example {field.default:g}."
                 )
+            object.__setattr__(self, field.name, float(number))
 
     @property
     def codomain(self) -> tuple[float, float]:
+        """An interval that holds all values, no wider than it must be."""
         return (0.0, 1.0)
 
     @property
     def asymmetry(self) -> float:
+        """A bound on |φ(t) + φ(−t) − 1|."""
         return 0.0
 
     @property
@@ -75,7 +80,7 @@ class Surrogate(ABC):
         return self._value(self.scale * t)
 
     def derivative(self, t: Tensor) -> Tensor:
-        """Derivative of φ(scale · t) with respect to t."""
+        """Differentiate φ(scale · t) with respect to t."""
         return self.scale * self._derivative(self.scale * t)
 
     @abstractmethod
@@ -104,11 +109,12 @@ class SmoothedStep(Surrogate):
 
     @property
     def codomain(self) -> tuple[float, float]:
-        # At -infinity the inner part is 0, and 1 - ½(1 + √(1 + μ)) lies just above -μ/4.
+        """[−μ/4, 1]: at −∞ the inner part is 0, and 1 − ½(1 + √(1 + μ)) lies just above −μ/4."""
         return (-self.smoothing / 4, 1.0)
 
     @property
     def asymmetry(self) -> float:
+        """μ/4, nearly attained where one side has reached 1 and the other its dip."""
         return self.smoothing / 4
 
     def _value(self, u: Tensor) -> Tensor:
@@ -159,7 +165,7 @@ class Tanh(Surrogate):
         return 0.5 * (1.0 + torch.tanh(u))
 
     def _derivative(self, u: Tensor) -> Tensor:
-        return 0.5 * (1.0 - torch.tanh(u) ** 2)
+        return 2.0 * torch.sigmoid(2.0 * u) * torch.sigmoid(-2.0 * u)  # ½(1 − tanh²u) without its cancellation
 
 
 @dataclass(frozen=True)
@@ -171,10 +177,12 @@ class Linear(Surrogate):
 
     @property
     def codomain(self) -> tuple[float, float]:
+        """All numbers."""
         return (-math.inf, math.inf)
 
     @property
     def asymmetry(self) -> float:
+        """Infinite: unbounded values are not symmetric about ½."""
         return math.inf
 
     def _value(self, u: Tensor) -> Tensor:
@@ -194,10 +202,12 @@ class Max(Surrogate):
 
     @property
     def codomain(self) -> tuple[float, float]:
+        """Zero and above."""
         return (0.0, math.inf)
 
     @property
     def asymmetry(self) -> float:
+        """Infinite: unbounded values are not symmetric about ½."""
         return math.inf
 
     def _value(self, u: Tensor) -> Tensor:
@@ -217,7 +227,8 @@ class ExactStep(Surrogate):
 
     @property
     def asymmetry(self) -> float:
-        return 1.0  # at u = 0 both sides are 0; elsewhere it is symmetric
+        """1, attained at u = 0 alone, where both sides are 0; elsewhere it is symmetric."""
+        return 1.0
 
     def _value(self, u: Tensor) -> Tensor:
         return (u > 0).to(u.dtype)
@@ -227,7 +238,8 @@ class ExactStep(Surrogate):
 
 
 SURROGATES: dict[str, type[Surrogate]] = {
-    surrogate.name: surrogate for surrogate in (SmoothedStep, PiecewiseAffineStep, Sigmoid, Tanh, Linear, Max, ExactStep)
+    surrogate.name: surrogate
+    for surrogate in (SmoothedStep, PiecewiseAffineStep, Sigmoid, Tanh, Linear, Max, ExactStep)
 }
 
 

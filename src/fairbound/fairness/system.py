@@ -1,8 +1,8 @@
 """Constraints on given cells, compiled: c(w) = A · r(S(w)), and its derivative with respect to S.
 
-S has one column of cell sums per *step* (a surrogate on a margin) and outcome; r stacks the rates that occur, each once;
-A holds the coefficients of the rows.  The exact values c̄ are the same function of the sums of decisions: there is no second
-formula.
+S has one column of cell sums per *step* (a surrogate on a margin) and outcome; r stacks the rates that occur, each
+once; A holds the coefficients of the rows.  The exact values c̄ are the same function of the sums of decisions: there is
+no second formula.
 
 Conventions
 -----------
@@ -12,7 +12,7 @@ S : (P, K, O) for P steps, K cells, O outcomes.    r : (R,).    A : (m, R).    c
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -21,12 +21,12 @@ from torch import Tensor
 from fairbound.fairness.cells import Cells, Grouping
 from fairbound.fairness.constraints import Constraint, as_constraints
 from fairbound.fairness.decisions import Step, check_threshold
-from fairbound.fairness.measures import Measure, compared_pairs, resolve_measure
+from fairbound.fairness.measures import compared_pairs, resolve_measure
 from fairbound.fairness.rates import RateFunction, group_sums, undefined_groups
 from fairbound.fairness.surrogates import resolve_surrogate
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class RateBlock:
     """One rate of all groups of a grouping: a slice of r."""
 
@@ -38,6 +38,7 @@ class RateBlock:
 
     @property
     def stop(self) -> int:
+        """End of the slice: one entry per group, and everyone."""
         return self.start + len(self.grouping.groups) + 1
 
 
@@ -58,7 +59,7 @@ class Comparison:
     pairs: tuple[tuple[int, int], ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ConstraintSystem:
     """Compiled constraints.  Build it with `ConstraintSystem.build`."""
 
@@ -86,6 +87,7 @@ class ConstraintSystem:
 
     @property
     def n_rows(self) -> int:
+        """The number of rows of c, m."""
         return len(self.rows)
 
     def rates(self, S: Tensor) -> Tensor:
@@ -105,7 +107,7 @@ class ConstraintSystem:
         return self.values(sums.expand(len(self.steps), -1, -1))
 
     def values_and_derivative(self, S: Tensor) -> tuple[Tensor, Tensor]:
-        """c and ∂c/∂S, of shapes (m,) and (m, P, K, O).
+        """Evaluate c and ∂c/∂S, of shapes (m,) and (m, P, K, O).
 
         Each entry of r is differentiated on its own copy of S: one tiny backward pass gives the whole of ∂r/∂S.
         """
@@ -127,35 +129,44 @@ class ConstraintSystem:
         return (derivative.abs() * gaps).sum(dim=(1, 2, 3))
 
     def measured(self, S: Tensor) -> list[float]:
-        """One number per constraint: least ratio, largest difference, or worst own rate, over groups and classes."""
+        """One number per constraint: least ratio, largest difference, or worst own rate, over groups and classes.
+
+        A limit given as a pair has a direction, and so has its number: r_a/r_b, r_a − r_b or the covariance with its
+        sign, where it comes nearest to its bounds or lies furthest beyond them.
+        """
         rates = self.rates(S)
         numbers: list[list[float]] = [[] for _ in self.constraints]
         for comparison in self.comparisons:
-            measure = resolve_measure(self.constraints[comparison.constraint].measure)
+            constraint = self.constraints[comparison.constraint]
+            measure = resolve_measure(constraint.measure)
             part = rates[comparison.block.start : comparison.block.stop].tolist()
             if measure.comparison == "value":
-                numbers[comparison.constraint] += [part[a] for a, _ in comparison.pairs]
+                found = [part[a] for a, _ in comparison.pairs]
             elif measure.comparison == "covariance":
-                shares = self._shares(comparison.block.grouping)
-                numbers[comparison.constraint].append(
-                    max(abs(shares[a] * (part[a] - part[b])) for a, b in comparison.pairs)
-                )
+                shares = _group_shares(self.cells, comparison.block.grouping)
+                found = [shares[a] * (part[a] - part[b]) for a, b in comparison.pairs]
+            elif isinstance(constraint.bound, tuple):
+                quotient = measure.comparison == "ratio"
+                found = [
+                    _directed_ratio(part[a], part[b]) if quotient else part[a] - part[b] for a, b in comparison.pairs
+                ]
             else:
-                numbers[comparison.constraint].append(measure.scalar(part, comparison.pairs))
-        return [
-            _worst(constraint, values) for constraint, values in zip(self.constraints, numbers, strict=True)
-        ]
+                found = [measure.scalar(part, comparison.pairs)]
+            numbers[comparison.constraint] += found
+        return [_worst(constraint, found) for constraint, found in zip(self.constraints, numbers, strict=True)]
 
-    def _shares(self, grouping: Grouping) -> list[float]:
-        return _group_shares(self.cells, grouping)
+
+def _directed_ratio(a: float, b: float) -> float:
+    """a/b, and 1 for two zero rates, as in `Measure.scalar`."""
+    return a / b if b > 0 else (1.0 if a <= 0 else math.inf)
 
 
 def _worst(constraint: Constraint, values: Sequence[float]) -> float:
     measure = resolve_measure(constraint.measure)
-    if measure.comparison == "value":
+    if measure.comparison == "value" or isinstance(constraint.bound, tuple):
         lower, upper = constraint.limits
-        return min(values, key=lambda value: min(value - lower, upper - value))
-    return min(values) if measure.larger_is_stricter else max(values)
+        return min(values, key=lambda value: (min(value - lower, upper - value), value))
+    return min(values) if measure.larger_is_stricter else max(abs(value) for value in values)
 
 
 def _group_shares(cells: Cells, grouping: Grouping) -> list[float]:
@@ -169,7 +180,7 @@ class _Compiler:
     def __init__(self, constraints: tuple[Constraint, ...], cells: Cells, threshold: float) -> None:
         self.constraints, self.cells, self.threshold = constraints, cells, threshold
         self.steps: dict[Step, int] = {}
-        self.blocks: dict[tuple[int, str, int, RateFunction], RateBlock] = {}
+        self.blocks: dict[tuple[int, str, tuple[Hashable, ...], int, RateFunction], RateBlock] = {}
         self.n_rates = 0
         self.entries: list[tuple[dict[int, float], float, float]] = []
         self.rows: list[Row] = []
@@ -204,12 +215,15 @@ class _Compiler:
             wanted = constraint.reference if constraint.reference is not None else constraint.group
             if wanted is not None and len(groupings) > 1:
                 # A named group belongs to one column; limits naming it concern that column.
-                groupings = [g for g in groupings if str(wanted) in map(str, g.groups)]
+                groupings = [g for g in groupings if g.find(wanted) is not None]
                 if not groupings:
                     known = "; ".join(f"{g.name}: {', '.join(map(str, g.groups))}" for g in self.cells.groupings)
                     raise ValueError(f"{constraint}: unknown group {wanted!r}. Known groups: {known}.")
         else:
             groupings = [self.cells.grouping(column) for column in constraint.columns]
+        if constraint.group is not None:
+            # The rate need not be defined for the groups that the limit leaves alone.
+            groupings = [grouping.only(constraint.group) for grouping in groupings]
         measure = resolve_measure(constraint.measure)
         for grouping in groupings:
             if measure.comparison != "value" and len(grouping.groups) < 2:
@@ -224,6 +238,8 @@ class _Compiler:
             return self.cells.outcomes if measure.per_class else self.cells.outcomes[:1]
         if self.cells.n_labels == 2:
             raise ValueError(f"{constraint}: classes= needs more than two classes; with two use pos_label.")
+        if not measure.per_class:
+            raise ValueError(f"{constraint}: {measure.name} concerns all classes at once; leave classes= out.")
         for label in constraint.classes:
             if label not in self.cells.classes:
                 known = ", ".join(map(repr, self.cells.classes))
@@ -232,9 +248,9 @@ class _Compiler:
 
     def _block(self, constraint: Constraint, grouping: Grouping, outcome: int, rate: RateFunction) -> RateBlock:
         measure = resolve_measure(constraint.measure)
-        surrogate = measure.default_surrogate if constraint.surrogate is None else resolve_surrogate(constraint.surrogate)
+        surrogate = resolve_surrogate(constraint.surrogate or measure.default_surrogate)
         step = self.steps.setdefault(Step(surrogate, constraint.margin, self.threshold), len(self.steps))
-        key = (step, grouping.name, outcome, rate)
+        key = (step, grouping.name, grouping.groups, outcome, rate)
         if key not in self.blocks:
             for position in undefined_groups(rate, self.cells, grouping, outcome):
                 group = grouping.groups[position]
@@ -255,7 +271,8 @@ class _Compiler:
         names = [*map(str, grouping.groups), "everyone"]
         lower, upper = constraint.limits
         rate_name = getattr(block.rate, "__name__", measure.name)
-        where = "" if self.cells.n_labels == 2 or not measure.per_class else f", class {self.cells.classes[block.outcome]}"
+        one_class = self.cells.n_labels > 2 and measure.per_class
+        where = f", class {self.cells.classes[block.outcome]}" if one_class else ""
 
         def rate_of(group: int) -> str:
             return f"{rate_name}({names[group]}{where})"
@@ -265,9 +282,8 @@ class _Compiler:
             self.rows.append(Row(position, f"{constraint} [{grouping.name}]: {text}"))
 
         if measure.comparison == "value":
-            chosen = range(n_groups) if constraint.group is None else [grouping.position(constraint.group)]
-            pairs = [(a, a) for a in chosen]
-            for a in chosen:
+            pairs = [(a, a) for a in range(n_groups)]
+            for a in range(n_groups):
                 add({a: 1.0}, lower, upper, _between(lower, rate_of(a), upper))
         else:
             reference = None if constraint.reference is None else grouping.position(constraint.reference)
@@ -298,5 +314,3 @@ def _between(lower: float, text: str, upper: float) -> str:
     left = f"{lower:g} <= " if math.isfinite(lower) else ""
     right = f" <= {upper:g}" if math.isfinite(upper) else ""
     return f"{left}{text}{right}"
-
-
