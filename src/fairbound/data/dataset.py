@@ -207,4 +207,4 @@ def _strata(columns: Sequence[NDArray[Any]]) -> IntArray:
     """Return a number for each distinct combination of values."""
     # As text, a missing value is one more value, and columns of mixed types can be sorted.
     codes = [np.unique(column.astype(str), return_inverse=True)[1] for column in columns]
-    return np.unique(np.stack(codes), axis=1, return_inverse=True)[1].astype(np.int64)
+    return np.unique(np.stack(codes), axis=1, return_inverse=True)[1].ravel().astype(np.int64)  # numpy 2.0 kept an axis
