@@ -1,6 +1,7 @@
 """What a model does on all rows, by its own decisions: the exact measures, beside the surrogate ones.
 
-*Kept* means that no row of c̄ exceeds its bounds by more than 1e-12, which is rounding: c̄ comes from counts of decisions.
+*Kept* means that no row of c̄ exceeds its bounds by more than 1e-12, which is rounding: c̄ comes from counts of
+decisions.
 """
 
 from __future__ import annotations
@@ -11,15 +12,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fairbound.fairness import decide
+from fairbound.fairness import Cells, decide
 from fairbound.sqp.merit import violation
 from fairbound.training.problem import Sweep, TrainingProblem, cell_sums
 from fairbound.training.rows import Rows
 
 KEPT_TOLERANCE = 1e-12
+ROUNDING = 1e-12
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Assessment:
     """Exact and surrogate measures of one model on all rows.
 
@@ -40,7 +42,7 @@ class Assessment:
     measured, measured_surrogate : list of float
         One number per constraint: the ratio or difference reached, by decisions and by surrogate.
     rates : dict
-        Selection rate of each group of each grouping.
+        Selection rate of each group of each grouping; with several classes, one for each class.
     """
 
     objective: float
@@ -54,7 +56,7 @@ class Assessment:
     worst_row: float
     measured: list[float]
     measured_surrogate: list[float]
-    rates: dict[str, dict[Any, float]]
+    rates: dict[str, dict[Any, Any]]
 
     @property
     def kept(self) -> bool:
@@ -63,8 +65,9 @@ class Assessment:
 
     @property
     def gain(self) -> float:
-        """Accuracy beyond the best constant prediction."""
-        return self.accuracy - self.constant_accuracy
+        """Accuracy beyond the best constant prediction; 0 where they differ by rounding alone."""
+        gain = self.accuracy - self.constant_accuracy
+        return gain if abs(gain) > ROUNDING else 0.0
 
 
 def assess(problem: TrainingProblem, rows: Rows, sweep: Sweep, objective: float) -> Assessment:
@@ -76,14 +79,6 @@ def assess(problem: TrainingProblem, rows: Rows, sweep: Sweep, objective: float)
     right = decide(sweep.logits, problem.threshold) == rows.labels
     shares = torch.bincount(rows.labels, rows.loss_weights, minlength=cells.n_labels)
     beyond = torch.maximum(exact - system.upper, system.lower - exact)
-    by_atom = cells.totals.reshape(-1, cells.n_labels).sum(dim=1)
-    selected = counts[:, -1].reshape(-1, cells.n_labels).sum(dim=1)
-    rates = {
-        grouping.name: dict(
-            zip(grouping.groups, (grouping.membership @ selected / (grouping.membership @ by_atom)).tolist(), strict=False)
-        )
-        for grouping in cells.groupings
-    }
     return Assessment(
         objective=objective,
         loss=sweep.loss,
@@ -96,5 +91,18 @@ def assess(problem: TrainingProblem, rows: Rows, sweep: Sweep, objective: float)
         worst_row=float(beyond.max()) if len(beyond) else float("-inf"),
         measured=system.measured(counts.expand(max(1, len(system.steps)), -1, -1)),
         measured_surrogate=system.measured(S),
-        rates=rates,
+        rates=_selection_rates(cells, counts),
     )
+
+
+def _selection_rates(cells: Cells, counts: Tensor) -> dict[str, dict[Any, Any]]:
+    """Return the selected share of each group, from sums of decisions over cells of shape (K, O)."""
+    sizes = cells.totals.reshape(-1, cells.n_labels).sum(dim=1)  # (A,)
+    selected = counts.unflatten(0, (-1, cells.n_labels)).sum(dim=1)  # (A, O)
+    rates = {}
+    for grouping in cells.groupings:
+        groups = grouping.membership[:-1]
+        by_group = (groups @ selected / (groups @ sizes)[:, None]).tolist()
+        values = [row[0] if len(row) == 1 else dict(zip(cells.classes, row, strict=True)) for row in by_group]
+        rates[grouping.name] = dict(zip(grouping.groups, values, strict=True))
+    return rates

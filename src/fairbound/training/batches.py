@@ -1,7 +1,7 @@
 """Batches: all rows, or stratified mini-batches with a fixed number of rows from every cell (Theorem 3).
 
-The constraints are taken on the batch itself, on a fixed subset, or on all rows; the theory of the stochastic method has them
-deterministic, so that is a fixed subset or all rows.
+The constraints are taken on the batch itself, on a fixed subset, or on all rows; the theory of the stochastic method
+has them deterministic, so that is a fixed subset or all rows.
 """
 
 from __future__ import annotations
@@ -34,13 +34,14 @@ class StratifiedBatches:
     rows : Rows
         All rows.
     batch_size : int
-        Rows per batch, shared among the cells in proportion, at least `least_per_cell` from each (all of a smaller cell).
+        Rows per batch, shared among the cells in proportion, at least `least_per_cell` from each (all of a smaller
+        cell).
     constraints : {"batch", "subset", "all"}
         The rows that the constraints are taken on.
     subset : float
         The share of the rows in the fixed subset (the paper's experiments: a third).
     generator : torch.Generator, optional
-        Source of all draws.
+        Source of all draws; without one, a new generator with seed 0, so that no global one is touched.
     least_per_cell : int
         Two or more let squared measures be estimated without bias.
     """
@@ -59,17 +60,22 @@ class StratifiedBatches:
             raise ValueError(f"batch_size={batch_size!r}: must lie between 1 and the number of rows, {len(rows)}.")
         if constraints not in ("batch", "subset", "all"):
             raise ValueError(f'constraints={constraints!r}: must be "batch", "subset" or "all".')
+        if least_per_cell < 1:
+            raise ValueError(
+                f"least_per_cell={least_per_cell!r}: must be at least 1, or a batch says nothing of a cell."
+            )
         if not 0 < subset <= 1:
             raise ValueError(f"subset={subset!r}: must be a share above 0 and at most 1.")
         self.rows = rows
         self.counts = _allocate(rows, batch_size / len(rows), least_per_cell)
-        self.generator = generator
-        self.steps_per_epoch = max(1, round(len(rows) / batch_size))
+        self.generator = torch.Generator().manual_seed(0) if generator is None else generator
+        # By what is drawn, which is more than `batch_size` where many small cells need their least.
+        self.steps_per_epoch = max(1, round(len(rows) / int(self.counts.sum())))
         self.constraint_rows: Rows | None = None
         if constraints == "all":
             self.constraint_rows = rows
         elif constraints == "subset":
-            self.constraint_rows = rows.sample(_allocate(rows, subset, least_per_cell), generator)
+            self.constraint_rows = rows.sample(_allocate(rows, subset, least_per_cell), self.generator)
 
     def __iter__(self) -> Iterator[Batch]:
         """One epoch: about as many rows as there are."""
@@ -81,4 +87,4 @@ class StratifiedBatches:
 def _allocate(rows: Rows, share: float, least: int) -> Tensor:
     """Rows to draw from each cell: in proportion, at least `least`, at most what there is."""
     sizes = torch.tensor(rows.offsets).diff()
-    return torch.minimum(sizes, torch.clamp((sizes * share).round().long(), min=least))
+    return torch.minimum(sizes, torch.clamp((sizes.to(torch.float64) * share).round().long(), min=least))

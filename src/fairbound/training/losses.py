@@ -30,7 +30,7 @@ class Loss(Protocol):
         ...
 
     def derivatives(self, z: Tensor, labels: Tensor) -> Tensor:
-        """Derivative of each row's loss with respect to its logits, (n, D)."""
+        """Differentiate each row's loss with respect to its logits, (n, D)."""
         ...
 
 
@@ -38,13 +38,17 @@ class CrossEntropy:
     """Cross-entropy from logits, binary or softmax."""
 
     def values(self, z: Tensor, labels: Tensor) -> Tensor:
+        """Loss of each row, (n,)."""
         if z.shape[1] == 1:
-            return functional.softplus(z[:, 0]) - labels * z[:, 0]
+            # Not softplus: it is cut off at 20, and softplus(z) − z cancels.
+            return functional.binary_cross_entropy_with_logits(z[:, 0], labels.to(z.dtype), reduction="none")
         return functional.cross_entropy(z, labels, reduction="none")
 
     def derivatives(self, z: Tensor, labels: Tensor) -> Tensor:
+        """Differentiate each row's loss with respect to its logits, (n, D)."""
         if z.shape[1] == 1:
-            return torch.sigmoid(z) - labels[:, None]
+            sign = (1 - 2 * labels)[:, None]
+            return sign * torch.sigmoid(sign * z)  # σ(z) − y without its cancellation
         return torch.softmax(z, dim=1) - functional.one_hot(labels, z.shape[1])
 
 
@@ -52,12 +56,14 @@ class Hinge:
     """Hinge loss, binary or of the margin over the best rival."""
 
     def values(self, z: Tensor, labels: Tensor) -> Tensor:
+        """Loss of each row, (n,)."""
         if z.shape[1] == 1:
             return (1.0 - (2 * labels - 1) * z[:, 0]).clamp(min=0.0)
         own = z.gather(1, labels[:, None])[:, 0]
         return (1.0 - own + self._rival(z, labels).values).clamp(min=0.0)
 
     def derivatives(self, z: Tensor, labels: Tensor) -> Tensor:
+        """Differentiate each row's loss with respect to its logits, (n, D)."""
         inside = (self.values(z, labels) > 0)[:, None].to(z.dtype)
         if z.shape[1] == 1:
             return -(2 * labels - 1)[:, None] * inside
@@ -79,21 +85,28 @@ class CallableLoss:
         self.function = function
 
     def values(self, z: Tensor, labels: Tensor) -> Tensor:
-        if z.shape[1] == 1:
-            values = self.function(z[:, 0], labels.to(z.dtype))
-        else:
-            values = self.function(z, labels)
+        """Loss of each row, (n,)."""
+        values = self.function(z[:, 0], labels.to(z.dtype)) if z.shape[1] == 1 else self.function(z, labels)
+        if not isinstance(values, Tensor):
+            raise TypeError(
+                f"The loss returned {type(values).__name__}: it must return a tensor with one value per row."
+            )
         if values.shape != (len(z),):
+            given = "(n,) and labels as floats" if z.shape[1] == 1 else f"(n, {z.shape[1]}) and labels as class indices"
             raise ValueError(
                 f"The loss returned shape {tuple(values.shape)} for {len(z)} rows: it must return one value per row "
-                '(reduction="none" for the losses of torch.nn).'
+                f'(reduction="none" for the losses of torch.nn). It was called with logits of shape {given}.'
             )
         return values
 
     def derivatives(self, z: Tensor, labels: Tensor) -> Tensor:
+        """Differentiate each row's loss with respect to its logits, (n, D)."""
         with torch.enable_grad():
             leaf = z.detach().requires_grad_(True)
-            (gradient,) = torch.autograd.grad(self.values(leaf, labels).sum(), leaf)
+            values = self.values(leaf, labels)
+            if not values.requires_grad:
+                raise ValueError("The loss does not depend on the logits by torch operations, so it has no gradient.")
+            (gradient,) = torch.autograd.grad(values.sum(), leaf)
         return gradient
 
 

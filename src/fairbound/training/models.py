@@ -1,8 +1,10 @@
-"""Models: linear, multilayer, or the user's own module; what makes a module usable, and a flat view of its parameters."""
+"""Models: linear, multilayer, or the user's own module; what makes a module usable; a flat view of its parameters."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
+from numbers import Integral
 
 import torch
 from torch import Tensor, nn
@@ -19,7 +21,7 @@ def make_model(
     """Return a linear model, or a feed-forward network with leaky ReLU (slope 0.01) as in the paper, that emits logits.
 
     Weights are drawn uniformly in ±1/√(inputs of the layer), PyTorch's own default, from `generator` alone, so that no
-    global seed is touched.
+    global seed is touched; without one, from a new generator with seed 0, so that the model is the same every time.
 
     >>> make_model(11, hidden=(32,))
     Sequential(
@@ -28,11 +30,20 @@ def make_model(
       (2): Linear(in_features=32, out_features=1, bias=True)
     )
     """
-    if any(not isinstance(width, int) or width < 1 for width in hidden):
-        raise ValueError(f"hidden={tuple(hidden)!r}: every width must be a whole number of at least 1.")
-    widths = [n_inputs, *hidden, 1 if n_labels == 2 else n_labels]
+    if not _is_count(n_inputs, 1):
+        raise ValueError(f"n_inputs={n_inputs!r}: must be a whole number of at least 1, the columns of X.")
+    if not _is_count(n_labels, 2):
+        raise ValueError(f"n_labels={n_labels!r}: must be a whole number of at least 2, the classes of y.")
+    if not isinstance(hidden, Sequence) or isinstance(hidden, str) or not all(_is_count(width, 1) for width in hidden):
+        raise ValueError(
+            f"hidden={hidden!r}: must hold the width of each hidden layer, whole numbers of at least 1, for example "
+            "(32,); () is a linear model."
+        )
+    if generator is None:
+        generator = torch.Generator().manual_seed(0)
+    widths = [int(n_inputs), *map(int, hidden), 1 if n_labels == 2 else int(n_labels)]
     layers: list[nn.Module] = []
-    for wide_in, wide_out in zip(widths[:-1], widths[1:], strict=True):
+    for wide_in, wide_out in pairwise(widths):
         # skip_init: the layer's own initialisation would draw from the global generator.
         layer = nn.utils.skip_init(nn.Linear, wide_in, wide_out, dtype=dtype)
         reach = wide_in**-0.5
@@ -43,8 +54,12 @@ def make_model(
     return nn.Sequential(*layers[:-1])
 
 
+def _is_count(value: object, least: int) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= least
+
+
 def trainable(module: nn.Module) -> list[nn.Parameter]:
-    """The parameters that training moves, in the module's order."""
+    """Return the parameters that training moves, in the module's order."""
     parameters = [parameter for parameter in module.parameters() if parameter.requires_grad]
     if not parameters:
         raise ValueError("The module has no parameter that requires a gradient: there is nothing to train.")
@@ -58,39 +73,60 @@ def flatten(tensors: Sequence[Tensor]) -> Tensor:
 
 def assign(parameters: Sequence[nn.Parameter], flat: Tensor) -> None:
     """Write a flat vector into parameters, in place."""
+    sizes = [parameter.numel() for parameter in parameters]
+    if flat.shape != (sum(sizes),):
+        raise ValueError(f"The module has {sum(sizes)} parameters, but the vector has shape {tuple(flat.shape)}.")
     with torch.no_grad():
-        for parameter, part in zip(parameters, flat.split([p.numel() for p in parameters]), strict=True):
+        for parameter, part in zip(parameters, flat.split(sizes), strict=True):
             parameter.copy_(part.reshape(parameter.shape))
 
 
 def check_rows_are_independent(module: nn.Module, X: Tensor) -> None:
     """Refuse modules whose output for a row depends on the other rows, or on chance.
 
-    Sums over cells, chunks and batches mean nothing for them.
+    Sums over cells, chunks and batches mean nothing for them.  Known layers are refused by their kind, before anything
+    is drawn; others by trying the module on a few rows from all over the data, together and one by one.
     """
     coupling = (nn.modules.batchnorm._BatchNorm, nn.modules.batchnorm._LazyNormBase)
     for name, part in module.named_modules():
         if isinstance(part, coupling) and (part.training or not part.track_running_stats):
             raise ValueError(
-                f"The module's layer {name!r} ({type(part).__name__}) normalises over the batch, so a row's output depends "
-                "on the other rows and no rate is a sum over rows. Use LayerNorm, or call module.eval() before training."
+                f"The module's layer {name!r} ({type(part).__name__}) normalises over the batch, so a row's output "
+                "depends on the other rows and no rate is a sum over rows. Use LayerNorm, or call module.eval() before "
+                "training."
             )
-    probe = X[: min(len(X), 8)]
+        if isinstance(part, nn.modules.dropout._DropoutNd) and part.training and part.p > 0:
+            raise ValueError(
+                f"The module's layer {name!r} ({type(part).__name__}) drops units by chance, so the same row has "
+                "different outputs. Call module.eval() before training, or remove the layer."
+            )
+    # Rows come sorted by cell, and the first ones may all be equal.
+    n_probe = min(len(X), 8)
+    probe = X[torch.arange(n_probe) * (len(X) - 1) // max(n_probe - 1, 1)]
     with torch.no_grad():
-        together, again = module(probe), module(probe)
+        together, again = _output(module, probe), _output(module, probe)
         if not torch.allclose(together, again, rtol=1e-3, atol=1e-5, equal_nan=True):
             raise ValueError(
                 "The module gives different outputs for the same rows (dropout in training mode?). "
                 "Call module.eval() before training, or remove the random layer."
             )
-        if together.ndim == 0 or len(together) != len(probe):
+        apart = torch.cat([_output(module, row[None]) for row in probe])
+        if together.shape != apart.shape or not torch.allclose(together, apart, rtol=1e-3, atol=1e-5, equal_nan=True):
             raise ValueError(
-                f"The module returned shape {tuple(together.shape)} for {len(probe)} rows: it must give one row of outputs "
-                "per row of inputs."
+                "The module's output for a row changes with the other rows of the batch, so no rate is a sum over "
+                "rows. Replace the layer that mixes rows."
             )
-        apart = torch.cat([module(probe[i : i + 1]) for i in range(len(probe))])
-        if not torch.allclose(together, apart, rtol=1e-3, atol=1e-5, equal_nan=True):
-            raise ValueError(
-                "The module's output for a row changes with the other rows of the batch, so no rate is a sum over rows. "
-                "Replace the layer that mixes rows."
-            )
+
+
+def _output(module: nn.Module, X: Tensor) -> Tensor:
+    """Return the outputs for some rows; refuse what is not one row of outputs per row."""
+    output = module(X)
+    if not isinstance(output, Tensor):
+        raise TypeError(f"The module returned {type(output).__name__}: it must return a tensor of logits.")
+    if output.ndim == 0 or len(output) != len(X):
+        hint = " (squeeze() drops the dimension of a single row: use squeeze(-1))" if output.ndim == 0 else ""
+        raise ValueError(
+            f"The module returned shape {tuple(output.shape)} for {len(X)} rows: it must give one row of outputs per "
+            f"row of inputs{hint}."
+        )
+    return output

@@ -1,6 +1,6 @@
 """Regularisers r(w): terms of the objective beside the loss, as in (1/λ)·r(w) of the paper's training problem.
 
-    SquaredMeasure   Σ_j q_j(w)², q the compared rates of a measure by surrogate (the paper's r_dp for demographic parity)
+    SquaredMeasure   Σ_j q_j(w)², q the differences of rates by surrogate (the paper's r_dp for demographic parity)
     L2               ½‖w‖²
     SmoothedL1       Σ_i √(w_i² + μ) − √μ
 
@@ -35,9 +35,11 @@ class L2:
         _check_weight(self, self.weight)
 
     def value(self, w: Tensor) -> float:
+        """r(w), with its weight."""
         return 0.5 * self.weight * float(w @ w)
 
     def gradient(self, w: Tensor) -> Tensor:
+        """∇r(w), with its weight."""
         return self.weight * w
 
 
@@ -50,13 +52,15 @@ class SmoothedL1:
 
     def __post_init__(self) -> None:
         _check_weight(self, self.weight)
-        if not self.smoothing > 0:
-            raise ValueError(f"SmoothedL1(smoothing={self.smoothing!r}): must be above 0.")
+        if not (math.isfinite(self.smoothing) and self.smoothing > 0):
+            raise ValueError(f"SmoothedL1(smoothing={self.smoothing!r}): must be finite and above 0.")
 
     def value(self, w: Tensor) -> float:
+        """r(w), with its weight."""
         return self.weight * float((torch.sqrt(w * w + self.smoothing) - math.sqrt(self.smoothing)).sum())
 
     def gradient(self, w: Tensor) -> Tensor:
+        """∇r(w), with its weight."""
         return self.weight * w / torch.sqrt(w * w + self.smoothing)
 
 
@@ -81,7 +85,7 @@ class SquaredMeasure:
             )
 
     def as_constraint(self) -> Constraint:
-        """The rows q, without bounds."""
+        """Return the rows q, without bounds."""
         return Constraint(None, measure=self.measure, surrogate=self.surrogate)
 
 

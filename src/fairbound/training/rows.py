@@ -1,12 +1,12 @@
 """Rows kept in cell order, so that the gradient of every cell's sum is a matter of contiguous slices.
 
-A sample of rows (a batch, a subset) is the same thing with larger weights: with n_k of the cell's N_k rows drawn, weights
-N_k/n_k make every cell sum, every rate that is linear in them, and the loss unbiased (Theorem 3, for any cells).
+A sample of rows (a batch, a subset) is the same thing with larger weights: with n_k of the cell's N_k rows drawn,
+weights N_k/n_k make every cell sum, every rate that is linear in them, and the loss unbiased (Theorem 3, any cells).
 
 Conventions
 -----------
-A *segment* is a contiguous slice of rows of one cell: a whole cell, or one half of it in a sample (two independent halves
-give an unbiased gradient of a square).
+A *segment* is a contiguous slice of rows of one cell: a whole cell, or one half of it in a sample (by the difference
+of the halves a square is estimated without bias).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from torch import Tensor
 from fairbound.fairness import Cells
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Rows:
     """Rows in segment order, with what each counts for.
 
@@ -57,6 +57,7 @@ class Rows:
 
     @property
     def n_segments(self) -> int:
+        """Q."""
         return len(self.offsets) - 1
 
     @classmethod
@@ -65,9 +66,11 @@ class Rows:
         matrix = as_matrix(X, len(cells), dtype)
         weights = torch.ones(len(cells), dtype=torch.float64)
         if loss_weights is not None:
-            weights = torch.as_tensor(np.asarray(loss_weights, dtype=np.float64))
+            weights = torch.from_numpy(np.array(loss_weights, dtype=np.float64))
             if weights.shape != (len(cells),):
-                raise ValueError(f"loss_weights must have shape ({len(cells)},), but have shape {tuple(weights.shape)}.")
+                raise ValueError(
+                    f"loss_weights must have shape ({len(cells)},), but have shape {tuple(weights.shape)}."
+                )
             if not torch.isfinite(weights).all() or (weights < 0).any() or not weights.any():
                 raise ValueError("loss_weights must be finite, not negative, and not all zero.")
         order = torch.argsort(cells.index, stable=True)
@@ -84,7 +87,7 @@ class Rows:
             positions=order,
         )
 
-    def sample(self, counts: Tensor, generator: torch.Generator | None = None) -> Rows:
+    def sample(self, counts: Tensor, generator: torch.Generator) -> Rows:
         """Draw a fixed number of rows from each segment without replacement, reweighted by N_k/n_k, in two halves.
 
         Cells of which a single row is drawn have an empty second half, and are no halves then.
@@ -103,7 +106,7 @@ class Rows:
             picks.append(start + torch.randperm(size, generator=generator)[:count])
             offsets += [offsets[-1] + count // 2, offsets[-1] + count] if halves else [offsets[-1] + count]
         chosen = torch.cat(picks)
-        factor = torch.repeat_interleave(sizes / counts, counts)
+        factor = torch.repeat_interleave(sizes.to(torch.float64) / counts, counts)
         return Rows(
             X=self.X[chosen],
             labels=self.labels[chosen],
@@ -116,9 +119,20 @@ class Rows:
         )
 
 
+def _as_tensor(X: Any) -> Tensor:
+    array = np.ascontiguousarray(X)
+    try:
+        array = array if array.dtype.kind in "fiub" else array.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"X must hold numbers, but has values of type {array.dtype}: encode text and categories as numbers."
+        ) from error
+    return torch.from_numpy(array if array.flags.writeable else array.copy())  # torch warns of read-only memory
+
+
 def as_matrix(X: Any, n: int | None, dtype: torch.dtype) -> Tensor:
-    """Inputs as a finite tensor with one row per label."""
-    matrix = X if isinstance(X, Tensor) else torch.as_tensor(np.ascontiguousarray(X))
+    """Return the inputs as a finite tensor with one row per label."""
+    matrix = X if isinstance(X, Tensor) else _as_tensor(X)
     if matrix.ndim < 2:
         raise ValueError(f"X must have shape (n, features), but has shape {tuple(matrix.shape)}.")
     if n is not None and len(matrix) != n:
