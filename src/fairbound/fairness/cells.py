@@ -48,11 +48,17 @@ class Grouping:
     membership: Tensor = field(repr=False)
 
     def find(self, group: Hashable) -> int | None:
-        """Index of a group, by its value or else by the text of its value; None where there is no such group."""
+        """Index of a group, by its value or else by the text of its value; None where there is no such group.
+
+        The text of 1.0 is "1.0" or "1": a column of integers in which some are missing often arrives as floats.
+        """
         if group in self.groups:
             return self.groups.index(group)
-        texts = [str(known) for known in self.groups]
-        return texts.index(str(group)) if str(group) in texts else None
+        for write in (str, lambda known: f"{known:g}" if isinstance(known, float) else str(known)):
+            texts = [write(known) for known in self.groups]
+            if str(group) in texts:
+                return texts.index(str(group))
+        return None
 
     def position(self, group: Hashable) -> int:
         """Index of a group as `find` has it; an unknown one raises a sentence with the known ones."""

@@ -89,12 +89,18 @@ class Step:
 
     def derivatives(self, z: Tensor) -> Tensor:
         """∂φ_o/∂z of every outcome, shape (O, n, D)."""
-        slope = self.surrogate.derivative(self._margin(z))
+        return self.values_and_derivatives(z)[1]
+
+    def values_and_derivatives(self, z: Tensor) -> tuple[Tensor, Tensor]:
+        """Both at once, for little more than the values."""
+        t = self._margin(z)
+        value, slope = self.surrogate.value_and_derivative(t)
         if z.shape[1] == 1:
             if self.margin == "probability":
-                slope = slope * torch.sigmoid(z) * torch.sigmoid(-z)
-            return slope[None]
-        return torch.stack([slope[:, [c]] * gradient for c, gradient in enumerate(self._margin_gradients(z))])
+                p = t + self.threshold
+                slope = slope * p * (1.0 - p)
+            return value, slope[None]
+        return value, torch.stack([slope[:, [c]] * gradient for c, gradient in enumerate(self._margin_gradients(z))])
 
     def _margin(self, z: Tensor) -> Tensor:
         if z.shape[1] == 1:

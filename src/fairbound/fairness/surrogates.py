@@ -83,6 +83,10 @@ class Surrogate(ABC):
         """Differentiate φ(scale · t) with respect to t."""
         return self.scale * self._derivative(self.scale * t)
 
+    def value_and_derivative(self, t: Tensor) -> tuple[Tensor, Tensor]:
+        """Both at once, for less where they share work."""
+        return self.value(t), self.derivative(t)
+
     @abstractmethod
     def _value(self, u: Tensor) -> Tensor: ...
 
@@ -91,9 +95,9 @@ class Surrogate(ABC):
 
 
 def _smooth_positive_part(u: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
-    """½(u + √(u² + μ)) ≈ max{u, 0} and its derivative; far below zero by the equal form ½μ / (√(u² + μ) − u)."""
+    """½(u + √(u² + μ)) ≈ max{u, 0} and its derivative, as max{u, 0} + ½μ / (√(u² + μ) + |u|), which cancels nothing."""
     root = torch.sqrt(u * u + smoothing)
-    value = torch.where(u > 0, 0.5 * (u + root), 0.5 * smoothing / (root - u))
+    value = u.clamp(min=0.0) + 0.5 * smoothing / (root + u.abs())
     return value, value / root
 
 
@@ -117,15 +121,19 @@ class SmoothedStep(Surrogate):
         """μ/4, nearly attained where one side has reached 1 and the other its dip."""
         return self.smoothing / 4
 
+    def value_and_derivative(self, t: Tensor) -> tuple[Tensor, Tensor]:
+        """φ_μ and its slope from the same two roots."""
+        inner, inner_slope = _smooth_positive_part(self.scale * t + 0.5, self.smoothing)
+        outer, outer_slope = _smooth_positive_part(1.0 - inner, self.smoothing)
+        return 1.0 - outer, self.scale * inner_slope * outer_slope
+
     def _value(self, u: Tensor) -> Tensor:
         inner, _ = _smooth_positive_part(u + 0.5, self.smoothing)
         outer, _ = _smooth_positive_part(1.0 - inner, self.smoothing)
         return 1.0 - outer
 
     def _derivative(self, u: Tensor) -> Tensor:
-        inner, inner_slope = _smooth_positive_part(u + 0.5, self.smoothing)
-        _, outer_slope = _smooth_positive_part(1.0 - inner, self.smoothing)
-        return outer_slope * inner_slope
+        return self.value_and_derivative(u / self.scale)[1] / self.scale
 
 
 @dataclass(frozen=True)

@@ -145,20 +145,21 @@ class ConstraintSystem:
             elif measure.comparison == "covariance":
                 shares = _group_shares(self.cells, comparison.block.grouping)
                 found = [shares[a] * (part[a] - part[b]) for a, b in comparison.pairs]
+            elif isinstance(constraint.bound, tuple) and measure.comparison == "ratio":
+                found = [_directed_ratio(part[a], part[b], *constraint.limits) for a, b in comparison.pairs]
             elif isinstance(constraint.bound, tuple):
-                quotient = measure.comparison == "ratio"
-                found = [
-                    _directed_ratio(part[a], part[b]) if quotient else part[a] - part[b] for a, b in comparison.pairs
-                ]
+                found = [part[a] - part[b] for a, b in comparison.pairs]
             else:
                 found = [measure.scalar(part, comparison.pairs)]
             numbers[comparison.constraint] += found
         return [_worst(constraint, found) for constraint, found in zip(self.constraints, numbers, strict=True)]
 
 
-def _directed_ratio(a: float, b: float) -> float:
-    """a/b, and 1 for two zero rates, as in `Measure.scalar`."""
-    return a / b if b > 0 else (1.0 if a <= 0 else math.inf)
+def _directed_ratio(a: float, b: float, lower: float, upper: float) -> float:
+    """a/b; two zero rates keep every ratio, and have of those allowed the nearest to 1."""
+    if b > 0:
+        return a / b
+    return math.inf if a > 0 else min(max(1.0, lower), upper)
 
 
 def _worst(constraint: Constraint, values: Sequence[float]) -> float:

@@ -1,0 +1,228 @@
+"""Surrogates of the step: each declares facts about itself, and the facts are held against its values."""
+
+from __future__ import annotations
+
+import copy
+import math
+import pickle
+
+import numpy as np
+import pytest
+import torch
+
+from fairbound.fairness import SURROGATES, Linear, PiecewiseAffineStep, Sigmoid, SmoothedStep, resolve_surrogate
+
+SCALES = [None, 1.0, 7.5]  # None: the default of the class
+
+every_surrogate = pytest.mark.parametrize("name", SURROGATES)
+every_scale = pytest.mark.parametrize("scale", SCALES)
+
+
+def make(name, scale=None):
+    return SURROGATES[name]() if scale is None else SURROGATES[name](scale=scale)
+
+
+def grid(surrogate):
+    """Margins t for which u = scale · t runs over [-8, 8] in steps of 1/64, so that 0 and ±½ are among them."""
+    return torch.arange(-512, 513, dtype=torch.float64) / 64 / surrogate.scale
+
+
+def slope_jumps(surrogate, t, step):
+    """|φ(t + h) − 2φ(t) + φ(t − h)| / h in units of u: of order h where φ is smooth, a jump of the slope at a kink."""
+    h = step / surrogate.scale
+    return (surrogate.value(t + h) - 2 * surrogate.value(t) + surrogate.value(t - h)).abs() / step
+
+
+@every_surrogate
+@every_scale
+def test_derivative_agrees_with_central_differences(name, scale):
+    surrogate = make(name, scale)
+    t = grid(surrogate) + 0.001 / surrogate.scale
+    # In units of u: the third derivative of the smoothed step is below 1/μ = 1e4, so the error of the difference is
+    # below h²/6 · 1e4 < 2e-9, and that of rounding below 1e-15/h = 1e-9.
+    h = 1e-6 / surrogate.scale
+    difference = (surrogate.value(t + h) - surrogate.value(t - h)) / (2 * h)
+    away = torch.full_like(t, True, dtype=torch.bool) if surrogate.smooth else slope_jumps(surrogate, t, 1e-6) < 1e-3
+    assert away.double().mean() > 0.99
+    torch.testing.assert_close(
+        surrogate.derivative(t)[away] / surrogate.scale, difference[away] / surrogate.scale, rtol=0, atol=1e-8
+    )
+
+
+@every_surrogate
+def test_smoothness_is_as_declared(name):
+    surrogate = make(name)
+    # The slope of the smoothed step changes by at most ½/√μ = 50 per unit of u; a kink or a jump is of order 1.
+    largest = slope_jumps(surrogate, grid(surrogate), 1e-7).max()
+    assert (largest < 1e-5) == surrogate.smooth
+    assert surrogate.smooth or largest > 0.5
+
+
+@every_surrogate
+@every_scale
+def test_values_lie_in_the_codomain_and_reach_its_ends(name, scale):
+    surrogate = make(name, scale)
+    t = torch.cat([grid(surrogate), torch.tensor([-1e6, 1e6], dtype=torch.float64)])
+    values = surrogate.value(t)
+    low, high = surrogate.codomain
+    assert values.min() >= low - 1e-15
+    assert values.max() <= high + 1e-15
+    assert values.min() < -1e5 if math.isinf(low) else values.min() < low + 1e-8
+    assert values.max() > 1e5 if math.isinf(high) else values.max() > high - 1e-8
+    assert surrogate.bounded == (math.isfinite(low) and math.isfinite(high))
+
+
+@every_surrogate
+@every_scale
+def test_asymmetry_is_a_bound_that_is_attained(name, scale):
+    surrogate = make(name, scale)
+    t = torch.cat([grid(surrogate), torch.tensor([1e6], dtype=torch.float64)])
+    found = (surrogate.value(t) + surrogate.value(-t) - 1).abs().max().item()
+    assert found <= surrogate.asymmetry + 1e-14
+    if math.isfinite(surrogate.asymmetry):
+        assert found >= 0.999 * surrogate.asymmetry - 1e-14
+
+
+@every_surrogate
+def test_passes_through_one_half_up_to_half_its_asymmetry(name):
+    surrogate = make(name)
+    at_zero = surrogate.value(torch.zeros(1, dtype=torch.float64)).item()
+    if surrogate.asymmetry == 0:
+        assert at_zero == 0.5
+    assert abs(at_zero - 0.5) <= surrogate.asymmetry / 2
+
+
+@every_surrogate
+@every_scale
+def test_does_not_fall(name, scale):
+    surrogate = make(name, scale)
+    t = grid(surrogate)
+    assert surrogate.value(t).diff().min() >= -1e-15
+    assert surrogate.derivative(t).min() >= 0
+
+
+@every_surrogate
+def test_scale_is_a_factor_on_the_margin(name):
+    t = torch.linspace(-3, 3, 101, dtype=torch.float64)
+    unit, scaled = make(name, 1.0), make(name, 4.0)
+    torch.testing.assert_close(scaled.value(t), unit.value(4 * t), rtol=0, atol=0)
+    torch.testing.assert_close(scaled.derivative(t), 4 * unit.derivative(4 * t), rtol=0, atol=0)
+
+
+@every_surrogate
+def test_bounded_surrogates_approach_the_step_as_the_scale_grows(name):
+    surrogate = make(name, 1e5)
+    t = torch.tensor([-0.5, -0.01, 0.01, 0.5], dtype=torch.float64)
+    gap = (surrogate.value(t) - (t > 0).double()).abs().max()
+    if surrogate.bounded:
+        # The smoothed step approaches its ends like μ/(4u), here 2.5e-8, and dips to -μ/4 on the left.
+        assert gap <= min(surrogate.asymmetry, 1e-3) + 1e-7
+    else:
+        assert gap > 1
+
+
+@every_surrogate
+def test_is_finite_far_out(name):
+    t = torch.tensor([-1e9, -1e5, 1e5, 1e9], dtype=torch.float64)
+    surrogate = make(name)
+    assert torch.isfinite(surrogate.value(t)).all()
+    assert torch.isfinite(surrogate.derivative(t)).all()
+
+
+@every_surrogate
+def test_shape_and_dtype_are_those_of_the_margin(name):
+    t = torch.zeros(3, 2, dtype=torch.float64)
+    before = t.clone()
+    for result in (make(name).value(t), make(name).derivative(t)):
+        assert result.shape == t.shape
+        assert result.dtype == torch.float64
+        assert result.data_ptr() != t.data_ptr()
+    assert torch.equal(t, before)
+
+
+@pytest.mark.parametrize("scale", [1.0, 50.0])
+def test_smoothed_step_tends_to_the_piecewise_affine_step(scale):
+    limit = PiecewiseAffineStep(scale=scale)
+    t = grid(limit)
+    gaps = [
+        (SmoothedStep(scale=scale, smoothing=smoothing).value(t) - limit.value(t)).abs().max().item()
+        for smoothing in (1e-2, 1e-4, 1e-6, 1e-8)
+    ]
+    # Each smoothed maximum is off by at most ½√μ, at its kink.
+    assert all(gap <= math.sqrt(s) for gap, s in zip(gaps, (1e-2, 1e-4, 1e-6, 1e-8), strict=True))
+    assert gaps == sorted(gaps, reverse=True)
+
+
+@pytest.mark.parametrize("smoothing", [1e-6, 1e-4, 1e-2, 1.0])
+def test_smoothed_step_dips_to_minus_a_quarter_of_its_smoothing(smoothing):
+    surrogate = SmoothedStep(scale=1.0, smoothing=smoothing)
+    lowest = surrogate.value(torch.tensor([-1e14], dtype=torch.float64)).item()
+    # ½(1 − √(1 + μ)) lies between −μ/4 and −μ/4 + μ²/16.
+    assert -smoothing / 4 - 1e-15 <= lowest <= -smoothing / 4 + smoothing**2 / 16 + 1e-15
+    assert surrogate.codomain == (-smoothing / 4, 1.0)
+
+
+@pytest.mark.parametrize("smoothing", [1e-8, 1e-4, 1e-2, 1.0, 100.0])
+def test_smoothed_step_is_symmetric_up_to_a_quarter_of_its_smoothing(smoothing):
+    surrogate = SmoothedStep(scale=1.0, smoothing=smoothing)
+    t = torch.linspace(0, 50, 20_001, dtype=torch.float64)
+    assert (surrogate.value(t) + surrogate.value(-t) - 1).abs().max() <= surrogate.asymmetry + 1e-14
+
+
+def test_smoothed_step_keeps_its_small_values_and_slopes_far_to_the_left():
+    # ½(u + √(u² + μ)) cancels at u = -1e4; the equal form μ/2/(√(u² + μ) − u) = 2.5e-9 does not.
+    surrogate = SmoothedStep(scale=1.0)
+    far, farther = (surrogate.value(torch.tensor([u], dtype=torch.float64)).item() for u in (-1e3, -1e4))
+    expected = 1e-4 / 4 / 1e3 - 1e-4 / 4 / 1e4  # the derivative of the outer part is 1 up to μ
+    assert far - farther == pytest.approx(expected, rel=1e-3)
+    assert surrogate.derivative(torch.tensor([-1e4], dtype=torch.float64)).item() == pytest.approx(2.5e-13, rel=1e-3)
+
+
+@every_surrogate
+def test_is_reached_by_name_and_by_instance(name):
+    by_name = resolve_surrogate(name)
+    assert by_name == SURROGATES[name]()
+    assert by_name.name == name
+    instance = SURROGATES[name](scale=3)
+    assert resolve_surrogate(instance) is instance
+
+
+@every_surrogate
+def test_is_a_value(name):
+    surrogate = SURROGATES[name](scale=3)
+    for same in (SURROGATES[name](scale=np.int64(3)), pickle.loads(pickle.dumps(surrogate)), copy.copy(surrogate)):
+        assert same == surrogate
+        assert hash(same) == hash(surrogate)
+        assert repr(same) == repr(surrogate)
+    assert SURROGATES[name](scale=4) != surrogate
+    assert all(other(scale=3) != surrogate for other in SURROGATES.values() if other is not SURROGATES[name])
+
+
+def test_unknown_name_says_the_nearest_and_all_known():
+    with pytest.raises(ValueError, match=r"Unknown surrogate 'sigmoyd'\. Did you mean 'sigmoid'\? Known: .*tanh"):
+        resolve_surrogate("sigmoyd")
+    with pytest.raises(ValueError, match=r"Unknown surrogate 3\. Known: exact, linear"):
+        resolve_surrogate(3)
+
+
+@every_surrogate
+@pytest.mark.parametrize("scale", [0, -1.0, math.nan, math.inf, "50", None, True])
+def test_scale_must_be_a_number_above_zero(name, scale):
+    example = f"{SURROGATES[name]().scale:g}"
+    with pytest.raises(ValueError, match=rf"\(scale=.*must be a finite number above 0, for example {example}\."):
+        SURROGATES[name](scale=scale)
+
+
+def test_smoothing_must_be_a_number_above_zero():
+    with pytest.raises(ValueError, match=r"SmoothedStep\(smoothing=0\): must be a finite number above 0.*0\.0001"):
+        SmoothedStep(smoothing=0)
+
+
+def test_closed_forms():
+    t = torch.tensor([-0.3, 0.0, 0.02, 0.4], dtype=torch.float64)
+    torch.testing.assert_close(Sigmoid(5).value(t), 1 / (1 + torch.exp(-5 * t)), rtol=1e-15, atol=0)
+    torch.testing.assert_close(Linear().value(t), t, rtol=0, atol=0)
+    mu, u = 0.01, 2 * t
+    inner = 0.5 * (u + 0.5 + torch.sqrt((u + 0.5) ** 2 + mu))
+    paper = 1 - 0.5 * (1 - inner + torch.sqrt((1 - inner) ** 2 + mu))
+    torch.testing.assert_close(SmoothedStep(2, smoothing=mu).value(t), paper, rtol=0, atol=1e-15)
