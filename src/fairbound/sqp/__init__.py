@@ -1,0 +1,43 @@
+"""Sequential quadratic programming for smooth nonlinear programs with two-sided constraints.
+
+    min f(w)   subject to   lower ≤ c(w) ≤ upper
+
+A problem returns an `Evaluation`, a solver consumes it.  `StochasticSQP` is the paper's method as a torch optimiser.
+This room knows nothing of fairness.
+"""
+
+from fairbound.sqp.hessian import HESSIANS, Adagrad, ExponentialAverage, Hessian, Identity
+from fairbound.sqp.kkt import KKTResiduals, kkt_residuals
+from fairbound.sqp.learning_rate import LearningRateCut
+from fairbound.sqp.merit import violation
+from fairbound.sqp.problem import Evaluation, Jacobian, Problem
+from fairbound.sqp.qp import QPSolution, solve_qp
+from fairbound.sqp.status import Status
+from fairbound.sqp.steering import Steering
+from fairbound.sqp.step_length import STEP_LENGTHS, AdaptiveStep, FixedStep, StepLength
+from fairbound.sqp.stochastic import StepRecord, StochasticSQP
+
+__all__ = [
+    "HESSIANS",
+    "STEP_LENGTHS",
+    "Adagrad",
+    "AdaptiveStep",
+    "Evaluation",
+    "ExponentialAverage",
+    "FixedStep",
+    "Hessian",
+    "Identity",
+    "Jacobian",
+    "KKTResiduals",
+    "LearningRateCut",
+    "Problem",
+    "QPSolution",
+    "Status",
+    "Steering",
+    "StepLength",
+    "StepRecord",
+    "StochasticSQP",
+    "kkt_residuals",
+    "solve_qp",
+    "violation",
+]

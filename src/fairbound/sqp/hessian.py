@@ -1,0 +1,211 @@
+"""Positive definite models H of the curvature, through H⁻¹V and Hd only (paper, Algorithm 1, line "Choose H_k").
+
+    identity      H = I
+    adagrad       H = diag √(Σ g² + damping · mean(Σ g²)), the sum over all gradients so far
+    exponential   H = diag √(E + damping), E ← decay · E + (1 − decay) · g², E₀ = 0
+
+The text of the paper names an Adagrad-type scheme; its experiments ran the exponential average with decay 0.999 and
+damping 100.  The damping of `Adagrad` is relative, so that the model scales with the objective: a coordinate on which
+the objective does not depend would otherwise be free to move without end.
+
+Conventions
+-----------
+V : (..., n), one vector in each row; d : (n,).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar, Protocol, runtime_checkable
+
+import torch
+from torch import Tensor
+
+from fairbound._registry import lookup
+
+
+@runtime_checkable
+class Metric(Protocol):
+    """What the QP needs of H: any object with these two methods."""
+
+    def solve(self, V: Tensor) -> Tensor:
+        """H⁻¹V for every row of V."""
+        ...
+
+    def product(self, d: Tensor) -> Tensor:
+        """H d."""
+        ...
+
+
+class Hessian(ABC):
+    """A diagonal H that learns from the gradients of the objective; one subclass for each rule."""
+
+    name: ClassVar[str]
+
+    @abstractmethod
+    def update(self, g: Tensor) -> None:
+        """Take in the gradient of one iteration."""
+
+    @abstractmethod
+    def diagonal(self, like: Tensor) -> Tensor:
+        """Diagonal of H, broadcastable to the last dimension of `like`."""
+
+    def solve(self, V: Tensor) -> Tensor:
+        """H⁻¹V for every row of V."""
+        return V / self.diagonal(V)
+
+    def product(self, d: Tensor) -> Tensor:
+        """H d."""
+        return d * self.diagonal(d)
+
+    def state_dict(self) -> dict[str, Any]:
+        """All that changes, as tensors and numbers."""
+        return {}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Take over what `state_dict` returned."""
+        if set(state) != set(self.state_dict()):
+            raise ValueError(
+                f"{type(self).__name__}.load_state_dict: expected the keys {sorted(self.state_dict())}, "
+                f"got {sorted(state)}; the state was saved by another kind of Hessian."
+            )
+
+
+class Identity(Hessian):
+    """H = I.
+
+    Examples
+    --------
+    >>> Identity().solve(torch.tensor([2.0, 4.0]))
+    tensor([2., 4.])
+    """
+
+    name = "identity"
+
+    def update(self, g: Tensor) -> None:
+        """Nothing to learn."""
+
+    def diagonal(self, like: Tensor) -> Tensor:
+        """Ones."""
+        return like.new_ones(())
+
+
+class _Accumulated(Hessian):
+    """A diagonal made of squared gradients, one accumulator of shape (n,)."""
+
+    def __init__(self) -> None:
+        self._squares: Tensor | None = None
+
+    @abstractmethod
+    def _accumulate(self, squares: Tensor, g: Tensor) -> Tensor:
+        """Return the new accumulator from the old one and a gradient."""
+
+    def update(self, g: Tensor) -> None:
+        """Add the squared gradient to the accumulator."""
+        squares = torch.zeros_like(g) if self._squares is None else self._squares
+        if squares.shape != g.shape:
+            raise ValueError(
+                f"{type(self).__name__}.update: the gradient has {g.numel()} entries, earlier ones had "
+                f"{squares.numel()}; use a new Hessian for a new model."
+            )
+        self._squares = self._accumulate(squares, g)
+
+    def _accumulator(self) -> Tensor:
+        if self._squares is None:
+            raise ValueError(f"{type(self).__name__}: call update(g) once before solve or product.")
+        return self._squares
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the accumulator."""
+        return {"squares": None if self._squares is None else self._squares.clone()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Take over the accumulator."""
+        super().load_state_dict(state)
+        self._squares = None if state["squares"] is None else state["squares"].clone()
+
+
+class Adagrad(_Accumulated):
+    """H = diag √(Σ g² + damping · mean(Σ g²)).
+
+    Parameters
+    ----------
+    damping : float
+        Share of the mean accumulator added to each entry, above 0.
+
+    Examples
+    --------
+    >>> hessian = Adagrad(damping=1.0)
+    >>> hessian.update(torch.tensor([1.0, 3.0]))
+    >>> hessian.product(torch.tensor([1.0, 1.0]))
+    tensor([2.4495, 3.7417])
+    """
+
+    name = "adagrad"
+
+    def __init__(self, damping: float = 0.01) -> None:
+        super().__init__()
+        if not 0.0 < damping < float("inf"):
+            raise ValueError(f"Adagrad(damping={damping!r}): must be a finite number above 0, for example 0.01.")
+        self.damping = damping
+
+    def _accumulate(self, squares: Tensor, g: Tensor) -> Tensor:
+        return squares + g.square()
+
+    def diagonal(self, like: Tensor) -> Tensor:  # noqa: ARG002  (the accumulator has its own shape)
+        """Root of the damped accumulator."""
+        squares = self._accumulator()
+        level = self.damping * squares.mean()
+        if not float(level) > 0.0:
+            # No gradient so far: any positive H will do, and the identity has no scale to get wrong.
+            return torch.ones_like(squares)
+        return (squares + level).sqrt()
+
+
+class ExponentialAverage(_Accumulated):
+    """H = diag √(E + damping), E the exponential average of g² (the paper's experiments).
+
+    Parameters
+    ----------
+    decay : float
+        Weight of the past, in [0, 1).
+    damping : float
+        Added to the average, above 0; an absolute number, in units of g².
+
+    Examples
+    --------
+    >>> hessian = ExponentialAverage(decay=0.5, damping=1.0)
+    >>> hessian.update(torch.tensor([0.0, 4.0]))
+    >>> hessian.product(torch.tensor([1.0, 1.0]))
+    tensor([1., 3.])
+    """
+
+    name = "exponential"
+
+    def __init__(self, decay: float = 0.999, damping: float = 100.0) -> None:
+        super().__init__()
+        if not 0.0 <= decay < 1.0:
+            raise ValueError(f"ExponentialAverage(decay={decay!r}): must be at least 0 and below 1, for example 0.999.")
+        if not 0.0 < damping < float("inf"):
+            raise ValueError(
+                f"ExponentialAverage(damping={damping!r}): must be a finite number above 0, for example 100."
+            )
+        self.decay = decay
+        self.damping = damping
+
+    def _accumulate(self, squares: Tensor, g: Tensor) -> Tensor:
+        return self.decay * squares + (1.0 - self.decay) * g.square()
+
+    def diagonal(self, like: Tensor) -> Tensor:  # noqa: ARG002  (the accumulator has its own shape)
+        """Root of the damped average."""
+        return (self._accumulator() + self.damping).sqrt()
+
+
+HESSIANS: dict[str, type[Hessian]] = {kind.name: kind for kind in (Identity, Adagrad, ExponentialAverage)}
+
+
+def resolve_hessian(hessian: str | Hessian) -> Hessian:
+    """Return a Hessian from its name in `HESSIANS`, with default parameters, or the instance itself."""
+    if isinstance(hessian, Hessian):
+        return hessian
+    return lookup(HESSIANS, hessian, "Hessian")()

@@ -1,0 +1,203 @@
+"""What crosses the border of this room: an `Evaluation`, and the `Problem` that returns it.
+
+A nonlinear program with two-sided constraints,
+
+    min f(w)   subject to   lower ≤ c(w) ≤ upper,
+
+is seen only through its values and first derivatives at a point (paper, appendix "SQP Algorithm and Learning Rate
+Adjustment Strategy").  A side that does not exist is −inf or inf; equal bounds make an equation.
+
+Conventions
+-----------
+n, m : numbers of variables and of constraint rows; m may be 0.
+f : float; g : (n,) gradient; c : (m,) constraint values; J : m × n `Jacobian`; lower, upper : (m,).
+All tensors are torch float64.  A multiplier y of a row is positive when it pushes on the upper side and negative when
+it pushes on the lower one, so that stationarity reads g + Jᵀy = 0.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+import torch
+from torch import Tensor
+
+from fairbound.sqp.merit import violation
+
+
+def _vector(name: str, value: object) -> Tensor:
+    if not isinstance(value, Tensor) or value.dim() != 1:
+        shape = tuple(value.shape) if isinstance(value, Tensor) else type(value).__name__
+        raise ValueError(f"Evaluation: {name} must be a one-dimensional tensor, got {shape}.")
+    # A copy: the caller may hand over a view of parameters that a solver is about to move.
+    return value.detach().to(torch.float64, copy=True)
+
+
+def _require_finite(name: str, value: Tensor) -> None:
+    if not bool(torch.isfinite(value).all()):
+        bad = int((~torch.isfinite(value)).sum())
+        raise ValueError(
+            f"Evaluation: {name} has {bad} entries that are NaN or infinite out of {value.numel()}; "
+            "check the model's outputs and the step that led here."
+        )
+
+
+@dataclass(frozen=True)
+class Jacobian:
+    """The matrix J = rows · basis of constraint gradients, formed only when asked.
+
+    m constraints are often small functions of k ≪ m quantities; then all m gradients are combinations of k, and
+    every product costs k·n instead of m·n.
+
+    Parameters
+    ----------
+    rows : Tensor of shape (m, k)
+        Derivatives of the constraints with respect to the k quantities.
+    basis : Tensor of shape (k, n)
+        Gradients of the k quantities.
+
+    Examples
+    --------
+    >>> J = Jacobian(rows=torch.tensor([[1.0, -1.0], [-1.0, 1.0]]), basis=torch.eye(2))
+    >>> J.shape
+    (2, 2)
+    >>> J.product(torch.tensor([3.0, 1.0], dtype=torch.float64))
+    tensor([ 2., -2.], dtype=torch.float64)
+    """
+
+    rows: Tensor
+    basis: Tensor
+
+    def __post_init__(self) -> None:
+        for name in ("rows", "basis"):
+            value = getattr(self, name)
+            if not isinstance(value, Tensor) or value.dim() != 2:
+                shape = tuple(value.shape) if isinstance(value, Tensor) else type(value).__name__
+                raise ValueError(f"Jacobian: {name} must be a two-dimensional tensor, got {shape}.")
+            object.__setattr__(self, name, value.detach().to(torch.float64))
+        if self.rows.shape[1] != self.basis.shape[0]:
+            raise ValueError(
+                f"Jacobian: rows {tuple(self.rows.shape)} and basis {tuple(self.basis.shape)} do not fit; "
+                "the columns of rows must be as many as the rows of basis."
+            )
+
+    @classmethod
+    def dense(cls, matrix: Tensor) -> Jacobian:
+        """Wrap an m × n matrix: the basis is the matrix, the rows are the identity."""
+        if not isinstance(matrix, Tensor) or matrix.dim() != 2:
+            shape = tuple(matrix.shape) if isinstance(matrix, Tensor) else type(matrix).__name__
+            raise ValueError(f"Jacobian.dense: expected a two-dimensional tensor, got {shape}.")
+        return cls(rows=torch.eye(matrix.shape[0], dtype=torch.float64, device=matrix.device), basis=matrix)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(m, n)."""
+        return self.rows.shape[0], self.basis.shape[1]
+
+    def matrix(self) -> Tensor:
+        """Return the dense m × n matrix."""
+        return self.rows @ self.basis
+
+    def product(self, d: Tensor) -> Tensor:
+        """J d, of shape (m,)."""
+        return self.rows @ (self.basis @ d)
+
+    def transpose_product(self, y: Tensor) -> Tensor:
+        """Jᵀ y, of shape (n,)."""
+        return (self.rows.T @ y) @ self.basis
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Values and first derivatives of a nonlinear program at one point.
+
+    Parameters
+    ----------
+    f : float
+        Objective.
+    g : Tensor of shape (n,)
+        Gradient of the objective, or an unbiased estimate of it.
+    c : Tensor of shape (m,)
+        Constraint values.
+    J : Jacobian or Tensor of shape (m, n)
+        Constraint gradients; a tensor is wrapped.
+    lower, upper : Tensor of shape (m,)
+        Bounds, −inf and inf where there is no side.
+
+    Raises
+    ------
+    ValueError
+        If shapes do not fit, a value is NaN or infinite, or a lower bound lies above its upper bound.
+
+    Examples
+    --------
+    >>> one = torch.ones(1, dtype=torch.float64)
+    >>> Evaluation(f=0.5, g=one, c=3 * one, J=torch.ones(1, 1), lower=-one, upper=one).violation
+    2.0
+    """
+
+    f: float
+    g: Tensor
+    c: Tensor
+    J: Jacobian
+    lower: Tensor
+    upper: Tensor
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "f", float(self.f.detach() if isinstance(self.f, Tensor) else self.f))
+        for name in ("g", "c", "lower", "upper"):
+            object.__setattr__(self, name, _vector(name, getattr(self, name)))
+        if isinstance(self.J, Tensor):
+            object.__setattr__(self, "J", Jacobian.dense(self.J))
+        if not isinstance(self.J, Jacobian):
+            raise TypeError(f"Evaluation: J must be a Jacobian or a tensor, got {type(self.J).__name__}.")
+        self._check_shapes()
+        self._check_values()
+
+    def _check_shapes(self) -> None:
+        n, m = self.g.numel(), self.c.numel()
+        if self.J.shape != (m, n):
+            raise ValueError(f"Evaluation: J has shape {self.J.shape}, but c has {m} and g has {n} entries.")
+        for name in ("lower", "upper"):
+            if getattr(self, name).numel() != m:
+                raise ValueError(f"Evaluation: {name} has {getattr(self, name).numel()} entries, but c has {m}.")
+
+    def _check_values(self) -> None:
+        if not math.isfinite(self.f):
+            raise ValueError(f"Evaluation: f is {self.f}; check the model's outputs and the step that led here.")
+        _require_finite("g", self.g)
+        _require_finite("c", self.c)
+        _require_finite("J (rows)", self.J.rows)
+        _require_finite("J (basis)", self.J.basis)
+        # Written so that NaN bounds fail too.
+        bad = ~(self.lower <= self.upper) | (self.lower == math.inf) | (self.upper == -math.inf)
+        if bool(bad.any()):
+            row = int(bad.nonzero()[0])
+            raise ValueError(
+                f"Evaluation: the bounds of row {row} are [{float(self.lower[row])}, {float(self.upper[row])}]; "
+                "lower must not exceed upper, and a missing side is -inf below or inf above."
+            )
+
+    @property
+    def violation(self) -> float:
+        """ℓ1 norm of what lies beyond the bounds."""
+        return violation(self.c, self.lower, self.upper)
+
+
+@runtime_checkable
+class Problem(Protocol):
+    """A nonlinear program for solvers that pass over all of it in each iteration."""
+
+    def initial_point(self) -> Tensor:
+        """Flat float64 vector to start from."""
+        ...
+
+    def evaluate(self, w: Tensor) -> Evaluation:
+        """Values and first derivatives at w."""
+        ...
+
+    def values(self, w: Tensor) -> tuple[float, Tensor]:
+        """Objective and constraint values at w, without derivatives."""
+        ...

@@ -1,0 +1,254 @@
+"""The QP of one SQP step, for any number of two-sided rows, hard or elastic, with its own certificate.
+
+    hard      min gᵀd + ½ dᵀHd                      subject to  lower ≤ c + Jd ≤ upper
+    elastic   min gᵀd + ½ dᵀHd + ρ · v(c + Jd)      v the ℓ1 norm of what lies beyond the bounds
+
+(paper, equation "feasibility" of the appendix and Algorithm 1, which enumerates active sets for two rows).  It is never
+solved in parameter space.  Optimality gives d = −H⁻¹(g + Jᵀy), so with J = rows · basis only the core
+B = basis H⁻¹ basisᵀ = L Lᵀ matters.  A pivoted Cholesky factor of rank r turns the QP into
+
+    min ½‖z‖²   subject to   lower − q ≤ W z ≤ upper − q,      W = rows · L,   q = c − J H⁻¹g,   z = −Wᵀy,
+
+with r variables: pairwise rows over K groups have rank at most K, however many they are.  Rows are scaled to norm 1 and
+the whole to a largest distance of 1, so the units of the constraints do not matter.  The elastic form only bounds the
+multipliers, |y| ≤ ρ, so it always has a solution; it is entered when the hard rows are inconsistent or some |y|
+exceeds ρ.
+
+For the solution, gᵀd + dᵀHd = Σ y⁺(c − upper) + y⁻(lower − c) − ρ·v(c + Jd), where y = y⁺ − y⁻.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fairbound.sqp.core import EPS, Array, Core, to_numpy
+from fairbound.sqp.hessian import Metric
+from fairbound.sqp.least_distance import hard_multipliers, priced_multipliers
+from fairbound.sqp.problem import Jacobian
+
+# What the certificate promises is 1e-8; a solution above this is polished.
+_POLISH = 1e-10
+
+
+@dataclass(frozen=True)
+class QPSolution:
+    """A step, its multipliers, and the residuals of its optimality conditions.
+
+    All residuals are relative to the largest term of the sum that should vanish.  With the norm of H⁻¹, n_i = ‖J_i‖ and
+    p_i = n_i|y_i|, those of c_i + J_i d = c_i − J_i H⁻¹g − Σ_j J_i H⁻¹J_jᵀ y_j are at most
+    s_i = max(|c_i|, |finite bounds_i|, n_i‖g‖, n_i max_j p_j).
+
+    Attributes
+    ----------
+    d : Tensor of shape (n,)
+        Step.
+    y : Tensor of shape (m,)
+        Multipliers, positive on the upper side, negative on the lower side.
+    violation : float
+        v(c + Jd).
+    slope, curvature : float
+        gᵀd and dᵀHd.
+    elastic : bool
+        Whether the penalty acts: some row is violated at a price.
+    penalty : float
+        The ρ that the solution belongs to.  When hard rows (ρ = inf) are inconsistent, a large finite one.
+    stationarity : float
+        ‖Hd + g + Jᵀy‖∞ / max(‖g‖∞, largest term of Jᵀy = basisᵀ(rowsᵀy)).
+    primal_residual : float
+        Largest violation_i / s_i; of an elastic solution, the smaller of that and (ρ − |y_i|)/ρ: what is violated
+        without paying the full price.
+    complementarity : float
+        Largest min(p_i / max_j p_j, slack_i / s_i), slack_i the distance to the side that y_i pushes on.
+    dual_bound_residual : float
+        Largest p_i / max_j p_j on a side that does not exist, or (|y_i| − ρ)/ρ.
+    """
+
+    d: Tensor
+    y: Tensor
+    violation: float
+    slope: float
+    curvature: float
+    elastic: bool
+    penalty: float
+    stationarity: float
+    primal_residual: float
+    complementarity: float
+    dual_bound_residual: float
+
+    @property
+    def kkt_residual(self) -> float:
+        """Largest of the four residuals."""
+        return max(self.stationarity, self.primal_residual, self.complementarity, self.dual_bound_residual)
+
+    def is_optimal(self, tol: float = 1e-8) -> bool:
+        """Whether all optimality conditions hold to `tol`."""
+        return self.kkt_residual <= tol
+
+
+def solve_qp(
+    g: Tensor,
+    hessian: Metric,
+    c: Tensor,
+    J: Jacobian,
+    lower: Tensor,
+    upper: Tensor,
+    *,
+    penalty: float = math.inf,
+) -> QPSolution:
+    """Solve the QP of one SQP step.
+
+    Parameters
+    ----------
+    g : Tensor of shape (n,)
+        Gradient of the objective.
+    hessian : Metric
+        H through `solve` and `product`, positive definite.
+    c, lower, upper : Tensor of shape (m,)
+        Constraint values and bounds; m may be 0.
+    J : Jacobian of shape (m, n)
+        Constraint gradients.
+    penalty : float
+        ρ, above 0.  With inf the rows are hard; if they are inconsistent, the solution for a large ρ is returned, and
+        its `elastic` and `penalty` say so.
+
+    Examples
+    --------
+    Minimise −d + ½d² subject to 0 + d ≤ ½: the step is ½ and the multiplier ½.
+
+    >>> from fairbound.sqp.hessian import Identity
+    >>> one = torch.ones(1, dtype=torch.float64)
+    >>> solution = solve_qp(-one, Identity(), 0 * one, Jacobian.dense(one[None]), -one * math.inf, one / 2)
+    >>> float(solution.d), float(solution.y), solution.is_optimal()
+    (0.5, 0.5, True)
+    """
+    return solve_with_core(Core(hessian, J), g, c, lower, upper, penalty=penalty)
+
+
+def solve_with_core(
+    core: Core, g: Tensor, c: Tensor, lower: Tensor, upper: Tensor, *, penalty: float = math.inf
+) -> QPSolution:
+    """Solve the QP with the H and J of `core`, which several QPs may share; otherwise like `solve_qp`."""
+    m, n = core.J.shape
+    if not penalty > 0.0:
+        raise ValueError(f"solve_qp(penalty={penalty!r}): must be above 0; use inf for hard rows.")
+    if not (c.shape == lower.shape == upper.shape == (m,) and g.shape == (n,)):
+        raise ValueError(
+            f"solve_qp: shapes do not fit: g {tuple(g.shape)}, c {tuple(c.shape)}, J {(m, n)}, "
+            f"lower {tuple(lower.shape)}, upper {tuple(upper.shape)}."
+        )
+    return _QP(core, g, to_numpy(c), to_numpy(lower), to_numpy(upper)).solve(penalty)
+
+
+class _QP:
+    """One QP around a core: multipliers of the reduced problem, and the certificate of what they give in full."""
+
+    def __init__(self, core: Core, g: Tensor, c: Array, lower: Array, upper: Array) -> None:
+        self.core, self.g, self.c, self.lower, self.upper = core, g, c, lower, upper
+        self.newton = core.hessian.solve(g)  # H⁻¹g
+        self.gradient_norm = math.sqrt(max(float(g @ self.newton), 0.0))
+        self.q = c - core.rows @ to_numpy(core.J.basis @ self.newton)
+
+    def solve(self, penalty: float) -> QPSolution:
+        y, penalty = self._multipliers(self.q, penalty, start=None)
+        best = self._certify(y, penalty)
+        for _ in range(3):
+            if best.is_optimal(_POLISH) or not self.core.live.any():
+                break
+            # Make the reduced model exact at the current point, and solve again from there: what the factor lost to
+            # rounding is in the constant now.
+            y = to_numpy(best.y)
+            reached = self.c + to_numpy(self.core.J.product(best.d))
+            y, penalty = self._multipliers(reached + self.core.response(y), penalty, start=y)
+            candidate = self._certify(y, penalty)
+            if candidate.kkt_residual >= best.kkt_residual:
+                break
+            best = candidate
+        return best
+
+    def _multipliers(self, q: Array, penalty: float, start: Array | None) -> tuple[Array, float]:
+        """Multipliers of the reduced problem with the constant q, and the penalty they belong to."""
+        over = np.maximum(q - self.upper, 0.0) + np.maximum(self.lower - q, 0.0)
+        live, norms = self.core.live, self.core.norms[self.core.live]
+        y = np.zeros_like(q)
+        distance = float((over[live] / norms).max()) if norms.size else 0.0
+        hopeless = ~live & (over > 8.0 * EPS * np.maximum(np.abs(self.c), np.abs(q)))
+        if math.isinf(penalty) and bool(hopeless.any()):
+            penalty = self._fallback_penalty(distance)
+        y[hopeless] = np.where(q > self.upper, penalty, -penalty)[hopeless]
+        if distance == 0.0:
+            return y, penalty
+        unit = distance * norms
+        lower, upper = (self.lower - q)[live] / unit, (self.upper - q)[live] / unit
+        price = penalty * norms / distance
+        scaled = hard_multipliers(self.core.W, lower, upper) if start is None else start[live] * norms / distance
+        if start is not None or scaled is None or bool((np.abs(scaled) > price).any()):
+            size = np.maximum(np.abs(self.c), np.abs(q))[live] + norms * self.gradient_norm
+            noise = 4.0 * EPS * size / unit
+            dual = priced_multipliers(self.core.W, lower, upper, price, noise, scaled)
+            if not dual.bounded:
+                penalty = self._fallback_penalty(distance)
+                price = penalty * norms / distance
+                dual = priced_multipliers(self.core.W, lower, upper, price, noise)
+            scaled = dual.y
+        # Multipliers on their bound are exactly there, also after scaling back.
+        y[live] = np.where(np.abs(scaled) >= price, np.copysign(penalty, scaled), scaled * distance / norms)
+        return y, penalty
+
+    def _fallback_penalty(self, distance: float) -> float:
+        """Penalty for inconsistent hard rows: far above the multipliers that the distances alone would need."""
+        largest = _top(self.core.norms)
+        return 1e4 * max(distance, self.gradient_norm) / largest if largest > 0.0 and distance > 0.0 else 1.0
+
+    def _certify(self, y: Array, penalty: float) -> QPSolution:
+        multipliers = torch.from_numpy(y).to(self.g)
+        weights = self.core.J.rows.T @ multipliers
+        force = weights @ self.core.J.basis  # Jᵀy
+        d = -self.newton - weights @ self.core.solved_basis
+        product = self.core.hessian.product(d)
+        terms = (self.core.J.rows.abs().T @ multipliers.abs()) * self.core.J.basis.abs().amax(dim=1)
+        largest = max(_largest(self.g), _largest(terms))
+        stationarity = _largest(product + self.g + force) / largest if largest > 0.0 else 0.0
+        reached = self.c + to_numpy(self.core.J.product(d))
+        over = np.maximum(reached - self.upper, 0.0) + np.maximum(self.lower - reached, 0.0)
+        pull = self.core.norms * np.abs(y)
+        strongest = _top(pull)
+        scale = np.maximum(np.abs(self.c), self.core.norms * max(self.gradient_norm, strongest))
+        for bound in (self.lower, self.upper):
+            scale = np.maximum(scale, np.where(np.isfinite(bound), np.abs(bound), 0.0))
+        scale = np.maximum(scale, np.finfo(np.float64).tiny)
+        pull = pull / strongest if strongest > 0.0 else pull
+        bound = np.where(y > 0.0, self.upper, self.lower)
+        missing = ~np.isfinite(bound)
+        slack = np.where(missing, 0.0, np.where(y > 0.0, bound - reached, reached - bound))
+        elastic = math.isfinite(penalty) and bool((np.abs(y) >= penalty).any())
+        unpaid = over / scale
+        excess = np.zeros_like(y)
+        if math.isfinite(penalty):
+            unpaid = np.minimum(unpaid, np.maximum(penalty - np.abs(y), 0.0) / penalty)
+            excess = np.maximum(np.abs(y) - penalty, 0.0) / penalty
+        return QPSolution(
+            d=d,
+            y=multipliers,
+            violation=float(over.sum()),
+            slope=float(self.g @ d),
+            curvature=float(d @ product),
+            elastic=elastic,
+            penalty=penalty,
+            stationarity=stationarity,
+            primal_residual=_top(unpaid),
+            complementarity=_top(np.minimum(pull, np.maximum(slack, 0.0) / scale)),
+            dual_bound_residual=max(_top(np.where(missing, pull, 0.0)), _top(excess)),
+        )
+
+
+def _largest(value: Tensor) -> float:
+    return float(value.abs().max()) if value.numel() else 0.0
+
+
+def _top(value: Array) -> float:
+    return float(value.max()) if value.size else 0.0

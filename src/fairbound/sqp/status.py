@@ -1,0 +1,40 @@
+"""Outcomes of a solve, as values with a sentence each.
+
+A solve that does not converge is no exception: the caller gets the best point found and one of these.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+
+class Status(Enum):
+    """How a solve ended.
+
+    Examples
+    --------
+    >>> Status.CONVERGED.value
+    'converged'
+    >>> Status("infeasible").message
+    'No point was found that keeps all limits; the one that violates them least is returned.'
+    """
+
+    CONVERGED = "converged"
+    FEASIBLE = "feasible"
+    INFEASIBLE = "infeasible"
+    MAX_ITERATIONS = "max_iterations"
+    DEGENERATE = "degenerate"
+
+    @property
+    def message(self) -> str:
+        """One sentence for a person."""
+        return _MESSAGES[self]
+
+
+_MESSAGES = {
+    Status.CONVERGED: "All limits are kept and the optimality conditions hold to the tolerance asked for.",
+    Status.FEASIBLE: "All limits are kept, but the optimality conditions do not hold to the tolerance asked for.",
+    Status.INFEASIBLE: "No point was found that keeps all limits; the one that violates them least is returned.",
+    Status.MAX_ITERATIONS: "The number of iterations ran out before the limits were kept; allow more iterations.",
+    Status.DEGENERATE: "The limits are kept, but the result is no better than a constant prediction.",
+}

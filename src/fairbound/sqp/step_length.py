@@ -1,0 +1,178 @@
+"""How far to go along a step d (paper, Algorithm 1, line "Set α_k based on β_k and τ_k").
+
+    fixed      α = β, the learning rate (what the paper's experiments ran)
+    adaptive   α = β Δq / ((τL + Γ)‖d‖²), projected on [α_min, α_min + θβ²] with α_min = βξτ / (τL + Γ), and at most 1
+
+The adaptive rule is that of Berahas, Curtis, Robinson and Zhou (SIAM J. Optim. 31(2), 2021): Δq is the reduction of
+the model of the merit function, τ the merit parameter, ξ the ratio parameter.  L and Γ estimate how fast the gradient
+of the objective and the Jacobian change,
+
+    L = ‖g(w + hu) − g(w)‖ / h,     Γ = ‖J(w + hu) − J(w)‖₂ / h,     u = d/‖d‖,
+
+from the same batch at both points, since otherwise the difference would be the noise of the batches over h.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+
+from fairbound._registry import lookup
+from fairbound.sqp.problem import Evaluation, Jacobian
+
+_FLOOR = 1e-12  # of the Lipschitz estimates: linear functions have none
+
+
+@dataclass(frozen=True)
+class StepModel:
+    """What a rule may use: learning rate β, merit parameter τ, ratio parameter ξ, reduction Δq, and ‖d‖."""
+
+    learning_rate: float
+    merit_parameter: float
+    ratio_parameter: float
+    model_decrease: float
+    step_norm: float
+
+
+class StepLength(ABC):
+    """A rule for the step length; one subclass for each."""
+
+    name: ClassVar[str]
+
+    def displacement(self, iteration: int) -> float:  # noqa: ARG002  (rules without estimates never ask)
+        """Distance h at which a second evaluation is due in this iteration, 0 if none is."""
+        return 0.0
+
+    def observe(self, here: Evaluation, there: Evaluation, distance: float) -> None:  # noqa: B027
+        """Take in the evaluations of one batch at two points; a rule without estimates has nothing to do."""
+
+    @abstractmethod
+    def choose(self, model: StepModel) -> float:
+        """Return the step length α."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """All that changes, as numbers."""
+        return {}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Take over what `state_dict` returned."""
+        if set(state) != set(self.state_dict()):
+            raise ValueError(
+                f"{type(self).__name__}.load_state_dict: expected the keys {sorted(self.state_dict())}, "
+                f"got {sorted(state)}; the state was saved by another rule for the step length."
+            )
+
+
+class FixedStep(StepLength):
+    """α = β, the learning rate.
+
+    Examples
+    --------
+    >>> FixedStep().choose(StepModel(0.5, 1.0, 1.0, 1.0, 1.0))
+    0.5
+    """
+
+    name = "fixed"
+
+    def choose(self, model: StepModel) -> float:
+        """Return the learning rate."""
+        return model.learning_rate
+
+
+class AdaptiveStep(StepLength):
+    """α from the reduction of the merit model and Lipschitz estimates, at most 1.
+
+    Parameters
+    ----------
+    every : int
+        Iterations between two estimates of L and Γ; each costs one more evaluation.
+    displacement : float
+        Distance h of the second point.
+    width : float
+        θ of the projection interval.
+
+    Examples
+    --------
+    >>> rule = AdaptiveStep()
+    >>> rule.lipschitz_objective, rule.lipschitz_constraints = 3.0, 1.0
+    >>> rule.choose(StepModel(1.0, 1.0, 0.1, model_decrease=2.0, step_norm=1.0))
+    0.5
+    """
+
+    name = "adaptive"
+
+    def __init__(self, every: int = 10, displacement: float = 1e-4, width: float = 1e4) -> None:
+        if not (isinstance(every, int) and every >= 1):
+            raise ValueError(f"AdaptiveStep(every={every!r}): must be a whole number of at least 1.")
+        for name, value in (("displacement", displacement), ("width", width)):
+            if not 0.0 < value < math.inf:
+                raise ValueError(f"AdaptiveStep({name}={value!r}): must be a finite number above 0.")
+        self.every = every
+        self.width = width
+        self._displacement = displacement
+        self.lipschitz_objective = _FLOOR
+        self.lipschitz_constraints = _FLOOR
+
+    def displacement(self, iteration: int) -> float:
+        """Return h in every `every`-th iteration."""
+        return self._displacement if iteration % self.every == 0 else 0.0
+
+    def observe(self, here: Evaluation, there: Evaluation, distance: float) -> None:
+        """Estimate L and Γ from two points `distance` apart."""
+        if not distance > 0.0:
+            return
+        self.lipschitz_objective = max(float(torch.linalg.vector_norm(there.g - here.g)) / distance, _FLOOR)
+        self.lipschitz_constraints = max(_spectral_distance(here.J, there.J) / distance, _FLOOR)
+
+    def choose(self, model: StepModel) -> float:
+        """Return the projected step length, 0 if the model promises no decrease and 1 for a zero step."""
+        if model.step_norm == 0.0:
+            return 1.0
+        if model.model_decrease <= 0.0:
+            return 0.0
+        beta = model.learning_rate
+        curvature = model.merit_parameter * self.lipschitz_objective + self.lipschitz_constraints
+        wanted = beta * model.model_decrease / (curvature * model.step_norm**2)
+        least = beta * model.ratio_parameter * model.merit_parameter / curvature
+        return min(1.0, max(least, min(wanted, least + self.width * beta**2)))
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the two estimates."""
+        return {
+            "lipschitz_objective": self.lipschitz_objective,
+            "lipschitz_constraints": self.lipschitz_constraints,
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Take over the two estimates."""
+        super().load_state_dict(state)
+        self.lipschitz_objective = float(state["lipschitz_objective"])
+        self.lipschitz_constraints = float(state["lipschitz_constraints"])
+
+
+def _spectral_distance(first: Jacobian, second: Jacobian) -> float:
+    """Spectral norm of second − first, through the Gram matrix of the smaller side."""
+    m, _ = first.shape
+    if m == 0:
+        return 0.0
+    rows = torch.cat([second.rows, -first.rows], dim=1)
+    basis = torch.cat([second.basis, first.basis])
+    if rows.shape[1] > m:
+        rows, basis = torch.eye(m, dtype=rows.dtype, device=rows.device), rows @ basis
+    # ‖R B‖₂² is the largest eigenvalue of R (B Bᵀ) Rᵀ, which has the nonzero eigenvalues of (RᵀR)(B Bᵀ).
+    factor = torch.linalg.qr(rows, mode="r").R
+    return float(torch.linalg.matrix_norm(factor @ basis, ord=2))
+
+
+STEP_LENGTHS: dict[str, type[StepLength]] = {kind.name: kind for kind in (FixedStep, AdaptiveStep)}
+
+
+def resolve_step_length(step_length: str | StepLength) -> StepLength:
+    """Return a rule from its name in `STEP_LENGTHS`, with default parameters, or the instance itself."""
+    if isinstance(step_length, StepLength):
+        return step_length
+    return lookup(STEP_LENGTHS, step_length, "step length")()

@@ -1,0 +1,322 @@
+"""`StochasticSQP`: the paper's Algorithms 1 and 2 as a `torch.optim.Optimizer`.
+
+One iteration at w_k, from one evaluation (f, g, c, J) that may be stochastic in f and g:
+
+    1. choose H_k                                            `hessian`
+    2. d, y from the elastic QP, ρ raised if need be         `steering`, `qp`
+    3. merit parameter τ, model reduction Δq, ratio ξ        `merit`
+    4. step length α from β, τ, ξ, Δq                        `step_length`
+    5. w_{k+1} = w_k + α d
+    6. cut the learning rate β if the merit stalls           `learning_rate`
+
+The theory behind it has the *constraints* deterministic: evaluate them on all rows, or on a fixed subset.  Constraints
+of a changing batch lie outside it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from fairbound.sqp.hessian import ExponentialAverage, Hessian, resolve_hessian
+from fairbound.sqp.kkt import KKTResiduals, kkt_residuals
+from fairbound.sqp.learning_rate import LearningRateCut
+from fairbound.sqp.merit import lowered, model_reduction, trial_merit_parameter, trial_ratio_parameter
+from fairbound.sqp.problem import Evaluation
+from fairbound.sqp.qp import QPSolution
+from fairbound.sqp.steering import Steering, steered_step
+from fairbound.sqp.step_length import FixedStep, StepLength, StepModel, resolve_step_length
+
+
+@dataclass(frozen=True)
+class StepRecord:
+    """What one step saw and did; all values belong to the point *before* the step.
+
+    Attributes
+    ----------
+    iteration : int
+        Counted from 0.
+    f, violation : float
+        Objective and ℓ1 violation.
+    kkt : KKTResiduals
+        Scaled residuals of the optimality conditions, with the multipliers of this step's QP.
+    penalty, merit_parameter, ratio_parameter : float
+        ρ, τ and ξ after their updates.
+    step_length, learning_rate, step_norm : float
+        α, β and ‖d‖; the parameters moved by α d.
+    elastic, locally_infeasible : bool
+        Whether the QP violated rows at a price, and whether no direction reduces the violation.
+    multipliers : Tensor of shape (m,)
+        y of the QP, positive on the upper side, negative on the lower side.
+    """
+
+    iteration: int
+    f: float
+    violation: float
+    kkt: KKTResiduals
+    penalty: float
+    merit_parameter: float
+    ratio_parameter: float
+    step_length: float
+    learning_rate: float
+    step_norm: float
+    elastic: bool
+    locally_infeasible: bool
+    multipliers: Tensor
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain numbers and lists, for tables and JSON; the KKT residuals are spread out."""
+        values = {name: value for name, value in vars(self).items() if name not in {"kkt", "multipliers"}}
+        values.update({f"kkt_{name}": value for name, value in asdict(self.kkt).items()})
+        values["multipliers"] = self.multipliers.tolist()
+        return values
+
+
+class StochasticSQP(torch.optim.Optimizer):
+    """Stochastic sequential quadratic programming.
+
+    Parameters
+    ----------
+    params : iterable of Tensor
+        Parameters, float32 or float64, in one group.
+    lr : float
+        β: the step length itself with the rule "fixed", a factor of it with "adaptive".
+    hessian : str or Hessian
+        Model of the curvature: "identity", "adagrad", "exponential" or an instance.
+    step_length : str or StepLength
+        "adaptive", "fixed" or an instance.
+    learning_rate_cut : LearningRateCut, optional
+        Algorithm 2 of the paper; None leaves the learning rate to the caller and to torch's schedulers.
+    penalty : float
+        ρ to begin with.
+    steering : Steering, optional
+        Constants of the rule that raises ρ.
+    merit_parameter, ratio_parameter : float
+        τ and ξ to begin with.
+    sigma : float
+        Share of the violation's reduction that the model reduction must show, in (0, 1).
+    decrease : float
+        τ and ξ fall by at least this fraction when they fall.
+
+    Examples
+    --------
+    Minimise (w − 2)² subject to w ≤ 1.
+
+    >>> w = torch.zeros(1, dtype=torch.float64)
+    >>> def closure():
+    ...     f, g = float((w - 2) ** 2), 2 * (w - 2)
+    ...     return Evaluation(f, g, c=w, J=torch.ones(1, 1), lower=-w.new_ones(1) * torch.inf, upper=w.new_ones(1))
+    >>> optimizer = StochasticSQP([w])
+    >>> records = [optimizer.step(closure) for _ in range(20)]
+    >>> w
+    tensor([1.], dtype=torch.float64)
+    >>> records[-1].multipliers
+    tensor([2.], dtype=torch.float64)
+    """
+
+    def __init__(
+        self,
+        params: Iterable[Tensor],
+        lr: float = 1.0,
+        *,
+        hessian: str | Hessian = "adagrad",
+        step_length: str | StepLength = "adaptive",
+        learning_rate_cut: LearningRateCut | None = None,
+        penalty: float = 1.0,
+        steering: Steering | None = None,
+        merit_parameter: float = 0.1,
+        ratio_parameter: float = 1.0,
+        sigma: float = 0.1,
+        decrease: float = 0.01,
+    ) -> None:
+        for name, value in (
+            ("lr", lr),
+            ("penalty", penalty),
+            ("merit_parameter", merit_parameter),
+            ("ratio_parameter", ratio_parameter),
+        ):
+            if not 0.0 < value < math.inf:
+                raise ValueError(f"StochasticSQP({name}={value!r}): must be a finite number above 0.")
+        for name, value in (("sigma", sigma), ("decrease", decrease)):
+            if not 0.0 < value < 1.0:
+                raise ValueError(f"StochasticSQP({name}={value!r}): must be between 0 and 1.")
+        super().__init__(params, {"lr": lr})
+        self.hessian = resolve_hessian(hessian)
+        self.step_length = resolve_step_length(step_length)
+        self.learning_rate_cut = learning_rate_cut
+        self.steering = steering if steering is not None else Steering()
+        self.sigma = sigma
+        self.decrease = decrease
+        self._numbers = {
+            "iteration": 0,
+            "penalty": penalty,
+            "merit_parameter": merit_parameter,
+            "ratio_parameter": ratio_parameter,
+        }
+
+    @classmethod
+    def from_paper(cls, params: Iterable[Tensor], lr: float = 0.5, **options: Any) -> StochasticSQP:
+        """Build the optimiser with the constants that the paper's experiments ran.
+
+        H = diag √(EMA₀.₉₉₉(g²) + 100), the step length fixed at the learning rate 0.5, and Algorithm 2 with its merit
+        parameter fixed at 0.01.  Its QPs had hard rows, so the penalty begins where it does not bind.
+        """
+        settings: dict[str, Any] = {
+            "hessian": ExponentialAverage(decay=0.999, damping=100.0),
+            "step_length": FixedStep(),
+            "learning_rate_cut": LearningRateCut(merit_parameter=0.01, count_in_warmup=True),
+            "penalty": 1e6,
+        }
+        return cls(params, lr, **{**settings, **options})
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """Accept the first group only: one QP couples all parameters."""
+        if self.param_groups:
+            raise ValueError(
+                "StochasticSQP takes one parameter group, because one QP couples all parameters; "
+                "pass all parameters in a single list."
+            )
+        super().add_param_group(param_group)
+        for parameter in self.param_groups[0]["params"]:
+            if parameter.dtype not in (torch.float32, torch.float64):
+                raise TypeError(
+                    f"StochasticSQP: a parameter has the type {parameter.dtype}; float32 and float64 are supported."
+                )
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], Evaluation]) -> StepRecord:  # type: ignore[override]
+        """Take one step.
+
+        Parameters
+        ----------
+        closure : callable
+            Returns the `Evaluation` at the current parameters.  When Lipschitz estimates are due it is called a second
+            time, with the parameters moved a little, and must then use the same batch.
+        """
+        evaluation = self._evaluate(closure)
+        self.hessian.update(evaluation.g)
+        steered = steered_step(evaluation, self.hessian, self._numbers["penalty"], self.steering)
+        solution = steered.solution
+        self._numbers["penalty"] = steered.penalty
+        model = self._model(evaluation, solution)
+        iteration = int(self._numbers["iteration"])
+        self._observe_displaced(closure, evaluation, solution.d, iteration)
+        step_length = self.step_length.choose(model)
+        self._move(step_length * solution.d)
+        self._numbers["iteration"] = iteration + 1
+        group = self.param_groups[0]
+        if self.learning_rate_cut is not None:
+            group["lr"] = self.learning_rate_cut.update(
+                evaluation.f, evaluation.violation, group["lr"], model.merit_parameter
+            )
+        return StepRecord(
+            iteration=iteration,
+            f=evaluation.f,
+            violation=evaluation.violation,
+            kkt=kkt_residuals(evaluation, solution.y),
+            penalty=steered.penalty,
+            merit_parameter=model.merit_parameter,
+            ratio_parameter=model.ratio_parameter,
+            step_length=step_length,
+            learning_rate=model.learning_rate,
+            step_norm=model.step_norm,
+            elastic=solution.elastic,
+            locally_infeasible=steered.locally_infeasible,
+            multipliers=solution.y,
+        )
+
+    def _evaluate(self, closure: Callable[[], Evaluation]) -> Evaluation:
+        if closure is None:
+            raise TypeError("StochasticSQP.step needs a closure that returns the Evaluation at the current parameters.")
+        with torch.enable_grad():
+            evaluation = closure()
+        if not isinstance(evaluation, Evaluation):
+            kind = type(evaluation).__name__
+            raise TypeError(f"StochasticSQP.step: the closure must return an Evaluation, got {kind}.")
+        size = sum(parameter.numel() for parameter in self.param_groups[0]["params"])
+        if evaluation.g.numel() != size:
+            raise ValueError(
+                f"StochasticSQP.step: the gradient has {evaluation.g.numel()} entries, the parameters have {size}; "
+                "evaluate with the same parameters in the same order."
+            )
+        return evaluation
+
+    def _model(self, evaluation: Evaluation, solution: QPSolution) -> StepModel:
+        """Update τ and ξ, and collect what the rule for the step length needs."""
+        numbers = self._numbers
+        reduction = evaluation.violation - solution.violation
+        trial = trial_merit_parameter(solution.slope, solution.curvature, reduction, self.sigma, solution.penalty)
+        tau = lowered(numbers["merit_parameter"], trial, self.decrease, floor=1e-12)
+        decrease = model_reduction(tau, solution.slope, solution.curvature, reduction)
+        step_norm = float(torch.linalg.vector_norm(solution.d))
+        ratio = lowered(
+            numbers["ratio_parameter"], trial_ratio_parameter(tau, decrease, step_norm), self.decrease, floor=1e-12
+        )
+        numbers["merit_parameter"], numbers["ratio_parameter"] = tau, ratio
+        return StepModel(float(self.param_groups[0]["lr"]), tau, ratio, decrease, step_norm)
+
+    def _observe_displaced(
+        self, closure: Callable[[], Evaluation], evaluation: Evaluation, d: Tensor, iteration: int
+    ) -> None:
+        """Let the rule for the step length see a second point, if it asks for one; the parameters are put back."""
+        distance = self.step_length.displacement(iteration)
+        norm = float(torch.linalg.vector_norm(d))
+        if distance == 0.0 or norm == 0.0:
+            return
+        parameters = self.param_groups[0]["params"]
+        saved = [parameter.detach().clone() for parameter in parameters]
+        try:
+            self._move(distance / norm * d)
+            moved = math.sqrt(
+                sum(float((p - q).double().square().sum()) for p, q in zip(parameters, saved, strict=True))
+            )
+            self.step_length.observe(evaluation, self._evaluate(closure), moved)
+        finally:
+            for parameter, value in zip(parameters, saved, strict=True):
+                parameter.copy_(value)
+
+    def _move(self, change: Tensor) -> None:
+        """Add a flat float64 vector to the parameters."""
+        start = 0
+        for parameter in self.param_groups[0]["params"]:
+            part = change[start : start + parameter.numel()].view_as(parameter)
+            parameter.add_(part.to(parameter))
+            start += parameter.numel()
+
+    def __getstate__(self) -> dict[str, Any]:
+        # The base class pickles and copies what it knows of; the strategies and numbers are ours.
+        names = ("hessian", "step_length", "learning_rate_cut", "steering", "sigma", "decrease", "_numbers")
+        return {**super().__getstate__(), **{name: getattr(self, name) for name in names}}
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state of the method and its strategies with the parameter group; a resumed run is the same run."""
+        cut = self.learning_rate_cut
+        self.state["sqp"] = {  # type: ignore[index]
+            "numbers": dict(self._numbers),
+            "hessian": self.hessian.state_dict(),
+            "step_length": self.step_length.state_dict(),
+            "learning_rate_cut": None if cut is None else cut.state_dict(),
+        }
+        return super().state_dict()
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Take over what `state_dict` returned, into an optimiser built with the same options."""
+        super().load_state_dict(state_dict)
+        saved = self.state.get("sqp")  # type: ignore[call-overload]
+        if saved is None:
+            raise ValueError("StochasticSQP.load_state_dict: this state was saved by another optimiser.")
+        if (saved["learning_rate_cut"] is None) != (self.learning_rate_cut is None):
+            raise ValueError(
+                "StochasticSQP.load_state_dict: one of the two optimisers cuts its learning rate and the other does "
+                "not; build both with the same learning_rate_cut."
+            )
+        self._numbers = dict(saved["numbers"])
+        self.hessian.load_state_dict(saved["hessian"])
+        self.step_length.load_state_dict(saved["step_length"])
+        if self.learning_rate_cut is not None:
+            self.learning_rate_cut.load_state_dict(saved["learning_rate_cut"])
