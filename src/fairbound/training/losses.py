@@ -40,8 +40,8 @@ class CrossEntropy:
     def values(self, z: Tensor, labels: Tensor) -> Tensor:
         """Loss of each row, (n,)."""
         if z.shape[1] == 1:
-            # Not softplus: it is cut off at 20, and softplus(z) − z cancels.
-            return functional.binary_cross_entropy_with_logits(z[:, 0], labels.to(z.dtype), reduction="none")
+            # softplus(z) − y z, with a tail that neither cancels nor is cut off (torch's softplus is, at 20).
+            return -functional.logsigmoid((2 * labels - 1) * z[:, 0])
         return functional.cross_entropy(z, labels, reduction="none")
 
     def derivatives(self, z: Tensor, labels: Tensor) -> Tensor:
