@@ -155,7 +155,7 @@ class AdaptiveStep(StepLength):
 
 
 def _spectral_distance(first: Jacobian, second: Jacobian) -> float:
-    """Spectral norm of second − first, through the Gram matrix of the smaller side."""
+    """Spectral norm of second − first, without forming the m × n matrix when its rank is smaller."""
     m, _ = first.shape
     if m == 0:
         return 0.0
@@ -163,7 +163,7 @@ def _spectral_distance(first: Jacobian, second: Jacobian) -> float:
     basis = torch.cat([second.basis, first.basis])
     if rows.shape[1] > m:
         rows, basis = torch.eye(m, dtype=rows.dtype, device=rows.device), rows @ basis
-    # ‖R B‖₂² is the largest eigenvalue of R (B Bᵀ) Rᵀ, which has the nonzero eigenvalues of (RᵀR)(B Bᵀ).
+    # rows = Q · factor with orthonormal columns of Q, which leave the norm alone.
     factor = torch.linalg.qr(rows, mode="r").R
     return float(torch.linalg.matrix_norm(factor @ basis, ord=2))
 
