@@ -51,9 +51,8 @@ def test_the_trial_merit_parameter_makes_the_step_a_descent_direction(seed, fami
     solution = qp.solve()
     reduction = float(qp.violations(np.zeros(qp.g.size)).sum()) - solution.violation
     increase = solution.slope + solution.curvature
-    rounding = (
-        1e-9 * (abs(solution.slope) + solution.curvature + penalty * (abs(reduction) + solution.violation)) + 1e-12
-    )
+    terms = abs(solution.slope) + solution.curvature + penalty * (abs(reduction) + solution.violation)
+    rounding = 1e-9 * terms + 1e-12
     assert increase <= penalty * reduction + rounding
     tau = min(trial_merit_parameter(solution.slope, solution.curvature, reduction, 0.1, penalty), 10.0)
     decrease = model_reduction(tau, solution.slope, solution.curvature, reduction)

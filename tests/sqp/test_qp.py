@@ -156,10 +156,13 @@ def test_identity_of_slope_curvature_and_multipliers(seed, family, m, penalty):
         lower = np.where(y < 0, -y * (qp.lower - qp.c), 0.0)
     d = solution.d.numpy()
     right = float((upper + lower).sum()) - penalty * solution.violation
-    # Rounding: of the terms that are summed, and of the violations, which are known to the last digits of c + Jd only.
+    # Rounding: of the terms that are summed, and of the violations, which are known to the last digits of the largest
+    # term of c + Jd only (the scale s of the certificate).
+    norms = np.sqrt((qp.J**2 / qp.h).sum(axis=1))
+    size = np.abs(qp.c) + norms * max(np.sqrt((qp.g**2 / qp.h).sum()), (norms * np.abs(y)).max())
     terms = np.abs(qp.g) @ np.abs(d) + np.abs(upper).sum() + np.abs(lower).sum() + penalty * solution.violation
     rounding = 1e-9 * terms
-    rounding += 1e-14 * penalty * (np.abs(qp.c) + np.abs(qp.J) @ np.abs(d)).sum()
+    rounding += 1e-14 * penalty * size.sum()
     assert solution.slope + solution.curvature == pytest.approx(right, abs=rounding)
     # Hence, with |y| ≤ ρ, the increase of the objective's model is paid by the reduction of the violation.
     reduction = qp.violations(np.zeros_like(d)).sum() - solution.violation

@@ -18,7 +18,7 @@ def tensor(*values: float) -> torch.Tensor:
 
 
 def at_penalty_minimiser(rho: float) -> Evaluation:
-    """min ½(w − 5)² subject to w ≤ 0 has the multiplier 5; with ρ < 5 its penalty function is least at w = 5 − ρ > 0."""
+    """min ½(w − 5)² subject to w ≤ 0 has the multiplier 5; at ρ < 5 its penalty function is least at w = 5 − ρ > 0."""
     w = 5.0 - rho
     return Evaluation(0.5 * (w - 5) ** 2, tensor(w - 5), tensor(w), torch.ones(1, 1), tensor(-math.inf), tensor(0.0))
 

@@ -61,7 +61,7 @@ def test_without_constraints_identity_and_fixed_step_are_gradient_descent():
 
 
 def test_manual_shadow_of_two_steps():
-    """Two iterations by hand: half_plane from (0, 2) with H = I, ρ = 1, τ = 0.1, σ = 0.1, β = 1, L and Γ as measured."""
+    """Two iterations by hand: half_plane from (0, 2) with H = I, ρ = 1, τ = 0.1, σ = 0.1 and β = 1."""
     w = tensor(0.0, 2.0)
     optimizer = StochasticSQP([w], hessian=Identity(), step_length=AdaptiveStep(every=1))
     shadow, tau, ratio, rho = tensor(0.0, 2.0), 0.1, 1.0, 1.0
@@ -100,8 +100,8 @@ def test_manual_shadow_of_two_steps():
         torch.testing.assert_close(w, shadow, rtol=1e-6, atol=1e-8)
 
 
-# Everything with exact gradients and default constants.  HS6 takes its thousands of iterations because Adagrad's H grows
-# while the curved valley is followed; all others need a few hundred at most.
+# Exact gradients, default constants.  HS6 takes its thousands of iterations because Adagrad's H grows while the curved
+# valley is followed; all others need a few hundred at most.
 @pytest.mark.parametrize("problem", TEXTBOOK, ids=lambda problem: problem.name)
 def test_textbook_programs_with_default_constants(problem):
     w = problem.initial_point()
@@ -300,7 +300,7 @@ def test_misuse_is_refused_with_a_sentence():
     w = tensor(0.0, 2.0)
     with pytest.raises(ValueError, match="takes one parameter group, because one QP couples all parameters"):
         StochasticSQP([{"params": [w]}, {"params": [tensor(1.0)]}])
-    with pytest.raises(TypeError, match="a parameter has the type torch.float16; float32 and float64 are supported"):
+    with pytest.raises(TypeError, match=r"a parameter has the type torch\.float16; float32 and float64 are supported"):
         StochasticSQP([w.half()])
     optimizer = StochasticSQP([w])
     with pytest.raises(TypeError, match="needs a closure that returns the Evaluation"):
