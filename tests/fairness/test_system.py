@@ -1,0 +1,555 @@
+"""Compiled constraints: derivatives, one formula for surrogate and truth, columns, classes, weights."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.fairness.helpers import COMPARING, central_differences, full_cells, limit, ways_to_compare
+from torch.func import jacrev, vmap
+
+from fairbound.fairness import (
+    MEASURES,
+    SURROGATES,
+    Cells,
+    Constraint,
+    ConstraintSystem,
+    Measure,
+    SmoothedStep,
+    Step,
+    as_logits,
+    decide,
+    outcome_indicators,
+    rate_limit,
+)
+
+few_examples = settings(max_examples=15)  # for tests that run once for every measure
+
+SCALE = 3.0  # slopes that are neither nothing nor huge on probabilities and on logits of order 1
+
+
+class Net:
+    """Two layers with tanh, as a function of the flat vector of its weights."""
+
+    def __init__(self, n_inputs, hidden, outputs):
+        self.shapes = [(hidden, n_inputs), (hidden,), (outputs, hidden), (outputs,)]
+        self.sizes = [math.prod(shape) for shape in self.shapes]
+
+    def __call__(self, w, X):
+        parts = (part.reshape(shape) for part, shape in zip(w.split(self.sizes), self.shapes, strict=True))
+        W1, b1, W2, b2 = parts
+        return torch.tanh(X @ W1.T + b1) @ W2.T + b2
+
+
+def problem(groups, labels, seed):
+    """Cells of 60 weighted rows, inputs, a network and its weights."""
+    rng = np.random.default_rng(seed)
+    group, y = full_cells(rng, 60, groups, labels)
+    cells = Cells.build(y, [f"g{g}" for g in group], weights=rng.uniform(0.5, 2.0, 60))
+    net = Net(2, 2, 1 if labels == 2 else labels)
+    return cells, torch.from_numpy(rng.normal(size=(60, 2))), net, torch.from_numpy(rng.normal(size=sum(net.sizes)))
+
+
+def cell_sums(system, z):
+    """S of every step, (P, K, O)."""
+    outcomes = len(system.cells.outcomes)
+    empty = torch.zeros(0, system.cells.n_cells, outcomes, dtype=torch.float64)
+    return torch.stack([system.cells.sums(step.values(z)) for step in system.steps]) if system.steps else empty
+
+
+def decided_sums(system, z):
+    indicators = outcome_indicators(decide(z, system.threshold), system.cells.outcomes)
+    return system.cells.sums(indicators)
+
+
+def every_way(name, surrogate, cells, reference="g1"):
+    """The measure with every comparison and both margins, in one system."""
+    return ConstraintSystem.build(
+        [
+            limit(name, surrogate=surrogate, margin=margin, **options)
+            for margin in ("probability", "logit")
+            for options in ways_to_compare(name, reference)
+        ],
+        cells,
+    )
+
+
+# --- derivatives -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("surrogate", SURROGATES)
+@pytest.mark.parametrize("name", MEASURES)
+def test_jacobian_agrees_with_finite_differences(name, surrogate):
+    """∂c/∂S, and through a network ∂c/∂w = ∂c/∂S · ∂S/∂w, binary and with 3 classes, for two and five groups."""
+    for groups, labels in (2, 2), (5, 2), (2, 3), (5, 3):
+        cells, X, net, w = problem(groups, labels, seed=groups + labels)
+        system = every_way(name, SURROGATES[surrogate](scale=SCALE), cells)
+        z = as_logits(net(w, X), labels)
+        S = cell_sums(system, z)
+        c, dc_dS = system.values_and_derivative(S)
+        assert c.shape == (system.n_rows,)
+        assert dc_dS.shape == (system.n_rows, *S.shape)
+        torch.testing.assert_close(c, system.values(S), rtol=1e-14, atol=1e-14)
+
+        # All shifted copies of S in one call.  c is a quotient of affine functions of S: at sums of order 10 and above
+        # half a row the error of the difference is far below the tolerance, which grows with the derivative.
+        step = 1e-5
+        shifts = step * torch.eye(S.numel(), dtype=torch.float64).reshape(-1, *S.shape)
+        expected = (system.values(S + shifts) - system.values(S - shifts)).T.reshape(dc_dS.shape) / (2 * step)
+        torch.testing.assert_close(dc_dS, expected, rtol=1e-6, atol=1e-8)
+
+        dz_dw = jacrev(net)(w, X)  # (n, D, weights)
+        dS_dw = torch.stack(
+            [
+                torch.stack([cells.sums(torch.einsum("nd,ndw->nw", one, dz_dw)) for one in each.derivatives(z)], dim=1)
+                for each in system.steps
+            ]
+        )  # (P, K, O, weights)
+        found = torch.einsum("mpko,pkow->mw", dc_dS, dS_dw)
+        # Third derivatives of the smoothed step along a weight are up to SCALE³/μ ~ 3e5: h²/6 · 3e5 = 5e-9 for a row.
+        difference = central_differences(
+            lambda at, net=net, X=X, system=system, labels=labels: system.values(
+                cell_sums(system, as_logits(net(at, X), labels))
+            ),
+            w,
+            3e-7,
+        )
+        torch.testing.assert_close(found, difference, rtol=1e-5, atol=2e-7)
+
+
+def test_derivative_agrees_with_automatic_differentiation():
+    cells, X, net, w = problem(3, 3, seed=8)
+    system = ConstraintSystem.build([limit(name) for name in MEASURES], cells)
+    S = cell_sums(system, net(w, X))
+    expected = torch.autograd.functional.jacobian(system.values, S)
+    torch.testing.assert_close(system.values_and_derivative(S)[1], expected, rtol=1e-12, atol=1e-14)
+
+
+def test_rates_and_values_take_leading_dimensions():
+    cells, X, net, w = problem(3, 2, seed=2)
+    system = ConstraintSystem.build([limit(name) for name in MEASURES], cells)
+    S = cell_sums(system, net(w, X))
+    many = torch.stack([S, 0.5 * S, 0 * S]).unsqueeze(0)
+    for position, factor in enumerate((1.0, 0.5, 0.0)):
+        torch.testing.assert_close(system.values(many)[0, position], system.values(factor * S), rtol=0, atol=1e-14)
+    assert vmap(system.values)(many[0]).shape == (3, system.n_rows)
+
+
+# --- surrogate and truth are one formula -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("labels", [2, 3])
+@pytest.mark.parametrize("name", MEASURES)
+def test_decisions_in_place_of_surrogates_give_the_exact_values(name, labels):
+    cells, X, net, w = problem(5, labels, seed=11)
+    z = as_logits(net(w, X), labels)
+    exact = every_way(name, "exact", cells)
+    S = cell_sums(exact, z)
+    smooth = every_way(name, None, cells)
+    torch.testing.assert_close(smooth.exact(decided_sums(smooth, z)), exact.values(S), rtol=0, atol=1e-14)
+    assert exact.measured(S) == exact.measured(decided_sums(exact, z).expand(S.shape))
+
+
+@pytest.mark.parametrize("name", MEASURES)
+def test_a_sharper_surrogate_comes_closer_to_the_exact_values(name):
+    cells, X, net, w = problem(3, 2, seed=4)
+    z = net(w, X)
+    gaps = []
+    for scale in (10, 100, 1e4, 1e6):
+        system = ConstraintSystem.build(limit(name, surrogate=SmoothedStep(scale, smoothing=1e-8)), cells)
+        exact = system.exact(decided_sums(system, z))
+        gaps.append((system.values(cell_sums(system, z)) - exact).abs().max().item())
+    assert gaps[-1] < 1e-6
+    assert gaps[-1] <= gaps[0]
+
+
+def test_a_threshold_moves_the_decisions_and_the_surrogates():
+    cells, X, net, w = problem(2, 2, seed=5)
+    z = net(w, X)
+    system = ConstraintSystem.build(
+        limit("selection_rate", (0.0, 1.0), surrogate=SmoothedStep(1e6)), cells, threshold=0.7
+    )
+    rates = system.rates(cell_sums(system, z))
+    expected = system.rates(decided_sums(system, z)[None])
+    torch.testing.assert_close(rates, expected, rtol=0, atol=1e-4)
+    assert (torch.sigmoid(z[:, 0]) > 0.7).sum() == decide(z, 0.7).sum()
+
+
+# --- columns, missing groups, weights --------------------------------------------------------------------------------
+
+
+@st.composite
+def two_columns(draw):
+    """Two sensitive columns with missing values, labels, surrogate values and weights; every cell of each has a row."""
+    cell = st.tuples(
+        st.sampled_from(["f", "m", None]), st.sampled_from(["x", "y", "z", None]), st.integers(0, 1), st.integers(1, 3)
+    )
+    first = [(s, r, y, 1) for s in ("f", "m") for r in ("x", "y", "z") for y in (0, 1)]
+    rows = first + draw(st.lists(cell, max_size=20))
+    values = draw(st.lists(st.floats(0.05, 0.95), min_size=len(rows), max_size=len(rows)))
+    return *zip(*rows, strict=True), torch.tensor(values, dtype=torch.float64)[:, None]
+
+
+def row_values(constraint, cells, values):
+    system = ConstraintSystem.build(constraint, cells)
+    return {
+        row.text.split(": ", 1)[1]: value.item()
+        for row, value in zip(system.rows, system.exact(cells.sums(values)), strict=True)
+    }
+
+
+@pytest.mark.parametrize("name", MEASURES)
+@few_examples
+@given(table=two_columns())
+def test_several_columns_are_limited_each_on_its_own(name, table):
+    sex, race, y, weights, values = table
+    cells = Cells.build(y, {"sex": sex, "race": race}, weights=weights, groups="both")
+    crossed = [None if s is None or r is None else (s, r) for s, r in zip(sex, race, strict=True)]
+    for column, groups in ("sex", sex), ("race", race), ("sex & race", np.array([*crossed, None], dtype=object)[:-1]):
+        # The same rows of c as when that column is the only one, and rows whose group is missing are not there at all.
+        keep = np.array([group is not None for group in groups])
+        alone = Cells.build(
+            np.array(y)[keep],
+            {column: np.array([*groups, None], dtype=object)[:-1][keep]},
+            weights=np.array(weights)[keep],
+        )
+        found = row_values(limit(name, columns=(column,)), cells, values)
+        expected = row_values(limit(name), alone, values[torch.from_numpy(keep)])
+        assert found.keys() == expected.keys()
+        for text, value in expected.items():
+            assert found[text] == pytest.approx(value, rel=0, abs=1e-12)
+    every = ConstraintSystem.build(limit(name), cells)
+    assert {row.text.split("[")[-1].split("]")[0] for row in every.rows} == {"sex", "race", "sex & race"}
+
+
+@pytest.mark.parametrize("name", MEASURES)
+@few_examples
+@given(table=two_columns())
+def test_a_weight_of_two_is_a_row_that_stands_twice(name, table):
+    sex, _, y, weights, values = table
+    weighted = row_values(limit(name), Cells.build(y, sex, weights=weights), values)
+    repeat = np.array(weights)
+    repeated = Cells.build(np.repeat(y, repeat), np.repeat(np.array(sex, dtype=object), repeat))
+    counted = row_values(limit(name), repeated, values.repeat_interleave(torch.from_numpy(repeat), dim=0))
+    assert weighted.keys() == counted.keys()
+    for text, value in counted.items():
+        assert weighted[text] == pytest.approx(value, rel=0, abs=1e-12)
+
+
+@few_examples
+@given(table=two_columns())
+def test_a_common_factor_of_all_weights_changes_nothing(table):
+    sex, _, y, weights, values = table
+    for name in MEASURES:
+        one = row_values(limit(name), Cells.build(y, sex, weights=weights), values)
+        other = row_values(limit(name), Cells.build(y, sex, weights=1e-6 * np.array(weights)), values)
+        assert other == pytest.approx(one, rel=0, abs=1e-12)
+
+
+def test_a_named_group_concerns_the_column_that_has_it():
+    y, sex, race = [0, 1, 0, 1] * 2, ["f", "f", "m", "m"] * 2, ["x"] * 4 + ["y"] * 4
+    cells = Cells.build(y, {"sex": sex, "race": race})
+    for constraint in (rate_limit("selection_rate", group="m", lower=0.1), limit("demographic_parity", reference="m")):
+        system = ConstraintSystem.build(constraint, cells)
+        assert {block.grouping.name for block in system.blocks} == {"sex"}
+        assert system.n_rows == 1
+    assert ConstraintSystem.build(limit("demographic_parity"), cells).n_rows == 2
+
+
+def test_a_group_of_a_float_column_is_found_by_its_number():
+    cells = Cells.build([0, 1, 0, 1] * 2, {"a": [0.0, 0.0, 1.0, 1.0] * 2, "b": ["x", "y"] * 4})
+    system = ConstraintSystem.build(limit("demographic_parity", reference=1), cells)
+    assert [row.text for row in system.rows] == [
+        "demographic_parity <= 0.1 against 1 [a]: -0.1 <= selection_rate(0.0) - selection_rate(1.0) <= 0.1"
+    ]
+
+
+def test_a_limit_on_one_group_asks_nothing_of_the_others():
+    # Group b has no positive row, so its true-positive rate is undefined; a floor for a does not mind.
+    cells = Cells.build([0, 1, 1, 0, 0], ["a", "a", "a", "b", "b"])
+    system = ConstraintSystem.build("true_positive_rate[a] >= 0.5", cells)
+    sums = cells.sums(torch.tensor([0, 1, 0, 1, 1])[:, None])
+    assert system.exact(sums).tolist() == [0.5]
+    assert torch.isfinite(system.values_and_derivative(sums[None])[1]).all()
+
+
+def test_blocks_are_shared_between_constraints():
+    cells = Cells.build([0, 1] * 3, ["a", "a", "b", "b", "c", "c"])
+    system = ConstraintSystem.build(
+        ["demographic_parity <= 0.1", "disparate_impact >= 0.8", limit("disparate_impact", against="overall")], cells
+    )
+    assert len(system.blocks) == len(system.steps) == 1
+    assert system.n_rows == 3 + 6 + 6
+    assert [row.constraint for row in system.rows] == [0] * 3 + [1] * 6 + [2] * 6
+
+
+# --- classes ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_limit_per_class_or_on_named_classes():
+    rng = np.random.default_rng(0)
+    group, y = full_cells(rng, 60, 2, 3)
+    names = np.array(["low", "mid", "high"])
+    cells = Cells.build(names[y], group)
+    assert cells.classes == ("high", "low", "mid")
+    predicted = torch.from_numpy(rng.integers(3, size=60))
+    sums = cells.sums(outcome_indicators(predicted, cells.outcomes))
+    every = ConstraintSystem.build(limit("equal_opportunity"), cells)
+    assert every.n_rows == 3
+    for position, name in enumerate(cells.classes):
+        chosen = ConstraintSystem.build(limit("equal_opportunity", classes=(name,)), cells)
+        rate = [np.mean((predicted.numpy() == position)[(names[y] == name) & (group == g)]) for g in (0, 1)]
+        assert chosen.exact(sums).item() == pytest.approx(rate[0] - rate[1], abs=1e-15)
+        assert every.exact(sums)[position] == chosen.exact(sums)[0]
+        assert f"class {name}" in chosen.rows[0].text
+    two = ConstraintSystem.build(limit("equal_opportunity", classes=["low", "mid"]), cells)
+    assert torch.equal(two.exact(sums), every.exact(sums)[1:])
+    assert every.measured(sums[None])[0] == every.exact(sums).abs().max()
+
+
+@pytest.mark.parametrize("name", [name for name, measure in MEASURES.items() if not measure.per_class])
+def test_what_concerns_all_classes_at_once_has_one_row(name):
+    rng = np.random.default_rng(1)
+    group, y = full_cells(rng, 60, 2, 3)
+    cells = Cells.build(y, group)
+    predicted = torch.from_numpy(rng.integers(3, size=60))
+    sums = cells.sums(outcome_indicators(predicted, cells.outcomes))
+    system = ConstraintSystem.build(limit(name), cells)
+    right = [np.mean((predicted.numpy() == y)[group == g]) for g in (0, 1)]
+    expected = right if MEASURES[name].comparison == "value" else [right[0] - right[1]]
+    assert system.exact(sums).tolist() == pytest.approx(expected, abs=1e-15)
+
+
+@pytest.mark.parametrize("margin", ["probability", "logit"])
+@pytest.mark.parametrize("name", MEASURES)
+def test_two_classes_reduce_exactly_to_the_binary_case(name, margin):
+    """Three classes of which the third is never likely, and labels a single row of no group: all else is binary."""
+    cells, X, net, w = problem(3, 2, seed=21)
+    binary = net(w, X)
+    groups = [f"g{index // 2}" for index in cells.index.tolist()]
+    three = Cells.build([*cells.labels.tolist(), 2], [*groups, None], weights=[*cells.weights.tolist(), 1.0])
+    never = torch.full((60, 1), -700.0, dtype=torch.float64)
+    z = torch.cat([torch.cat([-binary / 2, binary / 2, never], dim=1), torch.zeros(1, 3, dtype=torch.float64)])
+    measure = MEASURES[name]
+    for surrogate in (each(scale=SCALE) for each in SURROGATES.values() if each().asymmetry < 1):
+        options = {"surrogate": surrogate, "margin": margin}
+        classes = {"classes": (1,)} if measure.per_class else {}
+        one = ConstraintSystem.build(limit(name, **options), cells)
+        other = ConstraintSystem.build(limit(name, **classes, **options), three)
+        # Not exact where both classes count, and φ(t) + φ(−t) is 1 up to the asymmetry only.
+        tolerance = 1e-12 if measure.per_class else 1e-12 + 2 * surrogate.asymmetry
+        torch.testing.assert_close(
+            other.values(cell_sums(other, z)), one.values(cell_sums(one, binary)), rtol=0, atol=tolerance
+        )
+        exact = one.exact(decided_sums(one, binary))
+        torch.testing.assert_close(other.exact(decided_sums(other, z)), exact, rtol=0, atol=1e-14)
+
+
+def test_a_module_with_two_outputs_has_the_values_of_one_with_their_difference():
+    cells, X, _, _ = problem(3, 2, seed=22)
+    rng = np.random.default_rng(0)
+    net = Net(2, 3, 2)
+    output = net(torch.from_numpy(rng.normal(size=sum(net.sizes))), X)
+    system = ConstraintSystem.build([limit(name) for name in MEASURES], cells)
+    found = system.values(cell_sums(system, as_logits(output, 2)))
+    expected = system.values(cell_sums(system, (output[:, 1] - output[:, 0])[:, None]))
+    assert torch.equal(found, expected)
+
+
+# --- rows, bounds, and what is refused -------------------------------------------------------------------------------
+
+
+def test_rows_and_bounds_of_each_kind():
+    cells = Cells.build([0, 1] * 3, ["a", "a", "b", "b", "c", "c"])
+
+    def rows(constraint):
+        system = ConstraintSystem.build(constraint, cells)
+        texts = [row.text.split(": ", 1)[1] for row in system.rows]
+        return list(zip(texts, system.lower.tolist(), system.upper.tolist(), strict=True))
+
+    inf = math.inf
+    assert rows(limit("demographic_parity", 0.1, reference="a")) == [
+        ("-0.1 <= selection_rate(b) - selection_rate(a) <= 0.1", -0.1, 0.1),
+        ("-0.1 <= selection_rate(c) - selection_rate(a) <= 0.1", -0.1, 0.1),
+    ]
+    assert rows(limit("equal_impact", 0.8, reference="b"))[:2] == [
+        ("0.8 true_positive_rate(b) <= true_positive_rate(a)", -inf, 0.0),
+        ("0.8 true_positive_rate(a) <= true_positive_rate(b)", -inf, 0.0),
+    ]
+    assert rows(limit("disparate_impact", (0.8, None), reference="a")) == [
+        ("0.8 selection_rate(a) <= selection_rate(b)", -inf, 0.0),
+        ("0.8 selection_rate(a) <= selection_rate(c)", -inf, 0.0),
+    ]
+    assert rows(limit("disparate_impact", (None, 2.0), against="overall"))[0] == (
+        "0.5 selection_rate(a) <= selection_rate(everyone)",
+        -inf,
+        0.0,
+    )
+    assert rows(rate_limit("accuracy", group="b", lower=0.6)) == [("0.6 <= accuracy(b)", 0.6, inf)]
+    assert rows(limit("demographic_parity", 0.0, reference="a"))[0] == (
+        "0 <= selection_rate(b) - selection_rate(a) <= 0",
+        0.0,
+        0.0,
+    )
+    assert [text for text, _, _ in rows(limit("covariance", 0.01))] == [
+        f"-0.01 <= cov(selection_rate({group})) <= 0.01" for group in "abc"
+    ]
+
+
+def test_two_groups_need_one_row_of_covariance():
+    system = ConstraintSystem.build(limit("covariance"), Cells.build([0, 1, 0, 1], ["a", "a", "b", "b"]))
+    assert system.n_rows == 1
+    assert "cov(selection_rate(b))" in system.rows[0].text
+
+
+@pytest.mark.parametrize("name", COMPARING)
+def test_without_a_bound_the_measure_is_only_measured(name):
+    cells, X, net, w = problem(3, 2, seed=1)
+    system = ConstraintSystem.build(Constraint(None, measure=name), cells)
+    bounded = ConstraintSystem.build(limit(name), cells)
+    assert torch.isinf(system.lower).all()
+    assert torch.isinf(system.upper).all()
+    S = cell_sums(bounded, net(w, X))
+    assert system.measured(S) == bounded.measured(S)
+    # A ratio has the rows of a difference then, for a penalty on its square.
+    if MEASURES[name].comparison != "ratio":
+        assert torch.equal(system.values(S), bounded.values(S))
+
+
+def test_a_ratio_of_zero_limits_nothing():
+    cells, X, net, w = problem(2, 2, seed=1)
+    system = ConstraintSystem.build("disparate_impact >= 0", cells)
+    S = cell_sums(system, net(w, X))
+    assert system.n_rows == 0
+    assert system.values(S).shape == (0,)
+    assert system.values_and_derivative(S)[1].shape == (0, *S.shape)
+    assert 0 < system.measured(S)[0] <= 1
+
+
+def test_no_constraints_are_a_system_without_rows():
+    for cells in (Cells.build([0, 1]), Cells.build([0, 1, 1, 0], ["a", "a", "b", "b"])):
+        system = ConstraintSystem.build([], cells)
+        sums = cells.sums(torch.ones(len(cells), 1))
+        assert system.exact(sums).shape == system.lower.shape == system.upper.shape == (0,)
+        assert system.measured(sums.expand(0, -1, -1)) == []
+        S = torch.zeros(0, cells.n_cells, 1, dtype=torch.float64)
+        assert system.values_and_derivative(S)[1].shape == (0, 0, cells.n_cells, 1)
+        assert system.gap_bound(S, S).shape == (0,)
+
+
+@pytest.mark.parametrize(
+    ("constraint", "y", "groups", "sentence"),
+    [
+        (
+            "equal_opportunity <= 0.1",
+            [0, 1, 0, 0],
+            ["a", "a", "b", "b"],
+            (
+                r"equal_opportunity is undefined for group 'b' of 'sensitive_feature', which has rows: 2 with label 0, "
+                r"0 with label 1\. Merge it with another group or leave it out \(mark it as missing\)\."
+            ),
+        ),
+        (
+            "predictive_equality <= 0.1",
+            ["no", "yes", "yes", "yes"],
+            ["a", "a", "b", "b"],
+            r"predictive_equality is undefined for group 'b' .*0 with label 'no', 2 with label 'yes'",
+        ),
+        (
+            "demographic_parity <= 0.1",
+            [0, 1, 0, 1],
+            ["a"] * 4,
+            r"demographic_parity <= 0\.1 compares groups, but 'sensitive_feature' has only one: 'a'\.",
+        ),
+        (
+            "demographic_parity <= 0.1",
+            [0, 1, 0, 1],
+            None,
+            r"Constraints need groups: pass sensitive_features\.",
+        ),
+        (
+            "demographic_parity(race) <= 0.1",
+            [0, 1, 0, 1],
+            ["a", "a", "b", "b"],
+            r"Unknown sensitive column 'race'\. Known: 'sensitive_feature'\.",
+        ),
+        (
+            "selection_rate[c] >= 0.1",
+            [0, 1, 0, 1],
+            ["a", "a", "b", "b"],
+            r"Unknown group 'c' in 'sensitive_feature'\. Known groups: 'a', 'b'\.",
+        ),
+        (
+            "demographic_parity <= 0.1 against c",
+            [0, 1, 0, 1],
+            {"sex": ["a", "a", "b", "b"], "age": [1, 2, 1, 2]},
+            r"demographic_parity <= 0\.1 against c: unknown group 'c'\. Known groups: sex: a, b; age: 1, 2\.",
+        ),
+        (
+            limit("demographic_parity", classes=(1,)),
+            [0, 1, 0, 1],
+            ["a", "a", "b", "b"],
+            r"classes= needs more than two classes; with two use pos_label\.",
+        ),
+        (
+            limit("demographic_parity", classes=(3,)),
+            [0, 1, 2, 1],
+            ["a", "a", "b", "b"],
+            r"unknown class 3\. Known classes: 0, 1, 2\.",
+        ),
+        (
+            limit("accuracy_parity", classes=(1,)),
+            [0, 1, 2, 1],
+            ["a", "a", "b", "b"],
+            r"accuracy_parity concerns all classes at once; leave classes= out\.",
+        ),
+    ],
+)
+def test_what_the_groups_and_labels_cannot_define_is_refused(constraint, y, groups, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        ConstraintSystem.build(constraint, Cells.build(y, groups))
+
+
+def test_a_group_without_weight_is_refused():
+    cells = Cells.build([0, 1, 0, 1], ["a", "a", "b", "b"], weights=[1, 1, 0, 0])
+    with pytest.raises(ValueError, match=r"undefined for group 'b' .*0 with label 0, 0 with label 1"):
+        ConstraintSystem.build("demographic_parity <= 0.1", cells)
+
+
+def test_a_group_without_negatives_is_refused_whatever_its_weights():
+    """Sums of weights that round differently must not make something of nothing."""
+    rng = np.random.default_rng(0)
+    n = 3000
+    y = np.concatenate([np.arange(n) % 2, np.ones(n, dtype=int)])
+    first = ["a"] * n + ["b"] * n
+    cells = Cells.build(y, {"first": first, "second": rng.integers(40, size=2 * n)}, weights=rng.uniform(size=2 * n))
+    with pytest.raises(ValueError, match=r"predictive_equality is undefined for group 'b' of 'first'.*0 with label 0"):
+        ConstraintSystem.build("predictive_equality(first) <= 0.1", cells)
+
+
+def test_a_rate_of_ones_own_that_divides_by_nothing_is_refused():
+    def odds(groups):
+        return groups.selected_positives / groups.positives
+
+    cells = Cells.build([0, 1, 0, 0], ["a", "a", "b", "b"])
+    with pytest.raises(ValueError, match=r"odds_gap is undefined for group 'b'"):
+        ConstraintSystem.build(Constraint(0.1, measure=Measure("odds_gap", (odds,), "difference")), cells)
+
+
+def test_the_threshold_is_checked():
+    cells = Cells.build([0, 1, 0, 1], ["a", "a", "b", "b"])
+    with pytest.raises(ValueError, match=r"threshold=1\.0: must lie strictly between 0 and 1\."):
+        ConstraintSystem.build("demographic_parity <= 0.1", cells, threshold=1.0)
+
+
+def test_a_system_says_what_it_holds():
+    cells = Cells.build([0, 1, 0, 1], ["a", "a", "b", "b"])
+    system = ConstraintSystem.build("demographic_parity <= 0.1", cells)
+    assert "DemographicParity(0.1)" in repr(system)
+    assert system.steps == (Step(SmoothedStep(), "probability", 0.5),)
+    assert system == system
+    assert system != ConstraintSystem.build("demographic_parity <= 0.1", cells)
