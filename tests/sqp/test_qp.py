@@ -79,12 +79,11 @@ def pairwise_qp(seed: int, groups: int, ratio: float, penalty: float) -> tuple[D
 def assert_as_good_as_the_conic_solver(qp: DenseQP, solution) -> None:
     status, d = conic_step(qp)
     if math.isinf(qp.penalty) and solution.elastic:
-        assert "Infeasible" in status or status in {"NumericalError", "InsufficientProgress", "MaxIterations"}
+        assert status == "PrimalInfeasible"
         return
-    if status != "Solved":  # badly conditioned for an interior-point method; our certificate stands alone
-        return
+    assert status in {"Solved", "AlmostSolved"}
     ours = solution.d.numpy()
-    size = max(abs(qp.objective(d)), float(np.abs(qp.g) @ np.abs(d)), 1e-8)
+    size = max(abs(qp.objective(d)), float(np.abs(qp.g) @ np.abs(d)), 1e-4)  # its gap is also absolute, 1e-10
     assert qp.objective(ours) <= qp.objective(d) + CONIC * size
     # H is positive definite, so the solution is unique: ½‖d − d*‖² in the norm of H is at most the gap.
     assert (qp.h * (ours - d) ** 2).sum() <= CONIC * max(size, (qp.h * d**2).sum())
