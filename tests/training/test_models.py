@@ -215,5 +215,5 @@ class TestRowsMustBeIndependent:
 
     @pytest.mark.parametrize("function", [lambda x: (x, x), lambda x: {"logits": x}], ids=["tuple", "dict"])
     def test_a_module_that_returns_no_tensor_is_refused(self, function):
-        with pytest.raises(TypeError, match="The module returned (tuple|dict): it must return a tensor of logits"):
+        with pytest.raises(TypeError, match=r"The module returned (tuple|dict): it must return a tensor of logits"):
             check_rows_are_independent(Function(function), inputs())

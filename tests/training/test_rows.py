@@ -184,10 +184,11 @@ class TestSample:
         assert torch.equal(sample.X[:, 0].long(), sample.positions)
         assert torch.equal(sample.labels, cells.labels[sample.positions])
 
-    def test_the_halves_of_an_odd_number_differ_by_one(self):
+    @pytest.mark.parametrize(("count", "halves"), [(1, [0, 1]), (2, [1, 1]), (3, [1, 2])])
+    def test_the_halves_differ_by_at_most_one(self, count, halves):
         rows, _ = build(labels=LABELS * 3, groups=GROUPS * 3)
-        sample = rows.sample(torch.full((rows.n_segments,), 3), generator())
-        assert sizes_of(sample).tolist() == [1, 2] * rows.n_segments
+        sample = rows.sample(torch.full((rows.n_segments,), count), generator())
+        assert sizes_of(sample).tolist() == halves * rows.n_segments
 
     def test_a_row_stands_for_as_many_as_its_share(self):
         weights = np.linspace(0.5, 2.0, 36)

@@ -43,7 +43,7 @@ class StratifiedBatches:
     generator : torch.Generator, optional
         Source of all draws; without one, a new generator with seed 0, so that no global one is touched.
     least_per_cell : int
-        Two or more let squared measures be estimated without bias.
+        Two or more (or all rows of the cell) let squared measures be estimated without bias.
     """
 
     def __init__(

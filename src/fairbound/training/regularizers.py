@@ -68,8 +68,9 @@ class SmoothedL1:
 class SquaredMeasure:
     """weight · Σ_j q_j², q the differences of the rates that the measure compares.
 
-    A ratio measure is penalised through the differences of its rates.  On a sample of rows that comes in two halves the
-    value is q(first)·q(second), whose gradient is unbiased; the square of one sample's q is not.
+    A ratio measure is penalised through the differences of its rates.  The square of one sample's q exceeds q² by the
+    variance of q, which is estimated from the two halves of the sample and taken off, so that value and gradient are
+    unbiased for rates that are linear in the sums.
     """
 
     measure: str | Measure = "demographic_parity"

@@ -90,7 +90,7 @@ class Rows:
     def sample(self, counts: Tensor, generator: torch.Generator) -> Rows:
         """Draw a fixed number of rows from each segment without replacement, reweighted by N_k/n_k, in two halves.
 
-        Cells of which a single row is drawn have an empty second half, and are no halves then.
+        Where a single row is drawn the first half is empty.
         """
         if self.halves:
             raise ValueError("A sample is drawn from all rows, not from a sample.")
@@ -100,11 +100,10 @@ class Rows:
                 f"counts={counts.tolist()}: each of the {len(sizes)} cells needs between 1 row and all its rows "
                 f"{sizes.tolist()}."
             )
-        halves = bool((counts >= 2).all())
         picks, offsets = [], [0]
         for start, size, count in zip(self.offsets[:-1], sizes.tolist(), counts.tolist(), strict=True):
             picks.append(start + torch.randperm(size, generator=generator)[:count])
-            offsets += [offsets[-1] + count // 2, offsets[-1] + count] if halves else [offsets[-1] + count]
+            offsets += [offsets[-1] + count // 2, offsets[-1] + count]
         chosen = torch.cat(picks)
         factor = torch.repeat_interleave(sizes.to(torch.float64) / counts, counts)
         return Rows(
@@ -113,8 +112,8 @@ class Rows:
             loss_weights=self.loss_weights[chosen] * factor,
             cell_weights=self.cell_weights[chosen] * factor,
             offsets=tuple(offsets),
-            cell_of_segment=self.cell_of_segment.repeat_interleave(2) if halves else self.cell_of_segment,
-            halves=halves,
+            cell_of_segment=self.cell_of_segment.repeat_interleave(2),
+            halves=True,
             positions=self.positions[chosen],
         )
 
