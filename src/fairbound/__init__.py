@@ -1,3 +1,72 @@
 """fairbound: classifiers trained under stated, hard limits on measured group disparities."""
 
+from fairbound.data import Dataset, load_dataset, make_disparate_data
+from fairbound.fairness import (
+    AccuracyParity,
+    Cells,
+    Constraint,
+    ConstraintSystem,
+    Covariance,
+    DemographicParity,
+    DisparateImpact,
+    EqualImpact,
+    EqualizedOdds,
+    EqualOpportunity,
+    Measure,
+    NegativePredictiveParity,
+    PredictiveEquality,
+    PredictiveParity,
+    Representation,
+    Sufficiency,
+    parse_constraint,
+    rate_limit,
+)
+from fairbound.sqp import Status, StochasticSQP
+from fairbound.training import (
+    L2,
+    FullBatch,
+    SmoothedL1,
+    SquaredMeasure,
+    StratifiedBatches,
+    TrainingProblem,
+    TrainingResult,
+    make_model,
+    train,
+)
+
 __version__ = "0.1.0"
+
+__all__ = [
+    "L2",
+    "AccuracyParity",
+    "Cells",
+    "Constraint",
+    "ConstraintSystem",
+    "Covariance",
+    "Dataset",
+    "DemographicParity",
+    "DisparateImpact",
+    "EqualImpact",
+    "EqualOpportunity",
+    "EqualizedOdds",
+    "FullBatch",
+    "Measure",
+    "NegativePredictiveParity",
+    "PredictiveEquality",
+    "PredictiveParity",
+    "Representation",
+    "SmoothedL1",
+    "SquaredMeasure",
+    "Status",
+    "StochasticSQP",
+    "StratifiedBatches",
+    "Sufficiency",
+    "TrainingProblem",
+    "TrainingResult",
+    "load_dataset",
+    "make_disparate_data",
+    "make_model",
+    "parse_constraint",
+    "rate_limit",
+    "train",
+]

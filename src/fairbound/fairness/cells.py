@@ -18,6 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -175,7 +176,7 @@ class Cells:
         """Classes whose selection is counted: the positive one of two, or each of several."""
         return (1,) if self.n_labels == 2 else tuple(range(self.n_labels))
 
-    @property
+    @cached_property
     def smallest_weight(self) -> float:
         """The least positive row weight: what a single row is worth in a sum."""
         return float(self.weights[self.weights > 0].min())

@@ -13,7 +13,7 @@ For two classes ½(p₁ − p₀) = p₁ − ½ and z₁ − z₀ = logit(p₁),
 
 Conventions
 -----------
-z : float64 tensor of shape (n, D), D = 1 or C.    t : (n, O), O = 1 outcome or C.
+z : tensor of shape (n, D), D = 1 or C, in the precision of the module.    t : (n, O), O = 1 outcome or C.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ MarginKind = Literal["probability", "logit"]
 
 
 def as_logits(output: Tensor, n_labels: int) -> Tensor:
-    """Return the outputs of a module as float64 logits of shape (n, D): D = 1 for two classes, C for more."""
+    """Return the outputs of a module as logits of shape (n, D): D = 1 for two classes, C for more."""
     if output.ndim == 0:
         raise ValueError("The module returned a single number: it must give one row of outputs per row of inputs.")
-    z = (output[:, None] if output.ndim == 1 else output.flatten(1)).to(torch.float64)
+    z = output[:, None] if output.ndim == 1 else output.flatten(1)
     if n_labels == 2 and z.shape[1] == 2:
-        z = z[:, 1:] - z[:, :1]
+        z = z[:, 1:].to(torch.float64) - z[:, :1].to(torch.float64)
     expected = 1 if n_labels == 2 else n_labels
     if z.shape[1] != expected:
         raise ValueError(
@@ -47,7 +47,8 @@ def as_logits(output: Tensor, n_labels: int) -> Tensor:
 
 
 def probabilities(z: Tensor) -> Tensor:
-    """Class probabilities of shape (n, classes)."""
+    """Class probabilities of shape (n, classes), float64."""
+    z = z.to(torch.float64)
     if z.shape[1] == 1:
         return torch.cat([torch.sigmoid(-z), torch.sigmoid(z)], dim=1)
     return torch.softmax(z, dim=1)
@@ -56,8 +57,14 @@ def probabilities(z: Tensor) -> Tensor:
 def decide(z: Tensor, threshold: float = 0.5) -> Tensor:
     """Return the predicted class index of each row, ŷ."""
     if z.shape[1] == 1:
-        return (torch.sigmoid(z[:, 0]) > threshold).to(torch.int64)
+        # p > threshold, on the scale of the logits: they tell apart what σ rounds to the same number.
+        return (z[:, 0].to(torch.float64) > logit(threshold)).to(torch.int64)
     return z.argmax(dim=1)
+
+
+def logit(probability: float) -> float:
+    """log(p / (1 − p))."""
+    return math.log(probability / (1.0 - probability))
 
 
 def check_threshold(threshold: float, n_labels: int) -> None:
@@ -106,7 +113,7 @@ class Step:
         if z.shape[1] == 1:
             if self.margin == "probability":
                 return torch.sigmoid(z) - self.threshold
-            return z - math.log(self.threshold / (1.0 - self.threshold))
+            return z - logit(self.threshold)
         if self.margin == "probability":
             p = torch.softmax(z, dim=1)
             return 0.5 * (p - _best_rival(p)[0])

@@ -147,6 +147,12 @@ RATES: dict[str, RateFunction] = {
 }
 
 
+AFFINE_RATES: frozenset[RateFunction] = frozenset(
+    (selection_rate, true_positive_rate, false_positive_rate, true_negative_rate, false_negative_rate, accuracy)
+)
+"""Rates whose denominators the model does not move: affine in S, with a derivative that never changes."""
+
+
 def undefined_groups(rate: RateFunction, cells: Cells, grouping: Grouping, outcome: int) -> list[int]:
     """Find the groups for which the rate divides by nothing, whatever the model predicts."""
     half = 0.5 * cells.totals[:, None].expand(-1, len(cells.outcomes))

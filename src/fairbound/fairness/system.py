@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -22,7 +23,7 @@ from fairbound.fairness.cells import Cells, Grouping
 from fairbound.fairness.constraints import Constraint, as_constraints
 from fairbound.fairness.decisions import Step, check_threshold
 from fairbound.fairness.measures import compared_pairs, resolve_measure
-from fairbound.fairness.rates import RateFunction, group_sums, undefined_groups
+from fairbound.fairness.rates import AFFINE_RATES, RateFunction, group_sums, undefined_groups
 from fairbound.fairness.surrogates import resolve_surrogate
 
 
@@ -102,15 +103,26 @@ class ConstraintSystem:
         """c(S) = A · r(S)."""
         return self.rates(S) @ self.coefficients.T
 
+    @cached_property
+    def _constant_derivative(self) -> Tensor | None:
+        """∂c/∂S where all rates are affine in S."""
+        if not all(block.rate in AFFINE_RATES for block in self.blocks):
+            return None
+        shape = (len(self.steps), self.cells.n_cells, len(self.cells.outcomes))
+        return self._differentiate(self.cells.totals.new_zeros(shape))[1]
+
     def exact(self, sums: Tensor) -> Tensor:
         """c̄ from sums of decisions over cells, (K, O)."""
         return self.values(sums.expand(len(self.steps), -1, -1))
 
     def values_and_derivative(self, S: Tensor) -> tuple[Tensor, Tensor]:
-        """Evaluate c and ∂c/∂S, of shapes (m,) and (m, P, K, O).
+        """Evaluate c and ∂c/∂S, of shapes (m,) and (m, P, K, O)."""
+        if self._constant_derivative is not None:
+            return self.values(S), self._constant_derivative
+        return self._differentiate(S)
 
-        Each entry of r is differentiated on its own copy of S: one tiny backward pass gives the whole of ∂r/∂S.
-        """
+    def _differentiate(self, S: Tensor) -> tuple[Tensor, Tensor]:
+        """Differentiate each entry of r on its own copy of S: one tiny backward pass gives the whole of ∂r/∂S."""
         n_rates = self.coefficients.shape[1]
         if n_rates == 0:
             return S.new_zeros(0), S.new_zeros((0, *S.shape))

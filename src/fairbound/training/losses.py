@@ -5,7 +5,7 @@
 
 Conventions
 -----------
-z : float64 logits (n, D), D = 1 for two classes.    labels : int64 (n,).    values : (n,).    derivatives : (n, D).
+z : logits (n, D), D = 1 for two classes, in the precision of the module.    labels : int64 (n,).    values : (n,).    derivatives : (n, D).
 """
 
 from __future__ import annotations
@@ -34,6 +34,11 @@ class Loss(Protocol):
         ...
 
 
+def _signs(z: Tensor, labels: Tensor) -> Tensor:
+    """2y − 1 for labels 0 and 1, in the precision of z."""
+    return labels.to(z.dtype).mul_(2.0).sub_(1.0)
+
+
 class CrossEntropy:
     """Cross-entropy from logits, binary or softmax."""
 
@@ -41,14 +46,14 @@ class CrossEntropy:
         """Loss of each row, (n,)."""
         if z.shape[1] == 1:
             # softplus(z) − y z, with a tail that neither cancels nor is cut off (torch's softplus is, at 20).
-            return -functional.logsigmoid((2 * labels - 1) * z[:, 0])
+            return -functional.logsigmoid(_signs(z, labels) * z[:, 0])
         return functional.cross_entropy(z, labels, reduction="none")
 
     def derivatives(self, z: Tensor, labels: Tensor) -> Tensor:
         """Differentiate each row's loss with respect to its logits, (n, D)."""
         if z.shape[1] == 1:
-            sign = (1 - 2 * labels)[:, None]
-            return sign * torch.sigmoid(sign * z)  # σ(z) − y without its cancellation
+            sign = _signs(z, labels)[:, None]
+            return torch.sigmoid(-sign * z).mul_(-sign)  # σ(z) − y without its cancellation
         return torch.softmax(z, dim=1) - functional.one_hot(labels, z.shape[1])
 
 
@@ -58,7 +63,7 @@ class Hinge:
     def values(self, z: Tensor, labels: Tensor) -> Tensor:
         """Loss of each row, (n,)."""
         if z.shape[1] == 1:
-            return (1.0 - (2 * labels - 1) * z[:, 0]).clamp(min=0.0)
+            return (1.0 - _signs(z, labels) * z[:, 0]).clamp(min=0.0)
         own = z.gather(1, labels[:, None])[:, 0]
         return (1.0 - own + self._rival(z, labels).values).clamp(min=0.0)
 
@@ -66,7 +71,7 @@ class Hinge:
         """Differentiate each row's loss with respect to its logits, (n, D)."""
         inside = (self.values(z, labels) > 0)[:, None].to(z.dtype)
         if z.shape[1] == 1:
-            return -(2 * labels - 1)[:, None] * inside
+            return -_signs(z, labels)[:, None] * inside
         rival = functional.one_hot(self._rival(z, labels).indices, z.shape[1])
         return inside * (rival - functional.one_hot(labels, z.shape[1]))
 

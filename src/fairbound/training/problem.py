@@ -9,7 +9,7 @@ memory, and the results do not depend on them beyond rounding.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from fairbound.fairness import Cells, Constraint, ConstraintSystem, Step, as_logits, decide, outcome_indicators
-from fairbound.sqp.problem import Evaluation, Jacobian
+from fairbound.sqp import Evaluation, Jacobian
 from fairbound.training.gradients import GradientEngine, Slices, choose_engine
 from fairbound.training.losses import Loss, LossFunction, resolve_loss
 from fairbound.training.models import assign, check_rows_are_independent, flatten, trainable
@@ -67,7 +67,7 @@ class TrainingProblem:
         Per row: a name of `LOSSES`, or a function such as `torch.nn.BCEWithLogitsLoss(reduction="none")`.
     constraints : Constraint, str, or several
     cells : Cells
-    regularizers : sequence of L2, SmoothedL1, SquaredMeasure
+    regularizers : iterable of L2, SmoothedL1, SquaredMeasure
     threshold : float
         Decisions are 1{p > threshold}.
     chunk_rows : int
@@ -90,7 +90,7 @@ class TrainingProblem:
         constraints: Constraint | str | Iterable[Constraint | str],
         cells: Cells,
         *,
-        regularizers: Sequence[Regularizer] = (),
+        regularizers: Iterable[Regularizer] = (),
         threshold: float = 0.5,
         chunk_rows: int = CHUNK_ROWS,
     ) -> None:
@@ -102,7 +102,10 @@ class TrainingProblem:
         self.cells = cells
         self.chunk_rows = chunk_rows
         self.regularizers = tuple(regularizers)
-        squared = [regularizer for regularizer in regularizers if isinstance(regularizer, SquaredMeasure)]
+        for regularizer in self.regularizers:
+            if not isinstance(regularizer, Regularizer):
+                raise TypeError(f"{regularizer!r} is not a regulariser: give L2(...), SmoothedL1(...) or SquaredMeasure(...).")
+        squared = [regularizer for regularizer in self.regularizers if isinstance(regularizer, SquaredMeasure)]
         self.system = ConstraintSystem.build(constraints, cells, threshold=threshold)
         self.penalties = [
             (penalty, ConstraintSystem.build(penalty.as_constraint(), cells, threshold=threshold)) for penalty in squared
@@ -157,26 +160,24 @@ class TrainingProblem:
 
     def sweep(self, rows: Rows, *, gradients: bool = True) -> Sweep:
         """One pass over rows, in chunks."""
-        if gradients and self._engine is None:
+        if self._engine is None:
             self._engine = choose_engine(self.module, rows.X)
         tally = _Tally(self, rows, gradients)
         for start, stop, slices in _chunks(rows, self.chunk_rows):
             chunk = _Chunk(rows.labels[start:stop], rows.loss_weights[start:stop], rows.cell_weights[start:stop], slices)
             if gradients:
-                assert self._engine is not None
                 cotangents = partial(tally.cotangents, chunk)
                 self._engine.accumulate(rows.X[start:stop], slices, cotangents, tally.gradients)
             else:
-                with torch.no_grad():
-                    tally.look(chunk, self.module(rows.X[start:stop]))
+                tally.look(chunk, self._engine.outputs(rows.X[start:stop]))
         return tally.sweep()
 
     def exact(self, rows: Rows, sweep: Sweep) -> Tensor:
-        """Sums of decisions over cells, (K, O), from the logits of a sweep over all rows."""
+        """Sums of decisions over cells, (K, O), from the logits of a sweep; the same whatever the chunks were."""
         indicators = outcome_indicators(decide(sweep.logits, self.threshold), self.cells.outcomes)
-        back = torch.empty_like(indicators)
-        back[rows.positions] = indicators
-        return self.cells.sums(back)
+        slices = [(q, rows.offsets[q], rows.offsets[q + 1]) for q in range(rows.n_segments)]
+        by_segment = _segment_sums(indicators.mul_(rows.cell_weights[:, None]), slices)
+        return cell_sums(by_segment[None], rows, self.cells.n_cells)[0]
 
     def current(self) -> Tensor:
         """The parameters as one float64 vector."""
@@ -208,28 +209,32 @@ class TrainingProblem:
             if not isinstance(regularizer, SquaredMeasure):
                 value += regularizer.value(w)
                 gradient += regularizer.gradient(w)
-        P = len(self.system.steps)
+        start = len(self.system.steps)
         for penalty, system in self.penalties:
-            part = slice(P, P + len(system.steps))
-            P = part.stop
-            parts = range(2) if rows.halves else range(1)
-            pieces = []
-            for half in parts:
-                chosen = slice(half, None, 2) if rows.halves else slice(None)
-                factor = _half_factors(rows, half)
-                cells = rows.cell_of_segment[chosen]
-                S = torch.zeros(len(system.steps), self.cells.n_cells, sweep.sums.shape[2], dtype=torch.float64)
-                S.index_add_(1, cells, sweep.sums[part][:, chosen] * factor[:, None])
-                q, derivative = system.values_and_derivative(S)
-                pull = torch.zeros(len(q), self.n_parameters, dtype=torch.float64)
-                if sweep.sum_gradients is not None:
-                    basis = sweep.sum_gradients[part][:, chosen] * factor[:, None, None]
-                    pull = torch.einsum("mpqo,pqon->mn", derivative[:, :, cells], basis)
-                pieces.append((q, pull))
-            (q_first, pull_first), (q_second, pull_second) = pieces[0], pieces[-1]
-            value += penalty.weight * float(q_first @ q_second)
-            gradient += penalty.weight * (q_first @ pull_second + q_second @ pull_first)
+            part = slice(start, start + len(system.steps))
+            start = part.stop
+            square, pull = self._square(system, rows, sweep.sums[part], sweep.sum_gradients, part)
+            value += penalty.weight * square
+            gradient += penalty.weight * pull
         return value, gradient
+
+    def _square(
+        self, system: ConstraintSystem, rows: Rows, sums: Tensor, gradients: Tensor | None, part: slice
+    ) -> tuple[float, Tensor]:
+        """Σ_j q_j² and its gradient, without bias from a sample where q is affine in the sums.
+
+        E[q̂²] exceeds q² by the variance of q̂.  The difference Δ_k of the two halves of cell k's n_k drawn rows, each
+        scaled to the cell, tells that variance: Σ_k (a_k Δ_k)² (n'n''/n)(1/n − 1/N), with a = ∂q/∂S, and that much is taken off.
+        """
+        q, derivative = system.values_and_derivative(cell_sums(sums, rows, self.cells.n_cells))
+        a = derivative[:, :, rows.cell_of_segment]  # (m, P, Q, O)
+        share, contrast = _spread(rows, self.cells)
+        gap = torch.einsum("mpqo,pqo,qk->mk", a, sums, contrast)  # a_k Δ_k
+        value = float(q @ q - (gap * gap).sum(dim=0) @ share)
+        if gradients is None:
+            return value, torch.zeros(self.n_parameters, dtype=torch.float64)
+        weights = torch.einsum("m,mpqo->pqo", q, a) - torch.einsum("mk,k,mpqo,qk->pqo", gap, share, a, contrast)
+        return value, 2.0 * torch.einsum("pqo,pqon->n", weights, gradients[part])
 
 
 @dataclass(frozen=True)
@@ -240,6 +245,10 @@ class _Chunk:
     loss_weights: Tensor
     cell_weights: Tensor
     slices: Slices
+
+    @property
+    def segments(self) -> Tensor:
+        return torch.tensor([segment for segment, _, _ in self.slices])
 
 
 class _Tally:
@@ -254,25 +263,35 @@ class _Tally:
         wide = (1 + len(self.steps) * self.n_outcomes, rows.n_segments, problem.n_parameters)
         self.gradients = torch.zeros(wide if gradients else (0, 0, 0), dtype=torch.float64)
 
-    def look(self, chunk: _Chunk, output: Tensor) -> Tensor:
-        """Add a chunk's loss and sums, from the outputs of the module; return the logits."""
-        z = as_logits(output, self.n_labels)
-        self.logits.append(z)
-        self.loss += float(chunk.loss_weights @ self.problem.loss.values(z, chunk.labels))
+    def look(self, chunk: _Chunk, output: Tensor) -> None:
+        """Add a chunk's loss and sums, from the outputs of the module."""
+        z = self._take_loss(chunk, output)
         for p, step in enumerate(self.steps):
-            weighted = step.values(z) * chunk.cell_weights[:, None]
-            for segment, start, stop in chunk.slices:
-                self.sums[p, segment] += weighted[start:stop].sum(dim=0)
-        return z
+            self._take_sums(chunk, p, step.values(z))
 
     def cotangents(self, chunk: _Chunk, output: Tensor) -> Tensor:
         """Look, and return what the loss and each surrogate pull with, (J, n, D)."""
-        z = self.look(chunk, output)
-        of_loss = self.problem.loss.derivatives(z, chunk.labels) * chunk.loss_weights[:, None]
-        of_sums = [step.derivatives(z) * chunk.cell_weights[:, None] for step in self.steps]
-        stacked = torch.cat([of_loss[None], *of_sums])
+        z = self._take_loss(chunk, output)
+        loss_weights, cell_weights = chunk.loss_weights.to(z.dtype)[:, None], chunk.cell_weights.to(z.dtype)[:, None]
+        pulls = [(self.problem.loss.derivatives(z, chunk.labels) * loss_weights)[None]]
+        for p, step in enumerate(self.steps):
+            values, derivatives = step.values_and_derivatives(z)
+            self._take_sums(chunk, p, values)
+            pulls.append(derivatives * cell_weights)
+        stacked = torch.cat(pulls)
         two_outputs = self.n_labels == 2 and output.reshape(len(z), -1).shape[1] == 2
         return torch.cat([-stacked, stacked], dim=2) if two_outputs else stacked
+
+    def _take_loss(self, chunk: _Chunk, output: Tensor) -> Tensor:
+        z = as_logits(output, self.n_labels)
+        self.logits.append(z)
+        # Rows in the precision of the module, sums over them in float64.
+        self.loss += float(chunk.loss_weights @ self.problem.loss.values(z, chunk.labels).to(torch.float64))
+        return z
+
+    def _take_sums(self, chunk: _Chunk, p: int, values: Tensor) -> None:
+        weighted = values.to(torch.float64).mul_(chunk.cell_weights[:, None])
+        self.sums[p].index_add_(0, chunk.segments, _segment_sums(weighted, chunk.slices))
 
     def sweep(self) -> Sweep:
         logits = torch.cat(self.logits)
@@ -292,12 +311,22 @@ def cell_sums(sums: Tensor, rows: Rows, n_cells: int) -> Tensor:
     return S.index_add_(1, rows.cell_of_segment, sums)
 
 
-def _half_factors(rows: Rows, half: int) -> Tensor:
-    """What makes one half of a cell's drawn rows stand for the cell."""
+def _segment_sums(values: Tensor, slices: Slices) -> Tensor:
+    """Sums of values (n, O) over slices, (number of slices, O)."""
+    return torch.stack([values[start:stop].sum(dim=0) for _, start, stop in slices])
+
+
+def _spread(rows: Rows, cells: Cells) -> tuple[Tensor, Tensor]:
+    """(n'n''/n)(1/n − 1/N) of each sampled cell, and what takes sums of segments to Δ: shapes (C,) and (Q, C)."""
     if not rows.halves:
-        return torch.ones(rows.n_segments, dtype=torch.float64)
-    sizes = torch.tensor(rows.offsets).diff().reshape(-1, 2).to(torch.float64)
-    return sizes.sum(dim=1) / sizes[:, half]
+        return torch.zeros(0, dtype=torch.float64), torch.zeros(rows.n_segments, 0, dtype=torch.float64)
+    halves = torch.tensor(rows.offsets).diff().reshape(-1, 2).to(torch.float64)
+    drawn = halves.sum(dim=1)
+    sizes = torch.bincount(cells.index, minlength=cells.n_cells)[rows.cell_of_segment[::2]].to(torch.float64)
+    share = halves.prod(dim=1) / drawn * (1 / drawn - 1 / sizes)
+    signs = torch.tensor([1.0, -1.0], dtype=torch.float64)
+    scaled = torch.where(halves > 0, drawn[:, None] / halves.clamp(min=1) * signs, 0.0)  # an empty half has share 0
+    return share, torch.block_diag(*scaled[:, :, None])
 
 
 def _chunks(rows: Rows, chunk_rows: int) -> Iterator[tuple[int, int, Slices]]:

@@ -124,7 +124,7 @@ def train(
                 assessment, parameters = assess_now(problem, rows), problem.current()
             best.offer(parameters, assessment)
             history.append(_history_row(epoch, problem, assessment, record))
-            converged = isinstance(batches, FullBatch) and record.kkt <= tolerance and assessment.kept
+            converged = isinstance(batches, FullBatch) and record.kkt.largest <= tolerance and assessment.kept
             if converged or (callback is not None and callback(history[-1])):
                 break
         final = assess_now(problem, rows)

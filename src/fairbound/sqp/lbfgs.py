@@ -1,0 +1,157 @@
+"""Limited-memory BFGS of the Lagrangian, damped, in compact form.
+
+From pairs of steps s = w⁺ − w and changes r = ∇L(w⁺, y) − ∇L(w, y) of the Lagrangian's gradient at the same multipliers,
+the last p of them as rows of S and R, scaled to sᵀr = 1, and with the initial matrix γI:
+
+    H   = γI − [γSᵀ Rᵀ] [γSSᵀ  T; Tᵀ  −I]⁻¹ [γS; R]          T strictly lower part of S Rᵀ
+    H⁻¹ = δI + [Sᵀ δRᵀ] [U⁻ᵀ(I + δRRᵀ)U⁻¹  −U⁻ᵀ; −U⁻¹  0] [S; δR]      U upper part of S Rᵀ, δ = 1/γ
+
+(Byrd, Nocedal and Schnabel, Math. Program. 63, 1994).  Products with many vectors at once are a few matrix products.  The
+Lagrangian need not be convex, so each pair is damped as Powell proposed: where sᵀr < ¼ · ⅘ sᵀHs, r moves towards Hs until
+sᵀr = ⅕ sᵀHs.  H stays positive definite.
+
+Conventions
+-----------
+S, R : (p, n) float64; V : (..., n); d : (n,).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor
+
+_DAMPED = 0.2  # least share of sᵀHs that sᵀr keeps
+_SCALES = (1e-10, 1e10)  # of γ
+
+
+class LimitedMemoryBFGS:
+    """A positive definite H from the last few steps; `solve` and `product` are what the QP needs.
+
+    Parameters
+    ----------
+    memory : int
+        Number of pairs kept.
+    scale : float
+        γ before the first pair.
+
+    Examples
+    --------
+    The Hessian diag(2, 8) is learnt along the two directions seen.
+
+    >>> hessian = LimitedMemoryBFGS()
+    >>> for s in torch.eye(2, dtype=torch.float64):
+    ...     hessian.update(s, s * torch.tensor([2.0, 8.0], dtype=torch.float64))
+    >>> hessian.product(torch.ones(2, dtype=torch.float64))
+    tensor([2., 8.], dtype=torch.float64)
+    """
+
+    def __init__(self, memory: int = 20, scale: float = 1.0) -> None:
+        if not (isinstance(memory, int) and memory >= 1):
+            raise ValueError(f"LimitedMemoryBFGS(memory={memory!r}): must be a whole number of at least 1.")
+        if not 0.0 < scale < math.inf:
+            raise ValueError(f"LimitedMemoryBFGS(scale={scale!r}): must be a finite number above 0.")
+        self.memory = memory
+        self.scale = scale
+        self._steps: Tensor | None = None  # S
+        self._changes: Tensor | None = None  # R
+
+    @property
+    def pairs(self) -> int:
+        """Number of pairs held."""
+        return 0 if self._steps is None else self._steps.shape[0]
+
+    def reset(self, scale: float) -> None:
+        """Forget all pairs and begin again with H = scale · I."""
+        self.scale = float(min(max(scale, _SCALES[0]), _SCALES[1]))
+        self._steps = self._changes = None
+
+    def update(self, step: Tensor, change: Tensor) -> None:
+        """Take in a pair; one without length or with infinite entries is ignored.
+
+        Parameters
+        ----------
+        step : Tensor of shape (n,)
+            w⁺ − w.
+        change : Tensor of shape (n,)
+            Change of the Lagrangian's gradient over the step, at the same multipliers.
+        """
+        length, agreement = float(step @ step), float(step @ change)
+        if not (0.0 < length < math.inf and math.isfinite(agreement) and bool(torch.isfinite(change).all())):
+            return
+        if self.pairs == 0 and agreement > 0.0:
+            # The first matrix has the wrong unit as a rule; take the curvature just seen.
+            self.scale = min(max(agreement / length, _SCALES[0]), _SCALES[1])
+        expected = self.product(step)
+        curvature = float(step @ expected)
+        if agreement < _DAMPED * curvature:
+            weight = (1.0 - _DAMPED) * curvature / (curvature - agreement)
+            change = weight * change + (1.0 - weight) * expected
+            agreement = float(step @ change)
+        if not agreement > 0.0:
+            return
+        self.scale = min(max(float(change @ change) / agreement, _SCALES[0]), _SCALES[1])
+        unit = math.sqrt(agreement)
+        self._steps = _appended(self._steps, step / unit, self.memory)
+        self._changes = _appended(self._changes, change / unit, self.memory)
+        self._prepare()
+
+    def _prepare(self) -> None:
+        """Factor the small matrices of the compact forms."""
+        S, R = self._held()
+        gamma, p = self.scale, S.shape[0]
+        cross = S @ R.T
+        strict = torch.tril(cross, diagonal=-1)
+        identity = torch.eye(p, dtype=S.dtype, device=S.device)
+        middle = torch.cat([torch.cat([gamma * (S @ S.T), strict], 1), torch.cat([strict.T, -identity], 1)])
+        self._middle = torch.linalg.lu_factor(middle)
+        inverse = torch.linalg.solve_triangular(torch.triu(cross), identity, upper=True)  # U⁻¹
+        corner = inverse.T @ (identity + (R @ R.T) / gamma) @ inverse
+        self._inverse_middle = torch.cat(
+            [torch.cat([corner, -inverse.T], 1), torch.cat([-inverse, torch.zeros_like(identity)], 1)]
+        )
+
+    def _held(self) -> tuple[Tensor, Tensor]:
+        if self._steps is None or self._changes is None:
+            raise ValueError("LimitedMemoryBFGS holds no pair yet.")
+        return self._steps, self._changes
+
+    def solve(self, V: Tensor) -> Tensor:
+        """H⁻¹V for every row of V."""
+        if self.pairs == 0:
+            return V / self.scale
+        S, R = self._held()
+        frame = torch.cat([S, R / self.scale])
+        return V / self.scale + ((V @ frame.T) @ self._inverse_middle) @ frame
+
+    def product(self, d: Tensor) -> Tensor:
+        """H d."""
+        if self.pairs == 0:
+            return d * self.scale
+        S, R = self._held()
+        frame = torch.cat([self.scale * S, R])
+        inner = torch.linalg.lu_solve(*self._middle, (frame @ d)[:, None])[:, 0]
+        return self.scale * d - inner @ frame
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the pairs and the scale."""
+        return {
+            "scale": self.scale,
+            "steps": None if self._steps is None else self._steps.clone(),
+            "changes": None if self._changes is None else self._changes.clone(),
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Take over what `state_dict` returned; only the last `memory` pairs are kept."""
+        self.reset(1.0)
+        self.scale = float(state["scale"])
+        if state["steps"] is not None:
+            self._steps = state["steps"][-self.memory :].clone()
+            self._changes = state["changes"][-self.memory :].clone()
+            self._prepare()
+
+
+def _appended(rows: Tensor | None, row: Tensor, limit: int) -> Tensor:
+    return row[None].clone() if rows is None else torch.cat([rows[-(limit - 1) :] if limit > 1 else rows[:0], row[None]])
