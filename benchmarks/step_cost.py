@@ -1,8 +1,8 @@
 """The price of constraints: time of one constrained full-batch step over one plain forward-and-backward step.
 
 Size of the Dutch experiment: 48,336 rows, 11 inputs, 32 hidden units.  For 2 to 25 groups, compared with everyone and
-pairwise (up to 600 rows of constraints).  All ratios are taken within one run, alternating the two kinds of step, because
-machines differ and are shared; the aim is at most 3 everywhere, and no growth with the number of groups.
+pairwise (up to 600 rows of constraints).  All ratios are taken within one run, alternating the two kinds of step,
+because machines differ and are shared; the aim is at most 3 everywhere, and no growth with the number of groups.
 """
 
 import statistics
@@ -54,7 +54,9 @@ def compare(groups: int, against: str) -> tuple[int, float, float]:
 
 def main() -> None:
     """Print the table of ratios."""
-    table = Table(title=f"Constrained step over plain step ({ROWS:,} rows, {HIDDEN} hidden, {torch.get_num_threads()} threads)")
+    table = Table(
+        title=f"Constrained step over plain step ({ROWS:,} rows, {HIDDEN} hidden, {torch.get_num_threads()} threads)"
+    )
     for column in ("groups", "compared", "constraint rows", "plain step", "ratio"):
         table.add_column(column, justify="right")
     for groups in (2, 5, 10, 25):

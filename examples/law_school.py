@@ -22,7 +22,9 @@ def main() -> None:
         with console.status(f"Training on {len(data):,} rows: {name} ..."):
             module = make_model(data.X.shape[1], generator=torch.Generator().manual_seed(1))
             problem = TrainingProblem(module, "binary_cross_entropy", constraints, cells)
-            outcomes[name] = train(problem, FullBatch(problem.rows(data.X)), StochasticSQP.from_paper(module.parameters()))
+            outcomes[name] = train(
+                problem, FullBatch(problem.rows(data.X)), StochasticSQP.from_paper(module.parameters())
+            )
 
     table = Table(title="Passing the bar exam, selection rates by race (training rows)", title_justify="left")
     table.add_column("")

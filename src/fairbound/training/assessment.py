@@ -14,8 +14,9 @@ from torch import Tensor
 
 from fairbound.fairness import Cells, decide
 from fairbound.sqp.merit import violation
-from fairbound.training.problem import Sweep, TrainingProblem, cell_sums
+from fairbound.training.problem import TrainingProblem, cell_sums
 from fairbound.training.rows import Rows
+from fairbound.training.sweep import Sweep
 
 KEPT_TOLERANCE = 1e-12
 ROUNDING = 1e-12

@@ -5,7 +5,8 @@
 
 Conventions
 -----------
-z : logits (n, D), D = 1 for two classes, in the precision of the module.    labels : int64 (n,).    values : (n,).    derivatives : (n, D).
+z : logits (n, D), D = 1 for two classes, in the precision of the module.    labels : int64 (n,).
+values : (n,).    derivatives : (n, D).
 """
 
 from __future__ import annotations

@@ -1,15 +1,15 @@
-"""The training problem: where fairness and optimisation meet (paper, section "Training Problem with Unfairness Constraints").
+"""The training problem: where fairness and optimisation meet (paper, section "Training Problem ...").
 
     min_w  Σ_i loss_weight_i · ℓ(z_i(w), y_i) + Σ r(w)     subject to   lower ≤ c(w) ≤ upper,   c(w) = A · r(S(w))
 
 One sweep over the rows gives the loss, its gradient, all cell sums S and all of ∇S; everything else is small:
-J = (∂c/∂S) · ∇S is handed on in these two factors.  Everything is a sum over rows, so sweeps run in chunks that bound the
-memory, and the results do not depend on them beyond rounding.
+J = (∂c/∂S) · ∇S is handed on in these two factors.  Everything is a sum over rows, so sweeps run in chunks that bound
+the memory, and the results do not depend on them beyond rounding.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -19,11 +19,12 @@ from torch import Tensor, nn
 
 from fairbound.fairness import Cells, Constraint, ConstraintSystem, Step, as_logits, decide, outcome_indicators
 from fairbound.sqp import Evaluation, Jacobian
-from fairbound.training.gradients import GradientEngine, Slices, choose_engine
+from fairbound.training.gradients import GradientEngine, choose_engine
 from fairbound.training.losses import Loss, LossFunction, resolve_loss
 from fairbound.training.models import assign, check_rows_are_independent, flatten, trainable
 from fairbound.training.regularizers import Regularizer, SquaredMeasure
 from fairbound.training.rows import Rows
+from fairbound.training.sweep import Chunk, Sweep, Tally, chunks, segment_sums
 
 CHUNK_ROWS = 16_384
 
@@ -34,26 +35,6 @@ class Batch:
 
     loss: Rows
     constraints: Rows
-
-
-@dataclass(frozen=True)
-class Sweep:
-    """What one pass over some rows gives, by segment.
-
-    Attributes
-    ----------
-    loss : float
-    sums : Tensor of shape (P, Q, O)
-    logits : Tensor of shape (n, D)
-    loss_gradient : Tensor of shape (n_parameters,), or None
-    sum_gradients : Tensor of shape (P, Q, O, n_parameters), or None
-    """
-
-    loss: float
-    sums: Tensor
-    logits: Tensor
-    loss_gradient: Tensor | None = None
-    sum_gradients: Tensor | None = None
 
 
 class TrainingProblem:
@@ -104,20 +85,25 @@ class TrainingProblem:
         self.regularizers = tuple(regularizers)
         for regularizer in self.regularizers:
             if not isinstance(regularizer, Regularizer):
-                raise TypeError(f"{regularizer!r} is not a regulariser: give L2(...), SmoothedL1(...) or SquaredMeasure(...).")
+                raise TypeError(
+                    f"{regularizer!r} is not a regulariser: give L2(...), SmoothedL1(...) or SquaredMeasure(...)."
+                )
         squared = [regularizer for regularizer in self.regularizers if isinstance(regularizer, SquaredMeasure)]
         self.system = ConstraintSystem.build(constraints, cells, threshold=threshold)
         self.penalties = [
-            (penalty, ConstraintSystem.build(penalty.as_constraint(), cells, threshold=threshold)) for penalty in squared
+            (penalty, ConstraintSystem.build(penalty.as_constraint(), cells, threshold=threshold))
+            for penalty in squared
         ]
         self._engine: GradientEngine | None = None
 
     @property
     def threshold(self) -> float:
+        """Decisions are 1{p > threshold}."""
         return self.system.threshold
 
     @property
     def n_parameters(self) -> int:
+        """How many numbers training moves."""
         return sum(parameter.numel() for parameter in self.parameters)
 
     def rows(self, X: Any, *, loss_weights: Any = None) -> Rows:
@@ -162,21 +148,22 @@ class TrainingProblem:
         """One pass over rows, in chunks."""
         if self._engine is None:
             self._engine = choose_engine(self.module, rows.X)
-        tally = _Tally(self, rows, gradients)
-        for start, stop, slices in _chunks(rows, self.chunk_rows):
-            chunk = _Chunk(rows.labels[start:stop], rows.loss_weights[start:stop], rows.cell_weights[start:stop], slices)
+        size = self.n_parameters if gradients else 0
+        tally = Tally(self.loss, self.steps, self.cells.n_labels, rows.n_segments, size)
+        for start, stop, slices in chunks(rows, self.chunk_rows):
+            chunk = Chunk(rows.labels[start:stop], rows.loss_weights[start:stop], rows.cell_weights[start:stop], slices)
             if gradients:
                 cotangents = partial(tally.cotangents, chunk)
                 self._engine.accumulate(rows.X[start:stop], slices, cotangents, tally.gradients)
             else:
                 tally.look(chunk, self._engine.outputs(rows.X[start:stop]))
-        return tally.sweep()
+        return tally.sweep(gradients=gradients)
 
     def exact(self, rows: Rows, sweep: Sweep) -> Tensor:
         """Sums of decisions over cells, (K, O), from the logits of a sweep; the same whatever the chunks were."""
         indicators = outcome_indicators(decide(sweep.logits, self.threshold), self.cells.outcomes)
         slices = [(q, rows.offsets[q], rows.offsets[q + 1]) for q in range(rows.n_segments)]
-        by_segment = _segment_sums(indicators.mul_(rows.cell_weights[:, None]), slices)
+        by_segment = segment_sums(indicators.mul_(rows.cell_weights[:, None]), slices)
         return cell_sums(by_segment[None], rows, self.cells.n_cells)[0]
 
     def current(self) -> Tensor:
@@ -224,7 +211,7 @@ class TrainingProblem:
         """Σ_j q_j² and its gradient, without bias from a sample where q is affine in the sums.
 
         E[q̂²] exceeds q² by the variance of q̂.  The difference Δ_k of the two halves of cell k's n_k drawn rows, each
-        scaled to the cell, tells that variance: Σ_k (a_k Δ_k)² (n'n''/n)(1/n − 1/N), with a = ∂q/∂S, and that much is taken off.
+        scaled to the cell, tells that variance: Σ_k (a_k Δ_k)² (n'n''/n)(1/n − 1/N), with a = ∂q/∂S; it is taken off.
         """
         q, derivative = system.values_and_derivative(cell_sums(sums, rows, self.cells.n_cells))
         a = derivative[:, :, rows.cell_of_segment]  # (m, P, Q, O)
@@ -237,70 +224,6 @@ class TrainingProblem:
         return value, 2.0 * torch.einsum("pqo,pqon->n", weights, gradients[part])
 
 
-@dataclass(frozen=True)
-class _Chunk:
-    """The rows of a chunk, inputs apart."""
-
-    labels: Tensor
-    loss_weights: Tensor
-    cell_weights: Tensor
-    slices: Slices
-
-    @property
-    def segments(self) -> Tensor:
-        return torch.tensor([segment for segment, _, _ in self.slices])
-
-
-class _Tally:
-    """What a sweep adds up, chunk by chunk."""
-
-    def __init__(self, problem: TrainingProblem, rows: Rows, gradients: bool) -> None:
-        self.problem, self.steps, self.with_gradients = problem, problem.steps, gradients
-        self.n_labels, self.n_outcomes = problem.cells.n_labels, len(problem.cells.outcomes)
-        self.loss = 0.0
-        self.logits: list[Tensor] = []
-        self.sums = torch.zeros(len(self.steps), rows.n_segments, self.n_outcomes, dtype=torch.float64)
-        wide = (1 + len(self.steps) * self.n_outcomes, rows.n_segments, problem.n_parameters)
-        self.gradients = torch.zeros(wide if gradients else (0, 0, 0), dtype=torch.float64)
-
-    def look(self, chunk: _Chunk, output: Tensor) -> None:
-        """Add a chunk's loss and sums, from the outputs of the module."""
-        z = self._take_loss(chunk, output)
-        for p, step in enumerate(self.steps):
-            self._take_sums(chunk, p, step.values(z))
-
-    def cotangents(self, chunk: _Chunk, output: Tensor) -> Tensor:
-        """Look, and return what the loss and each surrogate pull with, (J, n, D)."""
-        z = self._take_loss(chunk, output)
-        loss_weights, cell_weights = chunk.loss_weights.to(z.dtype)[:, None], chunk.cell_weights.to(z.dtype)[:, None]
-        pulls = [(self.problem.loss.derivatives(z, chunk.labels) * loss_weights)[None]]
-        for p, step in enumerate(self.steps):
-            values, derivatives = step.values_and_derivatives(z)
-            self._take_sums(chunk, p, values)
-            pulls.append(derivatives * cell_weights)
-        stacked = torch.cat(pulls)
-        two_outputs = self.n_labels == 2 and output.reshape(len(z), -1).shape[1] == 2
-        return torch.cat([-stacked, stacked], dim=2) if two_outputs else stacked
-
-    def _take_loss(self, chunk: _Chunk, output: Tensor) -> Tensor:
-        z = as_logits(output, self.n_labels)
-        self.logits.append(z)
-        # Rows in the precision of the module, sums over them in float64.
-        self.loss += float(chunk.loss_weights @ self.problem.loss.values(z, chunk.labels).to(torch.float64))
-        return z
-
-    def _take_sums(self, chunk: _Chunk, p: int, values: Tensor) -> None:
-        weighted = values.to(torch.float64).mul_(chunk.cell_weights[:, None])
-        self.sums[p].index_add_(0, chunk.segments, _segment_sums(weighted, chunk.slices))
-
-    def sweep(self) -> Sweep:
-        logits = torch.cat(self.logits)
-        if not self.with_gradients:
-            return Sweep(self.loss, self.sums, logits)
-        by_step = self.gradients[1:].unflatten(0, (len(self.steps), self.n_outcomes)).movedim(1, 2)
-        return Sweep(self.loss, self.sums, logits, self.gradients[0].sum(dim=0), by_step)
-
-
 def _parts(batch: Rows | Batch) -> tuple[Rows, Rows]:
     return (batch, batch) if isinstance(batch, Rows) else (batch.loss, batch.constraints)
 
@@ -309,11 +232,6 @@ def cell_sums(sums: Tensor, rows: Rows, n_cells: int) -> Tensor:
     """Sums of segments (P, Q, O) added up to cells (P, K, O)."""
     S = torch.zeros(sums.shape[0], n_cells, sums.shape[2], dtype=torch.float64)
     return S.index_add_(1, rows.cell_of_segment, sums)
-
-
-def _segment_sums(values: Tensor, slices: Slices) -> Tensor:
-    """Sums of values (n, O) over slices, (number of slices, O)."""
-    return torch.stack([values[start:stop].sum(dim=0) for _, start, stop in slices])
 
 
 def _spread(rows: Rows, cells: Cells) -> tuple[Tensor, Tensor]:
@@ -327,19 +245,3 @@ def _spread(rows: Rows, cells: Cells) -> tuple[Tensor, Tensor]:
     signs = torch.tensor([1.0, -1.0], dtype=torch.float64)
     scaled = torch.where(halves > 0, drawn[:, None] / halves.clamp(min=1) * signs, 0.0)  # an empty half has share 0
     return share, torch.block_diag(*scaled[:, :, None])
-
-
-def _chunks(rows: Rows, chunk_rows: int) -> Iterator[tuple[int, int, Slices]]:
-    """(start, stop, slices) of consecutive rows; the slices name the segments a chunk touches, relative to its start."""
-    segment = 0
-    for start in range(0, len(rows), chunk_rows):
-        stop = min(start + chunk_rows, len(rows))
-        slices = []
-        while segment < rows.n_segments and rows.offsets[segment] < stop:
-            first, last = max(rows.offsets[segment], start), min(rows.offsets[segment + 1], stop)
-            if first < last:
-                slices.append((segment, first - start, last - start))
-            if rows.offsets[segment + 1] > stop:
-                break
-            segment += 1
-        yield start, stop, slices

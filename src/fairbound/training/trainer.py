@@ -1,7 +1,7 @@
 """The loop: batches in, steps of the optimiser, a history table, and the best model that keeps its limits.
 
-Kept is the iterate of least objective among those that keep every limit in the exact measure, never simply the last; where
-there is none, the one of least exact violation, and the status says so.
+Kept is the iterate of least objective among those that keep every limit in the exact measure, never simply the last;
+where there is none, the one of least exact violation, and the status says so.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ from torch import Tensor
 from fairbound.sqp import Evaluation, Status, StepRecord, StochasticSQP
 from fairbound.training.assessment import Assessment, assess
 from fairbound.training.batches import FullBatch, StratifiedBatches
-from fairbound.training.problem import Batch, Sweep, TrainingProblem
+from fairbound.training.problem import Batch, TrainingProblem
 from fairbound.training.rows import Rows
+from fairbound.training.sweep import Sweep
 
 History = list[dict[str, Any]]
 

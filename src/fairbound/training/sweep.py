@@ -1,0 +1,133 @@
+"""One pass over rows, in chunks: the loss, the sums of every surrogate over every segment, and what they pull with.
+
+Rows are looked at in the precision of the module; sums over rows are float64.
+
+Conventions
+-----------
+P steps, Q segments, O outcomes; J = 1 + P·O cotangents, that of the loss first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from fairbound.fairness import Step, as_logits
+from fairbound.training.losses import Loss
+from fairbound.training.rows import Rows
+
+Slices = Sequence[tuple[int, int, int]]
+"""(segment, start, stop) within a chunk of rows."""
+
+Cotangents = Callable[[Tensor], Tensor]
+"""Outputs (n, D) of a chunk in, what pulls on them out, (J, n, D)."""
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """What one pass over some rows gives, by segment.
+
+    Attributes
+    ----------
+    loss : float
+    sums : Tensor of shape (P, Q, O)
+    logits : Tensor of shape (n, D)
+    loss_gradient : Tensor of shape (n_parameters,), or None
+    sum_gradients : Tensor of shape (P, Q, O, n_parameters), or None
+    """
+
+    loss: float
+    sums: Tensor
+    logits: Tensor
+    loss_gradient: Tensor | None = None
+    sum_gradients: Tensor | None = None
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """The rows of a chunk, inputs apart."""
+
+    labels: Tensor
+    loss_weights: Tensor
+    cell_weights: Tensor
+    slices: Slices
+
+    @property
+    def segments(self) -> Tensor:
+        """The segments that the slices belong to."""
+        return torch.tensor([segment for segment, _, _ in self.slices])
+
+
+class Tally:
+    """What a sweep adds up, chunk by chunk; with no parameters, no gradients."""
+
+    def __init__(self, loss: Loss, steps: Sequence[Step], n_labels: int, n_segments: int, n_parameters: int) -> None:
+        self.loss_function, self.steps = loss, steps
+        self.n_labels, self.n_outcomes = n_labels, 1 if n_labels == 2 else n_labels
+        self.loss = 0.0
+        self.logits: list[Tensor] = []
+        self.sums = torch.zeros(len(self.steps), n_segments, self.n_outcomes, dtype=torch.float64)
+        shape = (1 + len(self.steps) * self.n_outcomes, n_segments, n_parameters)
+        self.gradients = torch.zeros(shape, dtype=torch.float64)
+
+    def look(self, chunk: Chunk, output: Tensor) -> None:
+        """Add a chunk's loss and sums, from the outputs of the module."""
+        z = self._take_loss(chunk, output)
+        for p, step in enumerate(self.steps):
+            self._take_sums(chunk, p, step.values(z))
+
+    def cotangents(self, chunk: Chunk, output: Tensor) -> Tensor:
+        """Look, and return what the loss and each surrogate pull with, (J, n, D)."""
+        z = self._take_loss(chunk, output)
+        loss_weights, cell_weights = chunk.loss_weights.to(z.dtype)[:, None], chunk.cell_weights.to(z.dtype)[:, None]
+        pulls = [(self.loss_function.derivatives(z, chunk.labels) * loss_weights)[None]]
+        for p, step in enumerate(self.steps):
+            values, derivatives = step.values_and_derivatives(z)
+            self._take_sums(chunk, p, values)
+            pulls.append(derivatives * cell_weights)
+        stacked = torch.cat(pulls)
+        two_outputs = self.n_labels == 2 and output.reshape(len(z), -1).shape[1] == 2
+        return torch.cat([-stacked, stacked], dim=2) if two_outputs else stacked
+
+    def _take_loss(self, chunk: Chunk, output: Tensor) -> Tensor:
+        z = as_logits(output, self.n_labels)
+        self.logits.append(z)
+        # Rows in the precision of the module, sums over them in float64.
+        self.loss += float(chunk.loss_weights @ self.loss_function.values(z, chunk.labels).to(torch.float64))
+        return z
+
+    def _take_sums(self, chunk: Chunk, p: int, values: Tensor) -> None:
+        weighted = values.to(torch.float64).mul_(chunk.cell_weights[:, None])
+        self.sums[p].index_add_(0, chunk.segments, segment_sums(weighted, chunk.slices))
+
+    def sweep(self, *, gradients: bool) -> Sweep:
+        """What was added up."""
+        logits = torch.cat(self.logits)
+        if not gradients:
+            return Sweep(self.loss, self.sums, logits)
+        by_step = self.gradients[1:].unflatten(0, (len(self.steps), self.n_outcomes)).movedim(1, 2)
+        return Sweep(self.loss, self.sums, logits, self.gradients[0].sum(dim=0), by_step)
+
+
+def segment_sums(values: Tensor, slices: Slices) -> Tensor:
+    """Sums of values (n, O) over slices, (number of slices, O)."""
+    return torch.stack([values[start:stop].sum(dim=0) for _, start, stop in slices])
+
+
+def chunks(rows: Rows, chunk_rows: int) -> Iterator[tuple[int, int, Slices]]:
+    """(start, stop, slices) of consecutive rows; the slices name the segments touched, relative to the start."""
+    segment = 0
+    for start in range(0, len(rows), chunk_rows):
+        stop = min(start + chunk_rows, len(rows))
+        slices = []
+        while segment < rows.n_segments and rows.offsets[segment] < stop:
+            first, last = max(rows.offsets[segment], start), min(rows.offsets[segment + 1], stop)
+            if first < last:
+                slices.append((segment, first - start, last - start))
+            if rows.offsets[segment + 1] > stop:
+                break
+            segment += 1
+        yield start, stop, slices
