@@ -16,6 +16,7 @@ from fairbound.fairness import (
     SURROGATES,
     ExactStep,
     Linear,
+    SmoothedStep,
     Step,
     as_logits,
     decide,
@@ -116,11 +117,35 @@ def test_two_outputs_of_a_float32_module_lose_nothing():
     assert torch.equal(as_logits(z, 2)[:, 0], z[:, 1].double() - z[:, 0].double())
 
 
+def test_decisions_tell_apart_what_probabilities_round_to_one_number():
+    z = torch.tensor([[1e-30], [-1e-30], [0.0]], dtype=torch.float32)
+    assert probabilities(z)[:, 1].tolist() == [0.5, 0.5, 0.5]
+    assert decide(z).tolist() == [1, 0, 0]
+
+
 @given(logits_of(1), st.floats(0.01, 0.99))
 def test_binary_decisions_agree_with_probabilities_and_threshold(z, threshold):
     chance = probabilities(z)
     torch.testing.assert_close(chance.sum(dim=1), torch.ones(len(z), dtype=torch.float64), rtol=0, atol=1e-15)
-    assert torch.equal(decide(z, threshold), (chance[:, 1] > threshold).long())
+    clear = (chance[:, 1] - threshold).abs() > 1e-15  # nearer than that, rounding decides
+    assert torch.equal(decide(z, threshold)[clear], (chance[:, 1] > threshold).long()[clear])
+
+
+@pytest.mark.parametrize("outputs", [1, 3])
+@every_margin
+def test_values_and_derivatives_together_are_those_apart(outputs, margin):
+    step = Step(SmoothedStep(), margin)
+    z = logits(20, outputs)
+    before = z.clone()
+    values, derivatives = step.values_and_derivatives(z)
+    torch.testing.assert_close(values, step.values(z), rtol=0, atol=1e-14)
+    assert torch.equal(derivatives, step.derivatives(z))
+    assert torch.equal(z, before)
+    # A float32 module is followed in float32, to its precision times the slope of the surrogate.
+    single = step.values_and_derivatives(z.float())[0]
+    assert single.dtype == torch.float32
+    torch.testing.assert_close(single.double(), values, rtol=0, atol=1e-4)
+    assert probabilities(z.float()).dtype == torch.float64
 
 
 @given(logits_of(st.integers(3, 5)))

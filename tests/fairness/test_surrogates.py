@@ -170,12 +170,35 @@ def test_smoothed_step_is_symmetric_up_to_a_quarter_of_its_smoothing(smoothing):
 
 
 def test_smoothed_step_keeps_its_small_values_and_slopes_far_to_the_left():
-    # ½(u + √(u² + μ)) cancels at u = -1e4; the equal form μ/2/(√(u² + μ) − u) = 2.5e-9 does not.
-    surrogate = SmoothedStep(scale=1.0)
-    far, farther = (surrogate.value(torch.tensor([u], dtype=torch.float64)).item() for u in (-1e3, -1e4))
-    expected = 1e-4 / 4 / 1e3 - 1e-4 / 4 / 1e4  # the derivative of the outer part is 1 up to μ
-    assert far - farther == pytest.approx(expected, rel=1e-3)
-    assert surrogate.derivative(torch.tensor([-1e4], dtype=torch.float64)).item() == pytest.approx(2.5e-13, rel=1e-3)
+    # At u = -50, beyond all probability margins at scale 50, φ is μ/4/50 - μ/4 and its slope μ/4/50² = 1e-8.
+    surrogate, t = SmoothedStep(scale=1.0), torch.tensor([-50.5], dtype=torch.float64)
+    assert surrogate.value(t).item() == pytest.approx(-2.5e-5 + 5e-7, rel=1e-4)
+    assert surrogate.derivative(t).item() == pytest.approx(1e-8, rel=1e-4)
+
+
+@every_surrogate
+@every_scale
+def test_value_and_derivative_together_are_those_apart(name, scale):
+    surrogate = make(name, scale)
+    t = grid(surrogate)
+    before = t.clone()
+    value, derivative = surrogate.value_and_derivative(t)
+    torch.testing.assert_close(value, surrogate.value(t), rtol=0, atol=1e-15)
+    torch.testing.assert_close(derivative, surrogate.derivative(t), rtol=1e-12, atol=1e-12)
+    assert torch.equal(t, before)
+
+
+@every_surrogate
+def test_single_precision_is_kept_and_close(name):
+    surrogate = make(name)
+    t = grid(surrogate)
+    t = t[slope_jumps(surrogate, t, 1e-4) < 0.1]  # a kink is on one side or the other of what t rounds to
+    for found, expected in zip(
+        surrogate.value_and_derivative(t.float()), surrogate.value_and_derivative(t), strict=True
+    ):
+        assert found.dtype == torch.float32
+        # u = scale · t is off by 8 · 2⁻²⁴ = 5e-7, and the slope of the smoothed step moves by up to 50 times that.
+        torch.testing.assert_close(found.double(), expected, rtol=1e-5, atol=5e-5 * surrogate.scale)
 
 
 @every_surrogate

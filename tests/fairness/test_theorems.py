@@ -25,7 +25,7 @@ from fairbound.fairness import (
     decide,
     outcome_indicators,
 )
-from fairbound.fairness.rates import group_sums
+from fairbound.fairness.rates import AFFINE_RATES, group_sums
 
 
 def satisfies_theorem_1(surrogate):
@@ -125,13 +125,13 @@ def affine_in_sums(rate, cells):
     return torch.allclose(value(0.5 * (ends[0] + ends[1])), 0.5 * (value(ends[0]) + value(ends[1])), rtol=0, atol=1e-9)
 
 
-def measures_with_affine_rates():
+AFFINE = [name for name, measure in MEASURES.items() if AFFINE_RATES.issuperset(measure.rates)]
+
+
+@pytest.mark.parametrize("name", RATES)
+def test_affine_rates_are_affine_and_the_others_are_not(name):
     cells = Cells.build(*full_cells(np.random.default_rng(1), 40, 3, 2)[::-1])
-    affine = {name for name, rate in RATES.items() if affine_in_sums(rate, cells)}
-    return [name for name, measure in MEASURES.items() if all(rate.__name__ in affine for rate in measure.rates)]
-
-
-AFFINE = measures_with_affine_rates()
+    assert affine_in_sums(RATES[name], cells) == (RATES[name] in AFFINE_RATES)
 
 
 def test_selection_and_error_rates_are_affine_and_predictive_values_are_not():
@@ -162,6 +162,14 @@ def test_gap_bound_bounds_the_gap_between_surrogate_and_truth(name, labels):
             assert (gap <= bound + 1e-12).all()
             tightest = min([tightest, *(bound / gap)[gap > 1e-6].tolist()])
     assert tightest < 3  # a bound in the thousands would hold as well
+
+
+def test_gap_bound_claims_nothing_for_rates_that_are_not_affine():
+    cells = Cells.build([0, 1] * 4, ["a", "a", "b", "b"] * 2)
+    system = ConstraintSystem.build([limit(name) for name in MEASURES], cells)
+    S = cells.sums(torch.full((8, 1), 0.5)).expand(len(system.steps), -1, -1)
+    for row, bound in zip(system.rows, system.gap_bound(S, torch.ones_like(S)), strict=True):
+        assert math.isfinite(bound) == (system.constraints[row.constraint].name in AFFINE)
 
 
 @given(z0=logits, z1=logits, scale=st.floats(0.5, 100))

@@ -135,10 +135,14 @@ class ConstraintSystem:
     def gap_bound(self, S: Tensor, gaps: Tensor) -> Tensor:
         """Bound on |c̄ − c| by row, for rates affine in S: Σ_k |∂c_j/∂S_k| · gap_k (Theorem 1, made computable).
 
-        `gaps` holds Σ_{i in cell k} ω_i |φ_i − ŷ_i|, in the shape of S.
+        `gaps` holds Σ_{i in cell k} ω_i |φ_i − ŷ_i|, in the shape of S.  Rows with other rates have no such bound: inf.
         """
         _, derivative = self.values_and_derivative(S)
-        return (derivative.abs() * gaps).sum(dim=(1, 2, 3))
+        bound = (derivative.abs() * gaps).sum(dim=(1, 2, 3))
+        for block in self.blocks:
+            if block.rate not in AFFINE_RATES:
+                bound[(self.coefficients[:, block.start : block.stop] != 0).any(dim=1)] = math.inf
+        return bound
 
     def measured(self, S: Tensor) -> list[float]:
         """One number per constraint: least ratio, largest difference, or worst own rate, over groups and classes.
