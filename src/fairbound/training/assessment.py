@@ -6,13 +6,15 @@ decisions.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from fairbound.fairness import Cells, decide
+from fairbound.fairness import Cells, ConstraintSystem, decide
 from fairbound.sqp.merit import violation
 from fairbound.training.problem import TrainingProblem, cell_sums
 from fairbound.training.rows import Rows
@@ -24,7 +26,7 @@ ROUNDING = 1e-12
 
 @dataclass(frozen=True, eq=False)
 class Assessment:
-    """Exact and surrogate measures of one model on all rows.
+    """Exact and surrogate measures of one model on all rows; what costs something is worked out when asked for.
 
     Attributes
     ----------
@@ -34,30 +36,45 @@ class Assessment:
         Share of the rows predicted right, by loss weight.
     constant_accuracy : float
         The accuracy of the best constant prediction, which satisfies any ratio.
-    surrogate, exact : Tensor of shape (m,)
-        c and c̄.
-    surrogate_violation, exact_violation : float
-        ℓ1 norm of what lies beyond the bounds.
-    worst_row : float
-        The largest amount by which a row of c̄ lies beyond its bounds; negative when all are inside.
-    measured, measured_surrogate : list of float
-        One number per constraint: the ratio or difference reached, by decisions and by surrogate.
-    rates : dict
-        Selection rate of each group of each grouping; with several classes, one for each class.
+    counts : Tensor of shape (K, O)
+        Sums of decisions over cells.
+    sums : Tensor of shape (P, K, O)
+        Sums of surrogates over cells.
     """
 
     objective: float
     loss: float
     accuracy: float
     constant_accuracy: float
-    surrogate: Tensor
-    exact: Tensor
-    surrogate_violation: float
-    exact_violation: float
-    worst_row: float
-    measured: list[float]
-    measured_surrogate: list[float]
-    rates: dict[str, dict[Any, Any]]
+    counts: Tensor = field(repr=False)
+    sums: Tensor = field(repr=False)
+    system: ConstraintSystem = field(repr=False)
+
+    @cached_property
+    def surrogate(self) -> Tensor:
+        """c, of shape (m,)."""
+        return self.system.values(self.sums)
+
+    @cached_property
+    def exact(self) -> Tensor:
+        """c̄, of shape (m,)."""
+        return self.system.exact(self.counts)
+
+    @property
+    def surrogate_violation(self) -> float:
+        """ℓ1 norm of what lies beyond the bounds, by surrogate."""
+        return violation(self.surrogate, self.system.lower, self.system.upper)
+
+    @property
+    def exact_violation(self) -> float:
+        """ℓ1 norm of what lies beyond the bounds, by decisions."""
+        return violation(self.exact, self.system.lower, self.system.upper)
+
+    @cached_property
+    def worst_row(self) -> float:
+        """The largest amount by which a row of c̄ lies beyond its bounds; negative when all are inside."""
+        beyond = torch.maximum(self.exact - self.system.upper, self.system.lower - self.exact)
+        return float(beyond.max()) if len(beyond) else -math.inf
 
     @property
     def kept(self) -> bool:
@@ -70,29 +87,33 @@ class Assessment:
         gain = self.accuracy - self.constant_accuracy
         return gain if abs(gain) > ROUNDING else 0.0
 
+    @property
+    def measured(self) -> list[float]:
+        """One number per constraint: the ratio or difference reached by the decisions."""
+        return self.system.measured(self.counts.expand(max(1, len(self.system.steps)), -1, -1))
+
+    @property
+    def measured_surrogate(self) -> list[float]:
+        """The same by surrogate."""
+        return self.system.measured(self.sums)
+
+    @property
+    def rates(self) -> dict[str, dict[Any, Any]]:
+        """Selection rate of each group of each grouping; with several classes, one for each class."""
+        return _selection_rates(self.system.cells, self.counts)
+
 
 def assess(problem: TrainingProblem, rows: Rows, sweep: Sweep, objective: float) -> Assessment:
     """Assess the model from a sweep over all rows."""
-    system, cells = problem.system, problem.cells
-    counts = problem.exact(rows, sweep)
-    S = cell_sums(sweep.sums[: len(system.steps)], rows, cells.n_cells)
-    surrogate, exact = system.values(S), system.exact(counts)
-    right = decide(sweep.logits, problem.threshold) == rows.labels
-    shares = torch.bincount(rows.labels, rows.loss_weights, minlength=cells.n_labels)
-    beyond = torch.maximum(exact - system.upper, system.lower - exact)
+    decisions = decide(sweep.logits, problem.threshold)
     return Assessment(
         objective=objective,
         loss=sweep.loss,
-        accuracy=float(rows.loss_weights[right].sum()),
-        constant_accuracy=float(shares.max()),
-        surrogate=surrogate,
-        exact=exact,
-        surrogate_violation=violation(surrogate, system.lower, system.upper),
-        exact_violation=violation(exact, system.lower, system.upper),
-        worst_row=float(beyond.max()) if len(beyond) else float("-inf"),
-        measured=system.measured(counts.expand(max(1, len(system.steps)), -1, -1)),
-        measured_surrogate=system.measured(S),
-        rates=_selection_rates(cells, counts),
+        accuracy=float(rows.loss_weights @ (decisions == rows.labels).to(torch.float64)),
+        constant_accuracy=float(rows.class_weights.max()),
+        counts=problem.count(rows, decisions),
+        sums=cell_sums(sweep.sums[: len(problem.system.steps)], rows, problem.cells.n_cells),
+        system=problem.system,
     )
 
 

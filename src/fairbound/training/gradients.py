@@ -51,7 +51,7 @@ class SliceGradients:
     def outputs(self, X: Tensor) -> Tensor:
         """Outputs of the module, without gradients."""
         with torch.no_grad():
-            return self.module(X)
+            return self.module(X).detach()
 
     def accumulate(self, X: Tensor, slices: Slices, cotangents: Cotangents, gradients: Tensor) -> None:
         """Add the gradients of one chunk of rows to `gradients`."""

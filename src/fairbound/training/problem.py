@@ -159,12 +159,16 @@ class TrainingProblem:
                 tally.look(chunk, self._engine.outputs(rows.X[start:stop]))
         return tally.sweep(gradients=gradients)
 
-    def exact(self, rows: Rows, sweep: Sweep) -> Tensor:
-        """Sums of decisions over cells, (K, O), from the logits of a sweep; the same whatever the chunks were."""
-        indicators = outcome_indicators(decide(sweep.logits, self.threshold), self.cells.outcomes)
+    def count(self, rows: Rows, decisions: Tensor) -> Tensor:
+        """Sums of decisions (class indices in the order of `rows`) over cells, (K, O), whatever the chunks were."""
+        indicators = outcome_indicators(decisions, self.cells.outcomes)
         slices = [(q, rows.offsets[q], rows.offsets[q + 1]) for q in range(rows.n_segments)]
         by_segment = segment_sums(indicators.mul_(rows.cell_weights[:, None]), slices)
         return cell_sums(by_segment[None], rows, self.cells.n_cells)[0]
+
+    def exact(self, rows: Rows, sweep: Sweep) -> Tensor:
+        """Sums of decisions over cells, (K, O), from the logits of a sweep."""
+        return self.count(rows, decide(sweep.logits, self.threshold))
 
     def current(self) -> Tensor:
         """The parameters as one float64 vector."""

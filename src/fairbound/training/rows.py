@@ -12,6 +12,7 @@ of the halves a square is estimated without bias).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -54,6 +55,11 @@ class Rows:
 
     def __len__(self) -> int:
         return len(self.X)
+
+    @cached_property
+    def class_weights(self) -> Tensor:
+        """Weight of each class in the loss: the accuracies of the constant predictions."""
+        return torch.bincount(self.labels, self.loss_weights)
 
     @property
     def n_segments(self) -> int:
