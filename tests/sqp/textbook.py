@@ -22,7 +22,8 @@ INF = math.inf
 class Textbook:
     """A nonlinear program with its known optimum; it satisfies the protocol `Problem`.
 
-    `optimum` is None where the minimiser is not unique (the value still is).
+    `optimum` is None where the minimiser is not unique (the value still is); `others` are the values of local
+    minimisers that the usual start may lead to.
     """
 
     name: str
@@ -33,6 +34,11 @@ class Textbook:
     start: tuple[float, ...]
     value: float
     optimum: tuple[float, ...] | None
+    others: tuple[float, ...] = ()
+
+    def knows(self, value: float, tolerance: float) -> bool:
+        """Whether `value` is that of a known local minimiser."""
+        return any(abs(value - known) <= tolerance * max(1.0, abs(known)) for known in (self.value, *self.others))
 
     def initial_point(self) -> Tensor:
         return torch.tensor(self.start, dtype=torch.float64)
@@ -189,6 +195,7 @@ TEXTBOOK: tuple[Textbook, ...] = (
         (-2.0, 1.0),
         0.25,
         (0.5, 0.25),
+        others=(100 * (math.sqrt(0.5) - 0.25) ** 2 + 2.25,),  # at (−½, √½)
     ),
     Textbook(
         "HS22",

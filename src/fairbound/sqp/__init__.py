@@ -2,16 +2,20 @@
 
     min f(w)   subject to   lower ≤ c(w) ≤ upper
 
-A problem returns an `Evaluation`, a solver consumes it.  `StochasticSQP` is the paper's method as a torch optimiser.
-This room knows nothing of fairness.
+A problem returns an `Evaluation`, a solver consumes it.  `StochasticSQP` is the paper's method as a torch optimiser,
+`QuasiNewtonSQP` the fast one for what fits in a pass.  This room knows nothing of fairness.
 """
 
 from fairbound.sqp.hessian import HESSIANS, Adagrad, ExponentialAverage, Hessian, Identity
 from fairbound.sqp.kkt import KKTResiduals, kkt_residuals
+from fairbound.sqp.lbfgs import LimitedMemoryBFGS
 from fairbound.sqp.learning_rate import LearningRateCut
+from fairbound.sqp.line_search import LineSearch
 from fairbound.sqp.merit import violation
 from fairbound.sqp.problem import Evaluation, Jacobian, Problem
 from fairbound.sqp.qp import QPSolution, solve_qp
+from fairbound.sqp.quasi_newton import QuasiNewtonSQP
+from fairbound.sqp.solution import IterationRecord, Solution, WarmStart
 from fairbound.sqp.status import Status
 from fairbound.sqp.steering import Steering
 from fairbound.sqp.step_length import STEP_LENGTHS, AdaptiveStep, FixedStep, StepLength
@@ -27,16 +31,22 @@ __all__ = [
     "FixedStep",
     "Hessian",
     "Identity",
+    "IterationRecord",
     "Jacobian",
     "KKTResiduals",
     "LearningRateCut",
+    "LimitedMemoryBFGS",
+    "LineSearch",
     "Problem",
     "QPSolution",
+    "QuasiNewtonSQP",
+    "Solution",
     "Status",
     "Steering",
     "StepLength",
     "StepRecord",
     "StochasticSQP",
+    "WarmStart",
     "kkt_residuals",
     "solve_qp",
     "violation",

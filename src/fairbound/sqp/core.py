@@ -37,6 +37,8 @@ class Core:
     ----------
     solved_basis : Tensor of shape (k, n)
         H⁻¹ basisᵀ, one row for each basis gradient.
+    basis_sizes : Tensor of shape (k,)
+        Largest entry of each basis gradient.
     rows : ndarray of shape (m, k)
         Rows of J over the basis.
     norms : ndarray of shape (m,)
@@ -54,6 +56,7 @@ class Core:
         self.hessian, self.J = hessian, J
         self.rows = to_numpy(J.rows)
         self.solved_basis = hessian.solve(J.basis)
+        self.basis_sizes = J.basis.abs().amax(dim=1)
         matrix = to_numpy(J.basis @ self.solved_basis.T)
         matrix = 0.5 * (matrix + matrix.T)
         W = self.rows @ pivoted_factor(matrix)

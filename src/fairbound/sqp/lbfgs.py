@@ -1,14 +1,16 @@
 """Limited-memory BFGS of the Lagrangian, damped, in compact form.
 
-From pairs of steps s = w⁺ − w and changes r = ∇L(w⁺, y) − ∇L(w, y) of the Lagrangian's gradient at the same multipliers,
-the last p of them as rows of S and R, scaled to sᵀr = 1, and with the initial matrix γI:
+From pairs of steps s = w⁺ − w and changes r = ∇L(w⁺, y) − ∇L(w, y) of the Lagrangian's gradient at the same
+multipliers, the last p of them as rows of S and R, scaled to sᵀr = 1, and with the initial matrix γI:
 
     H   = γI − [γSᵀ Rᵀ] [γSSᵀ  T; Tᵀ  −I]⁻¹ [γS; R]          T strictly lower part of S Rᵀ
     H⁻¹ = δI + [Sᵀ δRᵀ] [U⁻ᵀ(I + δRRᵀ)U⁻¹  −U⁻ᵀ; −U⁻¹  0] [S; δR]      U upper part of S Rᵀ, δ = 1/γ
 
-(Byrd, Nocedal and Schnabel, Math. Program. 63, 1994).  Products with many vectors at once are a few matrix products.  The
-Lagrangian need not be convex, so each pair is damped as Powell proposed: where sᵀr < ¼ · ⅘ sᵀHs, r moves towards Hs until
-sᵀr = ⅕ sᵀHs.  H stays positive definite.
+(Byrd, Nocedal and Schnabel, Math. Program. 63, 1994).  Products with many vectors at once are a few matrix products.
+
+The Lagrangian need not be convex.  A pair with little curvature, 0 < sᵀr < ⅕ sᵀHs, is damped as Powell proposed: r
+moves towards Hs until sᵀr = ⅕ sᵀHs.  A pair with none, sᵀr ≤ 0, is left out: damping it would shrink H by five each
+time while the line search cuts ever longer steps.  H stays positive definite.
 
 Conventions
 -----------
@@ -69,7 +71,7 @@ class LimitedMemoryBFGS:
         self._steps = self._changes = None
 
     def update(self, step: Tensor, change: Tensor) -> None:
-        """Take in a pair; one without length or with infinite entries is ignored.
+        """Take in a pair; one without length, without positive curvature or with infinite entries is left out.
 
         Parameters
         ----------
@@ -79,9 +81,9 @@ class LimitedMemoryBFGS:
             Change of the Lagrangian's gradient over the step, at the same multipliers.
         """
         length, agreement = float(step @ step), float(step @ change)
-        if not (0.0 < length < math.inf and math.isfinite(agreement) and bool(torch.isfinite(change).all())):
+        if not (0.0 < length < math.inf and 0.0 < agreement < math.inf):
             return
-        if self.pairs == 0 and agreement > 0.0:
+        if self.pairs == 0:
             # The first matrix has the wrong unit as a rule; take the curvature just seen.
             self.scale = min(max(agreement / length, _SCALES[0]), _SCALES[1])
         expected = self.product(step)
@@ -90,8 +92,6 @@ class LimitedMemoryBFGS:
             weight = (1.0 - _DAMPED) * curvature / (curvature - agreement)
             change = weight * change + (1.0 - weight) * expected
             agreement = float(step @ change)
-        if not agreement > 0.0:
-            return
         self.scale = min(max(float(change @ change) / agreement, _SCALES[0]), _SCALES[1])
         unit = math.sqrt(agreement)
         self._steps = _appended(self._steps, step / unit, self.memory)
@@ -154,4 +154,5 @@ class LimitedMemoryBFGS:
 
 
 def _appended(rows: Tensor | None, row: Tensor, limit: int) -> Tensor:
-    return row[None].clone() if rows is None else torch.cat([rows[-(limit - 1) :] if limit > 1 else rows[:0], row[None]])
+    kept = row.new_zeros((0, row.numel())) if rows is None else rows[max(rows.shape[0] - limit + 1, 0) :]
+    return torch.cat([kept, row[None]])

@@ -210,7 +210,7 @@ class _QP:
         force = weights @ self.core.J.basis  # Jᵀy
         d = -self.newton - weights @ self.core.solved_basis
         product = self.core.hessian.product(d)
-        terms = (self.core.J.rows.abs().T @ multipliers.abs()) * self.core.J.basis.abs().amax(dim=1)
+        terms = (self.core.J.rows.abs().T @ multipliers.abs()) * self.core.basis_sizes
         largest = max(_largest(self.g), _largest(terms))
         stationarity = _largest(product + self.g + force) / largest if largest > 0.0 else 0.0
         reached = self.c + to_numpy(self.core.J.product(d))

@@ -60,11 +60,12 @@ class Steering:
 
 @dataclass(frozen=True)
 class SteeredStep:
-    """A QP solution, the penalty it was found with, and whether the point is locally infeasible."""
+    """A QP solution, the penalty it was found with, whether the point is locally infeasible, and the core of its QP."""
 
     solution: QPSolution
     penalty: float
     locally_infeasible: bool
+    core: Core
 
 
 def steered_step(
@@ -94,14 +95,15 @@ def steered_step(
     before = evaluation.violation
     if not solution.elastic or solution.violation <= (1.0 - steering.fraction) * before:
         # Nothing is violated at a price, or the reduction is a tenth of all there is, hence of what is possible.
-        return SteeredStep(solution, penalty, locally_infeasible=False)
+        return SteeredStep(solution, penalty, locally_infeasible=False, core=core)
     reference = step(torch.zeros_like(evaluation.g), steering.largest)
     rounding = _ROUNDING * float(evaluation.c.abs().sum())
     possible = max(before - reference.violation, 0.0)
     if before > rounding and possible <= max(_NO_GAIN * before, rounding):
-        return SteeredStep(solution, penalty, locally_infeasible=True)
+        return SteeredStep(solution, penalty, locally_infeasible=True, core=core)
     target = before - steering.fraction * possible + rounding
     while solution.elastic and solution.violation > target and penalty < steering.largest:
         penalty = min(penalty * steering.factor, steering.largest)
         solution = step(evaluation.g, penalty)
-    return SteeredStep(solution, penalty, locally_infeasible=solution.elastic and solution.violation > target)
+    in_vain = solution.elastic and solution.violation > target
+    return SteeredStep(solution, penalty, locally_infeasible=in_vain, core=core)

@@ -1,0 +1,139 @@
+"""Backtracking on the ℓ1 merit function φ(w) = f(w) + ρ·v(c(w)), with a second-order correction.
+
+For a step d of the elastic QP, D = gᵀd − ρ(v(c) − v(c + Jd)) ≤ −dᵀHd bounds the slope of φ along d.  A length α is
+accepted when
+
+    φ(w + αd) ≤ φ(w) + η α D.
+
+Curved constraints can refuse the full step arbitrarily close to a solution (the Maratos effect).  So if α = 1 fails,
+the QP is solved once more with the constraint values of the trial point, c(w + d) − Jd in place of c, and the same H
+and J.  Its solution d̂ follows the constraints to second order; it is tried at full length, and after that the search
+goes along the arc w + αd + α²(d̂ − d).
+
+Only values are asked for, no derivatives.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from fairbound.sqp.core import Core
+from fairbound.sqp.merit import violation
+from fairbound.sqp.problem import Evaluation
+from fairbound.sqp.qp import QPSolution, solve_with_core
+
+Values = Callable[[Tensor], tuple[float, Tensor]]
+
+
+@dataclass(frozen=True)
+class SearchResult:
+    """Where a search ended: the change of w, its length α, whether it was corrected, and the evaluations it took.
+
+    `accepted` is False when no length gave a sufficient decrease; the change is zero then.
+    """
+
+    change: Tensor
+    length: float
+    corrected: bool
+    accepted: bool
+    evaluations: int
+
+
+@dataclass(frozen=True)
+class LineSearch:
+    """Constants of the search.
+
+    Parameters
+    ----------
+    sufficient : float
+        η, share of the predicted decrease that must be reached.
+    shortest : float
+        Smallest length tried.
+    rounding : float
+        Relative accuracy of the merit values; differences below it are no evidence against a step.
+    correct : bool
+        Whether to try the second-order correction.
+    """
+
+    sufficient: float = 1e-4
+    shortest: float = 1e-10
+    rounding: float = 1e-14
+    correct: bool = True
+
+    def __post_init__(self) -> None:
+        for name in ("sufficient", "shortest", "rounding"):
+            if not 0.0 < getattr(self, name) < 1.0:
+                raise ValueError(f"LineSearch({name}={getattr(self, name)!r}): must be between 0 and 1.")
+
+    def search(self, values: Values, w: Tensor, here: Evaluation, core: Core, solution: QPSolution) -> SearchResult:
+        """Find a length along the step of `solution`, which belongs to `here`, the evaluation at w, and to `core`."""
+        return _Search(self, values, w, here, solution.penalty).run(core, solution)
+
+
+class _Search:
+    def __init__(self, constants: LineSearch, values: Values, w: Tensor, here: Evaluation, penalty: float) -> None:
+        self.constants, self.values, self.w, self.here, self.penalty = constants, values, w, here, penalty
+        self.start = here.f + penalty * here.violation
+        size = abs(here.f) + penalty * float(here.c.abs().sum())
+        self.rounding = constants.rounding * max(size, abs(self.start))
+        self.evaluations = 0
+
+    def merit(self, change: Tensor) -> tuple[float, Tensor]:
+        """φ and c after a change of w; inf where they are not numbers."""
+        self.evaluations += 1
+        f, c = self.values(self.w + change)
+        value = f + self.penalty * violation(c, self.here.lower, self.here.upper)
+        return (value if math.isfinite(value) else math.inf), c
+
+    def run(self, core: Core, solution: QPSolution) -> SearchResult:
+        d = solution.d
+        slope = solution.slope - self.penalty * (self.here.violation - solution.violation)
+        slope = min(slope, 0.0)
+        value, c = self.merit(d)
+        if self._enough(value, 1.0, slope):
+            return self._result(d, 1.0, corrected=False)
+        correction = torch.zeros_like(d)
+        if self.constants.correct and c.numel() and math.isfinite(value) and bool(torch.isfinite(c).all()):
+            correction = self._correction(core, c, d)
+            if bool(correction.any()):
+                corrected_value, _ = self.merit(d + correction)
+                if self._enough(corrected_value, 1.0, slope):
+                    return self._result(d + correction, 1.0, corrected=True)
+                value = min(value, corrected_value)
+        length = _shorter(1.0, self.start, slope, value)
+        while length >= self.constants.shortest:
+            change = length * d + length**2 * correction
+            value, _ = self.merit(change)
+            if self._enough(value, length, slope):
+                return self._result(change, length, corrected=bool(correction.any()))
+            length = _shorter(length, self.start, slope, value)
+        return SearchResult(torch.zeros_like(d), 0.0, corrected=False, accepted=False, evaluations=self.evaluations)
+
+    def _enough(self, value: float, length: float, slope: float) -> bool:
+        return value <= self.start + self.constants.sufficient * length * slope + self.rounding
+
+    def _correction(self, core: Core, c: Tensor, d: Tensor) -> Tensor:
+        """d̂ − d of the second-order correction; zero where that is no small change of d."""
+        shifted = c - self.here.J.product(d)
+        corrected = solve_with_core(core, self.here.g, shifted, self.here.lower, self.here.upper, penalty=self.penalty)
+        correction = corrected.d - d
+        if float(torch.linalg.vector_norm(correction)) > float(torch.linalg.vector_norm(d)):
+            return torch.zeros_like(d)
+        return correction
+
+    def _result(self, change: Tensor, length: float, *, corrected: bool) -> SearchResult:
+        return SearchResult(change, length, corrected, accepted=True, evaluations=self.evaluations)
+
+
+def _shorter(length: float, start: float, slope: float, value: float) -> float:
+    """Return the minimiser of the parabola through start, slope and last trial, within 0.1 to 0.5 of the length."""
+    if not math.isfinite(value):
+        return 0.1 * length
+    bend = value - start - slope * length
+    wanted = -slope * length**2 / (2.0 * bend) if bend > 0.0 else 0.5 * length
+    return min(max(wanted, 0.1 * length), 0.5 * length)

@@ -1,0 +1,266 @@
+"""`QuasiNewtonSQP`: full passes, limited-memory BFGS of the Lagrangian, and a line search on the ℓ1 merit function.
+
+One iteration at w:
+
+    1. d, y from the elastic QP with H, ρ raised if need be              `steering`, `qp`
+    2. stop if the KKT residuals with y are small                        `kkt`
+    3. w⁺ = w + change along d, with a second-order correction           `line_search`
+    4. H from s = w⁺ − w and ∇L(w⁺, y) − ∇L(w, y)                        `lbfgs`
+
+For what fits in a pass: each iteration takes one evaluation with derivatives, and usually one of values only.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from fairbound.sqp.kkt import KKTResiduals, kkt_residuals
+from fairbound.sqp.lbfgs import LimitedMemoryBFGS
+from fairbound.sqp.line_search import LineSearch, SearchResult
+from fairbound.sqp.problem import Problem
+from fairbound.sqp.solution import IterationRecord, Solution, WarmStart
+from fairbound.sqp.status import Status
+from fairbound.sqp.steering import SteeredStep, Steering, steered_step
+
+Callback = Callable[[IterationRecord, Tensor], bool | None]
+
+
+@dataclass(frozen=True)
+class QuasiNewtonSQP:
+    """Deterministic SQP with limited-memory BFGS.
+
+    Parameters
+    ----------
+    tolerance : float
+        Solved when the largest scaled KKT residual is at most this.
+    feasibility : float, optional
+        Scaled violation that counts as kept; `tolerance` by default.
+    max_iterations : int
+        Limit on the iterations.
+    memory : int
+        Pairs of the limited-memory BFGS matrix.
+    penalty : float
+        ρ to begin with.
+    steering : Steering
+        Rule that raises ρ.
+    line_search : LineSearch
+        Constants of the line search.
+    stall : float
+        An iteration that lowers the merit by less than this fraction of its size makes no progress.
+    patience : int
+        Iterations without progress, or at a locally infeasible point, after which the solve ends.
+
+    Examples
+    --------
+    Minimise (w − 2)² subject to w² ≤ 1.
+
+    >>> from fairbound.sqp.problem import Evaluation
+    >>> class Parabola:
+    ...     def initial_point(self):
+    ...         return torch.tensor([0.5], dtype=torch.float64)
+    ...     def values(self, w):
+    ...         return float((w - 2) ** 2), w**2
+    ...     def evaluate(self, w):
+    ...         f, c = self.values(w)
+    ...         return Evaluation(f, 2 * (w - 2), c, 2 * w[None], torch.tensor([-torch.inf]), torch.ones(1))
+    >>> solution = QuasiNewtonSQP().solve(Parabola())
+    >>> solution.w, solution.multipliers, solution.status
+    (tensor([1.], dtype=torch.float64), tensor([1.], dtype=torch.float64), <Status.CONVERGED: 'converged'>)
+    """
+
+    tolerance: float = 1e-8
+    feasibility: float | None = None
+    max_iterations: int = 500
+    memory: int = 20
+    penalty: float = 1.0
+    steering: Steering = field(default_factory=Steering)
+    line_search: LineSearch = field(default_factory=LineSearch)
+    stall: float = 1e-14
+    patience: int = 10
+
+    def __post_init__(self) -> None:
+        for name in ("tolerance", "penalty"):
+            if not 0.0 < getattr(self, name) < math.inf:
+                raise ValueError(f"QuasiNewtonSQP({name}={getattr(self, name)!r}): must be a finite number above 0.")
+        for name in ("max_iterations", "memory", "patience"):
+            value = getattr(self, name)
+            if not (isinstance(value, int) and value >= 1):
+                raise ValueError(f"QuasiNewtonSQP({name}={value!r}): must be a whole number of at least 1.")
+        if self.feasibility is not None and not 0.0 < self.feasibility < math.inf:
+            raise ValueError(f"QuasiNewtonSQP(feasibility={self.feasibility!r}): must be a finite number above 0.")
+        if not 0.0 <= self.stall < 1.0:
+            raise ValueError(f"QuasiNewtonSQP(stall={self.stall!r}): must be at least 0 and below 1.")
+
+    def solve(
+        self,
+        problem: Problem,
+        w0: Tensor | None = None,
+        callback: Callback | None = None,
+        *,
+        warm_start: WarmStart | None = None,
+    ) -> Solution:
+        """Solve a problem.
+
+        Parameters
+        ----------
+        problem : Problem
+            The nonlinear program.
+        w0 : Tensor of shape (n,), optional
+            Where to start; the problem's own initial point by default.
+        callback : callable, optional
+            Called with each `IterationRecord` and the current w before the step; a true return value ends the solve.
+        warm_start : WarmStart, optional
+            From the `Solution` of a nearby problem with the same variables.
+        """
+        start = problem.initial_point() if w0 is None else w0
+        if start.dim() != 1 or not start.dtype.is_floating_point:
+            raise ValueError(
+                f"QuasiNewtonSQP.solve: the start must be a flat float vector, got shape {tuple(start.shape)} "
+                f"of {start.dtype}."
+            )
+        run = _Run(self, problem, start.detach().to(torch.float64, copy=True), callback)
+        if warm_start is not None:
+            run.resume(warm_start)
+        return run.solve()
+
+
+@dataclass(frozen=True)
+class _Point:
+    """A point with what a result needs of it."""
+
+    w: Tensor
+    f: float
+    violation: float
+    kkt: KKTResiduals
+    y: Tensor
+
+
+class _Run:
+    """The state of one solve."""
+
+    def __init__(self, options: QuasiNewtonSQP, problem: Problem, w: Tensor, callback: Callback | None) -> None:
+        self.options, self.problem, self.callback = options, problem, callback
+        self.w = w
+        self.here = problem.evaluate(w)
+        self.evaluations, self.value_evaluations = 1, 0
+        self.penalty = options.penalty
+        self.hessian = LimitedMemoryBFGS(options.memory)
+        self.hessian.reset(self._first_scale())
+        self.history: list[dict[str, Any]] = []
+        self.best: _Point | None = None
+
+    def _first_scale(self) -> float:
+        """Scale of H before anything is known: the first step has length 1, unless the gradient is next to nothing."""
+        norm = float(torch.linalg.vector_norm(self.here.g))
+        return norm if norm > 1e-3 else 1.0
+
+    def resume(self, warm_start: WarmStart) -> None:
+        self.penalty = warm_start.penalty
+        self.hessian.load_state_dict(warm_start.hessian)
+
+    def solve(self) -> Solution:
+        options = self.options
+        idle = blocked = iteration = 0
+        while True:
+            steered = steered_step(self.here, self.hessian, self.penalty, options.steering)
+            self.penalty = steered.penalty
+            point = self._point(steered)
+            converged = point.kkt.largest <= options.tolerance
+            blocked = blocked + 1 if steered.locally_infeasible else 0
+            out_of_patience = max(idle, blocked) >= options.patience
+            if converged or out_of_patience or iteration >= options.max_iterations:
+                self._record(iteration, point, steered, None)
+                return self._finish(point, iteration, converged=converged, stalled=out_of_patience)
+            found = options.line_search.search(self._values, self.w, self.here, steered.core, steered.solution)
+            self.value_evaluations += found.evaluations
+            if self._record(iteration, point, steered, found):
+                return self._finish(point, iteration, converged=False, stalled=False)
+            iteration += 1
+            if found.accepted:
+                idle = 0 if self._advance(found.change, steered) else idle + 1
+            elif self.hessian.pairs:
+                # The model has led nowhere: begin again with the steepest descent of the merit function.
+                self.hessian.reset(self._first_scale())
+                idle += 1
+            else:
+                idle = options.patience
+
+    def _values(self, w: Tensor) -> tuple[float, Tensor]:
+        f, c = self.problem.values(w)
+        return float(f), c.detach().to(torch.float64)
+
+    def _point(self, steered: SteeredStep) -> _Point:
+        here, y = self.here, steered.solution.y
+        point = _Point(self.w, here.f, here.violation, kkt_residuals(here, y), y)
+        if self.best is None or self._rank(point) < self._rank(self.best):
+            self.best = point
+        return point
+
+    def _keeps(self, point: _Point) -> bool:
+        feasibility = self.options.feasibility
+        return point.kkt.violation <= (self.options.tolerance if feasibility is None else feasibility)
+
+    def _rank(self, point: _Point) -> tuple[bool, float, float]:
+        """Points that keep the limits come first, by objective; then the others, by violation and objective."""
+        return (False, 0.0, point.f) if self._keeps(point) else (True, point.violation, point.f)
+
+    def _advance(self, change: Tensor, steered: SteeredStep) -> bool:
+        """Move, learn, and say whether the merit fell."""
+        before, y = self.here, steered.solution.y
+        self.w = self.w + change
+        self.here = self.problem.evaluate(self.w)
+        self.evaluations += 1
+        old = before.g + before.J.transpose_product(y)
+        new = self.here.g + self.here.J.transpose_product(y)
+        self.hessian.update(change, new - old)
+        fall = before.f - self.here.f + self.penalty * (before.violation - self.here.violation)
+        size = abs(before.f) + self.penalty * before.violation
+        return fall > self.options.stall * size
+
+    def _record(self, iteration: int, point: _Point, steered: SteeredStep, found: SearchResult | None) -> bool:
+        """Write the history; True if the callback asks to stop."""
+        change = steered.solution.d if found is None else found.change
+        record = IterationRecord(
+            iteration=iteration,
+            f=point.f,
+            violation=point.violation,
+            kkt=point.kkt,
+            penalty=steered.penalty,
+            step_length=0.0 if found is None else found.length,
+            step_norm=0.0 if found is None else float(torch.linalg.vector_norm(change)),
+            corrected=found is not None and found.corrected,
+            elastic=steered.solution.elastic,
+            locally_infeasible=steered.locally_infeasible,
+            evaluations=self.evaluations,
+            value_evaluations=self.value_evaluations,
+        )
+        self.history.append(record.as_dict())
+        return self.callback is not None and bool(self.callback(record, self.w))
+
+    def _finish(self, point: _Point, iterations: int, *, converged: bool, stalled: bool) -> Solution:
+        chosen = point if converged or self.best is None else self.best
+        if converged:
+            status = Status.CONVERGED
+        elif self._keeps(chosen):
+            status = Status.FEASIBLE
+        else:
+            status = Status.INFEASIBLE if stalled else Status.MAX_ITERATIONS
+        return Solution(
+            w=chosen.w,
+            multipliers=chosen.y,
+            f=chosen.f,
+            status=status,
+            kkt=chosen.kkt,
+            iterations=iterations,
+            evaluations=self.evaluations,
+            value_evaluations=self.value_evaluations,
+            penalty=self.penalty,
+            history=self.history,
+            warm_start=WarmStart(chosen.y, self.penalty, self.hessian.state_dict()),
+        )
