@@ -15,11 +15,11 @@ from fairbound.sqp.merit import violation
 from fairbound.sqp.problem import Evaluation, Jacobian, Problem
 from fairbound.sqp.qp import QPSolution, solve_qp
 from fairbound.sqp.quasi_newton import QuasiNewtonSQP
-from fairbound.sqp.solution import IterationRecord, Solution, WarmStart
+from fairbound.sqp.solution import IterationRecord, Solution, StepRecord, WarmStart
 from fairbound.sqp.status import Status
 from fairbound.sqp.steering import Steering
 from fairbound.sqp.step_length import STEP_LENGTHS, AdaptiveStep, FixedStep, StepLength
-from fairbound.sqp.stochastic import StepRecord, StochasticSQP
+from fairbound.sqp.stochastic import StochasticSQP
 
 __all__ = [
     "HESSIANS",

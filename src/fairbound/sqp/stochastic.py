@@ -17,64 +17,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from fairbound.sqp.hessian import ExponentialAverage, Hessian, resolve_hessian
-from fairbound.sqp.kkt import KKTResiduals, kkt_residuals
+from fairbound.sqp.kkt import kkt_residuals
 from fairbound.sqp.learning_rate import LearningRateCut
 from fairbound.sqp.merit import lowered, model_reduction, trial_merit_parameter, trial_ratio_parameter
 from fairbound.sqp.problem import Evaluation
 from fairbound.sqp.qp import QPSolution
+from fairbound.sqp.solution import StepRecord
 from fairbound.sqp.steering import Steering, steered_step
 from fairbound.sqp.step_length import FixedStep, StepLength, StepModel, resolve_step_length
-
-
-@dataclass(frozen=True)
-class StepRecord:
-    """What one step saw and did; all values belong to the point *before* the step.
-
-    Attributes
-    ----------
-    iteration : int
-        Counted from 0.
-    f, violation : float
-        Objective and ℓ1 violation.
-    kkt : KKTResiduals
-        Scaled residuals of the optimality conditions, with the multipliers of this step's QP.
-    penalty, merit_parameter, ratio_parameter : float
-        ρ, τ and ξ after their updates.
-    step_length, learning_rate, step_norm : float
-        α, β and ‖d‖; the parameters moved by α d.
-    elastic, locally_infeasible : bool
-        Whether the QP violated rows at a price, and whether no direction reduces the violation.
-    multipliers : Tensor of shape (m,)
-        y of the QP, positive on the upper side, negative on the lower side.
-    """
-
-    iteration: int
-    f: float
-    violation: float
-    kkt: KKTResiduals
-    penalty: float
-    merit_parameter: float
-    ratio_parameter: float
-    step_length: float
-    learning_rate: float
-    step_norm: float
-    elastic: bool
-    locally_infeasible: bool
-    multipliers: Tensor
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain numbers and lists, for tables and JSON; the KKT residuals are spread out."""
-        values = {name: value for name, value in vars(self).items() if name not in {"kkt", "multipliers"}}
-        values.update({f"kkt_{name}": value for name, value in asdict(self.kkt).items()})
-        values["multipliers"] = self.multipliers.tolist()
-        return values
 
 
 class StochasticSQP(torch.optim.Optimizer):
