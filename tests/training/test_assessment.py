@@ -113,8 +113,7 @@ class TestKept:
 class TestGain:
     @pytest.mark.parametrize("logit", [-3.0, 3.0])
     @pytest.mark.parametrize("weighted", [False, True])
-    def test_a_constant_prediction_gains_nothing_to_the_last_bit(self, logit, weighted):
-        # The two accuracies are sums of the same weights in different orders, and must not differ by their rounding.
+    def test_a_constant_prediction_gains_nothing(self, logit, weighted):
         _, _, assessment, y, _, weights, _ = make(weighted=weighted, module=Constant(logit))
         share = weights @ y / weights.sum()
         if (logit > 0) == (share > 0.5):
@@ -122,10 +121,12 @@ class TestGain:
         else:
             assert assessment.gain == pytest.approx(-abs(2 * share - 1), rel=1e-12)
 
-    def test_a_row_more_is_a_gain(self):
-        numbers = {"accuracy": 0.5 + 1e-6, "constant_accuracy": 0.5}
+    @pytest.mark.parametrize(("accuracy", "constant", "gain"), [(0.1 + 0.2, 0.3, 0.0), (0.5 + 1e-6, 0.5, 1e-6)])
+    def test_rounding_is_no_gain_and_a_row_is(self, accuracy, constant, gain):
+        assert accuracy != constant
+        numbers = {"accuracy": accuracy, "constant_accuracy": constant}
         rest = dict.fromkeys(set(Assessment.__dataclass_fields__) - set(numbers))
-        assert Assessment(**numbers, **rest).gain == pytest.approx(1e-6)
+        assert Assessment(**numbers, **rest).gain == pytest.approx(gain, rel=1e-6, abs=0)
 
 
 def test_objective_holds_the_regularisers_and_loss_does_not():

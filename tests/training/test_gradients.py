@@ -261,6 +261,22 @@ def test_layers_agree_with_autograd_where_feed_forward_does(name):
     torch.testing.assert_close(gradients, by_autograd(module, X), **TOLERANCE[torch.float64])
 
 
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("overwrites in place", "overwritten in place"),
+        ("mlp, relu in place", "overwritten in place"),
+        ("experts, three classes", "does not see each row once"),
+        ("called twice", "called twice"),
+    ],
+)
+def test_layers_refuse_what_they_would_get_wrong_on_whatever_rows(name, message):
+    # Six rows on which all units are active and one expert is asked: nothing shows in the numbers.
+    gradients = torch.zeros(3, N_SEGMENTS, sum(p.numel() for p in trainable(make(name))), dtype=torch.float64)
+    with pytest.raises(RuntimeError, match=message):
+        LayerGradients(make(name)).accumulate(inputs()[:6], SLICES[:1], cotangents, gradients)
+
+
 @pytest.mark.parametrize(("name", "engine"), [(name, engine) for name, (_, engine) in MODULES.items()])
 def test_the_fastest_right_engine_is_chosen(name, engine):
     module = make(name)
