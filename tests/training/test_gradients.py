@@ -293,6 +293,7 @@ def test_the_fastest_right_engine_is_chosen(name, engine):
 )
 def test_hooks_of_the_user_are_part_of_the_module(module):
     X = inputs()
+    assert not FeedForwardGradients.fits(module)  # it would never call them
     engine = choose_engine(module, X)
     torch.testing.assert_close(engine.outputs(X), module(X).detach(), rtol=1e-12, atol=1e-13)
     torch.testing.assert_close(by_engine(engine, module, X), by_autograd(module, X), rtol=1e-12, atol=1e-13)
