@@ -1,9 +1,10 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 
-from fairbound.data.columns import Banded, Categorical, Numeric
+from fairbound.data.columns import Banded, Categorical, Numeric, is_missing
 
 
 def test_numeric_stands_as_it_is():
@@ -36,3 +37,49 @@ def test_unknown_codes():
         Categorical("c", {1: "one", 2: "two"}).encode(np.array([1.0, 3.0]))
     with pytest.raises(ValueError, match="Column 'b' contains 0; the first known code is 1"):
         Banded("b", {1: "low", 10: "middle", 20: "high"}).encode(np.array([0, 5]))
+
+
+def test_missing_values_need_a_label_of_their_own():
+    values = np.array(["x", None, "y"], dtype=object)
+    with pytest.raises(ValueError, match="Column 'c' contains a missing value; known are 'x', 'y'"):
+        Categorical("c", {"x": "x", "y": "y"}).encode(values)
+    matrix, names = Categorical("c", {"x": "x", "y": "y", None: "none"}).encode(values)
+    assert names == ["c=x", "c=y", "c=none"]
+    assert matrix.tolist() == [[1, 0, 0], [0, 0, 1], [0, 1, 0]]
+    codes = Categorical("c", {1: "one", None: "none"}).encode(np.array([1.0, np.nan]))[0]
+    assert codes.tolist() == [[0], [1]]
+    with pytest.raises(ValueError, match="Column 'b' contains a missing value"):
+        Banded("b", {1: "low", 10: "high"}).encode(np.array([1.0, np.nan]))
+    assert np.isnan(Numeric("n").encode(np.array([1.0, np.nan]))[0][1, 0])
+
+
+def test_unknown_values_may_share_a_column():
+    column = Categorical("c", {"x": "x", "y": "y"}, rest="other")
+    matrix, names = column.encode(np.array(["x", "z", "w"]))
+    assert names == ["c=x", "c=y", "c=other"]
+    assert matrix.tolist() == [[1, 0, 0], [0, 0, 1], [0, 0, 1]]
+    assert column.show(np.array(["x", "z", "w"])).tolist() == ["x", "z", "w"]
+
+
+def test_columns_are_shown_as_words():
+    assert Categorical("c", {1: "one", 2: "two"}).show(np.array([2, 1])).tolist() == ["two", "one"]
+    assert Categorical("c", {1: "one"}).show(np.array([1.0, np.nan])).tolist() == ["one", None]
+    assert Banded("b", {1: "low", 10: "high"}).show(np.array([9610, 1])).tolist() == ["9610", "1"]
+    assert Numeric("n").show(np.array([1, 2])).tolist() == [1, 2]
+
+
+def test_what_is_missing():
+    assert is_missing(np.array([1, 2])).tolist() == [False, False]
+    assert is_missing(np.array(["", "nan"])).tolist() == [False, False]
+    assert is_missing(np.array([1.0, np.nan])).tolist() == [False, True]
+    assert is_missing(np.array(["a", None, np.nan, pd.NA, 1.5], dtype=object)).tolist() == [
+        False,
+        True,
+        True,
+        True,
+        False,
+    ]
+
+
+def test_kinds():
+    assert [kind.categorical for kind in (Numeric, Categorical, Banded)] == [False, True, True]

@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairbound.data import Dataset, Split
+from fairbound.data import Dataset, Split, Table, load_dataset
+from fairbound.data.columns import Categorical, Numeric
 
 
 def toy(rows: int = 40, groups: tuple[str, ...] = ("a", "b")) -> Dataset:
@@ -94,8 +95,26 @@ def test_split_of_a_cell_with_one_row_says_which():
         "d", np.zeros((5, 1)), [0, 0, 1, 1, 1], sensitive={"g": ["a", "a", "a", "a", "b"]}, feature_names=["x"]
     )
     with pytest.raises(ValueError, match=r"Only one row has label 1 and group \(b\).*by="):
-        data.split()
+        data.split(by=["g"])
     assert len(data.split(0.4, by=[]).test) == 2
+    assert len(data.split(0.4).test) == 2  # by default such a row joins the largest group of its label
+
+
+def test_split_of_a_label_with_one_row():
+    data = Dataset("d", np.zeros((5, 1)), [0, 0, 0, 0, 1], sensitive={"g": list("aabba")}, feature_names=["x"])
+    for by in (None, ["g"], []):
+        with pytest.raises(ValueError, match="Only one row has label 1, so it cannot be in both parts"):
+            data.split(0.4, by=by)
+
+
+def test_split_by_default_keeps_the_shares_of_the_groups_that_are_large_enough():
+    groups = np.array(["a"] * 100 + ["b"] * 50 + ["c", "d"])
+    data = Dataset("d", np.arange(152.0)[:, None], np.arange(152) % 2, sensitive={"g": groups}, feature_names=["x"])
+    train, test = data.split(0.5, scale=False)
+    assert sorted([*train.X[:, 0], *test.X[:, 0]]) == list(range(152))
+    for group in "ab":
+        # Two of the rows in these strata are strangers, and stratification rounds.
+        assert abs((test.groups() == group).sum() - 0.5 * (groups == group).sum()) <= 2
 
 
 def test_split_with_too_few_rows_for_the_strata():
@@ -115,7 +134,7 @@ def test_split_size_out_of_range(test_size):
         ({"X": [1.0, 2.0]}, ValueError, r"X has shape \(2,\); give a matrix"),
         ({"X": np.zeros((0, 1))}, ValueError, "there is no row"),
         ({"X": [[1.0], [np.inf]]}, ValueError, r"X\[1, 0\] is inf"),
-        ({"X": [[np.nan], [1.0]]}, ValueError, r"X\[0, 0\] is nan; fill or drop"),
+        ({"X": [[np.nan], [-np.inf]]}, ValueError, r"X\[1, 0\] is -inf; give finite numbers, or NaN"),
         ({"feature_names": ["x", "z"]}, ValueError, "X has 1 columns, but feature_names has 2"),
         ({"y": [0, 1, 1]}, ValueError, r"y has shape \(3,\), but X has 2 rows"),
         ({"y": [0, 2]}, ValueError, "y contains 2; give label codes from 0 to 1"),
@@ -135,3 +154,79 @@ def test_unknown_sensitive_column():
         toy().groups("sex")
     with pytest.raises(ValueError, match="has no sensitive column"):
         Dataset("d", [[1.0]], [0], sensitive={}, feature_names=["x"]).groups()
+
+
+# --- the table behind the numbers ----------------------------------------------------------------------------------
+
+
+def mixed() -> Dataset:
+    """Six rows with numbers, codes and words, of each kind one missing."""
+    table = Table(
+        (
+            Numeric("age"),
+            Categorical("job", {1: "cook", 2: "nurse", 3: "smith", None: "(missing)"}),
+            Categorical("town", {"Bonn": "Bonn", "Köln": "Köln", None: "(missing)"}),
+        ),
+        {
+            "age": np.array([30, np.nan, 41, 52, 28, 33]),
+            "job": np.array([1, 2, np.nan, 3, 3, 1]),
+            "town": np.array(["Bonn", "Köln", "Bonn", None, "Köln", "Bonn"], dtype=object),
+        },
+    )
+    groups = np.array(["f", "m", "f", None, "m", "f"], dtype=object)
+    return Dataset.from_table(
+        "mixed", table, [0, 1, 0, 1, 1, 0], {"sex": groups}, target_names=("no", "yes"), target="ok"
+    )
+
+
+def test_from_table_encodes_by_the_schema():
+    data = mixed()
+    assert data.feature_names == (
+        "age", "job=cook", "job=nurse", "job=smith", "job=(missing)", "town=Bonn", "town=Köln", "town=(missing)",
+    )  # fmt: skip
+    np.testing.assert_array_equal(data.X[1], [np.nan, 0, 1, 0, 0, 0, 1, 0])
+    np.testing.assert_array_equal(data.X[2], [41, 0, 0, 0, 1, 1, 0, 0])
+    assert repr(data) == "Dataset 'mixed': 6 rows, 8 features, 3 values missing, sensitive: sex"
+    assert data.categorical == ("job", "town")
+    assert data.schema["age"] == Numeric("age")
+
+
+def test_a_matrix_is_a_table_of_numbers():
+    data = toy(6)
+    assert data.categorical == ()
+    assert list(data.schema) == ["number", "remainder", "constant"]
+    np.testing.assert_array_equal(data.frame().to_numpy(), data.X)
+
+
+def test_the_table_follows_the_rows_and_not_the_scale():
+    data = load_dataset("law")
+    train, test = data.split(0.3, random_state=4)
+    plain = data.split(0.3, random_state=4, scale=False)
+    for part, other in zip((train, test), plain, strict=True):
+        np.testing.assert_array_equal(part.table.columns["lsat"], other.X[:, data.feature_names.index("lsat")])
+    assert train.table.schema == data.table.schema
+
+
+def test_joined_parts_have_all_rows():
+    data = mixed()
+    whole = Split(data.take([4, 1]), data.take([0, 2, 3])).joined()
+    assert whole.y.tolist() == [1, 1, 0, 0, 1]
+    assert whole.sensitive["sex"].tolist() == ["m", "m", "f", "f", None]
+    assert whole.table.columns["town"].tolist() == ["Köln", "Köln", "Bonn", "Bonn", None]
+    np.testing.assert_array_equal(whole.X, data.X[[4, 1, 0, 2, 3]])
+
+
+@pytest.mark.parametrize("missing", [None, float("nan")])
+def test_counts_has_one_entry_for_all_rows_without_a_group(missing):
+    data = Dataset(
+        "d", np.zeros((4, 1)), [0, 0, 1, 1], sensitive={"g": ["a", missing, missing, missing]}, feature_names=["x"]
+    )
+    assert data.counts() == {(None, 0): 1, (None, 1): 2, ("a", 0): 1}
+
+
+def test_missing_numbers_are_kept_and_scaled_around():
+    X = np.array([[1.0], [np.nan], [3.0], [5.0]])
+    data = Dataset("d", X, [0, 1, 0, 1], sensitive={}, feature_names=["x"])
+    assert np.isnan(data.X).sum() == 1
+    train, test = data.split(0.5)
+    assert sum(np.isnan(part.X).sum() for part in (train, test)) == 1

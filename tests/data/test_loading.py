@@ -5,7 +5,8 @@ from __future__ import annotations
 import gzip
 import hashlib
 import io
-import sys
+import re
+from dataclasses import replace
 from importlib import resources
 from pathlib import Path
 
@@ -14,18 +15,20 @@ import pandas as pd
 import pytest
 from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import RobustScaler, StandardScaler
+from tests.data.conftest import files_in
 
 from fairbound.data import DATASETS, Dataset, load_dataset
-from fairbound.data.files import DataFile, read_table
 
 LARGE = {"acsincome_us"}  # 765,670 rows: seconds and a gigabyte for each test
 
 
 @pytest.fixture(params=[pytest.param(n, marks=pytest.mark.slow if n in LARGE else ()) for n in sorted(DATASETS)])
-def name(request, data_file):
-    """Every data set of the catalogue whose file is at hand."""
+def name(request, data_file, small_adult, monkeypatch):
+    """Every data set of the catalogue; of Adult, whose file is not at hand, one of the same form."""
     file = DATASETS[request.param].file
-    if not file.shipped:
+    if request.param == "adult":
+        monkeypatch.setenv("FAIRBOUND_DATA", str(small_adult()))
+    elif not file.shipped:
         data_file(file.filename)
     return request.param
 
@@ -98,33 +101,55 @@ def test_shipped_file_is_the_pinned_one_packed_without_a_time_stamp():
 # --- the paper's protocol ------------------------------------------------------------------------------------------
 
 
-def paper_counts(*parts: Dataset, favoured: str) -> tuple[int, int, int, int]:
-    """Return N, the rows with S = 1, with Y = 1, and with both."""
-    y = np.concatenate([part.y for part in parts])
-    member = np.concatenate([part.groups() for part in parts]) == favoured
-    return len(y), int(member.sum()), int(y.sum()), int((y[member]).sum())
+# The table of the paper as printed: N, then by group S = 1 and S = 0 the rows with Y = 1 and with Y = 0.
+PRINTED_COUNTS = {"law": (16_638, (12_915, 1_080), (1_911, 732)), "dutch": (60_420, (11_287, 18_860), (20_370, 9_903))}
+# Then P(Y=1|S=1), P(Y=1|S=0), P(S=1|Y=1), P(S=0|Y=1), DPVRL, DRIVRL, DIRL, all-zero and all-one accuracy.
+PRINTED_RATES = {
+    "law": ("0.923", "0.723", "0.871", "0.129", "0.200", "0.743", "0.784", "0.109", "0.891"),
+    "dutch": ("0.3744", "0.6730", "0.3565", "0.6435", "0.2986", "0.2870", "0.5564", "0.4758", "0.5242"),
+}
+# Where the printed rates do not follow from the printed counts: 11,004/14,826 is 0.742, 20,370/30,273 is 0.6729, etc.
+MISPRINTS = {
+    "law": {5: "0.742"},
+    "dutch": {1: "0.6729", 4: "0.2985", 5: "0.2869", 7: "0.4761", 8: "0.5239"},
+}
 
 
-def test_paper_table_law_training_part():
-    assert paper_counts(load_dataset("law", protocol="paper").train, favoured="White") == (
-        16_638,
-        13_995,
-        14_826,
-        12_915,
-    )
-
-
-def test_paper_table_dutch_all_rows(dutch_file):
-    parts = load_dataset("dutch", protocol="paper", data_dir=dutch_file.parent)
-    assert paper_counts(*parts, favoured="male") == (60_420, 30_147, 31_657, 11_287)
+@pytest.mark.parametrize(
+    ("paper_name", "favoured", "other"), [("law", "White", "Non-White"), ("dutch", "male", "female")]
+)
+def test_paper_table_of_statistics(paper_name, favoured, other, data_file):
+    if not DATASETS[paper_name].file.shipped:
+        data_file(DATASETS[paper_name].file.filename)
+    parts = load_dataset(paper_name, protocol="paper")
+    # The paper's column "Law" is the training part, its column "Dutch" all rows.
+    found = (parts.train if paper_name == "law" else parts.joined()).describe()
+    n, *by_group = PRINTED_COUNTS[paper_name]
+    place = {group: position for position, group in enumerate(found.groups)}
+    assert found.n == n
+    assert [tuple(found.counts[place[group], ::-1]) for group in (favoured, other)] == by_group
+    rates = [
+        *(found.base_rates[group] for group in (favoured, other)),
+        *(found.representation[group] for group in (favoured, other)),
+        found.dpvrl,
+        found.drivrl,
+        found.dirl,
+        *found.constant_accuracies.values(),
+    ]
+    printed = PRINTED_RATES[paper_name]
+    digits = len(printed[0]) - 2
+    corrected = [MISPRINTS[paper_name].get(position, rate) for position, rate in enumerate(printed)]
+    assert [f"{rate:.{digits}f}" for rate in rates] == corrected
 
 
 def test_paper_table_acsincome_within_the_error_of_another_draw(acsincome_file):
     # The paper drew its rows from all of California, we from a sample of it: the same population, so that the
     # difference of two independent counts has the variance 2·N·p·(1 − p) at most. Four standard deviations.
-    found = paper_counts(*load_dataset("acsincome", protocol="paper"), favoured="male")
-    assert found[0] == 50_000
-    for count, printed in zip(found[1:], (26_441, 20_661, 12_350), strict=True):
+    found = load_dataset("acsincome", protocol="paper").joined().describe()
+    men = found.counts[found.groups.index("male")]
+    assert found.n == 50_000
+    counts = (men.sum(), found.label_counts[1], men[1])
+    for count, printed in zip(counts, (26_441, 20_661, 12_350), strict=True):
         share = printed / 50_000
         assert abs(count - printed) <= 4 * np.sqrt(2 * 50_000 * share * (1 - share))
 
@@ -193,24 +218,41 @@ def test_data_set_that_the_paper_has_not():
         load_dataset("acsincome_us", protocol="paper")
 
 
+def test_state_and_year_are_for_acsincome():
+    with pytest.raises(ValueError, match="state= and year= are for 'acsincome'; data set 'law' has neither"):
+        load_dataset("law", state="CA")
+    with pytest.raises(ValueError, match="data set 'dutch' has neither"):
+        load_dataset("dutch", year=2018)
+
+
 def test_no_folder_named(monkeypatch):
     monkeypatch.delenv("FAIRBOUND_DATA", raising=False)
-    with pytest.raises(
-        FileNotFoundError, match=r"dutch\.csv is not part of the package .*data_dir= or .* FAIRBOUND_DATA"
-    ):
-        load_dataset("dutch")
+    words = r"dutch\.csv is not part of the package .*data_dir= or .* FAIRBOUND_DATA"
+    with pytest.raises(FileNotFoundError, match=words):
+        load_dataset("dutch", download=False)
 
 
-def test_file_not_in_the_folder(tmp_path, monkeypatch):
+def test_a_sample_that_is_not_in_the_folder(tmp_path, monkeypatch):
     monkeypatch.setenv("FAIRBOUND_DATA", str(tmp_path))
-    with pytest.raises(FileNotFoundError, match=r"acsincome_ca_2018_sample\.csv.*put it at .*acsincome_ca"):
-        load_dataset("acsincome")
+    with pytest.raises(FileNotFoundError, match=r"acsincome_us_2018_sample\.parquet.*put it at .*acsincome_us"):
+        load_dataset("acsincome_us")
 
 
-def test_data_dir_goes_before_the_environment(tmp_path, monkeypatch):
-    monkeypatch.setenv("FAIRBOUND_DATA", str(tmp_path / "environment"))
-    with pytest.raises(FileNotFoundError, match="argument"):
-        load_dataset("dutch", data_dir=tmp_path / "argument")
+def test_dutch_is_downloaded_once(server, cache, dutch_file, tmp_path, monkeypatch):
+    source = DATASETS["dutch"]
+    url = server.serve("dutch.csv", dutch_file.read_bytes())
+    monkeypatch.setitem(DATASETS, "dutch", replace(source, file=replace(source.file, url=url)))
+    for _ in range(2):
+        assert len(load_dataset("dutch", data_dir=tmp_path)) == 60_420
+    assert server.asked == {"dutch.csv": 1}
+    assert files_in(cache) == ["dutch.csv"]
+
+
+def test_addresses_are_pinned_where_the_origin_allows():
+    for source in DATASETS.values():
+        if source.file.url and "githubusercontent" in source.file.url:
+            assert re.search(r"/[0-9a-f]{40}/", source.file.url)
+        assert source.file.sha256 is not None
 
 
 @pytest.mark.parametrize("protocol", ["default", "paper"])
@@ -229,27 +271,3 @@ def test_one_changed_byte_is_noticed(tmp_path, dutch_file):
     (tmp_path / "dutch.csv").write_bytes(content)
     with pytest.raises(ValueError, match="it is damaged or another version"):
         load_dataset("dutch", data_dir=tmp_path)
-
-
-# --- Parquet -------------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def parquet(tmp_path):
-    """A small Parquet file in a folder, and its description."""
-    frame = pd.DataFrame({"number": np.array([1, 2, 3], dtype=np.int16), "word": ["x", "y", "x"]})
-    frame.to_parquet(tmp_path / "small.parquet")
-    checksum = hashlib.sha256((tmp_path / "small.parquet").read_bytes()).hexdigest()
-    return DataFile("small.parquet", checksum, origin="this test"), tmp_path
-
-
-def test_parquet_is_read_by_column(parquet):
-    table = read_table(*parquet)
-    assert table["number"].dtype == np.float64
-    assert {name: column.tolist() for name, column in table.items()} == {"number": [1, 2, 3], "word": ["x", "y", "x"]}
-
-
-def test_parquet_without_pyarrow_names_the_extra(parquet, monkeypatch):
-    monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
-    with pytest.raises(ImportError, match=r'pip install "fairbound\[data\]"'):
-        read_table(*parquet)

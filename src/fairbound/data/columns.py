@@ -1,13 +1,15 @@
 """How a raw column becomes inputs: as a number, one-hot over known values, or one-hot over bands of codes.
 
 The values are part of the schema and not learnt from the rows, so that any part of a file gives the same columns.
+Missing values (None or NaN) stay missing among numbers; among categories they are one value more, where the schema
+knows of them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,30 +22,45 @@ class Numeric:
     """A quantity or an ordered scale, taken as it stands."""
 
     name: str
+    categorical: ClassVar[bool] = False
 
     def encode(self, values: NDArray[Any]) -> Encoded:
-        """Return one column."""
+        """Return one column, NaN where the value is missing."""
         return np.asarray(values, dtype=np.float64)[:, None], [self.name]
+
+    def show(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Return the numbers."""
+        return np.asarray(values)
 
 
 @dataclass(frozen=True)
 class Categorical:
-    """Codes without an order: one 0/1 column for each value, or a single one when there are only two.
+    """Codes or words without an order: one 0/1 column for each value, or a single one when there are only two.
 
     Parameters
     ----------
     name : str
         Column of the file.
     labels : mapping
-        Code → word, for all codes. Of two, the second gets the column.
+        Value → word, for all known values. Of two, the second gets the column. The key None is for missing values;
+        without it a missing value raises.
+    rest : str, optional
+        Word for all other values, with a column of its own; without it an unknown value raises.
     """
 
     name: str
     labels: Mapping[Any, str]
+    rest: str | None = None
+    categorical: ClassVar[bool] = True
 
     def encode(self, values: NDArray[Any]) -> Encoded:
         """Return the 0/1 columns, named `name=word`."""
-        return _one_hot(self.name, decode(self.name, values, self.labels), list(self.labels.values()))
+        words = [*self.labels.values(), *([] if self.rest is None else [self.rest])]
+        return _one_hot(self.name, decode(self.name, values, self.labels, self.rest), words)
+
+    def show(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Return the words of the known values, other values as text, and None for missing ones."""
+        return _by_value(values, lambda value: self.labels.get(value, str(value)), missing=None)
 
 
 @dataclass(frozen=True)
@@ -60,10 +77,15 @@ class Banded:
 
     name: str
     starts: Mapping[float, str]
+    categorical: ClassVar[bool] = True
 
     def encode(self, values: NDArray[Any]) -> Encoded:
         """Return one 0/1 column for each band, named `name=word`."""
         codes, words = np.asarray(values, dtype=np.float64), np.array(list(self.starts.values()))
+        if np.isnan(codes).any():
+            raise ValueError(
+                f"Column {self.name!r} contains a missing value; give a code from {min(self.starts):g} on."
+            )
         band = np.searchsorted(np.array(list(self.starts), dtype=np.float64), codes, side="right") - 1
         if band.min() < 0:
             raise ValueError(
@@ -71,17 +93,61 @@ class Banded:
             )
         return _one_hot(self.name, words[band], words.tolist())
 
+    def show(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Return the codes as text: the fine classification, and not its chapters."""
+        return _by_value(values, lambda value: f"{value:g}", missing=None)
+
 
 Column = Numeric | Categorical | Banded
 
 
-def decode(name: str, values: NDArray[Any], labels: Mapping[Any, Any]) -> NDArray[Any]:
-    """Replace each code by its label; an unknown code raises."""
-    codes, position = np.unique(values, return_inverse=True)
-    unknown = [code for code in codes.tolist() if code not in labels]
-    if unknown:
-        raise ValueError(f"Column {name!r} contains {unknown[0]!r}; known are {', '.join(map(repr, labels))}.")
-    return np.array([labels[code] for code in codes.tolist()])[position]
+def is_missing(values: NDArray[Any]) -> NDArray[np.bool_]:
+    """Tell which values are None or NaN."""
+    if values.dtype.kind == "f":
+        return np.isnan(values)
+    if values.dtype.kind == "O":
+        # NaN is the value that differs from itself; pandas.NA and the like refuse to be compared, and are missing, too.
+        return np.array([value is None or not _equals_itself(value) for value in values.tolist()], dtype=bool)
+    return np.zeros(values.shape, dtype=bool)
+
+
+def decode(name: str, values: NDArray[Any], labels: Mapping[Any, Any], rest: Any = None) -> NDArray[Any]:
+    """Replace each value by its label, unknown ones by `rest`; without `rest` an unknown value raises."""
+
+    def label(value: Any) -> Any:
+        if value in labels:
+            return labels[value]
+        if rest is None:
+            shown = "a missing value" if value is None else repr(value)
+            known = ", ".join(repr(known) for known in labels if known is not None)
+            raise ValueError(f"Column {name!r} contains {shown}; known are {known}.")
+        return rest
+
+    return _by_value(values, label, missing=label)
+
+
+def _by_value(values: NDArray[Any], function: Any, missing: Any) -> NDArray[Any]:
+    """Apply a function to each distinct value; for missing ones take `missing`, or `missing(None)`."""
+    absent = is_missing(values)
+    if values.dtype.kind == "O":
+        table: dict[Any, int] = {}
+        position = np.array([table.setdefault(value, len(table)) for value in values[~absent].tolist()], dtype=np.intp)
+        found = [function(value) for value in table]
+    else:
+        distinct, position = np.unique(values[~absent], return_inverse=True)
+        found = [function(value) for value in distinct.tolist()]
+    if not absent.any():
+        return np.array(found)[position]
+    result = np.full(len(values), missing(None) if callable(missing) else missing, dtype=object)
+    result[~absent] = np.array(found, dtype=object)[position]
+    return result
+
+
+def _equals_itself(value: Any) -> bool:
+    try:
+        return bool(value == value)
+    except TypeError:
+        return False
 
 
 def _one_hot(name: str, words: NDArray[Any], known: list[str]) -> Encoded:

@@ -1,24 +1,29 @@
-"""A table ready for training: `Dataset`, and the pair of a training and a test part, `Split`.
+"""Rows ready for training: `Dataset`, and the pair of a training and a test part, `Split`.
 
 Conventions
 -----------
-X : (n, p) float64, one row per person
+X : (n, p) float64, one row per person; NaN is a missing number
 y : (n,) int64, codes 0 … K−1 of the label; for the data sets of this package 1 is the favourable outcome
-sensitive : name of a column → (n,) values as given ("male", "White", 3, …); never encoded, and not necessarily in X
+sensitive : name of a column → (n,) values as given ("male", "White", 3, …); never encoded, and not necessarily in X;
+    None or NaN where the group is not known
+table : the raw columns that X was made of, with the schema that says which of them are categories
 """
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import InitVar, dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import StandardScaler
+
+from fairbound.data.columns import Column, is_missing
+from fairbound.data.description import Description, describe
+from fairbound.data.splitting import draw_parts
+from fairbound.data.table import Backend, Table, make_frame
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -26,14 +31,14 @@ IntArray = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Dataset:
-    """Inputs, labels and sensitive columns of the same rows.
+    """Inputs, labels and sensitive columns of the same rows, as numbers and as a table.
 
     Parameters
     ----------
     name : str
         A short name, shown in messages and reports.
     X : array of shape (n, p)
-        Finite numbers.
+        Numbers; NaN where one is missing, and no infinity.
     y : array of shape (n,)
         Label codes, integers from 0 to K − 1.
     sensitive : mapping of str to array of shape (n,)
@@ -44,6 +49,15 @@ class Dataset:
         Words for the label codes 0, 1, …
     description : str
         Where the rows come from and what the label means.
+    target : str
+        Name of the column of the label.
+    raw : Table, optional
+        The raw columns behind X; by default the columns of X itself.
+
+    Attributes
+    ----------
+    table : Table
+        The raw columns and their schema.
 
     Examples
     --------
@@ -62,15 +76,18 @@ class Dataset:
     feature_names: Sequence[str]
     target_names: Sequence[str] = ("0", "1")
     description: str = ""
+    target: str = "label"
+    raw: InitVar[Table | None] = None
+    table: Table = field(init=False)
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, raw: Table | None) -> None:
         # A frozen dataclass normalises its own fields this way; afterwards every reader can rely on the conventions.
         put = object.__setattr__
         put(self, "X", _as_inputs(self.X))
         put(self, "feature_names", tuple(self.feature_names))
         put(self, "target_names", tuple(self.target_names))
         put(self, "y", _as_labels(self.y, len(self.target_names)))
-        put(self, "sensitive", {name: np.asarray(values) for name, values in self.sensitive.items()})
+        put(self, "sensitive", {name: _as_values(values) for name, values in self.sensitive.items()})
         rows, columns = self.X.shape
         if len(self.feature_names) != columns:
             raise ValueError(
@@ -79,15 +96,33 @@ class Dataset:
         for what, values in {"y": self.y, **{f"sensitive[{name!r}]": v for name, v in self.sensitive.items()}}.items():
             if values.shape != (rows,):
                 raise ValueError(f"{what} has shape {values.shape}, but X has {rows} rows; give shape ({rows},).")
+        put(self, "table", Table.of_numbers(self.feature_names, self.X) if raw is None else raw)
+
+    @classmethod
+    def from_table(cls, name: str, table: Table, y: ArrayLike, sensitive: Mapping[str, Any], **words: Any) -> Dataset:
+        """Return a data set whose inputs are a table, encoded by its schema; `words` are the remaining parameters."""
+        X, names = table.encode()
+        return cls(name, X, np.asarray(y), sensitive, names, raw=table, **words)
+
+    @property
+    def schema(self) -> dict[str, Column]:
+        """What each raw column is: `Numeric`, `Categorical` or `Banded`."""
+        return {column.name: column for column in self.table.schema}
+
+    @property
+    def categorical(self) -> tuple[str, ...]:
+        """Names of the raw columns that are categories, whether they hold words or integer codes."""
+        return self.table.categorical
 
     def __len__(self) -> int:
         return int(self.X.shape[0])
 
     def __repr__(self) -> str:
         features = "1 feature" if self.X.shape[1] == 1 else f"{self.X.shape[1]} features"
-        return (
-            f"Dataset {self.name!r}: {len(self):,} rows, {features}, sensitive: {', '.join(self.sensitive) or 'none'}"
-        )
+        missing = sum(self.table.missing().values())
+        gaps = f", {missing:,} {'value' if missing == 1 else 'values'} missing" if missing else ""
+        groups = ", ".join(self.sensitive) or "none"
+        return f"Dataset {self.name!r}: {len(self):,} rows, {features}{gaps}, sensitive: {groups}"
 
     def groups(self, name: str | None = None) -> NDArray[Any]:
         """Return one sensitive column, by default the first."""
@@ -103,18 +138,87 @@ class Dataset:
 
     def counts(self, name: str | None = None) -> dict[tuple[Hashable, int], int]:
         """Count the rows by (group, label), for the groups of one sensitive column."""
-        counted = Counter(zip(self.groups(name).tolist(), self.y.tolist(), strict=True))
+        groups = self.groups(name)
+        listed = [
+            None if gap else group for group, gap in zip(groups.tolist(), is_missing(groups).tolist(), strict=True)
+        ]
+        counted = Counter(zip(listed, self.y.tolist(), strict=True))
         return dict(sorted(counted.items(), key=lambda item: (str(item[0][0]), item[0][1])))
+
+    def describe(self, name: str | None = None, *, positive: int = 1) -> Description:
+        """Return the statistics that the paper gives of its data sets, for the groups of one sensitive column.
+
+        Parameters
+        ----------
+        name : str, optional
+            Sensitive column; by default the first.
+        positive : int
+            The label code that counts as Y = 1.
+
+        Returns
+        -------
+        Description
+            Counts by group and label, rates, DPVRL, DRIVRL, DIRL and the accuracies of constant predictions; prints as
+            a table.
+
+        Examples
+        --------
+        >>> from fairbound.data import load_dataset
+        >>> load_dataset("law").describe("sex")
+        Data set 'law': 20,798 rows, S = sex
+                                     female    male     all
+        Y = 0: did not pass the bar   1,114   1,179   2,293
+        Y = 1: passed the bar         8,009  10,496  18,505
+        rows                          9,123  11,675  20,798
+        P(Y=1 | S)                   0.8779  0.8990  0.8897
+        P(S | Y=1)                   0.4328  0.5672
+        DPVRL 0.0211   DRIVRL 0.1344   DIRL 0.9765
+        accuracy of a constant: did not pass the bar: 0.1103   passed the bar: 0.8897
+        """
+        if name is None and self.sensitive:
+            name = next(iter(self.sensitive))
+        values = None if name is None else self.groups(name)
+        return describe(self.name, self.y, self.target_names, sensitive=name, values=values, positive=positive)
+
+    def frame(self, *, sensitive: bool = False, target: bool = False, backend: Backend = "pandas") -> Any:
+        """Return the raw columns as a DataFrame: numbers as numbers, words and codes of categories as categories.
+
+        It holds what X holds, before any encoding, for estimators that encode DataFrames themselves. Scaling (see
+        `split`) does not show here.
+
+        Parameters
+        ----------
+        sensitive : bool
+            Whether to add the sensitive columns.
+        target : bool
+            Whether to add the label, in words.
+        backend : {"pandas", "polars", "pyarrow"}
+            The library whose table to make; it must be installed.
+
+        Examples
+        --------
+        >>> from fairbound.data import load_dataset
+        >>> load_dataset("law").frame()[["lsat", "fulltime"]].head(2)
+           lsat   fulltime
+        0  44.0  full-time
+        1  29.0  full-time
+        """
+        columns = self.table.show()
+        if sensitive:
+            columns |= {name: _without_nan(values) for name, values in self.sensitive.items() if name not in columns}
+        if target:
+            columns |= {self.target: np.array(self.target_names)[self.y]}
+        return make_frame(columns, backend)
 
     def take(self, rows: ArrayLike) -> Dataset:
         """Return the data set of the given rows, in the given order."""
         index = np.asarray(rows)
         sensitive = {name: values[index] for name, values in self.sensitive.items()}
-        return replace(self, X=self.X[index], y=self.y[index], sensitive=sensitive)
+        return replace(self, X=self.X[index], y=self.y[index], sensitive=sensitive, raw=self.table.take(index))
 
     def with_inputs(self, X: FloatArray) -> Dataset:
-        """Return the same rows and columns with other values of the inputs."""
-        return replace(self, X=X)
+        """Return the same rows and columns with other values of the inputs; the raw columns stay."""
+        return replace(self, X=X, raw=self.table)
 
     def split(
         self,
@@ -133,7 +237,8 @@ class Dataset:
         random_state : int or numpy.random.RandomState
             Seed of the draw.
         by : sequence of str, optional
-            Sensitive columns to stratify on together with the label; by default all of them.
+            Sensitive columns to stratify on together with the label; by default all of them, where a group with a
+            single row of a label joins the largest group of that label.
         scale : bool
             Whether to bring each column of X to mean 0 and standard deviation 1, fitted on the training part only.
 
@@ -142,27 +247,8 @@ class Dataset:
         Split
             The pair (train, test).
         """
-        if not 0 < test_size < 1:
-            raise ValueError(f"test_size is {test_size!r}; give a share of the rows, above 0 and below 1.")
         columns = [self.groups(name) for name in (self.sensitive if by is None else by)]
-        strata = _strata([self.y, *columns])
-        sizes = np.bincount(strata)
-        if sizes.min() < 2:
-            row = int(np.flatnonzero(strata == sizes.argmin())[0])
-            cell = ", ".join(str(column[row]) for column in columns)
-            raise ValueError(
-                f"Only one row has label {self.y[row]} and group ({cell}), so it cannot be in both parts; "
-                "stratify on fewer columns with by=, or merge small groups."
-            )
-        smaller = min(math.ceil(test_size * len(self)), math.floor((1 - test_size) * len(self)))
-        if smaller < len(sizes):
-            raise ValueError(
-                f"test_size={test_size!r} leaves {smaller} of {len(self)} rows in the smaller part, but label and "
-                f"groups form {len(sizes)} strata; stratify on fewer columns with by=, or choose another test_size."
-            )
-        train, test = train_test_split(
-            np.arange(len(self)), test_size=test_size, random_state=random_state, stratify=strata
-        )
+        train, test = draw_parts(self.y, columns, test_size, random_state, pool=by is None)
         parts = Split(self.take(train), self.take(test))
         return parts.scaled() if scale else parts
 
@@ -173,6 +259,18 @@ class Split(NamedTuple):
     train: Dataset
     test: Dataset
 
+    def joined(self) -> Dataset:
+        """Return the rows of both parts as one data set, those of the training part first."""
+        sensitive = {name: np.concatenate([part.sensitive[name] for part in self]) for name in self.train.sensitive}
+        columns = {name: np.concatenate([part.table.columns[name] for part in self]) for name in self.train.schema}
+        return replace(
+            self.train,
+            X=np.concatenate([part.X for part in self]),
+            y=np.concatenate([part.y for part in self]),
+            sensitive=sensitive,
+            raw=Table(self.train.table.schema, columns),
+        )
+
     def scaled(self) -> Split:
         """Return both parts with columns of mean 0 and standard deviation 1, fitted on the training part only."""
         scaler = StandardScaler().fit(self.train.X)
@@ -180,15 +278,15 @@ class Split(NamedTuple):
 
 
 def _as_inputs(values: ArrayLike) -> FloatArray:
-    """Return X as a finite float64 matrix."""
+    """Return X as a float64 matrix without infinities; NaN is a missing number."""
     X = np.asarray(values, dtype=np.float64)
     if X.ndim != 2:
         raise ValueError(f"X has shape {X.shape}; give a matrix of shape (rows, columns).")
     if len(X) == 0:
         raise ValueError(f"X has shape {X.shape}, so there is no row; give at least one.")
-    if not np.isfinite(X).all():
-        row, column = np.argwhere(~np.isfinite(X))[0]
-        raise ValueError(f"X[{row}, {column}] is {X[row, column]}; fill or drop missing and infinite values first.")
+    if np.isinf(X).any():
+        row, column = np.argwhere(np.isinf(X))[0]
+        raise ValueError(f"X[{row}, {column}] is {X[row, column]}; give finite numbers, or NaN for missing ones.")
     return X
 
 
@@ -203,8 +301,19 @@ def _as_labels(values: ArrayLike, classes: int) -> IntArray:
     return y.astype(np.int64)
 
 
-def _strata(columns: Sequence[NDArray[Any]]) -> IntArray:
-    """Return a number for each distinct combination of values."""
-    # As text, a missing value is one more value, and columns of mixed types can be sorted.
-    codes = [np.unique(column.astype(str), return_inverse=True)[1] for column in columns]
-    return np.unique(np.stack(codes), axis=1, return_inverse=True)[1].ravel().astype(np.int64)  # numpy 2.0 kept an axis
+def _as_values(values: Any) -> NDArray[Any]:
+    """Return an array with the values as given; numpy would make a word of a NaN among words."""
+    array = np.asarray(values)
+    if array.dtype.kind == "U" and not isinstance(values, np.ndarray):
+        given = np.asarray(values, dtype=object)
+        return given if is_missing(given).any() else array
+    return array
+
+
+def _without_nan(values: NDArray[Any]) -> NDArray[Any]:
+    """Return words with None for missing ones; numbers as they are."""
+    if values.dtype.kind != "O":
+        return values
+    return np.array(
+        [None if gap else value for value, gap in zip(values, is_missing(values), strict=True)], dtype=object
+    )

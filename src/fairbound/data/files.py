@@ -1,106 +1,162 @@
-"""Find the file of a data set, read it, and check that it is the one that we know (SHA-256).
+"""Find the file of a data set, and check that it is the one that we know (SHA-256).
 
-A file is either shipped with the package or looked for in a folder: the argument `data_dir`, else the environment
-variable FAIRBOUND_DATA, which is read at the time of the call.
+A file is shipped with the package, or looked for in a folder (the argument `data_dir`, else the environment variable
+FAIRBOUND_DATA, read at the time of the call), or downloaded into the user's cache. An archive may lie in the folder
+unpacked: then its members are taken.
 """
 
 from __future__ import annotations
 
-import csv
 import gzip
 import hashlib
 import io
 import os
-from dataclasses import dataclass
+import zipfile
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import BinaryIO, cast
 
-import numpy as np
-from numpy.typing import NDArray
+from fairbound.data.download import DownloadError, download
 
 DATA_FOLDER_VARIABLE = "FAIRBOUND_DATA"
-Table = dict[str, NDArray[Any]]
 
 
 @dataclass(frozen=True)
 class DataFile:
-    """A file known by its content.
+    """A file known by its content, or by the address that it comes from.
 
     Parameters
     ----------
     filename : str
-        Name in the data folder; its ending says the format (`.csv` or `.parquet`).
-    sha256 : str
-        Checksum of the content (of the uncompressed content, for a shipped file).
+        Path in the data folder.
+    sha256 : str, optional
+        Checksum of the content (of the uncompressed content, for a shipped file). Without one, the checksum of the
+        first download is recorded (see `fairbound.data.download`).
     origin : str
         Where to get it, for the message when it is missing.
     shipped : bool
         Whether the package contains it, compressed, as `shipped/<filename>.gz`.
+    url : str, optional
+        Where to download it; without one it must be in the data folder.
+    members : mapping of str to str or None
+        For a zip archive: the files in it that are read, with their checksums where known.
     """
 
     filename: str
-    sha256: str
+    sha256: str | None
     origin: str
     shipped: bool = False
+    url: str | None = None
+    members: Mapping[str, str | None] = field(default_factory=dict)
 
 
-def read_table(file: DataFile, data_dir: str | os.PathLike[str] | None = None) -> Table:
-    """Return the columns of a verified file: float64 where every entry is a number, text otherwise."""
-    if file.shipped:
-        packed = resources.files(__package__).joinpath("shipped", f"{file.filename}.gz").read_bytes()
-        place, content = f"{file.filename} in this installation", gzip.decompress(packed)
-    else:
-        path = locate(file, data_dir)
-        place, content = str(path), path.read_bytes()
-    verify(content, file, place)
-    return _read_parquet(content) if file.filename.endswith(".parquet") else _read_csv(content)
+@dataclass(frozen=True)
+class Place:
+    """Where to look for files.
+
+    Parameters
+    ----------
+    data_dir : path, optional
+        Folder to look at first; by default the environment variable FAIRBOUND_DATA.
+    download : bool
+        Whether files that are not there may be downloaded.
+    progress : bool, optional
+        Whether to show the progress of downloads; by default on a terminal.
+    """
+
+    data_dir: str | os.PathLike[str] | None = None
+    download: bool = True
+    progress: bool | None = None
+
+    @property
+    def folder(self) -> Path | None:
+        """The folder to look at first, if any is named."""
+        named = self.data_dir if self.data_dir is not None else os.environ.get(DATA_FOLDER_VARIABLE)
+        return Path(named) if named else None
+
+    def has(self, file: DataFile) -> bool:
+        """Tell whether the folder has the file."""
+        return self.folder is not None and (self.folder / file.filename).is_file()
 
 
-def locate(file: DataFile, data_dir: str | os.PathLike[str] | None = None) -> Path:
-    """Return the path of a file that is not shipped, or say which file to put where."""
-    folder = data_dir if data_dir is not None else os.environ.get(DATA_FOLDER_VARIABLE)
-    what = f"{file.filename} is not part of the package (origin: {file.origin})"
-    if not folder:
+@contextmanager
+def opened(file: DataFile, place: Place) -> Iterator[list[BinaryIO]]:
+    """Open a verified file, or the members of a verified archive, for reading."""
+    with ExitStack() as stack:
+        if file.shipped:
+            packed = resources.files(__package__).joinpath("shipped", f"{file.filename}.gz").read_bytes()
+            content = io.BytesIO(gzip.decompress(packed))
+            verify(content, file.sha256, f"{file.filename} in this installation", file.origin)
+            yield [content]
+            return
+        paths = locate(file, place)
+        unpacked = paths[0].name in file.members
+        streams = [cast(BinaryIO, stack.enter_context(path.open("rb"))) for path in paths]
+        checksums = file.members.values() if unpacked else [file.sha256]
+        for path, stream, checksum in zip(paths, streams, checksums, strict=True):
+            verify(stream, checksum, str(path), file.origin)
+        yield streams if unpacked or not file.members else _members(file, streams[0], paths[0], stack)
+
+
+def locate(file: DataFile, place: Place) -> list[Path]:
+    """Return the path of a file that is not shipped (or those of its members), or say which file to put where."""
+    folder = place.folder
+    if folder is not None:
+        path = folder / file.filename
+        if path.is_file():
+            return [path]
+        loose = [path.parent / member for member in file.members]
+        if loose and all(member.is_file() for member in loose):
+            return loose
+    missing = f"{file.filename} is not part of the package (origin: {file.origin})"
+    if file.url is None:
+        raise FileNotFoundError(f"{missing}; {_where(file, folder)}.")
+    if not place.download:
+        raise FileNotFoundError(f"{missing}, and download=False; get {file.url}, and {_where(file, folder)}.")
+    try:
+        return [download(file.filename, file.url, file.sha256, progress=place.progress)]
+    except (DownloadError, ImportError) as error:
+        reason = str(error).rstrip(".")
         raise FileNotFoundError(
-            f"{what}; put it in a folder and name that folder with data_dir= or the environment variable "
-            f"{DATA_FOLDER_VARIABLE}."
-        )
-    path = Path(folder) / file.filename
-    if not path.is_file():
-        raise FileNotFoundError(f"{what}; put it at {path}, or name the folder that has it with data_dir=.")
-    return path
+            f"{missing}, and could not be downloaded: {reason}. Get {file.url} by other means, and "
+            f"{_where(file, folder)}."
+        ) from None  # what went wrong stands in the sentence, and the network's own account of it fills a screen
 
 
-def verify(content: bytes, file: DataFile, place: str) -> None:
-    """Raise when the content is not the one whose checksum we know."""
-    found = hashlib.sha256(content).hexdigest()
-    if found != file.sha256:
+def verify(stream: BinaryIO, checksum: str | None, place: str, origin: str) -> None:
+    """Raise when the content is not the one whose checksum we know; then begin at its beginning again."""
+    if checksum is None:
+        return
+    found = hashlib.file_digest(stream, "sha256").hexdigest()  # type: ignore[arg-type]  # any binary file will do
+    stream.seek(0)
+    if found != checksum:
         raise ValueError(
-            f"{place} has the SHA-256 checksum {found}, but the known file has {file.sha256}; "
-            f"it is damaged or another version: get it again from its origin ({file.origin})."
+            f"{place} has the SHA-256 checksum {found}, but the known file has {checksum}; "
+            f"it is damaged or another version: get it again from its origin ({origin})."
         )
 
 
-def _read_csv(content: bytes) -> Table:
-    header, *rows = csv.reader(io.StringIO(content.decode("utf-8"), newline=""))
-    return {
-        name: _numbers_if_possible(np.array(column))
-        for name, column in zip(header, zip(*rows, strict=True), strict=True)
-    }
-
-
-def _read_parquet(content: bytes) -> Table:
+def _members(file: DataFile, stream: BinaryIO, path: Path, stack: ExitStack) -> list[BinaryIO]:
     try:
-        import pyarrow.parquet  # an extra, and needed for this format only
-    except ImportError as error:
-        raise ImportError('Reading Parquet files needs pyarrow: pip install "fairbound[data]".') from error
-    table = pyarrow.parquet.read_table(io.BytesIO(content))
-    return {name: _numbers_if_possible(table.column(name).to_numpy()) for name in table.column_names}
+        archive = stack.enter_context(zipfile.ZipFile(stream))
+        return [cast(BinaryIO, stack.enter_context(archive.open(member))) for member in file.members]
+    except zipfile.BadZipFile as error:
+        raise ValueError(f"{path} is not a zip archive; get it again from its origin ({file.origin}).") from error
+    except KeyError as error:
+        within, known = ", ".join(archive.namelist()[:8]), ", ".join(file.members)
+        raise ValueError(
+            f"{path} contains {within}, and not {known}; get it from its origin ({file.origin})."
+        ) from error
 
 
-def _numbers_if_possible(column: NDArray[Any]) -> NDArray[Any]:
-    try:
-        return column.astype(np.float64)
-    except ValueError:
-        return column
+def _where(file: DataFile, folder: Path | None) -> str:
+    """Say where a file is looked for."""
+    if folder is None:
+        return (
+            f"put it in a folder as {file.filename} and name that folder with data_dir= or the environment variable "
+            f"{DATA_FOLDER_VARIABLE}"
+        )
+    return f"put it at {folder / file.filename}, or name the folder that has it with data_dir="

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import Any, Literal, overload
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fairbound._registry import lookup
-from fairbound.data.catalogue import DATASETS, SensitiveColumn, Source
+from fairbound.data.acsincome import census_source
+from fairbound.data.catalogue import DATASETS
 from fairbound.data.columns import Categorical, decode
 from fairbound.data.dataset import Dataset, Split
-from fairbound.data.files import Table, read_table
+from fairbound.data.files import Place
 from fairbound.data.paper import paper_split
+from fairbound.data.source import Source
+from fairbound.data.table import Columns, Table
+
+STATE, YEAR = "CA", 2018  # those of the paper
 
 
 @overload
@@ -21,37 +26,59 @@ def load_dataset(
     name: str,
     *,
     protocol: Literal["default"] = ...,
-    data_dir: str | os.PathLike[str] | None = ...,
+    state: str | Sequence[str] | None = ...,
+    year: int | None = ...,
     sensitive_as_input: bool = ...,
+    data_dir: str | os.PathLike[str] | None = ...,
+    download: bool = ...,
+    progress: bool | None = ...,
 ) -> Dataset: ...
 @overload
 def load_dataset(
     name: str,
     *,
     protocol: Literal["paper"],
-    data_dir: str | os.PathLike[str] | None = ...,
+    state: str | Sequence[str] | None = ...,
+    year: int | None = ...,
     sensitive_as_input: bool = ...,
+    data_dir: str | os.PathLike[str] | None = ...,
+    download: bool = ...,
+    progress: bool | None = ...,
 ) -> Split: ...
 def load_dataset(
     name: str,
     *,
     protocol: str = "default",
-    data_dir: str | os.PathLike[str] | None = None,
+    state: str | Sequence[str] | None = None,
+    year: int | None = None,
     sensitive_as_input: bool = False,
+    data_dir: str | os.PathLike[str] | None = None,
+    download: bool = True,
+    progress: bool | None = None,
 ) -> Dataset | Split:
     """Load a data set by name.
 
     Parameters
     ----------
     name : str
-        `"law"` (shipped), or `"dutch"`, `"acsincome"`, `"acsincome_us"` (from a folder); see `DATASETS`.
+        `"law"` (shipped), `"dutch"`, `"adult"` and `"acsincome"` (downloaded once), `"acsincome_us"` (a sample, from a
+        folder); see `DATASETS`.
     protocol : {"default", "paper"}
         `"default"`: categoricals one-hot, numbers as they stand (`Dataset.split` scales them), the favourable outcome
         as label 1, all rows. `"paper"`: the two parts as in the paper's experiments (see `fairbound.data.paper`).
-    data_dir : path, optional
-        Folder with the files that are not shipped; by default the environment variable FAIRBOUND_DATA.
+    state : str or sequence of str, optional
+        For `"acsincome"`: one or several states by their two letters, such as `"CA"`.
+    year : int, optional
+        For `"acsincome"`: the year of the survey, from 2014 on. Without state and year it is California 2018, the
+        sample of it where the data folder has that, else all rows.
     sensitive_as_input : bool
         Whether the sensitive columns are among the inputs, too. The paper's protocol has its own always there.
+    data_dir : path, optional
+        Folder that is looked at first; by default the environment variable FAIRBOUND_DATA.
+    download : bool
+        Whether a file that is not there may be downloaded into the user's cache.
+    progress : bool, optional
+        Whether to show the progress of a download on standard error; by default on a terminal.
 
     Returns
     -------
@@ -61,9 +88,9 @@ def load_dataset(
     Raises
     ------
     ValueError
-        If the name or the protocol is unknown, or the file is not the known one (SHA-256).
+        If the name, the protocol, the state or the year is unknown, or the file is not the known one (SHA-256).
     FileNotFoundError
-        If the file is not at hand; the message says which file to put where.
+        If the file is not at hand and cannot be downloaded; the message says which file to put where.
 
     Examples
     --------
@@ -76,31 +103,53 @@ def load_dataset(
     >>> load_dataset("law", protocol="paper").train
     Dataset 'law': 16,638 rows, 11 features, sensitive: race
     """
-    source = lookup(DATASETS, name, "data set")
+    lookup(DATASETS, name, "data set")
     if protocol not in ("default", "paper"):
         raise ValueError(f"protocol is {protocol!r}; give 'default' or 'paper'.")
+    if name != "acsincome" and not (state is None and year is None):
+        raise ValueError(f"state= and year= are for 'acsincome'; data set {name!r} has neither.")
+    place = Place(data_dir, download, progress)
+    name, sources = _sources(name, state, year, place)
+    source = sources[0]
     if protocol == "paper":
-        if source.paper is None:
+        if source.paper is None or len(sources) > 1:
             known = ", ".join(known for known, other in DATASETS.items() if other.paper)
             raise ValueError(f"Data set {name!r} is not one of the paper's; protocol='paper' is for {known}.")
-        return paper_split(name, source, source.paper, read_table(source.file, data_dir))
-    return _for_users(name, source, read_table(source.file, data_dir), sensitive_as_input)
+        return paper_split(name, source, source.paper, source.read(place))
+    return _for_users(name, sources, _stacked([each.read(place) for each in sources]), sensitive_as_input)
 
 
-def _for_users(name: str, source: Source, table: Table, sensitive_as_input: bool) -> Dataset:
-    encoded = [column.encode(table[column.name]) for column in source.inputs]
+def _sources(name: str, state: str | Sequence[str] | None, year: int | None, place: Place) -> tuple[str, list[Source]]:
+    """Return the name of the data set and the files that make it up: several for several states."""
+    sample = DATASETS[name]
+    if name != "acsincome" or (state is None and year is None and place.has(sample.file)):
+        return name, [sample]
+    given = STATE if state is None else state
+    states = [given] if isinstance(given, str) or not isinstance(given, Sequence) else list(given)
+    if not states:
+        raise ValueError("state is empty; give at least one state.")
+    year = YEAR if year is None else year
+    sources = [census_source(each, year) for each in states]
+    letters = [each.lower() for each in states]
+    if len(set(letters)) < len(letters):
+        raise ValueError(f"state names a state twice: {', '.join(states)}; name each once.")
+    return "_".join([name, *(letters if len(letters) < 4 else [f"{len(letters)}_states"]), str(year)]), sources
+
+
+def _stacked(parts: list[Columns]) -> Columns:
+    return {column: np.concatenate([part[column] for part in parts]) for column in parts[0]}
+
+
+def _for_users(name: str, sources: list[Source], columns: Columns, sensitive_as_input: bool) -> Dataset:
+    source = sources[0]
+    schema = list(source.inputs)
     if sensitive_as_input:
-        encoded += [Categorical(column.name, column.labels).encode(table[column.column]) for column in source.sensitive]
-    return Dataset(
-        name=name,
-        X=np.concatenate([matrix for matrix, _ in encoded], axis=1),
-        y=table[source.target].astype(np.int64),
-        sensitive={column.name: _words(column, table) for column in source.sensitive},
-        feature_names=[name for _, names in encoded for name in names],
-        target_names=source.target_names,
-        description=source.description,
-    )
-
-
-def _words(sensitive: SensitiveColumn, table: Table) -> NDArray[Any]:
-    return decode(sensitive.column, table[sensitive.column], sensitive.labels)
+        schema += [Categorical(each.name, each.labels) for each in source.sensitive]
+        columns = columns | {each.name: columns[each.column] for each in source.sensitive}
+    words: dict[str, Any] = {
+        "target_names": source.target_names,
+        "description": "\n".join(each.description for each in sources),
+        "target": source.target,
+    }
+    sensitive = {each.name: decode(each.column, columns[each.column], each.labels) for each in source.sensitive}
+    return Dataset.from_table(name, Table(schema, columns), columns[source.target].astype(np.int64), sensitive, **words)

@@ -6,8 +6,8 @@ paper's constants, its printed accuracies:
 1. every column is a number: codes as they stand, the sensitive column 1/0 (Law, ACSIncome) or 1 = male, 2 = female
    (Dutch), and kept among the inputs, in the order of the file;
 2. label: Law `pass_bar`, ACSIncome `PINCP`, Dutch 1 − `occupation` (so that 1 is the *less* prestigious occupation);
-3. ACSIncome: 50,000 rows drawn first. The paper drew from all 195,665 Californian rows, we from the sample in the data
-   folder, so these rows are like the paper's and not the same;
+3. ACSIncome: 50,000 rows drawn first. The paper drew from all 195,665 Californian rows, as we do from the file of the
+   Census; from the sample in a data folder the rows are like the paper's and not the same;
 4. `RobustScaler` over all rows (Law, Dutch), `train_test_split(test_size=0.2, random_state=1)`, `StandardScaler` fitted
    on the training part.
 
@@ -20,21 +20,21 @@ import numpy as np
 from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import RobustScaler
 
-from fairbound.data.catalogue import PaperEncoding, Source
 from fairbound.data.columns import decode
 from fairbound.data.dataset import Dataset, Split
-from fairbound.data.files import Table
+from fairbound.data.source import PaperEncoding, Source
+from fairbound.data.table import Columns
 
 SEED = 1
 
 
-def paper_split(name: str, source: Source, encoding: PaperEncoding, table: Table) -> Split:
+def paper_split(name: str, source: Source, encoding: PaperEncoding, columns: Columns) -> Split:
     """Return the training and the test part of the paper's experiments."""
     sensitive = encoding.sensitive
-    groups = decode(sensitive.column, table[sensitive.column], sensitive.labels)
-    numbers = table | {sensitive.column: decode(sensitive.column, groups, encoding.input_codes)}
-    features = [column for column in table if column != source.target]
-    labels = table[source.target].astype(np.int64)
+    groups = decode(sensitive.column, columns[sensitive.column], sensitive.labels)
+    numbers = columns | {sensitive.column: decode(sensitive.column, groups, encoding.input_codes)}
+    features = [column for column in columns if column != source.target]
+    labels = columns[source.target].astype(np.int64)
     data = Dataset(
         name=name,
         X=np.column_stack([numbers[column] for column in features]),
@@ -43,6 +43,7 @@ def paper_split(name: str, source: Source, encoding: PaperEncoding, table: Table
         feature_names=features,
         target_names=source.target_names[::-1] if encoding.flip_label else source.target_names,
         description=f"{source.description} Prepared as in the paper's experiments.",
+        target=source.target,
     )
     if encoding.draw is not None:
         # The draw of pandas' DataFrame.sample(n, random_state=SEED), row for row.

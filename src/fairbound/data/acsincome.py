@@ -1,0 +1,213 @@
+"""ACSIncome: whether a person's income is above 50,000 dollars, by the American Community Survey of the US Census.
+
+The task is that of Ding, Hardt, Miller, Schmidt, *Retiring Adult: New Datasets for Fair Machine Learning*, 2021: of the
+person records of a state and year those with
+
+    AGEP > 16,   PINCP > 100,   WKHP > 0,   PWGTP ≥ 1
+
+and of these ten columns and the label PINCP > 50,000. The records are the Census' own public files (PUMS, one year),
+`csv_p<state>.zip` with the member `psam_p<number>.csv` (until 2016 `ss<year>p<state>.csv`). No checksums of them are
+published, so the one of the first download is recorded. From 2019 on RELP is called RELSHIPP, with other codes.
+"""
+
+from __future__ import annotations
+
+from typing import BinaryIO
+
+import numpy as np
+
+from fairbound._registry import lookup
+from fairbound.data.columns import Banded, Categorical, Column, Numeric
+from fairbound.data.delimited import read_delimited
+from fairbound.data.files import DataFile
+from fairbound.data.source import PaperEncoding, SensitiveColumn, Source, codes
+from fairbound.data.table import Columns
+
+CENSUS = "https://www2.census.gov/programs-surveys/acs/data/pums"
+FIRST_YEAR, NEW_RELATIONSHIP, NEW_NAMES = 2014, 2019, 2017
+UNPUBLISHED = (2020,)  # too few answers in that year: the Census published experimental files of another form instead
+INCOME = 50_000
+
+# The states' letters and their numbers in the names of the files (FIPS); PR is Puerto Rico.
+_NUMBERED = (
+    "AL01 AK02 AZ04 AR05 CA06 CO08 CT09 DE10 DC11 FL12 GA13 HI15 ID16 IL17 IN18 IA19 KS20 KY21 LA22 ME23 MD24 MA25 "
+    "MI26 MN27 MS28 MO29 MT30 NE31 NV32 NH33 NJ34 NM35 NY36 NC37 ND38 OH39 OK40 OR41 PA42 RI44 SC45 SD46 TN47 TX48 "
+    "UT49 VT50 VA51 WA53 WV54 WI55 WY56 PR72"
+)
+STATES = {state[:2]: state[2:] for state in _NUMBERED.split()}
+
+_SEX = SensitiveColumn("sex", "SEX", {2: "female", 1: "male"})
+_RACE = SensitiveColumn(
+    "race",
+    "RAC1P",
+    {
+        1: "White",
+        2: "Black",
+        3: "American Indian",
+        4: "Alaska Native",
+        5: "American Indian or Alaska Native, other",
+        6: "Asian",
+        7: "Pacific Islander",
+        8: "Other",
+        9: "Two or more",
+    },
+)
+# The chapters of the Census' classification of occupations; they begin alike in the lists of 2010 and of 2018.
+_OCCUPATIONS = Banded(
+    "OCCP",
+    {
+        10: "management",
+        500: "business",
+        800: "finance",
+        1000: "computing and mathematics",
+        1300: "engineering",
+        1600: "science",
+        2000: "community service",
+        2100: "law",
+        2200: "education",
+        2600: "arts and media",
+        3000: "medicine",
+        3600: "health support",
+        3700: "protection",
+        4000: "food",
+        4200: "cleaning",
+        4300: "personal care",
+        4700: "sales",
+        5000: "office",
+        6000: "farming",
+        6200: "construction",
+        6800: "extraction",
+        7000: "repair",
+        7700: "production",
+        9000: "transport",
+        9800: "military",
+        9920: "none",
+    },
+)
+_BIRTHPLACES = Banded(
+    "POBP",
+    {
+        1: "USA",
+        60: "US islands",
+        100: "Europe",
+        200: "Asia",
+        300: "Northern America",
+        303: "Latin America",
+        400: "Africa",
+        500: "Oceania",
+    },
+)
+
+
+def _inputs(relationship: Categorical) -> tuple[Column, ...]:
+    return (
+        Numeric("AGEP"),
+        Categorical("COW", codes(*range(1, 9))),
+        Numeric("SCHL"),
+        Categorical("MAR", {1: "married", 2: "widowed", 3: "divorced", 4: "separated", 5: "never married"}),
+        _OCCUPATIONS,  # about 530 codes: one-hot over the 26 chapters
+        _BIRTHPLACES,  # about 220 codes: one-hot over parts of the world
+        relationship,
+        Numeric("WKHP"),
+    )
+
+
+_RELATIONSHIP = Categorical("RELP", codes(*range(18)))
+_RELATIONSHIP_2019 = Categorical("RELSHIPP", codes(*range(20, 39)))
+_TARGET = "PINCP"
+_TARGET_NAMES = ("income up to 50,000", "income above 50,000")
+_PAPER = PaperEncoding(_SEX, {"female": 0.0, "male": 1.0}, robust=False, draw=50_000)
+_SAMPLE_ORIGIN = "Census PUMS 2018 by way of GitHub dssg/aequitas"
+
+ACSINCOME_CA_SAMPLE = Source(
+    file=DataFile(
+        filename="acsincome_ca_2018_sample.csv",
+        sha256="0556c1388f6838565c03d3a7fcf854a4b6a623321472c7f9e892ad0753e25af2",
+        origin=_SAMPLE_ORIGIN,
+    ),
+    inputs=_inputs(_RELATIONSHIP),
+    sensitive=(_SEX, _RACE),
+    target=_TARGET,
+    target_names=_TARGET_NAMES,
+    description="ACSIncome, California 2018 (Ding et al. 2021): a sample of 89,958 of its 195,665 rows.",
+    paper=_PAPER,
+)
+ACSINCOME_US_SAMPLE = Source(
+    file=DataFile(
+        filename="acsincome_us_2018_sample.parquet",
+        sha256="85c6cf16c8dbde3f48a8956f0cbc1a6f45620b1efb8af2b1362e97565bb26dd4",
+        origin=_SAMPLE_ORIGIN,
+    ),
+    inputs=_inputs(_RELATIONSHIP),
+    sensitive=(_SEX, _RACE),
+    target=_TARGET,
+    target_names=_TARGET_NAMES,
+    description="ACSIncome, all states 2018 (Ding et al. 2021): a sample of 765,670 of its 1,664,500 rows.",
+)
+
+
+def census_source(state: str, year: int) -> Source:
+    """Return the data set of one state and year, from the Census' own person file.
+
+    Parameters
+    ----------
+    state : str
+        Two letters, such as `"CA"`; `"PR"` is Puerto Rico.
+    year : int
+        2014 or later, and not 2020.
+    """
+    letters = state.upper() if isinstance(state, str) else state
+    number = lookup(STATES, letters, "state")
+    if isinstance(year, bool) or not isinstance(year, int) or year < FIRST_YEAR:
+        raise ValueError(f"year is {year!r}; give a whole number from {FIRST_YEAR} on.")
+    if year in UNPUBLISHED:
+        raise ValueError(f"year is {year}, for which the Census has published no file of one year; give another year.")
+    short = letters.lower()
+    member = f"psam_p{number}.csv" if year >= NEW_NAMES else f"ss{year % 100}p{short}.csv"
+    relationship = _RELATIONSHIP if year < NEW_RELATIONSHIP else _RELATIONSHIP_2019
+
+    def parse(streams: list[BinaryIO], name: str) -> Columns:
+        return parse_person_file(streams[0], name, relationship.name)
+
+    return Source(
+        file=DataFile(
+            filename=f"{year}/1-Year/csv_p{short}.zip",
+            sha256=None,
+            origin=f"US Census Bureau, ACS PUMS {year}, one year, person file of {letters}",
+            url=f"{CENSUS}/{year}/1-Year/csv_p{short}.zip",
+            members={member: None},
+        ),
+        inputs=_inputs(relationship),
+        sensitive=(_SEX, _RACE),
+        target=_TARGET,
+        target_names=_TARGET_NAMES,
+        description=f"ACSIncome, {letters} {year}, all rows (person file of the Census, filter of Ding et al. 2021).",
+        parse=parse,
+        paper=_PAPER if (letters, year) == ("CA", 2018) else None,
+    )
+
+
+def parse_person_file(stream: BinaryIO, name: str, relationship: str = "RELP") -> Columns:
+    """Return the columns of ACSIncome from a person file: the published filter, order and label."""
+    inputs = ["AGEP", "COW", "SCHL", "MAR", "OCCP", "POBP", relationship, "WKHP", "SEX", "RAC1P"]
+    needed = [*inputs, _TARGET, "PWGTP"]
+    raw = read_delimited(stream, place=name, keep=needed)
+    absent = [column for column in needed if column not in raw]
+    if absent:
+        raise ValueError(f"{name} has no column {absent[0]!r}; give a person file of the Census (PUMS) of that year.")
+    words = [column for column in needed if raw[column].dtype.kind not in "if"]
+    if words:
+        raise ValueError(
+            f"Column {words[0]!r} of {name} has values that are no numbers; give a person file of the Census."
+        )
+    # A comparison with NaN, the value of children and of people without work, is false.
+    chosen = (raw["AGEP"] > 16) & (raw[_TARGET] > 100) & (raw["WKHP"] > 0) & (raw["PWGTP"] >= 1)
+    if not chosen.any():
+        raise ValueError(f"{name} has no person above 16 with work and an income; ACSIncome needs some.")
+    columns = {column: _whole(raw[column][chosen]) for column in inputs}
+    return columns | {_TARGET: (raw[_TARGET][chosen] > INCOME).astype(np.int64)}
+
+
+def _whole(values: np.ndarray) -> np.ndarray:
+    """Return whole numbers as integers: missing values had made floats of them, and the filter has removed these."""
+    return values.astype(np.int64) if np.isfinite(values).all() and (values == values.round()).all() else values

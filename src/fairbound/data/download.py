@@ -1,0 +1,176 @@
+"""Download a file into the user's cache, once, and notice when its content changes.
+
+A file with a known SHA-256 is checked against it. Of any other file the checksum is recorded at the first download,
+in `<file>.sha256.json` beside it, and is the known one from then on. A download that fails, is cut off or brings
+another content leaves no file behind.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import zipfile
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, TextIO
+
+CHUNK = 1 << 16  # bytes between two looks at the progress
+
+
+class DownloadError(OSError):
+    """A file could not be downloaded; the message says why."""
+
+
+def cache_folder() -> Path:
+    """Return the folder of this package in the user's cache."""
+    return Path(_pooch().os_cache("fairbound"))
+
+
+def record_path(path: Path) -> Path:
+    """Return the path of the recorded checksum of a downloaded file."""
+    return path.with_name(f"{path.name}.sha256.json")
+
+
+def download(
+    filename: str, url: str, sha256: str | None, *, folder: Path | None = None, progress: bool | None = None
+) -> Path:
+    """Return the path of a file in the cache, downloaded when it is not there yet.
+
+    Parameters
+    ----------
+    filename : str
+        Path of the file within the folder.
+    url : str
+        Where it comes from.
+    sha256 : str, optional
+        Its checksum; where none is known, the one recorded at the first download holds.
+    folder : path, optional
+        The cache; by default that of the user.
+    progress : bool, optional
+        Whether to show the progress on standard error; by default where that is a terminal.
+
+    Raises
+    ------
+    ImportError
+        If pooch is not installed.
+    DownloadError
+        If the file cannot be had.
+    ValueError
+        If the content is not the known one.
+    """
+    pooch = _pooch()
+    folder = cache_folder() if folder is None else folder
+    path, record = folder / filename, record_path(folder / filename)
+    known = sha256 or _recorded(record)
+    shown = sys.stderr.isatty() if progress is None else progress
+    downloader = pooch.HTTPDownloader(
+        progressbar=ProgressLine(filename, sys.stderr) if shown else False, chunk_size=CHUNK
+    )
+    keeper = pooch.create(path=folder, base_url="", registry={filename: known}, urls={filename: url})
+    try:
+        keeper.fetch(filename, downloader=downloader)
+    except ValueError as error:
+        raise ValueError(_other_content(filename, url, known, sha256, record)) from error
+    except OSError as error:  # all errors of the network are of this kind, and so are those of the disk
+        raise DownloadError(_reason(error)) from error
+    if sha256 is None and known is None:
+        _check_archive(path, url)
+        _write_record(record, filename, url, pooch.file_hash(str(path)), path.stat().st_size)
+    return path
+
+
+class ProgressLine:
+    """How much of a file has arrived, on one line that is written over: the progress bar that pooch asks for."""
+
+    def __init__(self, name: str, stream: TextIO) -> None:
+        self.name, self.stream = name, stream
+        self.total = 0  # set by pooch once the server has said it; 0 when it has not
+        self._done = 0
+        self._shown = ""
+
+    def update(self, size: int) -> None:
+        """Count `size` more bytes."""
+        self._done += size
+        done = min(self._done, self.total) if self.total else self._done
+        text = f"{self.name}: {done / 1e6:.1f} MB"
+        if self.total:
+            text = f"{self.name}: {100 * done // self.total:3}% of {self.total / 1e6:.1f} MB"
+        if text != self._shown:
+            self.stream.write(f"\r{text}")
+            self.stream.flush()
+            self._shown = text
+
+    def reset(self) -> None:
+        """Begin at zero again."""
+        self._done = 0
+
+    def close(self) -> None:
+        """End the line."""
+        self.stream.write("\n")
+        self.stream.flush()
+
+
+def _pooch() -> Any:
+    try:
+        import pooch  # an extra, and needed for downloads only
+    except ImportError as error:
+        raise ImportError('Downloading data needs pooch: pip install "fairbound[data]".') from error
+    return pooch
+
+
+def _recorded(record: Path) -> str | None:
+    """Return the recorded checksum, if there is a record."""
+    if not record.is_file():
+        return None
+    try:
+        checksum = json.loads(record.read_text(encoding="utf-8"))["sha256"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise ValueError(f"{record} is damaged; delete it to record the checksum anew.") from error
+    return str(checksum)
+
+
+def _write_record(record: Path, filename: str, url: str, checksum: str, size: int) -> None:
+    content = {
+        "file": filename,
+        "url": url,
+        "sha256": checksum,
+        "bytes": size,
+        "downloaded": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+    draft = record.with_name(f"{record.name}.{os.getpid()}")
+    draft.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+    draft.replace(record)  # in one step, so that no half-written record is ever seen
+
+
+def _check_archive(path: Path, url: str) -> None:
+    """Refuse what is called an archive and is none, for example the login page of a network."""
+    if path.suffix == ".zip" and not zipfile.is_zipfile(path):
+        path.unlink()
+        raise DownloadError(f"{url} answered with something else than a zip archive")
+
+
+def _other_content(filename: str, url: str, known: str | None, sha256: str | None, record: Path) -> str:
+    if sha256 is not None:
+        return (
+            f"The content at {url} is not the known {filename}: its SHA-256 checksum is not {sha256}. It was damaged "
+            "on the way or has been changed there; try again, or look for the known file elsewhere."
+        )
+    return (
+        f"The content at {url} has changed since {filename} was first downloaded, when its SHA-256 checksum was "
+        f"{known}; to take the new content, delete {record}."
+    )
+
+
+def _reason(error: OSError) -> str:
+    status = getattr(getattr(error, "response", None), "status_code", None)
+    if status is not None:
+        return f"the server answered {status}"
+    kind = type(error).__name__
+    if "Timeout" in kind:
+        return "the server did not answer in time"
+    if kind == "ChunkedEncodingError":
+        return "the connection was cut off"
+    if kind == "ConnectionError":
+        return "there is no connection"
+    return f"{kind}: {str(error).splitlines()[0]}" if str(error) else kind

@@ -1,0 +1,76 @@
+"""Draw a training and a test part whose labels and groups have the same shares as all rows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.model_selection import train_test_split
+
+IntArray = NDArray[np.int64]
+
+
+def draw_parts(
+    y: IntArray,
+    columns: Sequence[NDArray[Any]],
+    test_size: float,
+    random_state: int | np.random.RandomState,
+    *,
+    pool: bool,
+) -> tuple[IntArray, IntArray]:
+    """Return the rows of the training and of the test part.
+
+    Parameters
+    ----------
+    y : array of shape (n,)
+        Label codes.
+    columns : sequence of arrays of shape (n,)
+        Groups to stratify on, together with the label.
+    test_size : float
+        Share of the rows in the test part, between 0 and 1.
+    random_state : int or numpy.random.RandomState
+        Seed of the draw.
+    pool : bool
+        Whether a row that is alone in its group and label joins the largest group of its label; else it raises.
+    """
+    if not 0 < test_size < 1:
+        raise ValueError(f"test_size is {test_size!r}; give a share of the rows, above 0 and below 1.")
+    strata = _strata([y, *columns])
+    if pool:
+        strata = _pool_single_rows(strata, y)
+    sizes = np.bincount(strata)
+    if sizes.min() < 2:
+        row = int(np.flatnonzero(strata == sizes.argmin())[0])
+        if (y == y[row]).sum() == 1:
+            raise ValueError(f"Only one row has label {y[row]}, so it cannot be in both parts; give more rows of it.")
+        cell = ", ".join(str(column[row]) for column in columns)
+        raise ValueError(
+            f"Only one row has label {y[row]} and group ({cell}), so it cannot be in both parts; "
+            "stratify on fewer columns with by=, or merge small groups."
+        )
+    smaller = min(math.ceil(test_size * len(y)), math.floor((1 - test_size) * len(y)))
+    if smaller < len(sizes):
+        raise ValueError(
+            f"test_size={test_size!r} leaves {smaller} of {len(y)} rows in the smaller part, but label and "
+            f"groups form {len(sizes)} strata; stratify on fewer columns with by=, or choose another test_size."
+        )
+    train, test = train_test_split(np.arange(len(y)), test_size=test_size, random_state=random_state, stratify=strata)
+    return train, test
+
+
+def _strata(columns: Sequence[NDArray[Any]]) -> IntArray:
+    """Return a number for each distinct combination of values."""
+    # As text, a missing value is one more value, and columns of mixed types can be sorted.
+    codes = [np.unique(column.astype(str), return_inverse=True)[1] for column in columns]
+    return np.unique(np.stack(codes), axis=1, return_inverse=True)[1].ravel().astype(np.int64)  # numpy 2.0 kept an axis
+
+
+def _pool_single_rows(strata: IntArray, y: IntArray) -> IntArray:
+    """Let each row that is alone in its stratum join the largest stratum of its label."""
+    pooled = strata.copy()
+    for row in np.flatnonzero(np.bincount(strata)[strata] == 1):
+        pooled[row] = np.bincount(strata[y == y[row]]).argmax()
+    return np.unique(pooled, return_inverse=True)[1].astype(np.int64)

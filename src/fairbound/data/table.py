@@ -1,0 +1,112 @@
+"""A table: named raw columns, and the schema that says what each of them is.
+
+`Table` is what a file holds before it becomes numbers. `encode` makes the matrix of a model of it, by the schema;
+`frame` makes a DataFrame of it (pandas, polars or pyarrow), for estimators that encode by themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+import narwhals as nw
+import numpy as np
+from numpy.typing import NDArray
+
+from fairbound.data.columns import Column, Encoded, Numeric, is_missing
+
+Columns = dict[str, NDArray[Any]]
+Backend = Literal["pandas", "polars", "pyarrow"]
+BACKENDS: tuple[str, ...] = get_args(Backend)
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Raw columns of equal length, in the order of the schema.
+
+    Parameters
+    ----------
+    schema : sequence of Column
+        What each column is: `Numeric`, `Categorical` or `Banded`.
+    columns : mapping of str to array of shape (n,)
+        The values as they stand in the file; None and NaN are missing. Columns beyond the schema are left out.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fairbound.data.columns import Categorical, Numeric
+    >>> schema = (Numeric("age"), Categorical("job", {1: "cook", 2: "nurse", 3: "smith"}))
+    >>> table = Table(schema, {"age": np.array([30, 41]), "job": np.array([3, 1])})
+    >>> table.encode()
+    (array([[30., 0., 0., 1.], [41., 1., 0., 0.]]), ['age', 'job=cook', 'job=nurse', 'job=smith'])
+    """
+
+    schema: Sequence[Column]
+    columns: Mapping[str, NDArray[Any]]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "schema", tuple(self.schema))
+        object.__setattr__(self, "columns", {column.name: self.columns[column.name] for column in self.schema})
+
+    @classmethod
+    def of_numbers(cls, names: Sequence[str], X: NDArray[np.float64]) -> Table:
+        """The table of a matrix: every column is a number."""
+        return cls(tuple(map(Numeric, names)), dict(zip(names, X.T, strict=True)))
+
+    @property
+    def categorical(self) -> tuple[str, ...]:
+        """Names of the columns that are categories, whether they hold words or integer codes."""
+        return tuple(column.name for column in self.schema if column.categorical)
+
+    def take(self, rows: NDArray[Any]) -> Table:
+        """Return the given rows, in the given order."""
+        return Table(self.schema, {name: values[rows] for name, values in self.columns.items()})
+
+    def missing(self) -> dict[str, int]:
+        """Count the missing values, for the columns that have some."""
+        counts = {name: int(is_missing(values).sum()) for name, values in self.columns.items()}
+        return {name: count for name, count in counts.items() if count}
+
+    def encode(self) -> Encoded:
+        """Return the matrix of the inputs, and the names of its columns."""
+        encoded = [column.encode(self.columns[column.name]) for column in self.schema]
+        names = [name for _, names in encoded for name in names]
+        return np.concatenate([matrix for matrix, _ in encoded], axis=1), names
+
+    def show(self) -> Columns:
+        """Return the columns as people read them: numbers, words for categories, None for missing words."""
+        return {column.name: column.show(self.columns[column.name]) for column in self.schema}
+
+
+def make_frame(columns: Mapping[str, NDArray[Any]], backend: Backend = "pandas") -> Any:
+    """Return a DataFrame of the given columns, words as categories.
+
+    Parameters
+    ----------
+    columns : mapping of str to array of shape (n,)
+        Numbers, or words with None for missing ones.
+    backend : {"pandas", "polars", "pyarrow"}
+        The library whose table to make; it is imported here and nowhere else.
+
+    Raises
+    ------
+    ImportError
+        If the library is not installed; the message has the line that installs it.
+    """
+    if backend not in BACKENDS:
+        raise ValueError(f"backend is {backend!r}; give one of {', '.join(map(repr, BACKENDS))}.")
+    try:
+        frame = nw.from_dict({name: _plain(values) for name, values in columns.items()}, backend=backend)
+    except ImportError as error:
+        raise ImportError(
+            f"A table of {backend} needs {backend}: pip install {backend}, or give backend= another of "
+            f"{', '.join(map(repr, BACKENDS))}."
+        ) from error
+    words = [name for name, kind in frame.schema.items() if kind == nw.String]
+    return frame.with_columns(nw.col(*words).cast(nw.Categorical())).to_native() if words else frame.to_native()
+
+
+def _plain(values: NDArray[Any]) -> Any:
+    """Return text as a list of Python strings, which every library reads alike; numbers as they are."""
+    return values if values.dtype.kind in "iufb" else [None if value is None else str(value) for value in values]

@@ -1,0 +1,188 @@
+"""The reader of text files, by hand and against pandas."""
+
+from __future__ import annotations
+
+import csv
+import io
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from fairbound.data.delimited import MISSING, infer, read_delimited
+
+
+def read(text: str | bytes, **options):
+    content = text.encode() if isinstance(text, str) else text
+    columns = read_delimited(io.BytesIO(content), place="small.csv", **options)
+    return {name: values.tolist() for name, values in columns.items()}
+
+
+def test_kinds_of_columns():
+    columns = read_delimited(io.BytesIO(b"i,f,m,w,n\n1,1.5,2,x,y\n-2,1e3,,y,NA\n"), place="small.csv")
+    assert [values.dtype.kind for values in columns.values()] == ["i", "f", "f", "U", "O"]
+    assert columns["f"].tolist() == [1.5, 1000.0]
+    np.testing.assert_array_equal(columns["m"], [2.0, np.nan])
+    assert columns["n"].tolist() == ["y", None]
+
+
+@pytest.mark.parametrize("word", MISSING)
+def test_what_is_missing(word):
+    columns = read_delimited(io.BytesIO(f"a,b\n1,x\n{word},{word}\n".encode()), place="small.csv")
+    np.testing.assert_array_equal(columns["a"], [1, np.nan])
+    assert columns["b"].tolist() == ["x", None]
+
+
+def test_what_is_missing_can_be_said():
+    assert read("a\nNA\n-1\n", missing=["-1"]) == {"a": ["NA", None]}
+
+
+@pytest.mark.parametrize(
+    ("texts", "numbers"),
+    [
+        (["007", "+5", "-0"], [7, 5, 0]),
+        ([" 1 ", "2"], [1, 2]),
+        ([".5", "5.", "5e-1", "5E1"], [0.5, 5.0, 0.5, 50.0]),
+        (["9223372036854775807", "-9223372036854775808"], [2**63 - 1, -(2**63)]),
+        (["9223372036854775808"], [2.0**63]),
+        (["inf", "-Infinity"], [np.inf, -np.inf]),
+        (["1e999"], [np.inf]),
+    ],
+)
+def test_numbers(texts, numbers):
+    found = infer(texts)
+    assert found.tolist() == numbers
+    assert found.dtype.kind == ("i" if isinstance(numbers[0], int) else "f")
+
+
+@pytest.mark.parametrize("text", ["1_000", "0x10", "1,5", "١", "1e", "e1", ".", "+", "True", "--1", "1 2", "²"])
+def test_no_numbers(text):
+    assert infer([text, "1"]).tolist() == [text, "1"]
+
+
+def test_blanks_and_quotes():
+    assert read('a , "b"\n x y ,"1,5"\n"line\nend", "say ""hi"""\n') == {
+        "a": ["x y", "line\nend"],
+        "b": ["1,5", 'say "hi"'],
+    }
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_line_ends_and_empty_lines(end):
+    assert read(end.join(["", "a,b", "1,x", "", "  ", "2,y"])) == {"a": [1, 2], "b": ["x", "y"]}
+
+
+def test_a_single_column_may_have_missing_values_in_quotes():
+    assert read('a\nx\n""\n\ny\n') == {"a": ["x", None, "y"]}
+
+
+def test_byte_order_mark_and_other_encodings():
+    assert read("\ufeffa,b\n1,2\n") == {"a": [1], "b": [2]}
+    assert read("ä,b\nö,2\n".encode("latin-1"), encoding="latin-1") == {"ä": ["ö"], "b": [2]}
+    assert read("ä,b\nö,2\n".encode("utf-16"), encoding="utf-16") == {"ä": ["ö"], "b": [2]}
+
+
+def test_only_some_columns_and_no_header():
+    assert read("a,b,c\n1,2,3\n", keep=["c", "a", "z"]) == {"a": [1], "c": [3]}
+    assert read("a,b\n1,2\n", keep=["b"]) == {"b": [2]}
+    assert read("|note\n1,2\n", header=["x", "y"], comment="|") == {"x": [1], "y": [2]}
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"", r"small\.csv is empty; give a line of column names"),
+        (b"\n\n", r"small\.csv is empty"),
+        (b"a,b\n", r"small\.csv has a line of column names and no row"),
+        (b"a,b\n1,2\n3\n", r"Line 3 of small\.csv has 1 field, but there are 2 columns"),
+        (b"a,b\n1,2\n\n3,4,5\n", r"Line 4 of small\.csv has 3 fields, but there are 2 columns; .*delimiters \(','\)"),
+        (b'a,b\n"x\ny",2\n3\n', r"Line 4 of small\.csv has 1 field"),
+        (
+            b'a,b\n1,"x\n2,y\n',
+            r"Line 2 of small\.csv is not well formed \(unexpected end of data\); look at its quotes",
+        ),
+        (b'a,b\n1,"x"y\n', r"Line 2 of small\.csv is not well formed"),
+        (b"a,b,a\n1,2,3\n", r"Columns 1 and 3 of small\.csv are both named 'a'"),
+        (b"a,b, a\n1,2,3\n", r"Columns 1 and 3"),
+        (b"a;b\n1;2\n", r"has a single column, 'a;b'; if its values are separated by ';', give delimiter=';'"),
+        (b"a\tb\n1\t2\n", r"give delimiter='\\t'"),
+        ("a,b\nx,ö\n".encode("latin-1"), r"not text in the encoding 'utf-8': line 2 has the byte 0xf6"),
+        ("a,b\n1,2\n".encode("utf-16"), r"line 1 has the byte 0xff, .*encoding=, for example 'cp1252' or 'utf-16'"),
+    ],
+)
+def test_files_that_cannot_be_read(content, words):
+    with pytest.raises(ValueError, match=words):
+        read(content)
+
+
+def test_the_line_of_a_wrong_byte_is_found_far_into_the_file():
+    content = b"a,b\n" + b"1,x\n" * 9_999 + b"1,\xff\n"
+    with pytest.raises(ValueError, match="line 10001 has the byte 0xff"):
+        read(content)
+
+
+def test_unknown_encoding():
+    with pytest.raises(ValueError, match="encoding is 'utf-9', which is none"):
+        read("a\n1\n", encoding="utf-9")
+
+
+def test_the_stream_stays_open():
+    stream = io.BytesIO(b"a\n1\n")
+    read_delimited(stream, place="small.csv")
+    assert not stream.closed
+
+
+# --- against pandas ------------------------------------------------------------------------------------------------
+
+WORDS = st.text(
+    alphabet=st.characters(codec="utf-8", exclude_categories=("Cc", "Zs", "Zl", "Zp")), min_size=1, max_size=5
+)
+NUMBERS = st.one_of(
+    st.integers(-(2**63), 2**63 - 1).map(str),
+    st.floats(allow_nan=False).map(repr),
+    st.sampled_from(["007", "+1", "1.", ".5", "1E5", "-0"]),
+)
+CELLS = st.one_of(NUMBERS, st.sampled_from(MISSING), WORDS, st.sampled_from(["a b", 'say "x"', "x,y;z|", "two\nlines"]))
+
+
+@st.composite
+def tables(draw: st.DrawFn) -> list[list[str]]:
+    """Columns of numbers, of words and of both, with missing values."""
+    rows, columns = draw(st.integers(1, 8)), draw(st.integers(2, 5))
+    kinds = [draw(st.sampled_from([NUMBERS, NUMBERS | st.sampled_from(MISSING), WORDS, CELLS])) for _ in range(columns)]
+    return [[draw(kind) for kind in kinds] for _ in range(rows)]
+
+
+@given(
+    rows=tables(),
+    delimiter=st.sampled_from([",", ";", "\t", "|"]),
+    end=st.sampled_from(["\n", "\r\n"]),
+    quoting=st.sampled_from([csv.QUOTE_MINIMAL, csv.QUOTE_ALL]),
+)
+@example(rows=[["1", "2"]], delimiter=",", end="\n", quoting=csv.QUOTE_MINIMAL)
+def test_round_trip_against_pandas(rows, delimiter, end, quoting):
+    names = [f"c{position}" for position in range(len(rows[0]))]
+    text = io.StringIO()
+    writer = csv.writer(text, delimiter=delimiter, lineterminator=end, quoting=quoting)
+    writer.writerows([names, *rows])
+    content = text.getvalue().encode()
+    expected = pd.read_csv(
+        io.BytesIO(content),
+        sep=delimiter,
+        na_values=list(MISSING),
+        keep_default_na=False,
+    )
+    found = read_delimited(io.BytesIO(content), place="small.csv", delimiter=delimiter)
+    assert list(found) == list(expected.columns)
+    for name, values in found.items():
+        other = expected[name]
+        if values.dtype.kind in "if":
+            if other.dtype.kind not in "iuf":
+                # pandas keeps columns of words and of integers beyond 64 bits as they are written; we round the latter.
+                other = other.astype(float)
+            np.testing.assert_array_equal(values.astype(float), other.to_numpy(dtype=float))
+            assert (values.dtype.kind == "i") == (other.dtype.kind == "i")
+        else:
+            assert values.tolist() == [None if pd.isna(word) else str(word) for word in other]

@@ -1,0 +1,295 @@
+"""Users' own files."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from fairbound.data import Dataset, read_table
+from fairbound.data.columns import Categorical, Numeric
+from fairbound.data.labels import code_labels
+
+LOANS = """id,income,job,region,sex,age group,approved
+1,2100,cook,1,f,young,no
+2,,nurse,2,m,old,yes
+3,1800,cook,1,f,?,yes
+4,2500.5,?,3,,old,no
+"""
+
+
+@pytest.fixture
+def loans(tmp_path):
+    """Write a small file, with the given text or as it is, and return its path."""
+
+    def write(text: str | bytes = LOANS, name: str = "loans.csv"):
+        path = tmp_path / name
+        path.write_bytes(text.encode() if isinstance(text, str) else text)
+        return path
+
+    return write
+
+
+def read(path, **options) -> Dataset:
+    return read_table(path, **{"target": "approved", "sensitive": "sex", "positive": "yes", "ignore": "id"} | options)
+
+
+def test_a_file_with_numbers_words_and_gaps(loans):
+    data = read(loans(), sensitive=["sex", "age group"])
+    assert repr(data) == "Dataset 'loans': 4 rows, 5 features, 2 values missing, sensitive: sex, age group"
+    assert data.feature_names == ("income", "job=cook", "job=nurse", "job=(missing)", "region")
+    np.testing.assert_array_equal(data.X[1], [np.nan, 0, 1, 0, 2])
+    assert data.y.tolist() == [0, 1, 1, 0]
+    assert data.target_names == ("no", "yes")
+    assert data.groups("sex").tolist() == ["f", "m", "f", None]
+    assert data.groups("age group").tolist() == ["young", "old", None, "old"]
+    assert data.schema == {
+        "income": Numeric("income"),
+        "job": Categorical("job", {"cook": "cook", "nurse": "nurse", None: "(missing)"}),
+        "region": Numeric("region"),
+    }
+    assert data.target == "approved"
+    assert data.description == "Read from loans.csv; the label is approved: 0 for no, 1 for yes."
+
+
+def test_the_frame_has_the_raw_columns(loans):
+    frame = read(loans()).frame(sensitive=True, target=True)
+    assert list(frame.columns) == ["income", "job", "region", "age group", "sex", "approved"]
+    assert frame["job"].isna().tolist() == [False, False, False, True]
+    assert frame["region"].dtype == np.int64
+    assert frame["job"].dtype == "category"
+
+
+def test_a_data_set_that_was_read_can_be_described_and_split(loans):
+    data = read(loans(LOANS + LOANS.split("\n", 1)[1]))
+    assert data.describe().n_missing_group == 2
+    train, test = data.split(0.5, by=[])
+    assert len(train) == len(test) == 4
+
+
+def test_codes_are_categories_when_named(loans):
+    data = read(loans(), categorical="region")
+    assert data.categorical == ("job", "region", "age group")
+    assert data.schema["region"] == Categorical("region", {1: "1", 2: "2", 3: "3"})
+    assert [name for name in data.feature_names if "region" in name] == ["region=1", "region=2", "region=3"]
+
+
+def test_sensitive_columns_as_inputs(loans):
+    data = read(loans(), sensitive_as_input=True)
+    assert {"sex=f", "sex=m", "sex=(missing)"} <= set(data.feature_names)
+
+
+def test_no_sensitive_column(loans):
+    data = read_table(loans(), target="approved", positive="yes")
+    assert data.sensitive == {}
+    assert "sex" in data.schema
+
+
+def test_groups_that_are_numbers_stay_whole_beside_missing_ones(loans):
+    data = read(loans("g,x,approved\n1,1,no\n,2,yes\n2,3,yes\n"), sensitive="g", ignore=())
+    assert data.groups().tolist() == [1, None, 2]
+
+
+def test_the_rarest_values_share_a_column(loans):
+    words = ["a"] * 5 + ["b"] * 4 + ["c"] * 3 + list("defgh")
+    text = "x,w,approved\n" + "\n".join(f"{i},{w},{'no' if i % 2 else 'yes'}" for i, w in enumerate(words))
+    data = read(loans(text), sensitive=(), ignore=(), max_categories=4)
+    assert data.feature_names == ("x", "w=a", "w=b", "w=c", "w=(other)")
+    assert data.X[:, -1].sum() == 5
+    assert data.frame()["w"].tolist() == words
+    exact = read(loans(text), sensitive=(), ignore=(), max_categories=8)
+    assert exact.feature_names == ("x", *(f"w={word}" for word in "abcdefgh"))
+    gaps = read(loans(text + "\n98,,no\n99,,yes\n"), sensitive=(), ignore=(), max_categories=4)
+    assert gaps.feature_names == ("x", "w=a", "w=b", "w=(missing)", "w=(other)")
+
+
+def test_words_of_ours_that_the_file_has_too(loans):
+    data = read(loans("w,approved\n(missing),no\n,yes\nx,yes\n"), sensitive=(), ignore=())
+    assert data.feature_names == ("w=(missing)", "w=x", "w=((missing))")
+
+
+def test_tabs_and_semicolons(loans):
+    for delimiter, name in (("\t", "loans.tsv"), (";", "loans.csv"), ("|", "loans.txt")):
+        path = loans(LOANS.replace(",", delimiter), name)
+        data = read(path, delimiter=None if name.endswith(".tsv") else delimiter)
+        assert data.feature_names == read(loans(name="plain.csv")).feature_names
+
+
+# --- the label -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("values", "positive", "codes", "words"),
+    [
+        ([0, 1, 1], None, [0, 1, 1], ("0", "1")),
+        ([0.0, 1.0], None, [0, 1], ("0", "1")),
+        (["False", "True"], None, [0, 1], ("False", "True")),
+        ([1, 2], 1, [1, 0], ("2", "1")),
+        ([1.0, 2.0], "1", [1, 0], ("2", "1")),
+        (["no", "yes"], "no", [1, 0], ("yes", "no")),
+        (["False", "True"], True, [0, 1], ("False", "True")),
+        (["low", "mid", "top"], "top", [0, 0, 1], ("not top", "top")),
+        (["low", "mid", "top"], None, [0, 1, 2], ("low", "mid", "top")),
+        ([3, 1, 2], None, [2, 0, 1], ("1", "2", "3")),
+        ([0.5, 1.5], 1.5, [0, 1], ("0.5", "1.5")),
+    ],
+)
+def test_codes_of_labels(values, positive, codes, words):
+    found = code_labels(np.array(values), "t", positive)
+    assert found[0].tolist() == codes
+    assert found[1] == words
+
+
+@pytest.mark.parametrize(
+    ("values", "positive", "words"),
+    [
+        (["yes", "yes"], None, r"Column 't' \(target=\) has only the value 'yes'; a label needs two"),
+        ([1, 1], 1, "has only the value '1'"),
+        (["no", "yes"], None, r"has the values 'no', 'yes'; say which one is the favourable outcome with positive="),
+        ([1, 2], None, "has the values '1', '2'; say which"),
+        (["no", "yes"], "Yes", r"is never 'Yes' \(positive=\); it has 'no', 'yes'"),
+        (list(range(30)), None, "has 30 different values; a label has 20 at most, and regression is not offered"),
+        ([1.0, np.nan, 0.0, np.nan], 1, "has no value in 2 of 4 rows, first in row 2; drop the rows"),
+        (np.array(["a", None, "b"], dtype=object), "a", "has no value in 1 of 3 rows"),
+    ],
+)
+def test_labels_that_cannot_be_used(values, positive, words):
+    with pytest.raises(ValueError, match=words):
+        code_labels(np.asarray(values), "t", positive)
+
+
+# --- bad input -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (
+            {"target": "aproved"},
+            r"loans\.csv has no column 'aproved' \(target=\)\. Did you mean 'approved'\? It has 'id', ",
+        ),
+        ({"sensitive": "SEX"}, r"has no column 'SEX' \(sensitive=\)\. Did you mean 'sex'\?"),
+        ({"sensitive": ["sex", "race"]}, r"has no column 'race' \(sensitive=\)\. It has"),
+        ({"categorical": ["regio"]}, r"no column 'regio' \(categorical=\)\. Did you mean 'region'"),
+        ({"sensitive": ["sex", "sex"]}, "Column 'sex' is named twice among target=, sensitive= and ignore="),
+        ({"sensitive": "approved"}, "Column 'approved' is named twice"),
+        ({"sensitive": "id"}, "Column 'id' is named twice"),
+        ({"ignore": ["id", "income", "job", "region", "age group"]}, "has no column left for the inputs"),
+        ({"delimiter": ";;"}, "delimiter is ';;'; give one character"),
+        ({"delimiter": '"'}, "give one character"),
+        ({"max_categories": 1}, "max_categories is 1; give 2 or more"),
+        ({"positive": "maybe"}, "is never 'maybe'"),
+    ],
+)
+def test_bad_arguments(loans, options, words):
+    with pytest.raises(ValueError, match=words):
+        read(loans(), **options)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("a,approved\n1,yes\n", "has only the value 'yes'"),
+        (
+            "a,b,approved\n1,,yes\n2,,no\n",
+            r"Column 'b' of loans\.csv has no value in any row; leave it out with ignore=",
+        ),
+        ("a,approved\n1,yes\ninf,no\n", r"Column 'a' of loans\.csv is inf in row 2; give a finite number"),
+        ("a,approved\n1,yes\n-1e999,no\n", "is -inf in row 2"),
+        (",a,approved\n0,1,yes\n1,2,no\n", r"Column 1 of loans\.csv has no name; .* with ignore=\[''\]"),
+        ("a,approved\n1,yes\n2\n", r"Line 3 of loans\.csv has 1 field"),
+        ("", r"loans\.csv is empty"),
+        ("a;approved\n1;yes\n", r"give delimiter=';'"),
+    ],
+)
+def test_bad_files(loans, text, words):
+    with pytest.raises(ValueError, match=words):
+        read(loans(text), sensitive=(), ignore=())
+
+
+def test_an_unnamed_column_can_be_left_out(loans):
+    data = read(loans(",a,approved\n0,1,yes\n1,2,no\n"), sensitive=(), ignore="")
+    assert data.feature_names == ("a",)
+
+
+def test_columns_that_are_left_out_may_be_anything(loans):
+    data = read(loans("a,b,c,approved\n1,,inf,yes\n2,,1,no\n"), sensitive=(), ignore=["b", "c", "not there"])
+    assert data.feature_names == ("a",)
+
+
+def test_no_such_file_and_a_folder(loans, tmp_path):
+    loans()
+    with pytest.raises(FileNotFoundError, match=r"There is no file .*loan\.csv\. Did you mean 'loans\.csv'\?"):
+        read(tmp_path / "loan.csv")
+    with pytest.raises(FileNotFoundError, match=r"There is no file .*nowhere"):
+        read(tmp_path / "nowhere" / "loans.csv")
+    with pytest.raises(IsADirectoryError, match="is a folder; give the path of a file"):
+        read(tmp_path)
+
+
+# --- Parquet -------------------------------------------------------------------------------------------------------
+
+
+def test_parquet_gives_what_the_text_gives(loans, tmp_path):
+    path = loans()
+    frame = pd.read_csv(path, na_values="?").assign(job=lambda frame: frame["job"].astype("category"))
+    frame.to_parquet(tmp_path / "loans.parquet")
+    text, packed = read(path), read(tmp_path / "loans.parquet")
+    assert packed.feature_names == text.feature_names
+    np.testing.assert_array_equal(packed.X, text.X)
+    np.testing.assert_array_equal(packed.y, text.y)
+    assert packed.groups().tolist() == text.groups().tolist()
+    assert packed.schema == text.schema
+
+
+def test_kinds_of_parquet_columns(tmp_path):
+    table = pa.table(
+        {
+            "i": pa.array([1, 2, 3], pa.int8()),
+            "gap": pa.array([1, None, 3], pa.uint32()),
+            "f": pa.array([1.5, None, 2.5], pa.float32()),
+            "big": pa.array([2**63, 1, 2], pa.uint64()),
+            "money": pa.array([1, 2, None], pa.decimal128(5, 2)),
+            "b": [True, False, None],
+            "s": pa.array(["x", None, "y"], pa.large_string()),
+            "when": pa.array([0, 1, 2], pa.timestamp("s")),
+            "y": [0, 1, 1],
+        }
+    )
+    pq.write_table(table, tmp_path / "t.parquet")
+    with pytest.raises(
+        ValueError, match=r"Column 'when' of t\.parquet has the type timestamp\[ms\]; give numbers or text"
+    ):
+        read_table(tmp_path / "t.parquet", target="y")
+    data = read_table(tmp_path / "t.parquet", target="y", ignore="when")
+    columns = data.table.columns
+    assert {name: columns[name].dtype.kind for name in columns} == {
+        "i": "i", "gap": "f", "f": "f", "big": "f", "money": "f", "b": "O", "s": "O",
+    }  # fmt: skip
+    assert columns["b"].tolist() == ["True", "False", None]
+    np.testing.assert_array_equal(columns["gap"], [1, np.nan, 3])
+
+
+def test_parquet_files_that_cannot_be_read(tmp_path):
+    path = tmp_path / "t.parquet"
+    pq.write_table(pa.table({"a": [1, 2], "y": [0, 1]}), path)
+    path.write_bytes(path.read_bytes()[:40])
+    with pytest.raises(ValueError, match=r"t\.parquet is not a Parquet file that can be read"):
+        read_table(path, target="y")
+    pq.write_table(pa.table({"a": [], "y": []}), path)
+    with pytest.raises(ValueError, match=r"t\.parquet has no row"):
+        read_table(path, target="y")
+    pq.write_table(pa.table([[1], [2]], names=["a", "a"]), path)
+    with pytest.raises(ValueError, match=r"Two columns of t\.parquet are named 'a'"):
+        read_table(path, target="y")
+
+
+def test_parquet_without_pyarrow_names_the_extra(tmp_path, monkeypatch):
+    pq.write_table(pa.table({"a": [1, 2], "y": [0, 1]}), tmp_path / "t.parquet")
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(ImportError, match=r'pip install "fairbound\[data\]"'):
+        read_table(tmp_path / "t.parquet", target="y")
