@@ -230,3 +230,10 @@ def test_missing_numbers_are_kept_and_scaled_around():
     assert np.isnan(data.X).sum() == 1
     train, test = data.split(0.5)
     assert sum(np.isnan(part.X).sum() for part in (train, test)) == 1
+
+
+def test_a_column_with_the_name_of_the_label():
+    data = Dataset("d", [[1.0], [2.0]], [0, 1], sensitive={}, feature_names=["label"])
+    assert list(data.frame().columns) == ["label"]
+    with pytest.raises(ValueError, match="Both a column and the label are called 'label'"):
+        data.frame(target=True)

@@ -79,6 +79,8 @@ def test_nobody_has_the_positive_label():
     assert found.dpvrl == 0
     assert found.dirl == 1  # 0 ≤ δ·0 for every δ
     assert math.isnan(found.drivrl)
+    assert found.to_dict()["drivrl"] is None
+    assert json.dumps(found.to_dict(), allow_nan=False)
     assert counted({("a", 0): 3, ("b", 1): 2}).describe().dirl == 0
 
 

@@ -53,17 +53,25 @@ def test_a_file_that_is_not_in_the_folder_is_downloaded(tmp_path, server, cache)
     assert (cache / "a.csv").read_bytes() == CONTENT
 
 
-def test_download_can_be_forbidden(tmp_path, server):
-    file = plain(server.serve("a.csv", CONTENT))
-    words = rf"a\.csv is not part .*download=False; get {file.url}, and put it at .*a\.csv, or name the folder"
+@pytest.mark.parametrize("checksum", [SHA256, None])
+def test_download_can_be_forbidden(tmp_path, server, cache, checksum):
+    file = plain(server.serve("a.csv", CONTENT), checksum)
+    place = Place(tmp_path, download=False)
+    words = rf"a\.csv is not part .*download=False forbids it\. Get {file.url} .*put it at .*a\.csv, or name the folder"
     with pytest.raises(FileNotFoundError, match=words):
-        locate(file, Place(tmp_path, download=False))
+        locate(file, place)
     assert not server.asked
+    locate(file, Place(tmp_path))
+    assert contents(file, place) == [CONTENT]  # from the cache
+    (cache / "a.csv").write_bytes(b"other")
+    with pytest.raises(FileNotFoundError, match="download=False forbids it"):
+        locate(file, place)
+    assert server.asked == {"a.csv": 1}
 
 
 def test_offline_the_message_says_which_file_to_put_where(tmp_path, nobody, monkeypatch):
     file = plain(f"{nobody}/a.csv")
-    words = rf"could not be downloaded: there is no connection\. Get {nobody}/a\.csv .*put it at {tmp_path}/a\.csv"
+    words = rf"cannot be downloaded: there is no connection\. Get {nobody}/a\.csv .*put it at {tmp_path}/a\.csv"
     with pytest.raises(FileNotFoundError, match=words):
         locate(file, Place(tmp_path))
     monkeypatch.delenv("FAIRBOUND_DATA", raising=False)

@@ -207,6 +207,8 @@ class Dataset:
         if sensitive:
             columns |= {name: _without_nan(values) for name, values in self.sensitive.items() if name not in columns}
         if target:
+            if self.target in columns:
+                raise ValueError(f"Both a column and the label are called {self.target!r}; leave out target=True.")
             columns |= {self.target: np.array(self.target_names)[self.y]}
         return make_frame(columns, backend)
 

@@ -13,6 +13,7 @@ model has to beat.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -100,7 +101,7 @@ class Description:
         return dict(zip(self.labels, (self.label_counts / self.n).tolist(), strict=True))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything as plain numbers, text, lists and dictionaries, ready for JSON."""
+        """Return everything as plain numbers, text and dictionaries, ready for JSON; None where nothing is defined."""
         return {
             "name": self.name,
             "sensitive": self.sensitive,
@@ -112,14 +113,14 @@ class Description:
                 str(group): {
                     "n": sum(row),
                     "labels": dict(zip(self.labels, row, strict=True)),
-                    "base_rate": self.base_rates[group],
-                    "representation": self.representation[group],
+                    "base_rate": _or_none(self.base_rates[group]),
+                    "representation": _or_none(self.representation[group]),
                 }
                 for group, row in zip(self.groups, self.counts.tolist(), strict=True)
             },
-            "dpvrl": self.dpvrl,
-            "drivrl": self.drivrl,
-            "dirl": self.dirl,
+            "dpvrl": _or_none(self.dpvrl),
+            "drivrl": _or_none(self.drivrl),
+            "dirl": _or_none(self.dirl),
             "constant_accuracies": self.constant_accuracies,
         }
 
@@ -179,6 +180,11 @@ def _share(part: NDArray[np.int64], whole: Any) -> list[float]:
     """Return part/whole, NaN where the whole is empty."""
     whole = np.broadcast_to(whole, part.shape)
     return [p / w if w else float("nan") for p, w in zip(part.tolist(), whole.tolist(), strict=True)]
+
+
+def _or_none(value: float) -> float | None:
+    """Return None for NaN, which JSON does not know."""
+    return None if math.isnan(value) else value
 
 
 def _range(values: Any) -> float:

@@ -33,7 +33,13 @@ def record_path(path: Path) -> Path:
 
 
 def download(
-    filename: str, url: str, sha256: str | None, *, folder: Path | None = None, progress: bool | None = None
+    filename: str,
+    url: str,
+    sha256: str | None,
+    *,
+    folder: Path | None = None,
+    allowed: bool = True,
+    progress: bool | None = None,
 ) -> Path:
     """Return the path of a file in the cache, downloaded when it is not there yet.
 
@@ -47,6 +53,8 @@ def download(
         Its checksum; where none is known, the one recorded at the first download holds.
     folder : path, optional
         The cache; by default that of the user.
+    allowed : bool
+        Whether to ask the network at all; without it, only a file that is in the cache can be had.
     progress : bool, optional
         Whether to show the progress on standard error; by default where that is a terminal.
 
@@ -63,6 +71,10 @@ def download(
     folder = cache_folder() if folder is None else folder
     path, record = folder / filename, record_path(folder / filename)
     known = sha256 or _recorded(record)
+    if not allowed:
+        if path.is_file() and known in (None, pooch.file_hash(str(path))):
+            return path
+        raise DownloadError("download=False forbids it")
     shown = sys.stderr.isatty() if progress is None else progress
     downloader = pooch.HTTPDownloader(
         progressbar=ProgressLine(filename, sys.stderr) if shown else False, chunk_size=CHUNK

@@ -62,7 +62,7 @@ class Place:
     data_dir : path, optional
         Folder to look at first; by default the environment variable FAIRBOUND_DATA.
     download : bool
-        Whether files that are not there may be downloaded.
+        Whether files that are neither there nor in the cache may be downloaded.
     progress : bool, optional
         Whether to show the progress of downloads; by default on a terminal.
     """
@@ -114,15 +114,12 @@ def locate(file: DataFile, place: Place) -> list[Path]:
     missing = f"{file.filename} is not part of the package (origin: {file.origin})"
     if file.url is None:
         raise FileNotFoundError(f"{missing}; {_where(file, folder)}.")
-    if not place.download:
-        raise FileNotFoundError(f"{missing}, and download=False; get {file.url}, and {_where(file, folder)}.")
     try:
-        return [download(file.filename, file.url, file.sha256, progress=place.progress)]
+        return [download(file.filename, file.url, file.sha256, allowed=place.download, progress=place.progress)]
     except (DownloadError, ImportError) as error:
         reason = str(error).rstrip(".")
         raise FileNotFoundError(
-            f"{missing}, and could not be downloaded: {reason}. Get {file.url} by other means, and "
-            f"{_where(file, folder)}."
+            f"{missing}, and cannot be downloaded: {reason}. Get {file.url} by other means, and {_where(file, folder)}."
         ) from None  # what went wrong stands in the sentence, and the network's own account of it fills a screen
 
 

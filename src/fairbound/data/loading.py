@@ -76,7 +76,7 @@ def load_dataset(
     data_dir : path, optional
         Folder that is looked at first; by default the environment variable FAIRBOUND_DATA.
     download : bool
-        Whether a file that is not there may be downloaded into the user's cache.
+        Whether a file that is neither there nor in the user's cache may be downloaded into the latter.
     progress : bool, optional
         Whether to show the progress of a download on standard error; by default on a terminal.
 

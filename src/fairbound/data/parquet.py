@@ -54,7 +54,7 @@ def _values(column: Any, name: str, place: str, pa: Any) -> NDArray[Any]:
             return np.asarray(column.to_numpy(), dtype=np.int64)
         # Not "safe": integers beyond 53 bits are rounded, as those of a text file are.
         return np.asarray(column.cast(pa.float64(), safe=False).to_numpy(), dtype=np.float64)
-    if types.is_boolean(kind) or types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind):
+    if types.is_boolean(kind) or str(kind) in ("string", "large_string", "string_view"):
         texts = [None if value is None else str(value) for value in column.to_pylist()]
         return np.array(texts, dtype=object if column.null_count else np.str_)
     raise ValueError(
