@@ -44,7 +44,7 @@ _DUTCH = Source(
         filename="dutch.csv",
         sha256="c0e1df7e2ca07fa84aa99b5565c7b782a381e2fab377648a6d920174d04ce090",
         origin="GitHub tailequy/fairness_dataset, experiments/data/dutch.csv",
-        # The commit that added this file.
+        # A commit that has this file; what is accepted is decided by the checksum.
         url="https://raw.githubusercontent.com/tailequy/fairness_dataset/"
         "f8726608fe1e7a77a3d3f14d7244e6b46e77aebd/experiments/data/dutch.csv",
     ),
