@@ -58,6 +58,10 @@ class Measure:
     description : str
     overall : bool
         Whether the rate of everyone is of the same kind, so that groups can be compared with it.
+    monotone : bool
+        For rates of your own: whether each depends on a group's share of positives, true-positive rate and
+        false-positive rate alone, and moves one way in each of the three while the others rest.  The certificate needs
+        to know; for the rates of this package it knows more.
     """
 
     name: str
@@ -67,6 +71,7 @@ class Measure:
     largest: float = float("inf")
     description: str = ""
     overall: bool = True
+    monotone: bool = False
 
     @property
     def default_surrogate(self) -> Surrogate:

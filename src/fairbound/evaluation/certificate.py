@@ -1,0 +1,247 @@
+"""The certificate: for each limit PASS, FAIL or INCONCLUSIVE on held-out rows, at a stated confidence 1 − α.
+
+The rows are independent draws from the population that the statement is about, and had no part in making the decisions.
+
+* **PASS**: every requirement of the limit holds by a bound at level α of its own (`requirements`, `bounds`).  If the
+  limit is broken in the population, PASS has probability at most α; and so has PASS for *all* limits if any of them is
+  broken, with no correction for their number (intersection-union test).
+* **FAIL**: intervals that hold for all rates together with probability 1 − α leave no way to keep the limit.  If all
+  limits are kept, the probability of a FAIL anywhere is at most α.
+* **INCONCLUSIVE** otherwise, with the number of rows that would decide at the observed rates (`planning`).
+* **NOT CERTIFIABLE** where no valid bound is known: the covariance, weighted rows whose largest weight is not stated, a
+  rate of the user's own that is not declared monotone.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from fairbound.evaluation.intervals import Statistic, check_confidence, check_weights, simultaneous_level
+from fairbound.evaluation.requirements import RateKey, Requirement, requirements_of
+from fairbound.evaluation.tables import Table, as_json, count, number, page_as_html, page_as_text, percent
+from fairbound.evaluation.tally import Tally
+from fairbound.evaluation.verdicts import (
+    LimitCertificate,
+    Verdict,
+    certify_limit,
+    groups_concerned,
+    refusal,
+    sides_in_words,
+)
+from fairbound.fairness import Constraint
+from fairbound.fairness.cells import Combine
+from fairbound.fairness.constraints import as_constraints
+
+
+@dataclass(frozen=True)
+class RateInterval:
+    """A rate of a group with its interval; those of a certificate hold all together."""
+
+    key: RateKey
+    value: float
+    lower: float
+    upper: float
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """The verdicts on all limits; `print` it, or take it as `to_dict()`, `to_json()`, or HTML in a notebook.
+
+    Attributes
+    ----------
+    limits : tuple of LimitCertificate
+    rates : tuple of RateInterval
+        The rates concerned, with intervals that hold all together at the confidence.
+    confidence : float
+    rows : int
+    group_rows : dict
+        Rows of each group of each grouping.
+    missing : dict
+        Rows without a known group, for each grouping; they are in no rate of it.
+    weighted : bool
+    """
+
+    limits: tuple[LimitCertificate, ...]
+    rates: tuple[RateInterval, ...] = field(repr=False)
+    confidence: float
+    rows: int
+    group_rows: dict[str, dict[Hashable, int]] = field(repr=False)
+    missing: dict[str, int] = field(repr=False)
+    weighted: bool
+
+    @property
+    def verdict(self) -> Verdict:
+        """PASS if every limit passes, FAIL if one fails, INCONCLUSIVE otherwise."""
+        verdicts = {limit.verdict for limit in self.limits}
+        if verdicts == {Verdict.PASS}:
+            return Verdict.PASS
+        return Verdict.FAIL if Verdict.FAIL in verdicts else Verdict.INCONCLUSIVE
+
+    @property
+    def passed(self) -> bool:
+        """Whether every limit passes."""
+        return self.verdict is Verdict.PASS
+
+    @property
+    def claim(self) -> str:
+        """What the verdicts say, in words."""
+        error = percent(1.0 - self.confidence)
+        return (
+            "Claim: if any limit is broken in the population, PASS for all limits has a probability of at most "
+            f"{error}, and if all are kept, so has any FAIL; provided that the rows are independent draws from it that "
+            "had no part in making the decisions."
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as a dictionary that JSON has."""
+        return as_json(
+            {
+                "verdict": self.verdict.value,
+                "confidence": self.confidence,
+                "rows": self.rows,
+                "weighted": self.weighted,
+                "group_rows": self.group_rows,
+                "missing": self.missing,
+                "limits": [limit.to_dict() for limit in self.limits],
+                "rates": [
+                    {**vars(rate.key), "value": rate.value, "lower": rate.lower, "upper": rate.upper}
+                    for rate in self.rates
+                ],
+                "claim": self.claim,
+            }
+        )
+
+    def to_json(self, indent: int | None = 2) -> str:
+        """Return `to_dict()` as JSON."""
+        return json.dumps(self.to_dict(), indent=indent, allow_nan=False)
+
+    def _page(self) -> tuple[str, list[Table], list[str]]:
+        heading = f"Certificate: {self.verdict.value} ({count(self.rows)} rows, {percent(self.confidence)} confidence)"
+        sure = f"with {percent(self.confidence)} confidence"
+        limits = tuple(
+            (str(limit.limit), limit.verdict.value, number(limit.value), sides_in_words(limit)) for limit in self.limits
+        )
+        rates = tuple(
+            (rate.key.grouping, str(rate.key), number(rate.value), f"{number(rate.lower)} to {number(rate.upper)}")
+            for rate in self.rates
+        )
+        tables = [Table("Limits", ("limit", "verdict", "measured", sure), limits, left=2)]
+        if rates:
+            tables.append(
+                Table(f"Rates, all within their intervals {sure}", ("groups", "rate", "measured", "interval"), rates, 2)
+            )
+        notes = [f"{limit.limit}: {limit.reason}" for limit in self.limits if limit.verdict is not Verdict.PASS]
+        notes += [
+            f"{name}: {count(rows)} rows have no known group and count in no rate."
+            for name, rows in self.missing.items()
+            if rows
+        ]
+        return heading, tables, [*notes, self.claim]
+
+    def __str__(self) -> str:
+        return page_as_text(*self._page())
+
+    def _repr_html_(self) -> str:
+        return page_as_html(*self._page())
+
+
+def certify(
+    y: Any,
+    prediction: Any,
+    sensitive_features: Any,
+    limits: Constraint | str | Iterable[Constraint | str],
+    confidence: float = 0.95,
+    *,
+    sample_weight: Any = None,
+    largest_weight: float | None = None,
+    groups: Combine = "each",
+    pos_label: Hashable | None = None,
+) -> Certificate:
+    """Test limits on held-out rows.
+
+    Parameters
+    ----------
+    y : sequence of n labels
+    prediction : sequence of n labels
+        The decisions of any system, in the labels of y.
+    sensitive_features : mapping or table of columns, or array of shape (n,) or (n, columns)
+    limits : Constraint, str, or several of them
+        As for training: `DisparateImpact(0.8)` or "disparate_impact >= 0.8".
+    confidence : float
+        1 − α, from 0.5 up to, but not including, 1.
+    sample_weight : sequence of n numbers, optional
+        Weights of the rows, such as those of a survey.  To count a row k times repeat it instead.
+    largest_weight : float, optional
+        The largest weight that a row can have by design; without it weighted rows are not certifiable.
+    groups : {"each", "intersection", "both"}
+    pos_label : label, optional
+        Which of two labels is the positive one; the larger by default.
+
+    Examples
+    --------
+    >>> y, group = [0, 1] * 500, ["a"] * 500 + ["b"] * 500
+    >>> decision = ([1] * 9 + [0]) * 50 + ([1] * 17 + [0] * 3) * 25
+    >>> certificate = certify(y, decision, group, ["disparate_impact >= 0.8", "demographic_parity <= 0.01"])
+    >>> [limit.verdict.value for limit in certificate.limits]
+    ['PASS', 'INCONCLUSIVE']
+    """
+    constraints = _check_limits(limits)
+    alpha = 1.0 - check_confidence(confidence)
+    if largest_weight is not None:
+        if sample_weight is None:
+            raise ValueError(f"largest_weight={largest_weight!r} goes with sample_weight=, which is missing.")
+        check_weights(sample_weight, largest_weight)
+    tally = Tally.build(
+        y,
+        prediction,
+        sensitive_features,
+        sample_weight=sample_weight,
+        largest_weight=largest_weight,
+        groups=groups,
+        pos_label=pos_label,
+    )
+    systems = [tally.compile(limit) for limit in constraints]
+    refusals = [refusal(limit, tally, largest_weight is not None) for limit in constraints]
+    required = [
+        [] if reason else requirements_of(system, tally) for system, reason in zip(systems, refusals, strict=True)
+    ]
+    statistics = _distinct_rates(required)
+    level = simultaneous_level(list(statistics.values()), confidence)
+    results = []
+    for system, reason, requirements in zip(systems, refusals, required, strict=True):
+        if reason:
+            (limit,) = system.constraints
+            results.append(LimitCertificate(limit, Verdict.NOT_CERTIFIABLE, tally.measured(system), (), reason))
+        else:
+            results.append(certify_limit(system, requirements, tally, alpha, level))
+    names = {name: grouping for system in systems for name, grouping in groups_concerned(system, tally).items()}
+    return Certificate(
+        limits=tuple(results),
+        rates=tuple(RateInterval(key, known.value, *known.interval(level)) for key, known in statistics.items()),
+        confidence=confidence,
+        rows=len(tally.cells),
+        group_rows=names,
+        missing={name: tally.missing(tally.cells.grouping(name)) for name in names},
+        weighted=tally.weighted,
+    )
+
+
+def _check_limits(limits: Constraint | str | Iterable[Constraint | str]) -> tuple[Constraint, ...]:
+    constraints = as_constraints(limits)
+    if not constraints:
+        raise ValueError('limits is empty: give at least one, such as "disparate_impact >= 0.8".')
+    for limit in constraints:
+        if limit.bound is None:
+            raise ValueError(f"{limit.name} has bound=None, which limits nothing: a certificate needs a bound.")
+    return constraints
+
+
+def _distinct_rates(required: Sequence[Sequence[Requirement]]) -> dict[RateKey, Statistic]:
+    found: dict[RateKey, Statistic] = {}
+    for requirement in (each for requirements in required for each in requirements):
+        for key, statistic in requirement.rates():
+            found.setdefault(key, statistic)
+    return found

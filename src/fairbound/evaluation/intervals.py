@@ -1,0 +1,276 @@
+"""Intervals for one rate: exact binomial ones (Clopper and Pearson 1934), and empirical Bernstein for weighted rows.
+
+A rate is the share of a *part* in a *whole*: those selected among a group, those selected among its positives, those
+right among the selected.  For rows drawn independently, given which of them are in the whole, the number x in the part
+is Binomial(n, r).  That holds for a whole that the model itself makes, too (precision), because it holds for each n.
+
+    lower(level)   the r with P(X ≥ x | r) = level              upper(level)   the r with P(X ≤ x | r) = level
+
+err with probability at most `level` each, for every n and r.  Of no rows nothing is known: 0 and 1.
+
+With weights w in [0, W] the rate is E[w·part] / E[w·whole], and for each candidate r the rows of the whole have
+d = (w/W)(part − r) in an interval of length 1, with mean 0 if r is the rate.  By Maurer and Pontil (2009, Theorem 4),
+with probability at least 1 − level and V the sample variance of d,
+
+    0 = E[d] ≤ mean(d) + √(2 V ln(2/level) / n) + 7 ln(2/level) / (3 (n − 1)),
+
+so upper(level) is the largest r that satisfies it, and lower(level) comes from the part exchanged with its complement.
+W must bound the weights *by design*; the largest weight in the sample is no such bound.
+
+Several intervals hold together with probability at least 1 − α when each errs with probability α / (their number)
+(Bonferroni: groups and rates overlap, so their errors are dependent).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import optimize, special
+
+FloatArray = NDArray[np.float64]
+Side = Literal["both", "lower", "upper"]
+
+
+class Statistic(Protocol):
+    """What the rows say about one rate.  `Share`, `WeightedShare`, and the certificate's rates of the user's own."""
+
+    @property
+    def value(self) -> float:
+        """The rate among the rows; NaN where there are none."""
+
+    @property
+    def n_rates(self) -> int:
+        """How many rates with intervals it is made of, for Bonferroni's correction."""
+
+    def lower(self, level: float) -> float:
+        """Return a bound from below that errs with probability at most `level`."""
+
+    def upper(self, level: float) -> float:
+        """Return a bound from above that errs with probability at most `level`."""
+
+    def interval(self, level: float) -> tuple[float, float]:
+        """Return both bounds, where each of the `n_rates` intervals errs with probability at most `level`."""
+
+    def scaled(self, factor: float) -> Statistic:
+        """Return the same rate on `factor` times as many rows."""
+
+
+def check_confidence(confidence: float) -> float:
+    """Return the confidence, if it is a number from 0.5 up to, but not including, 1."""
+    if isinstance(confidence, bool) or not isinstance(confidence, int | float) or not 0.5 <= confidence < 1.0:
+        raise ValueError(f"confidence={confidence!r} must be a share from 0.5 up to, but not including, 1, as in 0.95.")
+    return float(confidence)
+
+
+def lower_limit(successes: ArrayLike, trials: ArrayLike, level: ArrayLike) -> FloatArray:
+    """r with P(X ≥ x | r) = level, for arrays; 0 where x = 0.  Counts need not be whole numbers (for planning)."""
+    x, n, level = np.broadcast_arrays(np.asarray(successes, float), np.asarray(trials, float), np.asarray(level, float))
+    some = x > 0
+    return np.where(some, special.betaincinv(np.where(some, x, 1.0), n - np.where(some, x, n) + 1.0, level), 0.0)
+
+
+def upper_limit(successes: ArrayLike, trials: ArrayLike, level: ArrayLike) -> FloatArray:
+    """r with P(X ≤ x | r) = level, for arrays; 1 where x = n."""
+    return 1.0 - lower_limit(np.asarray(trials, float) - np.asarray(successes, float), trials, level)
+
+
+def binomial_interval(
+    successes: ArrayLike, trials: ArrayLike, confidence: float = 0.95, side: Side = "both"
+) -> tuple[FloatArray, FloatArray]:
+    """Clopper–Pearson intervals for rates, of numbers or of arrays.
+
+    Parameters
+    ----------
+    successes, trials : array of counts
+    confidence : float
+        With which each interval covers its rate, at least.
+    side : {"both", "lower", "upper"}
+        Which side is bounded; the other is 0 or 1.
+
+    Examples
+    --------
+    >>> lower, upper = binomial_interval(7, 10)
+    >>> print(f"{lower:.4f} {upper:.4f}")
+    0.3475 0.9333
+    >>> print("{:.4f} {:.4f}".format(*binomial_interval(0, 10, side="upper")))
+    0.0000 0.2589
+    """
+    x, n = np.broadcast_arrays(np.asarray(successes, float), np.asarray(trials, float))
+    if not (np.isfinite(n).all() and (x >= 0).all() and (x <= n).all()):
+        raise ValueError("successes and trials must be counts with 0 <= successes <= trials.")
+    if side not in ("both", "lower", "upper"):
+        raise ValueError(f'side={side!r} must be "both", "lower" or "upper".')
+    level = 1.0 - check_confidence(confidence)
+    level = level / 2.0 if side == "both" else level
+    lower = np.zeros_like(x) if side == "upper" else lower_limit(x, n, level)
+    upper = np.ones_like(x) if side == "lower" else upper_limit(x, n, level)
+    return lower, upper
+
+
+@dataclass(frozen=True)
+class Share:
+    """x of n rows, each an independent draw: binomial.
+
+    >>> Share(45, 50).value, round(Share(45, 50).lower(0.05), 4)
+    (0.9, 0.8012)
+    """
+
+    successes: float
+    trials: float
+    n_rates = 1
+
+    @property
+    def value(self) -> float:
+        """The rate among the rows; NaN where there are none."""
+        return self.successes / self.trials if self.trials > 0 else math.nan
+
+    def lower(self, level: float) -> float:
+        """Return the bound from below at that level."""
+        return float(lower_limit(self.successes, self.trials, level))
+
+    def upper(self, level: float) -> float:
+        """Return the bound from above at that level."""
+        return float(upper_limit(self.successes, self.trials, level))
+
+    def interval(self, level: float) -> tuple[float, float]:
+        """Return both bounds, which err together with probability at most `level`."""
+        return self.lower(level / 2.0), self.upper(level / 2.0)
+
+    def tail(self, rates: FloatArray) -> FloatArray:
+        """P(X ≤ x | r) for each r: small where r is too large for what was seen."""
+        if self.successes >= self.trials:
+            return np.ones_like(rates)
+        return special.betaincc(self.successes + 1.0, self.trials - self.successes, rates)
+
+    def complement(self) -> Share:
+        """Return the share of the other rows."""
+        return Share(self.trials - self.successes, self.trials)
+
+    def scaled(self, factor: float) -> Share:
+        """Return the same rate on `factor` times as many rows."""
+        return Share(self.successes * factor, self.trials * factor)
+
+
+@dataclass(frozen=True)
+class WeightedShare:
+    """The weighted rate of rows with weights in [0, `largest`], from sums over the whole and over its part.
+
+    Attributes
+    ----------
+    rows : float
+        Number of rows in the whole.
+    weight, part : float
+        Σ w over the whole and over the part.
+    squares, part_squares : float
+        Σ w², likewise.
+    largest : float
+        W.
+    """
+
+    rows: float
+    weight: float
+    part: float
+    squares: float
+    part_squares: float
+    largest: float
+    n_rates = 1
+
+    @property
+    def value(self) -> float:
+        """The rate among the rows; NaN where there are none."""
+        return self.part / self.weight if self.rows > 0 else math.nan
+
+    def lower(self, level: float) -> float:
+        """Return the bound from below at that level."""
+        return 1.0 - self.complement().upper(level)
+
+    def upper(self, level: float) -> float:
+        """Return the largest rate that the inequality leaves; one root, as its right side is convex in r."""
+        if self.rows < 2 or self._excess(1.0, level) >= 0.0:
+            return 1.0
+        return float(optimize.brentq(self._excess, self.value, 1.0, args=(level,), xtol=1e-12))
+
+    def _excess(self, rate: float, level: float) -> float:
+        """Right side of the inequality at r."""
+        n, log = self.rows, math.log(2.0 / level)
+        mean = (self.part - rate * self.weight) / (n * self.largest)
+        second = (self.part_squares * (1.0 - 2.0 * rate) + rate**2 * self.squares) / self.largest**2
+        variance = max(second - n * mean**2, 0.0) / (n - 1.0)
+        return mean + math.sqrt(2.0 * variance * log / n) + 7.0 * log / (3.0 * (n - 1.0))
+
+    def interval(self, level: float) -> tuple[float, float]:
+        """Return both bounds, which err together with probability at most `level`."""
+        return self.lower(level / 2.0), self.upper(level / 2.0)
+
+    def complement(self) -> WeightedShare:
+        """Return the share of the other rows."""
+        part, part_squares = self.weight - self.part, self.squares - self.part_squares
+        return WeightedShare(self.rows, self.weight, part, self.squares, part_squares, self.largest)
+
+    def scaled(self, factor: float) -> WeightedShare:
+        """Return the same rate on `factor` times as many rows."""
+        return WeightedShare(
+            self.rows * factor,
+            self.weight * factor,
+            self.part * factor,
+            self.squares * factor,
+            self.part_squares * factor,
+            self.largest,
+        )
+
+
+def weighted_interval(
+    part: ArrayLike, weights: ArrayLike, largest_weight: float, confidence: float = 0.95
+) -> tuple[float, float]:
+    """Empirical Bernstein interval for a weighted rate.
+
+    Parameters
+    ----------
+    part : array of 0 and 1
+        Whether each row of the whole is in the part.
+    weights : array of numbers
+        Not negative, and at most `largest_weight`.
+    largest_weight : float
+        The largest weight that a row can have by design.
+    confidence : float
+
+    Examples
+    --------
+    >>> lower, upper = weighted_interval([1, 0, 1, 1] * 200, [1, 2, 1, 3] * 200, largest_weight=3)
+    >>> print(f"{lower:.3f} {upper:.3f}")
+    0.641 0.787
+    """
+    w, p = np.asarray(weights, float), np.asarray(part, float)
+    if w.ndim != 1 or w.shape != p.shape:
+        raise ValueError(f"part and weights must have one number per row, but have shapes {p.shape} and {w.shape}.")
+    if not np.isin(p, (0.0, 1.0)).all():
+        raise ValueError("part must hold 0 and 1: whether a row is in the part.")
+    check_weights(w, largest_weight)
+    share = WeightedShare(
+        float(len(w)), w.sum(), (w * p).sum(), (w**2).sum(), (w**2 * p).sum(), largest=float(largest_weight)
+    )
+    return share.interval(1.0 - check_confidence(confidence))
+
+
+def check_weights(weights: Any, largest_weight: float) -> None:
+    """Refuse weights that are negative, not finite, or above the largest weight stated."""
+    w = np.asarray(weights, float)
+    if not np.isfinite(w).all() or (w < 0).any():
+        raise ValueError("weights must be finite and not negative.")
+    if not 0 < largest_weight < math.inf:
+        raise ValueError(f"largest_weight={largest_weight!r} must be a number above 0.")
+    if len(w) and w.max() > largest_weight:
+        raise ValueError(
+            f"largest_weight={largest_weight!r} is below the weight {w.max():g} of a row; state the largest weight "
+            "that a row can have by design."
+        )
+
+
+def simultaneous_level(statistics: Sequence[Statistic], confidence: float) -> float:
+    """Level at which each rate's interval may err, so that all of them hold together (Bonferroni)."""
+    return (1.0 - check_confidence(confidence)) / max(1, sum(statistic.n_rates for statistic in statistics))

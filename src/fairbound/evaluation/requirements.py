@@ -1,0 +1,236 @@
+"""A limit as the requirements "a quantity is at least so much" that it stands for, and what the rows say about each.
+
+    ratio        r_a / r_b ≥ δ,  and the reverse               difference   r_a − r_b ≥ −ε,  and the reverse
+    value        r_a ≥ l,        and  1 − r_a ≥ 1 − u
+
+`worst` is the bound from below of a requirement at a level α of its own, from `bounds`.  A limit is kept if all its
+requirements are, so to say PASS is to reject the hypothesis that at least one is broken: the *intersection-union test*,
+in which each may be tested at level α, because whichever it is that is broken, its own test errs with probability at
+most α.  For the same reason the least of the `worst` values bounds the measure itself at level α.
+
+`best` comes from intervals that hold for all rates together (Bonferroni).  A limit is broken if one requirement is, so
+FAIL chooses among them, and needs the simultaneous statement.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, replace
+
+from fairbound.evaluation.bounds import (
+    Frontier,
+    QuantityKind,
+    least_against_everyone,
+    least_complementary,
+    least_independent,
+    least_separate,
+    quantity,
+)
+from fairbound.evaluation.intervals import Share, Statistic, WeightedShare
+from fairbound.evaluation.tally import Tally
+from fairbound.fairness import Constraint, ConstraintSystem
+from fairbound.fairness.measures import resolve_measure
+from fairbound.fairness.rates import RateFunction, share_of_selected
+from fairbound.fairness.system import RateBlock
+
+
+@dataclass(frozen=True)
+class RateKey:
+    """Which rate of which group (None: everyone), of which class."""
+
+    grouping: str
+    group: Hashable
+    label: Hashable | None
+    rate: str
+
+    def __str__(self) -> str:
+        where = "" if self.label is None else f", class {self.label}"
+        return f"{self.rate}({group_name(self.group)}{where})"
+
+
+def group_name(group: Hashable) -> str:
+    """Return a group in words: an intersection with its values joined, None as everyone."""
+    if group is None:
+        return "everyone"
+    return " & ".join(map(str, group)) if isinstance(group, tuple) else str(group)
+
+
+@dataclass(frozen=True)
+class Requirement:
+    """A quantity that must be at least `limit`.
+
+    Attributes
+    ----------
+    kind : {"ratio", "difference", "value"}
+    side : {"at least", "at most"}
+        The side of the measure's limit that it stands for.
+    limit : float
+        The least value allowed of the quantity.
+    keys : tuple of RateKey
+        The rates concerned.
+    first, second : Statistic
+        The quantity rises with the first rate and falls with the second, None for a rate by itself.
+    relation : {"independent", "separate", "complementary", "group first", "everyone first", "alone"}
+        What is known of the two together, hence which bound is valid.
+    """
+
+    kind: str
+    side: str
+    limit: float
+    keys: tuple[RateKey, ...]
+    first: Statistic
+    second: Statistic | None
+    relation: str
+
+    def __str__(self) -> str:
+        if self.kind == "value":
+            bound = self.limit if self.side == "at least" else 1.0 - self.limit
+            return f"{self.keys[0]} {'>=' if self.side == 'at least' else '<='} {bound:g}"
+        if self.kind == "ratio":
+            return f"{self.keys[0]} >= {self.limit:g} {self.keys[1]}"
+        return f"{self.keys[0]} - {self.keys[1]} >= {self.limit:g}"
+
+    def rates(self) -> list[tuple[RateKey, Statistic]]:
+        """Return the rates concerned; of "1 − rate" the rate itself."""
+        first = _negated(self.first) if self.kind == "value" and self.side == "at most" else self.first
+        return list(zip(self.keys, [first] if self.second is None else [first, self.second], strict=True))
+
+    @property
+    def slack(self) -> float:
+        """How far the rates among the rows are from the limit, negative beyond it; linear, so defined at zero rates."""
+        if self.second is None:
+            return self.first.value - self.limit
+        if self.kind == "ratio":
+            return self.first.value - self.limit * self.second.value
+        return self.first.value - self.second.value - self.limit
+
+    def worst(self, alpha: float) -> float:
+        """Return a bound from below on the quantity, which errs with probability at most α."""
+        if self.second is None:
+            return self.first.lower(alpha)
+        kind = _pair_kind(self.kind)
+        compare = quantity(kind)
+        if isinstance(self.first, Share) and isinstance(self.second, Share):
+            if self.relation == "independent":
+                return least_independent(self.first, self.second, alpha, compare, Frontier.of(kind, self.limit))
+            if self.relation == "complementary":
+                return least_complementary(self.first, alpha, compare)
+            if self.relation == "group first":
+                return least_against_everyone(self.first, self.second, alpha, kind, self.limit, group_first=True)
+            if self.relation == "everyone first":
+                return least_against_everyone(self.second, self.first, alpha, kind, self.limit, group_first=False)
+        return least_separate(self.first, self.second, alpha, compare)
+
+    def best(self, level: float) -> float:
+        """Return a bound from above, where each rate's interval errs with probability at most `level`."""
+        highest = self.first.interval(level)[1]
+        if self.second is None:
+            return highest
+        return float(quantity(_pair_kind(self.kind))(highest, self.second.interval(level)[0]))
+
+    def scaled(self, factor: float) -> Requirement:
+        """Return the same rates on `factor` times as many rows."""
+        return replace(
+            self, first=self.first.scaled(factor), second=None if self.second is None else self.second.scaled(factor)
+        )
+
+
+def _pair_kind(kind: str) -> QuantityKind:
+    return "ratio" if kind == "ratio" else "difference"
+
+
+def requirements_of(system: ConstraintSystem, tally: Tally) -> list[Requirement]:
+    """Return the requirements of the one limit of a compiled system."""
+    (limit,) = system.constraints
+    return [
+        requirement
+        for comparison in system.comparisons
+        for requirement in _block_requirements(limit, comparison.block, comparison.pairs, tally)
+    ]
+
+
+def _block_requirements(
+    limit: Constraint, block: RateBlock, pairs: Sequence[tuple[int, int]], tally: Tally
+) -> list[Requirement]:
+    measure = resolve_measure(limit.measure)
+    lower, upper = limit.limits
+    known = tally.statistics(block.rate, block.grouping, block.outcome, monotone=measure.monotone)
+    assert known is not None, "asked before"
+    several = tally.cells.n_labels > 2 and measure.per_class
+    label = tally.cells.classes[block.outcome] if several else None
+    groups = (*block.grouping.groups, None)
+    name = rate_name(block.rate, measure.name)
+    keys = [RateKey(block.grouping.name, group, label, name) for group in groups]
+
+    def compared(a: int, b: int, kind: str, side: str, bound: float) -> Requirement:
+        relation = _relation(block.rate, a, b, len(groups) - 1)
+        return Requirement(kind, side, bound, (keys[a], keys[b]), known[a], known[b], relation)
+
+    found = []
+    for a, b in pairs:
+        if measure.comparison == "value":
+            if math.isfinite(lower):
+                found.append(Requirement("value", "at least", lower, (keys[a],), known[a], None, "alone"))
+            if math.isfinite(upper):
+                rest = _negated(known[a])
+                found.append(Requirement("value", "at most", 1.0 - upper, (keys[a],), rest, None, "alone"))
+        elif measure.comparison == "difference":
+            if math.isfinite(lower):
+                found.append(compared(a, b, "difference", "at least", lower))
+            if math.isfinite(upper):
+                found.append(compared(b, a, "difference", "at most", -upper))
+        else:
+            if lower > 0:
+                found.append(compared(a, b, "ratio", "at least", lower))
+            if math.isfinite(upper):
+                inverse = 1.0 / upper if isinstance(limit.bound, tuple) else lower
+                found.append(compared(b, a, "ratio", "at most", inverse))
+    return found
+
+
+def _relation(rate: RateFunction, a: int, b: int, everyone: int) -> str:
+    if rate is share_of_selected:
+        return "complementary" if everyone == 2 else "separate"
+    if b == everyone:
+        return "group first"
+    return "everyone first" if a == everyone else "independent"
+
+
+@dataclass(frozen=True)
+class _Negated:
+    """1 − rate, for a rate of the user's own."""
+
+    rate: Statistic
+
+    @property
+    def value(self) -> float:
+        return 1.0 - self.rate.value
+
+    @property
+    def n_rates(self) -> int:
+        return self.rate.n_rates
+
+    def lower(self, level: float) -> float:
+        return 1.0 - self.rate.upper(level)
+
+    def upper(self, level: float) -> float:
+        return 1.0 - self.rate.lower(level)
+
+    def interval(self, level: float) -> tuple[float, float]:
+        lower, upper = self.rate.interval(level)
+        return 1.0 - upper, 1.0 - lower
+
+    def scaled(self, factor: float) -> Statistic:
+        return _Negated(self.rate.scaled(factor))
+
+
+def _negated(statistic: Statistic) -> Statistic:
+    if isinstance(statistic, _Negated):
+        return statistic.rate
+    return statistic.complement() if isinstance(statistic, Share | WeightedShare) else _Negated(statistic)
+
+
+def rate_name(rate: RateFunction, otherwise: str) -> str:
+    """Return the name of the function, or of its measure where it has none."""
+    return getattr(rate, "__name__", otherwise)

@@ -1,0 +1,102 @@
+"""Tables as plain text and as HTML, and values as JSON: what the audit and the certificate are shown with."""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Table:
+    """A title, a header and rows of text; the first `left` columns are aligned to the left, the others to the right."""
+
+    title: str
+    header: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    left: int = 1
+
+    def as_text(self) -> str:
+        """Return the table with aligned columns, two spaces apart."""
+        lines = [self.header, *self.rows]
+        widths = [max(len(line[column]) for line in lines) for column in range(len(self.header))]
+        written = [
+            "  ".join(
+                cell.ljust(width) if column < self.left else cell.rjust(width)
+                for column, (cell, width) in enumerate(zip(line, widths, strict=True))
+            ).rstrip()
+            for line in lines
+        ]
+        return "\n".join([self.title, *(f"  {line}" for line in written)])
+
+    def as_html(self) -> str:
+        """Return the table with everything escaped."""
+
+        def cells(line: Sequence[str], tag: str) -> str:
+            return "".join(
+                f'<{tag} style="text-align: {"left" if column < self.left else "right"}">{html.escape(cell)}</{tag}>'
+                for column, cell in enumerate(line)
+            )
+
+        body = "".join(f"<tr>{cells(line, 'td')}</tr>" for line in self.rows)
+        return (
+            f"<table><caption>{html.escape(self.title)}</caption>"
+            f"<thead><tr>{cells(self.header, 'th')}</tr></thead><tbody>{body}</tbody></table>"
+        )
+
+
+def page_as_text(heading: str, tables: Iterable[Table], notes: Iterable[str]) -> str:
+    """Return heading, tables and notes, an empty line between them."""
+    return "\n\n".join([heading, *(table.as_text() for table in tables), *(["\n".join(notes)] if notes else [])])
+
+
+def page_as_html(heading: str, tables: Iterable[Table], notes: Iterable[str]) -> str:
+    """Return the same page for a notebook."""
+    paragraphs = "".join(f"<p>{html.escape(note)}</p>" for note in notes)
+    body = "".join(table.as_html() for table in tables)
+    return f"<div><p><strong>{html.escape(heading)}</strong></p>{body}{paragraphs}</div>"
+
+
+def number(value: float | None, digits: int = 3) -> str:
+    """Return a number in few digits; a dash where there is none."""
+    if value is None or math.isnan(value):
+        return "-"
+    return f"{value:.{digits}f}" if math.isfinite(value) else str(value)
+
+
+def count(value: float) -> str:
+    """Return a count, or a sum of weights, with commas."""
+    return f"{value:,.0f}" if float(value).is_integer() else f"{value:,.1f}"
+
+
+def percent(confidence: float) -> str:
+    """Return a confidence in percent, as in 95% and 99.9%.
+
+    >>> percent(0.95), percent(0.999)
+    ('95%', '99.9%')
+    """
+    return f"{round(100.0 * confidence, 6):g}%"
+
+
+def as_json(value: Any) -> Any:
+    """Return a value that JSON has: tuples as lists, numbers that are not finite as null, anything else as text."""
+    if isinstance(value, bool | int | str) or value is None:
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {key_text(key): as_json(entry) for key, entry in value.items()}
+    if isinstance(value, tuple | list):
+        return [as_json(entry) for entry in value]
+    return str(value)
+
+
+def key_text(key: Hashable) -> str:
+    """Return a group or a label as the key of a JSON object; the values of an intersection are joined.
+
+    >>> key_text(("female", 3)), key_text(True)
+    ('female & 3', 'True')
+    """
+    return " & ".join(map(str, key)) if isinstance(key, tuple) else str(key)

@@ -1,0 +1,268 @@
+"""Decisions counted over cells, and what each rate is a share *of*.
+
+The rates themselves are those of `fairbound.fairness.rates`, evaluated on sums of decisions (c̄, the exact measures: the
+formulas of training with the step in place of its surrogate).  An interval needs one fact more: the whole that a rate
+is a share of, `WHOLES`.  The part is then rate × whole, and no rate is written a second time.
+
+A rate of the user's own has an interval if it is declared *monotone*: it depends on a group's share of positives, its
+true-positive rate and its false-positive rate alone, and moves one way in each of them while the others rest.  Then its
+extremes over a box of the three, each a share with an interval of its own, are taken at corners of the box.
+
+Conventions
+-----------
+Lists of statistics have one entry per group of a grouping, and last everyone whose group is known.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fairbound.evaluation.intervals import Share, Statistic, WeightedShare
+from fairbound.fairness import Cells, Constraint, ConstraintSystem, Grouping, GroupSums, outcome_indicators
+from fairbound.fairness.cells import Combine
+from fairbound.fairness.rates import (
+    RateFunction,
+    accuracy,
+    false_negative_rate,
+    false_positive_rate,
+    group_sums,
+    negative_predictive_value,
+    precision,
+    selection_rate,
+    share_of_selected,
+    true_negative_rate,
+    true_positive_rate,
+)
+
+WHOLES: dict[RateFunction, Callable[[GroupSums], Tensor]] = {
+    selection_rate: lambda g: g.size,
+    true_positive_rate: lambda g: g.positives,
+    false_negative_rate: lambda g: g.positives,
+    false_positive_rate: lambda g: g.negatives,
+    true_negative_rate: lambda g: g.negatives,
+    precision: lambda g: g.selected,
+    negative_predictive_value: lambda g: g.size - g.selected,
+    accuracy: lambda g: g.size,
+    share_of_selected: lambda g: g.selected[..., -1:].expand(g.selected.shape),
+}
+"""What each rate is a share of."""
+
+
+def _share_of_positives(g: GroupSums) -> Tensor:
+    return g.positives / g.size
+
+
+@dataclass(frozen=True)
+class MonotoneRate:
+    """A user's rate, bounded through the three shares that determine it."""
+
+    rate: RateFunction
+    value: float
+    shares: tuple[Statistic, Statistic, Statistic]
+    two_classes: bool
+    n_rates = 3
+
+    def lower(self, level: float) -> float:
+        """Return the least value at the corners, each share's interval erring with a third of the level."""
+        return self.interval(level / 3.0)[0]
+
+    def upper(self, level: float) -> float:
+        """Return the largest value at the corners, each share's interval erring with a third of the level."""
+        return self.interval(level / 3.0)[1]
+
+    def interval(self, level: float) -> tuple[float, float]:
+        """Return the extremes over the box of the three intervals, each of which errs at that level."""
+        corners = torch.tensor(
+            list(itertools.product(*(share.interval(level) for share in self.shares))), dtype=torch.float64
+        )
+        positives, true_positives, false_positives = corners.T[..., None]
+        selected_positives, selected_negatives = positives * true_positives, (1.0 - positives) * false_positives
+        sums = GroupSums(
+            selected_positives=selected_positives,
+            selected_negatives=selected_negatives,
+            positives=positives,
+            negatives=1.0 - positives,
+            correct=selected_positives + (1.0 - positives) - selected_negatives,
+            one_row=1e-12,
+        )
+        if not self.two_classes:  # the three shares do not tell how many rows are right: a rate of that is not bounded
+            sums = replace(sums, correct=torch.full_like(sums.correct, math.nan))
+        values = self.rate(sums)
+        if not bool(torch.isfinite(values).all()):
+            return -math.inf, math.inf
+        return float(values.min()), float(values.max())
+
+    def scaled(self, factor: float) -> MonotoneRate:
+        """Return the same rates on `factor` times as many rows."""
+        first, second, third = (share.scaled(factor) for share in self.shares)
+        return replace(self, shares=(first, second, third))
+
+
+@dataclass(frozen=True, eq=False)
+class Tally:
+    """Sums of decisions over cells: of ones, and with weights also of w and w².  Build it with `Tally.build`.
+
+    Attributes
+    ----------
+    powers : tuple of (Cells, Tensor of shape (K, O))
+        Cells weighted by w⁰ (rows of positive weight), and with weights by w and w², each with its sums.
+    largest_weight : float or None
+        The bound of the weights, None where rows count equally.
+    """
+
+    powers: tuple[tuple[Cells, Tensor], ...]
+    largest_weight: float | None
+
+    @classmethod
+    def build(
+        cls,
+        y: Any,
+        prediction: Any,
+        sensitive_features: Any,
+        *,
+        sample_weight: Any = None,
+        largest_weight: float | None = None,
+        groups: Combine = "each",
+        pos_label: Hashable | None = None,
+    ) -> Tally:
+        """Count the decisions; rows that all have the same weight, or none, are rows."""
+        cells = Cells.build(y, sensitive_features, weights=sample_weight, groups=groups, pos_label=pos_label)
+        decisions = torch.from_numpy(encode_predictions(prediction, cells))
+        indicators = outcome_indicators(decisions, cells.outcomes)
+        weights = cells.weights
+        known = weights[weights > 0]
+        weighted = bool((known != known[0]).any())
+        powers = []
+        for weight in (weights > 0, weights, weights**2) if weighted else (weights > 0,):
+            totals = np.bincount(cells.index.numpy(), weight.numpy(), minlength=cells.n_cells)
+            counted = replace(cells, weights=weight.to(torch.float64), totals=torch.from_numpy(totals))
+            powers.append((counted, counted.sums(indicators)))
+        if not weighted:
+            return cls(tuple(powers), None)
+        return cls(tuple(powers), float(known.max()) if largest_weight is None else float(largest_weight))
+
+    @property
+    def cells(self) -> Cells:
+        """The cells with the weights that the measures have."""
+        return self.powers[-1 if len(self.powers) == 1 else 1][0]
+
+    @property
+    def decisions(self) -> Tensor:
+        """Weighted sums of decisions over cells, (K, O)."""
+        return self.powers[-1 if len(self.powers) == 1 else 1][1]
+
+    @property
+    def weighted(self) -> bool:
+        """Whether rows have different weights."""
+        return self.largest_weight is not None
+
+    def sums(self, grouping: Grouping, outcome: int, power: int | None = None) -> GroupSums:
+        """Sums over the groups: weighted as the measures are, or by that power of the weights."""
+        cells, S = (self.cells, self.decisions) if power is None else self.powers[power]
+        return group_sums(S, cells, grouping, outcome)
+
+    def group_rows(self, grouping: Grouping) -> list[int]:
+        """Count the rows of each group, and of everyone."""
+        return [int(size) for size in self.sums(grouping, self.cells.outcomes[0], 0).size.tolist()]
+
+    def confusion(self, grouping: Grouping) -> list[list[list[float]]]:
+        """Return the weight of each label and prediction, for each group and everyone, in the order of the classes."""
+        L = self.cells.n_labels
+        totals = self.cells.totals.reshape(-1, L)
+        predicted = self.decisions.unflatten(0, (-1, L))  # (A, L, O)
+        if L == 2:
+            predicted = torch.cat([totals[..., None] - predicted, predicted], dim=2)
+        return torch.einsum("ga,alp->glp", grouping.membership, predicted).tolist()
+
+    def missing(self, grouping: Grouping) -> int:
+        """Count the rows whose group is not known."""
+        known = grouping.membership[-1][self.cells.index // self.cells.n_labels]
+        return int((known == 0).sum())
+
+    def statistics(
+        self, rate: RateFunction, grouping: Grouping, outcome: int, *, monotone: bool = False
+    ) -> list[Statistic] | None:
+        """Return what is known of one rate in each group; None where no interval is known for such a rate."""
+        if rate in WHOLES:
+            return self._shares(rate, WHOLES[rate], grouping, outcome)
+        if not monotone:
+            return None
+        shares = zip(
+            self._shares(_share_of_positives, lambda g: g.size, grouping, outcome),
+            self._shares(true_positive_rate, WHOLES[true_positive_rate], grouping, outcome),
+            self._shares(false_positive_rate, WHOLES[false_positive_rate], grouping, outcome),
+            strict=True,
+        )
+        values = rate(self.sums(grouping, outcome)).tolist()
+        two = self.cells.n_labels == 2
+        return [MonotoneRate(rate, value, three, two) for value, three in zip(values, shares, strict=True)]
+
+    def _shares(
+        self, rate: RateFunction, whole: Callable[[GroupSums], Tensor], grouping: Grouping, outcome: int
+    ) -> list[Statistic]:
+        wholes, parts = [], []
+        for power in range(len(self.powers)):
+            sums = self.sums(grouping, outcome, power)
+            wholes.append(whole(sums).tolist())
+            # An empty whole has no part, whatever the rate makes of it.
+            parts.append((rate(sums).nan_to_num(0.0) * whole(sums)).tolist())
+        if self.largest_weight is None:
+            return [Share(round(part), trials) for part, trials in zip(parts[0], wholes[0], strict=True)]
+        return [
+            WeightedShare(rows, weight, part, squares, part_squares, self.largest_weight)
+            for rows, weight, squares, part, part_squares in zip(*wholes, *parts[1:], strict=True)
+        ]
+
+    def compile(self, limit: Constraint) -> ConstraintSystem:
+        """Compile one limit for these cells; groups in which a rate is undefined are left to the caller."""
+        # The compiler refuses undefined rates, which for held-out rows are a finding: with a row in each cell none is.
+        cells = self.cells
+        system = ConstraintSystem.build(limit, replace(cells, totals=torch.ones_like(cells.totals)))
+        return replace(system, cells=cells)
+
+    def defined(self, rate: RateFunction, grouping: Grouping, outcome: int) -> list[bool]:
+        """Say for which groups, and everyone, the rate divides by something."""
+        if rate in WHOLES:
+            return (WHOLES[rate](self.sums(grouping, outcome, 0)) > 0).tolist()
+        return torch.isfinite(rate(self.sums(grouping, outcome))).tolist()
+
+    def measured(self, system: ConstraintSystem) -> float | None:
+        """Return the number of the one limit of a system over the groups where it is defined; None without any."""
+        kept = []
+        for comparison in system.comparisons:
+            block = comparison.block
+            defined = self.defined(block.rate, block.grouping, block.outcome)
+            pairs = tuple((a, b) for a, b in comparison.pairs if defined[a] and defined[b])
+            kept += [replace(comparison, pairs=pairs)] if pairs else []
+        if not kept:
+            return None
+        return replace(system, comparisons=tuple(kept)).measured(self.decisions.expand(len(system.steps), -1, -1))[0]
+
+
+def encode_predictions(prediction: Any, cells: Cells) -> np.ndarray:
+    """Return the class index of each prediction; what is no label of y raises a sentence."""
+    array = np.asarray(prediction)
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]
+    if array.shape != (len(cells),):
+        raise ValueError(
+            f"prediction must have one label per row, shape ({len(cells)},) as y, but has shape {array.shape}."
+        )
+    positions = {label: position for position, label in enumerate(cells.classes)}
+    listed = array.tolist()
+    for value in listed:
+        if not isinstance(value, Hashable) or value not in positions:
+            labels = ", ".join(map(repr, cells.classes[:10])) + (", ..." if len(cells.classes) > 10 else "")
+            raise ValueError(
+                f"prediction contains {value!r}, which is no label of y (labels: {labels}); "
+                "give decisions in the labels of y, not scores or probabilities."
+            )
+    return np.array([positions[value] for value in listed], dtype=np.int64)

@@ -1,0 +1,205 @@
+"""The verdict on one limit: the requirements that it stands for, tested, and put into the unit of its measure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+from fairbound.evaluation.planning import times_as_many
+from fairbound.evaluation.requirements import Requirement, group_name
+from fairbound.evaluation.tables import as_json, count, number, percent
+from fairbound.evaluation.tally import WHOLES, Tally
+from fairbound.fairness import Constraint, ConstraintSystem
+from fairbound.fairness.measures import resolve_measure
+
+
+class Verdict(Enum):
+    """What the rows say about a limit."""
+
+    PASS = "PASS"
+    FAIL = "FAIL"
+    INCONCLUSIVE = "INCONCLUSIVE"
+    NOT_CERTIFIABLE = "NOT CERTIFIABLE"
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """One side of a limit, in the unit of the measure.
+
+    Attributes
+    ----------
+    side : {"at least", "at most"}
+    limit : float
+        What was asked for.
+    worst : float
+        The worst value of the measure that the rows leave open: a one-sided bound, at the confidence by itself.
+    best : float
+        The best value that they leave open, from the intervals that hold for all rates together.
+    """
+
+    side: str
+    limit: float
+    worst: float
+    best: float
+
+
+@dataclass(frozen=True)
+class LimitCertificate:
+    """What the rows say about one limit.
+
+    Attributes
+    ----------
+    limit : Constraint
+    verdict : Verdict
+    value : float or None
+        The measure among the rows, over the groups where it is defined.
+    bounds : tuple of Bounds
+        One for each side that the limit has.
+    reason : str
+        One sentence.
+    times_as_many : float or None
+        Where inconclusive: how many times as many rows would decide, at the observed rates and in nine of ten draws.
+    rows_needed : dict or None
+        The same as numbers of rows, for each group of each grouping concerned.
+    requirements : tuple of (Requirement, float, float)
+        Each requirement with its worst and best value.
+    """
+
+    limit: Constraint
+    verdict: Verdict
+    value: float | None
+    bounds: tuple[Bounds, ...]
+    reason: str
+    times_as_many: float | None = None
+    rows_needed: dict[str, dict[Hashable, int]] | None = None
+    requirements: tuple[tuple[Requirement, float, float], ...] = field(default=(), repr=False)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as a dictionary that JSON has."""
+        return as_json(
+            {
+                "limit": str(self.limit),
+                "measure": self.limit.name,
+                "verdict": self.verdict.value,
+                "value": self.value,
+                "bounds": [dict(vars(side)) for side in self.bounds],
+                "reason": self.reason,
+                "times_as_many": self.times_as_many,
+                "rows_needed": self.rows_needed,
+                "requirements": [
+                    {"text": str(requirement), "limit": requirement.limit, "worst": worst, "best": best}
+                    for requirement, worst, best in self.requirements
+                ],
+            }
+        )
+
+
+def refusal(limit: Constraint, tally: Tally, largest_weight_stated: bool) -> str:
+    """Return why no bound is claimed, or nothing."""
+    measure = resolve_measure(limit.measure)
+    if measure.comparison == "covariance":
+        return "no bound is claimed for a covariance; demographic_parity limits the selection rates themselves."
+    if tally.weighted and not largest_weight_stated:
+        return (
+            "the rows have weights, and a bound needs to know the largest weight that a row can have by design: "
+            "state it as largest_weight=."
+        )
+    if not measure.monotone and any(rate not in WHOLES for rate in measure.rates):
+        return (
+            "no bound is known for a rate of your own unless its measure says monotone=True: that each rate depends on "
+            "a group's share of positives, true- and false-positive rate alone and moves one way in each."
+        )
+    return ""
+
+
+def groups_concerned(system: ConstraintSystem, tally: Tally) -> dict[str, dict[Hashable, int]]:
+    """Return the rows of the groups that a limit concerns."""
+    found: dict[str, dict[Hashable, int]] = {}
+    for block in system.blocks:
+        rows = tally.group_rows(block.grouping)[:-1]
+        found.setdefault(block.grouping.name, {}).update(zip(block.grouping.groups, rows, strict=True))
+    return found
+
+
+def certify_limit(
+    system: ConstraintSystem, requirements: list[Requirement], tally: Tally, alpha: float, level: float
+) -> LimitCertificate:
+    """Test the requirements of one limit: each at level α for PASS, each rate's interval at `level` for FAIL."""
+    (limit,) = system.constraints
+    tested = tuple((each, each.worst(alpha), each.best(level)) for each in requirements)
+    bounds = _bounds(limit, tested)
+    value = tally.measured(system)
+    sure = f"with {percent(1.0 - alpha)} confidence"
+    if all(worst >= each.limit for each, worst, _ in tested):
+        return LimitCertificate(limit, Verdict.PASS, value, bounds, f"kept {sure}.", requirements=tested)
+    broken = [(each, best) for each, _, best in tested if best < each.limit]
+    if broken:
+        furthest, _ = min(broken, key=lambda pair: pair[1] - pair[0].limit)
+        reason = f"broken {sure}: it needs {furthest}."
+        return LimitCertificate(limit, Verdict.FAIL, value, bounds, reason, requirements=tested)
+    times = times_as_many(requirements, alpha, level)
+    needed = None
+    if times is not None:
+        needed = {
+            name: {group: math.ceil(times * rows) for group, rows in groups.items()}
+            for name, groups in groups_concerned(system, tally).items()
+        }
+    reason = _inconclusive_reason(requirements, times, needed)
+    return LimitCertificate(limit, Verdict.INCONCLUSIVE, value, bounds, reason, times, needed, tested)
+
+
+def _inconclusive_reason(
+    requirements: Sequence[Requirement], times: float | None, needed: dict[str, dict[Hashable, int]] | None
+) -> str:
+    if needed is not None:
+        listed = "; ".join(
+            f"{name}: {', '.join(f'{group_name(group)} {count(rows)}' for group, rows in groups.items())}"
+            for name, groups in needed.items()
+        )
+        return f"about {number(times, 1)} times as many rows would decide at the observed rates ({listed})."
+    unknown = {str(key) for each in requirements for key, known in each.rates() if math.isnan(known.value)}
+    if unknown:
+        return f"no row tells anything about {', '.join(sorted(unknown))}."
+    return "no number of rows would decide at the observed rates, which lie on the limit or very near it."
+
+
+def _bounds(limit: Constraint, tested: Sequence[tuple[Requirement, float, float]]) -> tuple[Bounds, ...]:
+    """Return the bounds in the unit of the measure, from quantities that are to be large."""
+    kind = resolve_measure(limit.measure).comparison
+    lower, upper = limit.limits
+    both = isinstance(limit.bound, tuple)
+    found = []
+    if both or kind == "ratio":
+        chosen = [(worst, best) for each, worst, best in tested if each.side == "at least" or not both]
+        if chosen:
+            worst, best = (min(values) for values in zip(*chosen, strict=True))
+            found.append(Bounds("at least", lower, worst, best if both else min(best, 1.0)))
+    if both or kind == "difference":
+        chosen = [(worst, best) for each, worst, best in tested if each.side == "at most" or not both]
+        if chosen:
+            worst, best = (_turned(kind, min(values)) for values in zip(*chosen, strict=True))
+            found.append(Bounds("at most", upper, worst, best if both else max(best, 0.0)))
+    return tuple(found)
+
+
+def _turned(kind: str, value: float) -> float:
+    """Return the measure from the quantity of its upper side: −(r_b − r_a), 1 / (r_b / r_a), 1 − (1 − r)."""
+    if kind == "ratio":
+        return 1.0 / value if value > 0 else math.inf
+    return 1.0 - value if kind == "value" else -value
+
+
+def sides_in_words(limit: LimitCertificate) -> str:
+    """Return the bounds that matter: the best value left open where the limit is broken, the worst otherwise."""
+    if limit.verdict is Verdict.FAIL:
+        other = {"at least": "at most", "at most": "at least"}
+        broken = [side for side in limit.bounds if _breaks(side)]
+        return " and ".join(f"{other[side.side]} {number(side.best)}" for side in broken or limit.bounds)
+    return " and ".join(f"{side.side} {number(side.worst)}" for side in limit.bounds) or "-"
+
+
+def _breaks(side: Bounds) -> bool:
+    return side.best < side.limit if side.side == "at least" else side.best > side.limit

@@ -1,0 +1,335 @@
+"""The audit: values against fairlearn, intervals against scipy, and what it says of what it cannot know."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+
+import fairlearn.metrics as fl
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+from sklearn import metrics as sk
+from tests.evaluation.helpers import rows, selected_at
+
+from fairbound.evaluation import audit
+from fairbound.fairness import MEASURES, RATES
+from fairbound.fairness.rates import selection_rate
+
+# Values are quotients of the same counts, in another order of operations.
+SAME = 1e-12
+
+
+def _data(seed: int = 0, n: int = 400, labels: int = 2, groups: int = 3):
+    rng = np.random.default_rng(seed)
+    y, decision = rng.integers(labels, size=n), rng.integers(labels, size=n)
+    return y, decision, rng.choice(list("abcdefgh"[:groups]), n), rng.uniform(0.2, 3.0, n)
+
+
+def _negative_precision(y_true, y_pred, sample_weight=None):
+    return sk.precision_score(y_true, y_pred, pos_label=0, sample_weight=sample_weight)
+
+
+FAIRLEARN: dict[str, Callable[..., float]] = {
+    "selection_rate": fl.selection_rate,
+    "true_positive_rate": fl.true_positive_rate,
+    "false_positive_rate": fl.false_positive_rate,
+    "true_negative_rate": fl.true_negative_rate,
+    "false_negative_rate": fl.false_negative_rate,
+    "precision": sk.precision_score,
+    "negative_predictive_value": _negative_precision,
+    "accuracy": sk.accuracy_score,
+}
+
+
+@pytest.mark.parametrize("name", list(FAIRLEARN))
+@pytest.mark.parametrize("weighted", [False, True])
+def test_rates_are_those_of_fairlearns_metric_frame(name, weighted):
+    y, decision, group, w = _data()
+    w = w if weighted else None
+    frame = fl.MetricFrame(
+        metrics=FAIRLEARN[name],
+        y_true=y,
+        y_pred=decision,
+        sensitive_features=group,
+        sample_params=None if w is None else {"sample_weight": w},
+    )
+    result = audit(y, decision, group, sample_weight=w)
+    for value, expected in frame.by_group.items():
+        assert result.group(value).rate(name).value == pytest.approx(expected, abs=SAME)
+    assert result.group("everyone").rate(name).value == pytest.approx(frame.overall, abs=SAME)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_measures_are_those_of_fairlearn(weighted):
+    y, decision, group, w = _data(1)
+    w = w if weighted else None
+    result = audit(y, decision, group, sample_weight=w)
+    arguments = {"y_true": y, "y_pred": decision, "sensitive_features": group, "sample_weight": w}
+    expected = {
+        "demographic_parity": fl.demographic_parity_difference(**arguments),
+        "disparate_impact": fl.demographic_parity_ratio(**arguments),
+        "equal_opportunity": fl.equal_opportunity_difference(**arguments),
+        "equal_impact": fl.equal_opportunity_ratio(**arguments),
+        "equalized_odds": fl.equalized_odds_difference(**arguments),
+    }
+    assert {name: result.measure(name).value for name in expected} == pytest.approx(expected, abs=SAME)
+
+
+def test_classes_are_audited_one_against_the_rest():
+    y, decision, group, _ = _data(2, labels=4)
+    result = audit(y, decision, group)
+    for label in range(4):
+        frame = fl.MetricFrame(
+            metrics={name: FAIRLEARN[name] for name in ("selection_rate", "true_positive_rate", "precision")},
+            y_true=(y == label).astype(int),
+            y_pred=(decision == label).astype(int),
+            sensitive_features=group,
+        )
+        for value, line in frame.by_group.iterrows():
+            for name, expected in line.items():
+                assert result.group(value).rate(name, label).value == pytest.approx(expected, abs=SAME)
+        gap = frame.difference()["selection_rate"]
+        assert result.measure("demographic_parity", label=label).value == pytest.approx(gap, abs=SAME)
+    accuracies = fl.MetricFrame(metrics=sk.accuracy_score, y_true=y, y_pred=decision, sensitive_features=group)
+    assert result.measure("accuracy_parity").value == pytest.approx(accuracies.difference(), abs=SAME)
+    assert result.measure("accuracy_parity").label is None
+
+
+@pytest.mark.parametrize("labels", [2, 3])
+def test_every_measure_and_every_rate_of_the_registry_is_there(labels):
+    y, decision, group, _ = _data(3, labels=labels)
+    result = audit(y, decision, group)
+    compared = {name for name, measure in MEASURES.items() if measure.comparison != "value"}
+    assert {measure.measure for measure in result.measures} == compared
+    for each in result.groups:
+        assert all(set(rates) == set(RATES) for rates in each.rates.values())
+        assert list(each.rates) == ([1] if labels == 2 else [0, 1, 2])
+
+
+def test_intervals_are_exact_binomial():
+    y, decision, group = rows(
+        ("a", 1, 1, 40), ("a", 1, 0, 10), ("a", 0, 1, 5), ("a", 0, 0, 45), ("b", 1, 1, 7), ("b", 0, 0, 3)
+    )
+    result = audit(y, decision, group, confidence=0.9)
+    for name, (successes, trials) in {
+        "selection_rate": (45, 100),
+        "true_positive_rate": (40, 50),
+        "false_positive_rate": (5, 50),
+        "precision": (40, 45),
+        "negative_predictive_value": (45, 55),
+        "accuracy": (85, 100),
+        "share_of_selected": (45, 52),
+    }.items():
+        found = result.group("a").rate(name)
+        expected = stats.binomtest(successes, trials).proportion_ci(0.9, "exact")
+        assert found.value == pytest.approx(successes / trials, abs=SAME)
+        assert (found.lower, found.upper) == pytest.approx(tuple(expected), abs=1e-8)
+    group_a = result.group("a")
+    assert group_a.rows == 100
+    assert group_a.labels == {0: 50, 1: 50}
+    assert group_a.confusion == ((45, 5), (10, 40))
+
+
+@settings(max_examples=50)  # each makes whole certificates or audits
+@given(seed=st.integers(0, 10**6), labels=st.integers(2, 4), groups=st.integers(2, 5), n=st.integers(8, 80))
+def test_intervals_contain_their_values(seed, labels, groups, n):
+    y, decision, group, _ = _data(seed, n, labels, groups)
+    y[:labels] = range(labels)
+    result = audit(y, decision, group)
+    estimates = [rate for each in result.groups for rates in each.rates.values() for rate in rates.values()]
+    for each in [*estimates, *result.measures]:
+        if each.lower is not None:
+            assert each.lower - SAME <= each.value <= each.upper + SAME
+    undefined = {(each.group, each.rate, each.label) for each in result.undefined}
+    for each in result.groups:
+        for label, rates in each.rates.items():
+            for name, estimate in rates.items():
+                key = (each.group, name, label if labels > 2 and name != "accuracy" else None)
+                assert each.everyone or (estimate.value is None) == (key in undefined)
+    json.loads(result.to_json())
+    assert str(result)
+
+
+def test_the_interval_of_a_measure_covers_it():
+    # Three groups at 0.5, 0.5 and 0.4: ratio 0.8, difference 0.1. 150 draws, nominal 95%: with a coverage of 0.95 fewer
+    # than 0.9 would be seen with probability 0.006, and Bonferroni makes it higher.
+    population, rng, draws = selected_at((0.5, 0.5, 0.4)), np.random.default_rng(0), 150
+    covered = {"disparate_impact": 0, "demographic_parity": 0}
+    for _ in range(draws):
+        result = audit(*population.draw(rng, 300))
+        for name, truth in (("disparate_impact", 0.8), ("demographic_parity", 0.1)):
+            found = result.measure(name)
+            covered[name] += found.lower <= truth <= found.upper
+    assert min(covered.values()) >= 0.9 * draws
+
+
+def test_a_measure_names_the_groups_furthest_apart():
+    y, decision, group = rows(
+        ("a", 1, 1, 50), ("a", 0, 0, 50), ("b", 1, 1, 30), ("b", 0, 0, 70), ("c", 1, 1, 40), ("c", 0, 0, 60)
+    )
+    result = audit(y, decision, group)
+    assert result.measure("disparate_impact").pair == ("a", "b", "selection_rate")
+    assert result.measure("demographic_parity").pair == ("a", "b", "selection_rate")
+    assert result.measure("covariance").pair is None
+    assert result.measure("covariance").lower is None
+
+
+def test_groups_without_positives_are_listed_and_left_out():
+    y, decision, group = rows(
+        ("a", 1, 1, 30),
+        ("a", 0, 0, 30),
+        ("b", 1, 1, 15),
+        ("b", 1, 0, 15),
+        ("b", 0, 0, 5),
+        ("c", 0, 1, 4),
+        (None, 1, 1, 6),
+    )
+    result = audit(y, decision, group)
+    undefined = {(each.group, each.rate) for each in result.undefined}
+    assert undefined == {("c", "true_positive_rate"), ("c", "false_negative_rate"), ("c", "negative_predictive_value")}
+    assert {each.rows for each in result.undefined} == {4}
+    assert result.group("c").rate("true_positive_rate").value is None
+    assert result.measure("equal_opportunity").value == pytest.approx(0.5)
+    assert result.measure("equal_opportunity").left_out == ("c",)
+    assert result.measure("demographic_parity").left_out == ()
+    assert result.missing == {"sensitive_feature": 6}
+    text = str(result)
+    assert "group c (rows: 4) is left out where a rate has no row to count and is undefined: true_positive_rate" in text
+    assert "6 rows have no known group and count in no rate" in text
+    assert "fewer than 30 rows (c 4)" in text
+    assert "undefined" in text
+
+
+def test_a_measure_without_two_groups_is_undefined():
+    one = audit([0, 1, 1], [0, 1, 0], ["a", "a", "a"])
+    assert all(measure.value is None for measure in one.measures)
+    nobody = audit([0, 1] * 4, [0] * 8, list("aabbaabb"))
+    assert nobody.measure("predictive_parity").value is None
+    assert nobody.measure("predictive_parity").left_out == ("a", "b")
+    assert nobody.measure("representation").value is None
+    assert nobody.measure("disparate_impact").value == 1.0
+    assert nobody.measure("disparate_impact").upper == 1.0
+    assert "undefined" in str(nobody)
+
+
+def test_several_columns_each_and_crossed():
+    y, decision, group, _ = _data(4, groups=2)
+    sex = np.where(np.arange(400) % 2, "f", "m")
+    both = audit(y, decision, {"race": group, "sex": sex}, groups="both")
+    assert list(both.missing) == ["race", "sex", "race & sex"]
+    assert both.group("a & f").group == ("a", "f")
+    assert both.group(("a", "f")).rows == ((group == "a") & (sex == "f")).sum()
+    assert both.measure("disparate_impact", "sex").grouping == "sex"
+    with pytest.raises(ValueError, match=r"disparate_impact is there for 'race', 'sex', 'race & sex': name one"):
+        both.measure("disparate_impact")
+    with pytest.raises(ValueError, match="Several groupings have the group 'everyone'"):
+        both.group("everyone")
+    assert both.group("everyone", "sex").rows == 400
+
+
+def test_weights_have_wider_intervals_and_say_so():
+    y, decision, group, w = _data(5, 2000)
+    plain, weighted = audit(y, decision, group), audit(y, decision, group, sample_weight=w)
+    for value in "abc":
+        exact, bernstein = (each.group(value).rate("selection_rate") for each in (plain, weighted))
+        assert bernstein.upper - bernstein.lower > exact.upper - exact.lower
+        assert bernstein.upper - bernstein.lower < 0.5
+    assert weighted.weighted
+    assert "take the largest weight seen" in str(weighted)
+    assert weighted.group("a").labels[1] == pytest.approx(w[(group == "a") & (y == 1)].sum())
+
+
+def test_labels_of_any_kind_and_the_positive_one():
+    y, decision = ["good", "bad", "good", "bad"] * 10, ["good", "good", "bad", "bad"] * 10
+    group = ["x"] * 20 + ["y"] * 20
+    assert audit(y, decision, group).classes == ("bad", "good")
+    turned = audit(y, decision, group, pos_label="bad")
+    assert turned.classes == ("good", "bad")
+    assert "positive label 'bad'" in str(turned)
+    assert list(turned.group("x").rates) == ["bad"]
+
+
+def test_the_page_as_text():
+    y, decision, group = rows(("a", 1, 1, 40), ("a", 0, 0, 60), ("b", 1, 1, 20), ("b", 1, 0, 20), ("b", 0, 0, 60))
+    text = str(audit(y, decision, group))
+    assert text.startswith("Audit of 200 rows, positive label 1, 95% intervals")
+    line = next(line for line in text.splitlines() if line.startswith("  disparate_impact"))
+    assert line.split()[:4] == ["disparate_impact", "a,", "b", "0.500"]
+    assert "0.400 [0.303, 0.503]" in text
+    assert max(map(len, text.splitlines())) <= 120
+
+
+def test_the_page_as_html_escapes_what_users_wrote():
+    y, decision = [0, 1] * 20, [1, 0] * 20
+    page = audit(y, decision, {"<script>alert(1)</script>": ["<b>", "&"] * 20})._repr_html_()
+    assert "<script>" not in page
+    assert "&lt;script&gt;" in page
+    assert "<b>" not in page
+    assert page.count("<table>") == page.count("</table>") == 4
+
+
+def test_the_dictionary_has_what_the_page_has():
+    y, decision, group, _ = _data(6)
+    result = audit(y, decision, {"race": group, "sex": np.arange(400) % 2 == 0}, groups="both")
+    loaded = json.loads(result.to_json())
+    assert loaded == result.to_dict()
+    assert loaded["rows"] == 400
+    assert {group["group"] for group in loaded["groups"] if group["grouping"] == "sex"} == {"False", "True", "everyone"}
+    assert loaded["groups"][0]["rates"]["1"]["selection_rate"]["value"] == result.groups[0].rate("selection_rate").value
+    assert loaded["measures"][0]["measure"] == "demographic_parity"
+
+
+def test_frames_have_a_line_for_each_rate_and_measure():
+    y, decision, group, _ = _data(7)
+    result = audit(y, decision, group)
+    rates, measures = result.to_frame(), result.to_frame("measures")
+    assert isinstance(rates, pd.DataFrame)
+    assert len(rates) == 4 * len(RATES)
+    assert rates.loc[(rates.group == "a") & (rates.rate == "accuracy"), "value"].item() == pytest.approx(
+        (y == decision)[group == "a"].mean()
+    )
+    assert len(measures) == len(result.measures)
+    with pytest.raises(ValueError, match=r"what='groups' must be \"rates\" or \"measures\""):
+        result.to_frame("groups")
+
+
+def test_without_pandas_a_frame_says_what_to_install(monkeypatch):
+    result = audit([0, 1, 0, 1], [0, 1, 1, 0], list("aabb"))
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(ImportError, match="to_frame needs pandas, which is not installed: pip install pandas"):
+        result.to_frame()
+
+
+def test_a_rate_added_to_the_registry_is_shown_without_an_interval(monkeypatch):
+    def twice_selected(g):
+        return 2.0 * selection_rate(g)
+
+    monkeypatch.setitem(RATES, "twice_selected", twice_selected)
+    found = audit([0, 1, 0, 1], [0, 1, 1, 0], list("aabb")).group("a").rate("twice_selected")
+    assert (found.value, found.lower, str(found)) == (1.0, None, "1.000")
+
+
+def test_what_is_unknown_or_missing_raises():
+    y, decision, group, _ = _data(8, labels=3)
+    result = audit(y, decision, group)
+    with pytest.raises(ValueError, match="An audit compares groups: pass sensitive_features"):
+        audit(y, decision, None)
+    with pytest.raises(ValueError, match="confidence=95 must be a share"):
+        audit(y, decision, group, confidence=95)
+    with pytest.raises(ValueError, match=r"Unknown group 'z'\. Known: a \(sensitive_feature\)"):
+        result.group("z")
+    with pytest.raises(ValueError, match="There is a selection_rate for each class: name one of 0, 1, 2"):
+        result.group("a").rate("selection_rate")
+    with pytest.raises(ValueError, match=r"Unknown class 7\. Known: 0, 1, 2"):
+        result.group("a").rate("selection_rate", 7)
+    with pytest.raises(ValueError, match=r"Unknown rate 'selectoin_rate'\. Did you mean 'selection_rate'"):
+        result.group("a").rate("selectoin_rate", 1)
+    with pytest.raises(ValueError, match=r"Unknown measure 'disparate_impcat'\. Did you mean 'disparate_impact'"):
+        result.measure("disparate_impcat")
+    with pytest.raises(ValueError, match=r"there for 'sensitive_feature' and class 0, .*: name one of them"):
+        result.measure("disparate_impact")

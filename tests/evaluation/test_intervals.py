@@ -1,0 +1,197 @@
+"""Intervals of one rate: against scipy, and their coverage by enumeration of everything that can be drawn."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from fairbound.evaluation.intervals import (
+    Share,
+    WeightedShare,
+    binomial_interval,
+    check_confidence,
+    check_weights,
+    simultaneous_level,
+    weighted_interval,
+)
+
+# A probability summed over all outcomes is off by rounding alone.
+ROUNDING = 1e-12
+RATES = np.concatenate([[0.0, 1e-3], np.linspace(0.01, 0.99, 197), [0.999, 1.0]])
+
+
+@given(st.integers(1, 500).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))), st.floats(0.5, 0.999))
+def test_binomial_interval_is_scipys_exact_one(counts, confidence):
+    successes, trials = counts
+    for side, alternative in (("both", "two-sided"), ("lower", "greater"), ("upper", "less")):
+        expected = stats.binomtest(successes, trials, alternative=alternative).proportion_ci(confidence, "exact")
+        # scipy finds the same root by another way, to about 1e-9
+        assert binomial_interval(successes, trials, confidence, side) == pytest.approx(tuple(expected), abs=1e-8)
+
+
+@pytest.mark.parametrize("trials", [1, 2, 7, 30, 100])
+@pytest.mark.parametrize("confidence", [0.5, 0.9, 0.95])
+@pytest.mark.parametrize("side", ["both", "lower", "upper"])
+def test_coverage_is_at_least_nominal_for_every_rate(trials, confidence, side):
+    counts = np.arange(trials + 1)
+    lower, upper = binomial_interval(counts, trials, confidence, side)
+    chances = stats.binom.pmf(counts, trials, RATES[:, None])
+    covered = (lower <= RATES[:, None]) & (RATES[:, None] <= upper)
+    assert ((chances * covered).sum(axis=1) >= confidence - ROUNDING).all()
+
+
+def test_coverage_is_nearly_nominal_where_it_can_be():
+    # The one-sided bound errs with the tail at its own jump: just above the bound of x = 12 the error is P(X <= 12).
+    trials, level = 100, 0.05
+    rate = Share(12, trials).upper(level) + 1e-9
+    counts = np.arange(trials + 1)
+    missed = [Share(x, trials).upper(level) < rate for x in counts]
+    assert stats.binom.pmf(counts, trials, rate)[missed].sum() == pytest.approx(level, abs=1e-6)
+
+
+@given(st.integers(0, 60), st.integers(0, 60), st.floats(1e-6, 0.5))
+def test_a_share_and_its_complement_mirror_each_other(successes, others, level):
+    share = Share(successes, successes + others)
+    assert share.complement().upper(level) == pytest.approx(1.0 - share.lower(level), abs=1e-12)
+    assert 0.0 <= share.lower(level) <= share.upper(level) <= 1.0
+    if share.trials:
+        assert share.lower(level) <= share.value <= share.upper(level)
+
+
+def test_of_no_rows_nothing_is_known():
+    share = Share(0, 0)
+    assert math.isnan(share.value)
+    assert share.interval(0.05) == (0.0, 1.0)
+    assert binomial_interval(0, 0) == (0.0, 1.0)
+    assert share.tail(np.array([0.0, 0.5])).tolist() == [1.0, 1.0]
+
+
+@given(st.integers(0, 50), st.integers(0, 50), st.floats(0.0, 1.0))
+def test_tail_is_the_binomial_distribution(successes, others, rate):
+    share = Share(successes, successes + others)
+    expected = stats.binom.cdf(successes, successes + others, rate)
+    assert share.tail(np.array([rate]))[0] == pytest.approx(expected, abs=1e-12)
+
+
+@given(st.integers(1, 40), st.integers(1, 40), st.floats(1.0, 50.0))
+def test_more_rows_at_the_same_rate_narrow_the_interval(successes, others, factor):
+    share = Share(successes, successes + others)
+    lower, upper = share.interval(0.05)
+    scaled_lower, scaled_upper = share.scaled(factor).interval(0.05)
+    assert lower - 1e-9 <= scaled_lower <= share.value <= scaled_upper <= upper + 1e-9
+
+
+def test_simultaneous_level_is_bonferroni():
+    assert simultaneous_level([Share(1, 2)] * 5, 0.95) == pytest.approx(0.01)
+
+
+def _weighted_share(part, weights, largest):
+    w, p = np.asarray(weights, float), np.asarray(part, float)
+    return WeightedShare(len(w), w.sum(), (w * p).sum(), (w**2).sum(), (w**2 * p).sum(), largest)
+
+
+def test_empirical_bernstein_solves_its_inequality():
+    rng = np.random.default_rng(1)
+    weights, part, level = rng.uniform(0, 2, 300), rng.random(300) < 0.3, 0.05
+    upper = _weighted_share(part, weights, 2.0).upper(level)
+    d = weights / 2.0 * (part - upper)
+    log = math.log(2 / level)
+    right_side = d.mean() + math.sqrt(2 * d.var(ddof=1) * log / 300) + 7 * log / (3 * 299)
+    assert upper < 1
+    assert right_side == pytest.approx(0, abs=1e-10)
+
+
+@pytest.mark.parametrize("rate_by_weight", [(0.5, 0.5), (0.1, 0.9), (0.05, 0.05), (0.97, 0.6)])
+@pytest.mark.parametrize("share_of_heavy", [0.1, 0.5])
+def test_weighted_coverage_is_at_least_nominal_by_enumeration(rate_by_weight, share_of_heavy):
+    # 30 rows, each of weight 1 or 3 and in the part or not: every sample is a composition of 30 into four counts. At a
+    # low confidence, because at 95% so few rows say nothing and any bound would cover.
+    n, level = 30, 0.45
+    light, heavy = rate_by_weight
+    chances = np.array(
+        [
+            (1 - share_of_heavy) * light,
+            (1 - share_of_heavy) * (1 - light),
+            share_of_heavy * heavy,
+            share_of_heavy * (1 - heavy),
+        ]
+    )
+    rate = (chances[0] + 3 * chances[2]) / (chances[0] + chances[1] + 3 * chances[2] + 3 * chances[3])
+    distribution = stats.multinomial(n, chances)
+    missed_above = missed_below = informative = 0.0
+    for a, b, c in itertools.product(range(n + 1), repeat=3):
+        if a + b + c > n:
+            continue
+        d = n - a - b - c
+        chance = distribution.pmf([a, b, c, d])
+        if chance < 1e-9:  # a thousand of these would not matter at the precision asked for below
+            continue
+        share = WeightedShare(n, a + b + 3 * (c + d), a + 3 * c, a + b + 9 * (c + d), a + 9 * c, 3.0)
+        upper = share.upper(level)
+        missed_above += chance * (upper < rate)
+        missed_below += chance * (share.lower(level) > rate)
+        informative += chance * (upper < 1)
+    assert missed_above <= level + 1e-6
+    assert missed_below <= level + 1e-6
+    if rate < 0.8:  # a bound that never says anything would cover, too
+        assert informative > 0.2
+
+
+def test_weighted_interval_of_equal_weights_contains_the_exact_one():
+    part = np.arange(500) % 4 == 0
+    lower, upper = weighted_interval(part, np.ones(500), 1.0)
+    exact_lower, exact_upper = binomial_interval(part.sum(), 500)
+    assert lower < exact_lower < exact_upper < upper
+
+
+@given(st.floats(0.01, 100))
+def test_weighted_interval_does_not_depend_on_the_unit_of_the_weights(unit):
+    rng = np.random.default_rng(3)
+    part, weights = rng.random(200) < 0.4, rng.uniform(0, 5, 200)
+    assert weighted_interval(part, weights * unit, 5 * unit) == pytest.approx(weighted_interval(part, weights, 5))
+
+
+def test_a_larger_possible_weight_widens_the_interval():
+    part, weights = np.arange(400) % 3 == 0, np.linspace(0.5, 1, 400)
+    narrow, wide = weighted_interval(part, weights, 1.0), weighted_interval(part, weights, 10.0)
+    assert wide[0] < narrow[0] < narrow[1] < wide[1]
+
+
+def test_weighted_share_scales_and_knows_nothing_of_one_row():
+    share = _weighted_share([1, 0, 1], [1.0, 2.0, 2.0], 2.0)
+    assert share.value == pytest.approx(0.6)
+    assert share.scaled(1000).value == pytest.approx(0.6)
+    assert share.scaled(1000).upper(0.05) < share.upper(0.05)
+    assert _weighted_share([1], [1.0], 1.0).interval(0.05) == (0.0, 1.0)
+    assert math.isnan(_weighted_share([], [], 1.0).value)
+
+
+@pytest.mark.parametrize("confidence", [0, 0.3, 1, 1.0, 95, -0.5, float("nan"), True, "0.95", None])
+def test_a_confidence_is_a_share_below_one(confidence):
+    with pytest.raises(ValueError, match=r"confidence=.* must be a share from 0.5 up to, but not including, 1"):
+        check_confidence(confidence)
+
+
+def test_what_cannot_be_counted_raises():
+    with pytest.raises(ValueError, match="counts with 0 <= successes <= trials"):
+        binomial_interval(3, 2)
+    with pytest.raises(ValueError, match="counts with 0 <= successes <= trials"):
+        binomial_interval(-1, 2)
+    with pytest.raises(ValueError, match='side=\'left\' must be "both", "lower" or "upper"'):
+        binomial_interval(1, 2, side="left")
+    with pytest.raises(ValueError, match="one number per row, but have shapes"):
+        weighted_interval([1, 0], [1, 2, 3], 3)
+    with pytest.raises(ValueError, match="part must hold 0 and 1"):
+        weighted_interval([0.5, 0], [1, 2], 3)
+    with pytest.raises(ValueError, match="weights must be finite and not negative"):
+        check_weights([-1.0, 1.0], 3)
+    with pytest.raises(ValueError, match="largest_weight=0 must be a number above 0"):
+        check_weights([1.0], 0)
+    with pytest.raises(ValueError, match="largest_weight=1 is below the weight 2 of a row; state the largest weight"):
+        check_weights([1.0, 2.0], 1)

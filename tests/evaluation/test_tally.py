@@ -1,0 +1,231 @@
+"""Counts: what each rate is a share of, weighted sums, and the measures of training."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.evaluation.helpers import rows
+
+from fairbound.evaluation.intervals import Share, WeightedShare
+from fairbound.evaluation.tally import WHOLES, MonotoneRate, Tally
+from fairbound.fairness import MEASURES, RATES, Cells, Constraint, ConstraintSystem, outcome_indicators
+from fairbound.fairness.rates import (
+    RateFunction,
+    false_positive_rate,
+    precision,
+    selection_rate,
+    true_positive_rate,
+)
+
+
+def _random(seed: int, n: int = 60, groups: int = 3, labels: int = 2):
+    rng = np.random.default_rng(seed)
+    return rng.integers(labels, size=n), rng.integers(labels, size=n), rng.integers(groups, size=n), rng
+
+
+def _indicators(rate: RateFunction, y, decision, group, g, label):
+    """Rows in the whole and in the part, written out by hand: the definition of each rate."""
+    here, positive, selected = group == g, y == label, decision == label
+    return {
+        "selection_rate": (here, selected),
+        "true_positive_rate": (here & positive, selected),
+        "false_negative_rate": (here & positive, ~selected),
+        "false_positive_rate": (here & ~positive, selected),
+        "true_negative_rate": (here & ~positive, ~selected),
+        "precision": (here & selected, positive),
+        "negative_predictive_value": (here & ~selected, ~positive),
+        "accuracy": (here, y == decision),
+        "share_of_selected": (selected, here),
+    }[rate.__name__]
+
+
+def test_every_rate_says_what_it_is_a_share_of():
+    assert set(WHOLES) == set(RATES.values())
+
+
+@pytest.mark.parametrize("name", list(RATES))
+@pytest.mark.parametrize("labels", [2, 3])
+@given(seed=st.integers(0, 10**6), n=st.integers(4, 60))
+def test_shares_are_counts_of_rows(name, labels, seed, n):
+    y, decision, group, _ = _random(seed, n, labels=labels)
+    y[:labels] = range(labels)
+    tally = Tally.build(y, decision, group)
+    grouping = tally.cells.groupings[0]
+    for outcome in tally.cells.outcomes:
+        shares = tally.statistics(RATES[name], grouping, outcome)
+        for g, share in zip(grouping.groups, shares, strict=False):
+            whole, part = _indicators(RATES[name], y, decision, group, g, tally.cells.classes[outcome])
+            assert share == Share((whole & part).sum(), whole.sum())
+
+
+@pytest.mark.parametrize("name", list(RATES))
+@given(seed=st.integers(0, 10**6))
+def test_weighted_shares_are_weighted_sums_of_rows(name, seed):
+    y, decision, group, rng = _random(seed)
+    w = rng.choice([0.0, 0.5, 1.0, 2.5], size=len(y))
+    w[0] = 1.0
+    w[1] = 0.5
+    tally = Tally.build(y, decision, group, sample_weight=w)
+    assert tally.largest_weight == w.max()
+    grouping = tally.cells.groupings[0]
+    for g, share in zip(grouping.groups, tally.statistics(RATES[name], grouping, 1), strict=False):
+        whole, part = _indicators(RATES[name], y, decision, group, g, 1)
+        assert isinstance(share, WeightedShare)
+        found = [share.rows, share.weight, share.part, share.squares, share.part_squares]
+        sums = [(whole & (w > 0)).sum(), w[whole].sum(), w[whole & part].sum()]
+        assert found == pytest.approx([*sums, (w[whole] ** 2).sum(), (w[whole & part] ** 2).sum()], abs=1e-9)
+
+
+@pytest.mark.parametrize("weight", [None, 1.0, 0.25])
+def test_equal_weights_are_no_weights(weight):
+    y, decision, group, _ = _random(0)
+    tally = Tally.build(y, decision, group, sample_weight=None if weight is None else np.full(len(y), weight))
+    assert not tally.weighted
+    share = tally.statistics(selection_rate, tally.cells.groupings[0], 1)[-1]
+    assert share == Share(decision.sum(), len(y))
+
+
+def test_rows_of_weight_zero_do_not_count():
+    y, decision, group, _ = _random(0)
+    keep = np.arange(len(y)) % 3 > 0
+    masked = Tally.build(y, decision, group, sample_weight=keep.astype(float))
+    dropped = Tally.build(y[keep], decision[keep], group[keep])
+    assert not masked.weighted
+    for name, rate in RATES.items():
+        expected = dropped.statistics(rate, dropped.cells.groupings[0], 1)
+        assert masked.statistics(rate, masked.cells.groupings[0], 1) == expected, name
+
+
+@pytest.mark.parametrize("name", [name for name, measure in MEASURES.items() if measure.comparison != "value"])
+@pytest.mark.parametrize("labels", [2, 3])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_measured_is_the_exact_measure_of_training(name, labels, weighted):
+    y, decision, group, rng = _random(5, 200, labels=labels)
+    w = rng.uniform(0.5, 2.0, 200) if weighted else None
+    limit = Constraint(None, measure=name)
+    cells = Cells.build(y, group, weights=w)
+    system = ConstraintSystem.build(limit, cells)
+    sums = cells.sums(outcome_indicators(torch.as_tensor(decision), cells.outcomes))
+    expected = system.measured(sums.expand(len(system.steps), -1, -1))[0]
+    tally = Tally.build(y, decision, group, sample_weight=w)
+    assert tally.measured(tally.compile(limit)) == expected
+
+
+def test_a_group_without_positives_is_undefined_and_left_to_the_caller():
+    y, decision, group = rows(("a", 1, 1, 3), ("a", 0, 0, 3), ("b", 1, 0, 2), ("b", 0, 0, 2), ("c", 0, 1, 4))
+    tally = Tally.build(y, decision, group)
+    grouping = tally.cells.groupings[0]
+    assert tally.defined(true_positive_rate, grouping, 1) == [True, True, False, True]
+    assert tally.defined(precision, grouping, 1) == [True, False, True, True]
+    assert tally.statistics(true_positive_rate, grouping, 1)[2] == Share(0, 0)
+    assert tally.measured(tally.compile(Constraint(None, measure="equal_opportunity"))) == 1.0
+    assert tally.measured(tally.compile(Constraint((0.5, None), measure="true_positive_rate", group="c"))) is None
+
+
+def test_confusion_and_missing_groups():
+    y = ["x", "y", "z", "x", "y", "z"]
+    decision = ["x", "x", "z", "y", "y", "x"]
+    tally = Tally.build(y, decision, ["a", "a", "a", "b", None, float("nan")])
+    grouping = tally.cells.groupings[0]
+    assert tally.missing(grouping) == 2
+    assert tally.group_rows(grouping) == [3, 1, 4]
+    assert tally.confusion(grouping)[0] == [[1, 0, 0], [1, 0, 0], [0, 0, 1]]
+    assert tally.confusion(grouping)[1] == [[0, 1, 0], [0, 0, 0], [0, 0, 0]]
+    binary = Tally.build([0, 0, 1, 1, 1], [0, 1, 0, 1, 1], ["a"] * 5)
+    assert binary.confusion(binary.cells.groupings[0])[0] == [[1, 1], [1, 2]]
+
+
+def informedness(g):
+    return true_positive_rate(g) - false_positive_rate(g)
+
+
+def test_a_monotone_rate_is_bounded_by_the_corners_of_its_box():
+    y, decision, group, _ = _random(2, 400)
+    tally = Tally.build(y, decision, group)
+    grouping = tally.cells.groupings[0]
+    assert tally.statistics(informedness, grouping, 1) is None
+    found = tally.statistics(informedness, grouping, 1, monotone=True)[0]
+    assert isinstance(found, MonotoneRate)
+    _, tpr, fpr = found.shares
+    assert found.value == pytest.approx(tpr.value - fpr.value)
+    assert found.interval(0.01) == pytest.approx(
+        (tpr.interval(0.01)[0] - fpr.interval(0.01)[1], tpr.interval(0.01)[1] - fpr.interval(0.01)[0])
+    )
+    assert found.lower(0.03) == found.interval(0.01)[0]
+    assert found.upper(0.03) == found.interval(0.01)[1]
+    assert found.scaled(100).lower(0.03) > found.lower(0.03)
+
+
+def test_a_monotone_rate_of_all_classes_has_no_bound():
+    def right(g):
+        return g.correct / g.size
+
+    y, decision, group, _ = _random(2, 100, labels=3)
+    tally = Tally.build(y, decision, group)
+    found = tally.statistics(right, tally.cells.groupings[0], 0, monotone=True)[0]
+    assert found.interval(0.05) == (-np.inf, np.inf)
+    y, decision, group, _ = _random(2, 100)
+    tally = Tally.build(y, decision, group)
+    found = tally.statistics(right, tally.cells.groupings[0], 1, monotone=True)[0]
+    assert 0 < found.interval(0.05)[0] < found.value < found.interval(0.05)[1] < 1
+
+
+@pytest.mark.parametrize("monotone_rate", [precision, RATES["negative_predictive_value"], selection_rate])
+@given(seed=st.integers(0, 10**6))
+def test_corners_enclose_every_rate_in_the_box(monotone_rate, seed):
+    rng = np.random.default_rng(seed)
+    y, decision, group, _ = _random(seed, 80)
+    tally = Tally.build(y, decision, group)
+    found = MonotoneRate(
+        monotone_rate,
+        0.5,
+        tuple(Share(int(rng.integers(1, 20)), 20) for _ in range(3)),
+        two_classes=True,
+    )
+    lower, upper = found.interval(0.3)
+    box = [share.interval(0.3) for share in found.shares]
+    p, t, f = (rng.uniform(low, high) for low, high in box)
+    value = {
+        "precision": p * t / (p * t + (1 - p) * f),
+        "negative_predictive_value": (1 - p) * (1 - f) / ((1 - p) * (1 - f) + p * (1 - t)),
+        "selection_rate": p * t + (1 - p) * f,
+    }[monotone_rate.__name__]
+    assert lower - 1e-9 <= value <= upper + 1e-9
+    assert tally.cells.n_labels == 2
+
+
+@pytest.mark.parametrize(
+    "convert",
+    [list, np.array, pd.Series, lambda v: pd.Series(v, dtype="category"), torch.tensor, lambda v: np.array(v)[:, None]],
+)
+def test_predictions_come_as_any_column(convert):
+    tally = Tally.build([0, 1, 1, 0], convert([1, 1, 0, 0]), ["a", "a", "b", "b"])
+    assert tally.decisions.flatten().tolist() == [1, 1, 0, 0]
+
+
+def test_predictions_are_matched_by_value():
+    assert Tally.build(["no", "yes"], ["yes", "no"], [1, 2]).decisions.sum() == 1
+    assert Tally.build([False, True], [1, 0], [1, 2]).decisions.sum() == 1
+    assert Tally.build([0, 1], [1.0, 0.0], [1, 2]).decisions.sum() == 1
+
+
+@pytest.mark.parametrize(
+    ("y", "prediction", "words"),
+    [
+        ([0, 1], [0, 2], r"prediction contains 2, which is no label of y \(labels: 0, 1\); give decisions"),
+        ([0, 1], [0.3, 0.7], r"prediction contains 0.3, which is no label of y .* not scores or probabilities"),
+        (["a", "b"], [0, 1], r"prediction contains 0, which is no label of y \(labels: 'a', 'b'\)"),
+        ([0, 1], [0, None], r"prediction contains None, which is no label of y"),
+        ([0, 1], [0.0, float("nan")], r"prediction contains nan, which is no label of y"),
+        ([0, 1], [0, 1, 1], r"prediction must have one label per row, shape \(2,\) as y, but has shape \(3,\)"),
+        ([0, 1], [[0, 1], [1, 0]], r"prediction must have one label per row, .* but has shape \(2, 2\)"),
+        (list(range(12)), [99] * 12, r"labels: 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, \.\.\."),
+    ],
+)
+def test_a_prediction_that_is_no_label_raises(y, prediction, words):
+    with pytest.raises(ValueError, match=words):
+        Tally.build(y, prediction, list(range(len(y))))
