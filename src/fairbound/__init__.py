@@ -1,6 +1,6 @@
 """fairbound: classifiers trained under stated, hard limits on measured group disparities."""
 
-from fairbound.data import Dataset, load_dataset, make_disparate_data
+from fairbound.data import Dataset, load_dataset, make_disparate_data, read_table
 from fairbound.fairness import (
     AccuracyParity,
     Cells,
@@ -21,7 +21,7 @@ from fairbound.fairness import (
     parse_constraint,
     rate_limit,
 )
-from fairbound.sqp import Status, StochasticSQP
+from fairbound.sqp import QuasiNewtonSQP, Status, StochasticSQP
 from fairbound.training import (
     L2,
     FullBatch,
@@ -30,6 +30,8 @@ from fairbound.training import (
     StratifiedBatches,
     TrainingProblem,
     TrainingResult,
+    fit,
+    frontier,
     make_model,
     train,
 )
@@ -54,6 +56,7 @@ __all__ = [
     "NegativePredictiveParity",
     "PredictiveEquality",
     "PredictiveParity",
+    "QuasiNewtonSQP",
     "Representation",
     "SmoothedL1",
     "SquaredMeasure",
@@ -63,10 +66,13 @@ __all__ = [
     "Sufficiency",
     "TrainingProblem",
     "TrainingResult",
+    "fit",
+    "frontier",
     "load_dataset",
     "make_disparate_data",
     "make_model",
     "parse_constraint",
     "rate_limit",
+    "read_table",
     "train",
 ]

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -27,6 +27,8 @@ from fairbound.sqp.problem import Problem
 from fairbound.sqp.solution import IterationRecord, Solution, WarmStart
 from fairbound.sqp.status import Status
 from fairbound.sqp.steering import SteeredStep, Steering, steered_step
+
+_LEAST_PENALTY = 1e-3
 
 Callback = Callable[[IterationRecord, Tensor], bool | None]
 
@@ -47,6 +49,10 @@ class QuasiNewtonSQP:
         Pairs of the limited-memory BFGS matrix.
     penalty : float
         ρ to begin with.
+    follow : float, optional
+        Let ρ come down, too: by half at a time, as long as it exceeds twice `follow` times the largest multiplier.  A
+        large ρ makes the merit function stiff, and steps short; a falling one gives up the proof of convergence for
+        speed.
     steering : Steering
         Rule that raises ρ.
     line_search : LineSearch
@@ -79,6 +85,7 @@ class QuasiNewtonSQP:
     max_iterations: int = 500
     memory: int = 20
     penalty: float = 1.0
+    follow: float | None = None
     steering: Steering = field(default_factory=Steering)
     line_search: LineSearch = field(default_factory=LineSearch)
     stall: float = 1e-14
@@ -92,6 +99,8 @@ class QuasiNewtonSQP:
             value = getattr(self, name)
             if not (isinstance(value, int) and value >= 1):
                 raise ValueError(f"QuasiNewtonSQP({name}={value!r}): must be a whole number of at least 1.")
+        if self.follow is not None and not 1.0 < self.follow < math.inf:
+            raise ValueError(f"QuasiNewtonSQP(follow={self.follow!r}): must be a finite number above 1, or None.")
         if self.feasibility is not None and not 0.0 < self.feasibility < math.inf:
             raise ValueError(f"QuasiNewtonSQP(feasibility={self.feasibility!r}): must be a finite number above 0.")
         if not 0.0 <= self.stall < 1.0:
@@ -168,7 +177,7 @@ class _Run:
         options = self.options
         idle = blocked = iteration = 0
         while True:
-            steered = steered_step(self.here, self.hessian, self.penalty, options.steering)
+            steered = self._followed(steered_step(self.here, self.hessian, self.penalty, options.steering))
             self.penalty = steered.penalty
             point = self._point(steered)
             converged = point.kkt.largest <= options.tolerance
@@ -190,6 +199,17 @@ class _Run:
                 idle += 1
             else:
                 idle = options.patience
+
+    def _followed(self, steered: SteeredStep) -> SteeredStep:
+        """The same step with a lower penalty, where that is wanted and does not change the solution."""
+        y = steered.solution.y
+        if self.options.follow is None or steered.solution.elastic or not y.numel():
+            return steered
+        wanted = max(self.options.follow * float(y.abs().max()), _LEAST_PENALTY)
+        if steered.penalty <= 2.0 * wanted:
+            return steered
+        penalty = max(wanted, 0.5 * steered.penalty)
+        return replace(steered, penalty=penalty, solution=replace(steered.solution, penalty=penalty))
 
     def _values(self, w: Tensor) -> tuple[float, Tensor]:
         f, c = self.problem.values(w)

@@ -1,6 +1,9 @@
 """Models, the training problem, batches and the trainer: where fairness and optimisation meet."""
 
+from fairbound.training.assessment import Assessment
 from fairbound.training.batches import FullBatch, StratifiedBatches
+from fairbound.training.fit import Effort, Phase, choose_solver, fit
+from fairbound.training.frontier import Frontier, FrontierPoint, frontier
 from fairbound.training.losses import LOSSES
 from fairbound.training.models import make_model
 from fairbound.training.problem import Batch, TrainingProblem
@@ -11,14 +14,22 @@ from fairbound.training.trainer import TrainingResult, train
 __all__ = [
     "L2",
     "LOSSES",
+    "Assessment",
     "Batch",
+    "Effort",
+    "Frontier",
+    "FrontierPoint",
     "FullBatch",
+    "Phase",
     "Rows",
     "SmoothedL1",
     "SquaredMeasure",
     "StratifiedBatches",
     "TrainingProblem",
     "TrainingResult",
+    "choose_solver",
+    "fit",
+    "frontier",
     "make_model",
     "train",
 ]

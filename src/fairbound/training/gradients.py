@@ -82,7 +82,8 @@ def choose_engine(module: nn.Module, X: Tensor) -> GradientEngine:
         assert isinstance(module, nn.Sequential)
         fast = FeedForwardGradients(module)
     # Rows of all cells: the first few may lie in one, and be alike.
-    probe = X[torch.linspace(0, len(X) - 1, min(len(X), 8)).long()]
+    count = min(len(X), 8)
+    probe = X[torch.arange(count) * (len(X) - 1) // max(count - 1, 1)]
     half = max(1, len(probe) // 2)
     slices = [(0, 0, half), (1, half, len(probe))][: len(probe)]
     results, outputs = [], []

@@ -1,77 +1,127 @@
-"""The training problem as the whole-pass solver sees it: a function of a flat vector, with limits that may be moved.
+"""The training problem as the whole-pass solver sees it: a function of a flat vector.
 
-Limits move for two reasons.  A *ramp* leads from where the model stands to the limit in a number of evaluations, so
-that the solver follows a good branch instead of leaping; a *shift* makes up for the gap c̄ − c between what the
-surrogate says and what the decisions do.  Every evaluation also tells the exact measures, from the logits it has
-anyway: whoever watches sees each point with its assessment.
+Three choices beside the plain problem, all from the one sweep over the rows that is made anyway:
+
+exact values     The solver is given c̄, the exact measures of the decisions, with the *slopes* of the surrogate.  c̄
+                 moves in steps of one row, far below those of the solver, so it is steered to the limit itself: there
+                 is no gap between surrogate and truth left to correct, in either direction.
+error objective  The smoothed share of wrong decisions is linear in the cell sums S,
+                 Σ_k (N_k − S_k)[label 1] + S_k[label 0], so its gradient is a combination of the ∇S at hand.
+loss limit       With that objective, the loss becomes one more row: loss ≤ limit, so that probabilities keep their
+                 meaning.
+
+Whoever watches sees each point with its assessment.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 
-from fairbound.sqp import Evaluation
+from fairbound.fairness import Step
+from fairbound.sqp import Evaluation, Jacobian
 from fairbound.training.assessment import Assessment, assess
 from fairbound.training.problem import TrainingProblem
 from fairbound.training.rows import Rows
+from fairbound.training.sweep import Sweep
 
 Watch = Callable[[Tensor, Assessment], None]
 
 
-class MovingLimits:
-    """A `Problem` over all rows whose limits are ramped and shifted.
+@dataclass
+class WholePass:
+    """A `Problem` over all rows.
 
     Parameters
     ----------
     problem : TrainingProblem
     rows : Rows
         All rows.
-    ramp : int
-        Evaluations over which rows that are violated at the first one are tightened to their limits.
-    shift : Tensor of shape (m,), optional
-        Added to both bounds.
+    exact : bool
+        Give the solver c̄ for c.
+    margin : float or Tensor of shape (m,)
+        How far inside its bounds each row is aimed at; half a row's weight makes up for the steps of c̄.
+    error : Step, optional
+        Minimise the share of wrong decisions, smoothed by this step, in place of the loss.
+    loss_limit : float, optional
+        With `error`: the largest objective (loss and regularisers) allowed.
     watch : function of (w, assessment), optional
         Called at every evaluation.
     """
 
-    def __init__(
-        self,
-        problem: TrainingProblem,
-        rows: Rows,
-        *,
-        ramp: int = 0,
-        shift: Tensor | None = None,
-        watch: Watch | None = None,
-    ) -> None:
-        self.problem, self.rows, self.ramp, self.watch = problem, rows, ramp, watch
-        moved = torch.zeros_like(problem.system.lower) if shift is None else shift
-        self.lower, self.upper = problem.system.lower + moved, problem.system.upper + moved
-        self.evaluations, self.value_evaluations = 0, 0
-        self.first: Tensor | None = None
+    problem: TrainingProblem
+    rows: Rows
+    exact: bool = False
+    margin: Tensor | float = 0.0
+    error: Step | None = None
+    loss_limit: float | None = None
+    watch: Watch | None = None
+    evaluations: int = field(default=0, init=False)
+    value_evaluations: int = field(default=0, init=False)
 
     def initial_point(self) -> Tensor:
         """Where the module stands."""
         return self.problem.current()
 
     def evaluate(self, w: Tensor) -> Evaluation:
-        """Values and derivatives at w, with the limits as they are now."""
-        self.problem.assign(w)
-        evaluation, sweep = self.problem.evaluate_with_sweep(self.rows)
-        if self.watch is not None:
-            self.watch(w, assess(self.problem, self.rows, sweep, evaluation.f))
-        if self.first is None:
-            self.first = evaluation.c
+        """Values and derivatives at w."""
         self.evaluations += 1
-        left = max(0.0, 1.0 - self.evaluations / self.ramp) if self.ramp else 0.0
-        upper = self.upper + left * (self.first - self.upper).clamp(min=0.0)
-        lower = self.lower - left * (self.lower - self.first).clamp(min=0.0)
-        return Evaluation(evaluation.f, evaluation.g, evaluation.c, evaluation.J, lower, upper)
+        self.problem.assign(w)
+        plain, sweep = self.problem.evaluate_with_sweep(self.rows)
+        found = assess(self.problem, self.rows, sweep, plain.f)
+        if self.watch is not None:
+            self.watch(w, found)
+        lower, upper = self.problem.system.lower + self.margin, self.problem.system.upper - self.margin
+        # Equal or nearly equal bounds have no inside to aim at.
+        lower, upper = torch.minimum(lower, 0.5 * (lower + upper)), torch.maximum(upper, 0.5 * (lower + upper))
+        c, J = (found.exact if self.exact else plain.c), plain.J
+        if self.error is None:
+            return Evaluation(plain.f, plain.g, c, J, lower, upper)
+        f, g = self._error(sweep)
+        if self.loss_limit is None:
+            return Evaluation(f, g, c, J, lower, upper)
+        rows = torch.block_diag(J.rows, torch.ones(1, 1, dtype=torch.float64))
+        return Evaluation(
+            f,
+            g,
+            torch.cat([c, c.new_tensor([plain.f])]),
+            Jacobian(rows, torch.cat([J.basis, plain.g[None]])),
+            torch.cat([lower, lower.new_tensor([-torch.inf])]),
+            torch.cat([upper, upper.new_tensor([self.loss_limit])]),
+        )
 
     def values(self, w: Tensor) -> tuple[float, Tensor]:
-        """f and c at w."""
-        self.problem.assign(w)
+        """f and c at w, without derivatives."""
         self.value_evaluations += 1
-        return self.problem.values(self.rows)
+        self.problem.assign(w)
+        sweep = self.problem.sweep(self.rows, gradients=False)
+        value, _ = self.problem.regularize(self.rows, sweep)
+        objective = sweep.loss + value
+        found = assess(self.problem, self.rows, sweep, objective)
+        c = found.exact if self.exact else found.surrogate
+        if self.error is None:
+            return objective, c
+        if self.loss_limit is not None:
+            c = torch.cat([c, c.new_tensor([objective])])
+        return self._error(sweep)[0], c
+
+    def _error(self, sweep: Sweep) -> tuple[float, Tensor]:
+        """Smoothed share of wrong decisions and its gradient, from the cell sums."""
+        assert self.error is not None
+        cells, position = self.problem.cells, self.problem.steps.index(self.error)
+        labels = self.rows.cell_of_segment % cells.n_labels
+        wrong = torch.zeros(len(labels), len(cells.outcomes), dtype=torch.float64)
+        if cells.n_labels == 2:
+            wrong[:, 0] = 1.0 - 2.0 * labels
+            always = float(cells.totals[1::2].sum())
+        else:
+            wrong[torch.arange(len(labels)), labels] = -1.0
+            always = float(cells.totals.sum())
+        total = float(cells.totals.sum())
+        value = (always + float((wrong * sweep.sums[position]).sum())) / total
+        if sweep.sum_gradients is None:
+            return value, torch.zeros(0, dtype=torch.float64)
+        return value, torch.einsum("qo,qon->n", wrong, sweep.sum_gradients[position]) / total

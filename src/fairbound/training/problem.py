@@ -9,7 +9,7 @@ the memory, and the results do not depend on them beyond rounding.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -17,7 +17,16 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from fairbound.fairness import Cells, Constraint, ConstraintSystem, Step, as_logits, decide, outcome_indicators
+from fairbound.fairness import (
+    Cells,
+    Constraint,
+    ConstraintSystem,
+    ExactStep,
+    Step,
+    as_logits,
+    decide,
+    outcome_indicators,
+)
 from fairbound.sqp import Evaluation, Jacobian
 from fairbound.training.gradients import GradientEngine, choose_engine
 from fairbound.training.losses import Loss, LossFunction, resolve_loss
@@ -26,7 +35,8 @@ from fairbound.training.regularizers import Regularizer, SquaredMeasure
 from fairbound.training.rows import Rows
 from fairbound.training.sweep import Chunk, Sweep, Tally, chunks, segment_sums
 
-CHUNK_ROWS = 16_384
+CHUNK_NUMBERS = 2**21
+"""Activations of a layer held at once, by default: small enough for a cache, large enough that calls cost little."""
 
 
 @dataclass(frozen=True)
@@ -51,8 +61,10 @@ class TrainingProblem:
     regularizers : iterable of L2, SmoothedL1, SquaredMeasure
     threshold : float
         Decisions are 1{p > threshold}.
-    chunk_rows : int
-        Rows per chunk of a sweep; bounds the memory.
+    chunk_rows : int, optional
+        Rows per chunk of a sweep; bounds the memory.  By default as many as keep a layer's activations in a cache.
+    further_steps : sequence of Step
+        Steps whose sums a sweep shall give beside those of the constraints and regularisers.
 
     Examples
     --------
@@ -73,15 +85,17 @@ class TrainingProblem:
         *,
         regularizers: Iterable[Regularizer] = (),
         threshold: float = 0.5,
-        chunk_rows: int = CHUNK_ROWS,
+        chunk_rows: int | None = None,
+        further_steps: Sequence[Step] = (),
     ) -> None:
-        if chunk_rows < 1:
+        if chunk_rows is not None and chunk_rows < 1:
             raise ValueError(f"chunk_rows={chunk_rows!r}: must be at least 1.")
         self.module = module
         self.parameters = trainable(module)
+        widest = max(max(parameter.shape, default=1) for parameter in self.parameters)
+        self.chunk_rows = chunk_rows or max(1024, CHUNK_NUMBERS // widest)
         self.loss = resolve_loss(loss)
         self.cells = cells
-        self.chunk_rows = chunk_rows
         self.regularizers = tuple(regularizers)
         for regularizer in self.regularizers:
             if not isinstance(regularizer, Regularizer):
@@ -94,6 +108,11 @@ class TrainingProblem:
             (penalty, ConstraintSystem.build(penalty.as_constraint(), cells, threshold=threshold))
             for penalty in squared
         ]
+        own = [step for system in (self.system, *(system for _, system in self.penalties)) for step in system.steps]
+        self.steps = [*own, *(step for step in further_steps if step not in own)]
+        for step in self.steps:
+            if isinstance(step.surrogate, ExactStep):
+                raise ValueError('surrogate="exact" has no slope to train on: choose another, such as "smoothed_step".')
         self._engine: GradientEngine | None = None
 
     @property
@@ -112,6 +131,23 @@ class TrainingProblem:
         check_rows_are_independent(self.module, rows.X)
         as_logits(self.module(rows.X[:1]).detach(), self.cells.n_labels)
         return rows
+
+    def with_constraints(
+        self, constraints: Constraint | str | Iterable[Constraint | str], further_steps: Sequence[Step] = ()
+    ) -> TrainingProblem:
+        """Return the same problem under other constraints: the same module, moved by whichever problem is solved."""
+        other = TrainingProblem(
+            self.module,
+            self.loss,
+            constraints,
+            self.cells,
+            regularizers=self.regularizers,
+            threshold=self.threshold,
+            chunk_rows=self.chunk_rows,
+            further_steps=further_steps,
+        )
+        other._engine = self._engine
+        return other
 
     def evaluate(self, batch: Rows | Batch) -> Evaluation:
         """f, g, c, J and the bounds at the module's current parameters."""
@@ -177,11 +213,6 @@ class TrainingProblem:
     def assign(self, w: Tensor) -> None:
         """Write a flat vector into the module."""
         assign(self.parameters, w)
-
-    @property
-    def steps(self) -> list[Step]:
-        """Steps of the constraints, then of the penalties."""
-        return [step for system in (self.system, *(system for _, system in self.penalties)) for step in system.steps]
 
     def _constrain(self, rows: Rows, sweep: Sweep) -> tuple[Tensor, Tensor, Tensor]:
         """c, and J as (∂c/∂S, ∇S)."""

@@ -42,6 +42,10 @@ class TrainingResult:
     multipliers : Tensor of shape (m,)
         Of the last step, with the sign that pushes (positive: upper side).
     seconds : float
+    solver : str
+        "stochastic" or "quasi-newton".
+    evaluations, value_evaluations : int
+        Passes over all rows with and without gradients, where the solver makes whole passes.
     """
 
     status: Status
@@ -51,6 +55,9 @@ class TrainingResult:
     conflicts: list[str]
     multipliers: Tensor = field(repr=False)
     seconds: float
+    solver: str = "stochastic"
+    evaluations: int = 0
+    value_evaluations: int = 0
 
     @property
     def message(self) -> str:
@@ -108,6 +115,12 @@ def train(
     """
     if epochs < 1:
         raise ValueError(f"epochs={epochs!r}: must be at least 1.")
+    own = {id(parameter) for parameter in problem.parameters}
+    if own != {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}:
+        raise ValueError(
+            "The optimiser is not on the parameters of the problem's module: "
+            "build it with StochasticSQP(problem.parameters, ...)."
+        )
     started = time.perf_counter()
     rows, best, history = batches.rows, BestIterate(), []
     record: StepRecord | None = None
@@ -136,6 +149,8 @@ def train(
             problem.assign(best.parameters)
     assert best.assessment is not None
     assert record is not None
+    # Optimality was checked at the last point but one; an earlier one may be better, but is not what was checked.
+    converged = converged and best.assessment in (assessment, final)
     status = choose_status(best.assessment, converged, record.locally_infeasible)
     conflicts = name_conflicts(problem, record.multipliers, best.assessment) if status is Status.INFEASIBLE else []
     return TrainingResult(

@@ -1,0 +1,370 @@
+"""The way to the limit: a model that keeps every limit exactly, in seconds, with nothing to tune.
+
+    free      the optimum without limits; if it keeps them, it is the answer
+    coarse    towards the limits on the gentle slope of a surrogate at a fraction of its scale, to a good branch
+    exact     at full scale, with the exact measures of the decisions as values and the surrogate's slopes (`limits`)
+    accurate  more accurate decisions under the same limits, with the loss held within a slack of the least found
+
+Each phase is a solve by `QuasiNewtonSQP` that starts where the last one ended.  Every point any of them visits is
+assessed by its own decisions, for free, and the answer is chosen among those that keep every limit (`candidates`),
+checked once more in double precision.  Data too large for whole passes go by `StochasticSQP` in place of the first two
+phases.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import torch
+from scipy.optimize import nnls
+from torch import Tensor
+
+from fairbound._registry import lookup
+from fairbound.fairness import Constraint, SmoothedStep, Step, resolve_surrogate
+from fairbound.fairness.measures import resolve_measure
+from fairbound.sqp import IterationRecord, LineSearch, QuasiNewtonSQP, Solution, Status, StochasticSQP
+from fairbound.training.batches import StratifiedBatches
+from fairbound.training.candidates import Candidate, Candidates
+from fairbound.training.limits import WholePass
+from fairbound.training.problem import TrainingProblem
+from fairbound.training.rows import as_matrix
+from fairbound.training.trainer import History, TrainingResult, assess_now, choose_status, name_conflicts, train
+
+Objective = Literal["loss", "accuracy"]
+Solver = Literal["auto", "quasi-newton", "stochastic"]
+Progress = Callable[[dict[str, Any]], bool | None]
+
+WHOLE_PASS_LIMIT = 2e10
+"""Rows times parameters up to which whole passes are the default."""
+
+
+@dataclass(frozen=True)
+class Phase:
+    """How long a solve may go on, and when it has stopped paying.
+
+    Parameters
+    ----------
+    iterations : int
+        The most.
+    progress : float
+        The solve ends when the best merit has fallen by less than this fraction over the last `window` iterations.
+    window : int
+    least : int
+        Iterations before which progress is not asked for.
+    rounding : float
+        Relative noise of the merit function; exact measures move in steps of one row.
+    """
+
+    iterations: int
+    progress: float = 1e-3
+    window: int = 10
+    least: int = 0
+    rounding: float = 1e-8
+
+
+@dataclass(frozen=True)
+class Effort:
+    """The phases of a fit; the defaults serve linear models and networks, small data and large.
+
+    Parameters
+    ----------
+    free, coarse, exact, accurate, most_accurate, repair : Phase
+        `most_accurate` is the last phase for the objective "accuracy"; `repair` mends what rounding has broken.
+    coarseness : float
+        The scale of the coarse phase, as a fraction of the surrogate's own.
+    loss_slack : float
+        How far the loss may lie above the least found under the limits, relative to it, for the sake of accuracy.
+    worth : float
+        The accuracy that the limits must have cost for that: where they cost next to nothing there is nothing to win
+        back, and more accurate decisions on the training rows would fit noise.
+    tolerance : float
+        On the KKT residuals.
+    epochs, batch_size : int
+        Of the mini-batches, where the data are too large for whole passes.
+    """
+
+    free: Phase = Phase(80, progress=5e-3, least=50)
+    coarse: Phase = Phase(20, window=5)
+    exact: Phase = Phase(15, window=5, rounding=1e-3)
+    accurate: Phase = Phase(30, rounding=1e-3)
+    most_accurate: Phase = Phase(100, window=20, rounding=1e-3)
+    repair: Phase = Phase(20, rounding=1e-3)
+    coarseness: float = 0.4
+    loss_slack: float = 0.05
+    worth: float = 0.005
+    tolerance: float = 1e-4
+    epochs: int = 20
+    batch_size: int = 8192
+
+
+def fit(
+    problem: TrainingProblem,
+    X: Any,
+    *,
+    loss_weights: Any = None,
+    objective: Objective = "loss",
+    solver: Solver = "auto",
+    effort: Effort | None = None,
+    callback: Progress | None = None,
+    generator: torch.Generator | None = None,
+) -> TrainingResult:
+    """Train the problem's module to the optimum under its limits.
+
+    The module is left in double precision: the answer is checked there, and rounding moves decisions.
+
+    Parameters
+    ----------
+    problem : TrainingProblem
+    X : array of shape (n, ...)
+        Inputs, in the order of the problem's cells.
+    loss_weights : array of shape (n,), optional
+    objective : {"loss", "accuracy"}
+        What is best under the limits: the loss, which keeps probabilities meaningful (and accuracy, among models within
+        5% of the least loss), or accuracy alone.
+    solver : {"auto", "quasi-newton", "stochastic"}
+        Whole passes, or mini-batches first; by default whichever suits the size of data and model.
+    effort : Effort, optional
+    callback : function of one history row, optional
+        Called at every iteration; return True to stop early with the best found.
+    generator : torch.Generator, optional
+        Source of the mini-batches; a fixed one by default.
+    """
+    lookup({"loss": None, "accuracy": None}, objective, "objective")
+    lookup({"auto": None, "quasi-newton": None, "stochastic": None}, solver, "solver")
+    way = Way(problem, X, loss_weights, effort or Effort(), callback)
+    if solver == "auto":
+        solver = choose_solver(len(way.rows), problem.n_parameters)
+    try:
+        if solver == "quasi-newton":
+            way.free()
+        else:
+            way.sample(problem, generator or torch.Generator().manual_seed(0))
+        way.limit(problem, objective, coarse=solver == "quasi-newton")
+    finally:
+        # Also on an interrupt: what was found so far stays in the module.
+        way.settle(problem)
+    return way.result(problem, way.confirm(problem), objective, solver)
+
+
+def choose_solver(n_rows: int, n_parameters: int) -> Solver:
+    """Whole passes while a pass takes no more than about a minute of one core; mini-batches beyond."""
+    return "quasi-newton" if n_rows * n_parameters <= WHOLE_PASS_LIMIT else "stochastic"
+
+
+class Way:
+    """The state of a fit: where the module stands, and what has been seen on the way there."""
+
+    def __init__(
+        self, problem: TrainingProblem, X: Any, loss_weights: Any, effort: Effort, callback: Progress | None
+    ) -> None:
+        self.started = time.perf_counter()
+        self.effort, self.callback = effort, callback
+        self.inputs = as_matrix(X, len(problem.cells), torch.float64)
+        self.rows = problem.rows(self.inputs, loss_weights=loss_weights)
+        self.base = problem.with_constraints(())
+        self.w = problem.current()
+        self.history: History = []
+        self.evaluations, self.value_evaluations = 0, 0
+        self.candidates = Candidates()
+        self.multipliers = torch.zeros(problem.system.n_rows, dtype=torch.float64)
+        self.free_accuracy = 0.0
+        self.stopped = self.infeasible = self.converged = False
+
+    def free(self) -> None:
+        """Go to the optimum without limits."""
+        self._solve("free", WholePass(self.base, self.rows), self.effort.free)
+        self.base.assign(self.w)
+        self.free_accuracy = assess_now(self.base, self.rows).accuracy
+
+    def sample(self, problem: TrainingProblem, generator: torch.Generator) -> None:
+        """Go near the limits by mini-batches, with the constraints on a fixed subset."""
+        size = min(self.effort.batch_size, len(self.rows))
+        batches = StratifiedBatches(self.rows, size, constraints="subset", generator=generator)
+        optimizer = StochasticSQP.from_paper(problem.parameters)
+        result = train(problem, batches, optimizer, epochs=self.effort.epochs, callback=self.callback)
+        self.history += [{"phase": "sample", **row} for row in result.history]
+        self.w, self.free_accuracy = problem.current(), result.assessment.accuracy
+
+    def limit(self, problem: TrainingProblem, objective: Objective, *, coarse: bool = True) -> None:
+        """Go from where the module stands to the limits of `problem`."""
+        self.candidates = Candidates(math.inf if objective == "accuracy" else self.effort.loss_slack)
+        self.multipliers = torch.zeros(problem.system.n_rows, dtype=torch.float64)
+        self.infeasible = False
+        problem.assign(self.w)
+        start = assess_now(problem, self.rows)
+        self.candidates.offer(self.w, start)
+        if not start.kept:
+            if coarse:
+                self._solve("coarse", WholePass(self._coarse(problem), self.rows), self.effort.coarse)
+            self._solve_exact(problem, self.effort.exact)
+        if self.candidates.kept:
+            cost = self.free_accuracy - max(held.assessment.accuracy for held in self.candidates.kept)
+            if objective == "accuracy" or (cost > self.effort.worth and not start.kept):
+                self._solve_accurate(problem, objective)
+
+    def settle(self, problem: TrainingProblem) -> None:
+        """Leave the best found in the module."""
+        if self.candidates.kept or self.candidates.nearest:
+            self.w = self.candidates.choice().w
+        problem.assign(self.w)
+
+    def confirm(self, problem: TrainingProblem) -> Candidate:
+        """The first of the ranked candidates whose decisions keep the limits in double precision."""
+        if problem.parameters[0].dtype is not torch.float64:
+            problem.module.to(torch.float64)
+            self.rows = replace(self.rows, X=self.inputs[self.rows.positions])
+        ranked, confirmed = self.candidates.ranked(), Candidates(self.candidates.slack)
+        for held in ranked or [self.candidates.choice()]:
+            problem.assign(held.w)
+            confirmed.offer(held.w, assess_now(problem, self.rows))
+            if confirmed.kept:
+                break
+        self.candidates = confirmed
+        if ranked and not confirmed.kept:
+            # Every candidate was a row short in double precision: repair the best one there.
+            self.w = ranked[0].w
+            self._solve_exact(problem, self.effort.repair)
+        return self.candidates.choice()
+
+    def result(self, problem: TrainingProblem, chosen: Candidate, objective: Objective, solver: str) -> TrainingResult:
+        """What `fit` returns, with the choice in the module."""
+        problem.assign(chosen.w)
+        self.w = chosen.w
+        # All phases have been tried: where none found a model that keeps the limits, none was found.
+        in_vain = not chosen.assessment.kept and not self.stopped
+        status = choose_status(chosen.assessment, self.converged and objective == "loss", in_vain)
+        conflicts = name_conflicts(problem, self.multipliers, chosen.assessment) if in_vain else []
+        return TrainingResult(
+            status=status,
+            assessment=chosen.assessment,
+            final=chosen.assessment,
+            history=self.history,
+            conflicts=conflicts,
+            multipliers=self.multipliers,
+            seconds=time.perf_counter() - self.started,
+            solver=solver,
+            evaluations=self.evaluations,
+            value_evaluations=self.value_evaluations,
+        )
+
+    def _coarse(self, problem: TrainingProblem) -> TrainingProblem:
+        """The same limits with bounded surrogates at a fraction of their scale."""
+        return problem.with_constraints(
+            [_at_scale(constraint, self.effort.coarseness) for constraint in problem.system.constraints]
+        )
+
+    def _solve_exact(self, problem: TrainingProblem, phase: Phase) -> None:
+        whole = WholePass(problem, self.rows, exact=True, margin=half_a_row(problem), watch=self.candidates.offer)
+        solution = self._solve("exact", whole, phase)
+        if solution is not None:
+            self.multipliers = solution.multipliers
+        if self.candidates.kept:
+            self.multipliers = self._prices(problem)
+
+    def _prices(self, problem: TrainingProblem) -> Tensor:
+        """Multipliers at the least objective found: those of the rows at their limits that balance its gradient best.
+
+        The multipliers of single steps jump with every row that changes sides; these do not.
+        """
+        least = min(self.candidates.kept, key=lambda held: held.assessment.objective)
+        problem.assign(least.w)
+        self.evaluations += 1
+        here = problem.evaluate(self.rows)
+        near = 5e-3  # half a point of a rate: the least objective found need not lie at the limit to the last row
+        found = least.assessment.exact
+        at_upper = (here.upper - found).abs() <= near
+        at_lower = ((found - here.lower).abs() <= near) & ~at_upper
+        multipliers = torch.zeros_like(found)
+        active = torch.nonzero(at_upper | at_lower).flatten()
+        if len(active):
+            signs = torch.where(at_upper[active], 1.0, -1.0).to(torch.float64)
+            slopes = (signs[:, None] * here.J.rows[active]) @ here.J.basis
+            solution, _ = nnls(slopes.T.numpy(), -here.g.numpy())
+            multipliers[active] = signs * torch.from_numpy(solution)
+        return multipliers
+
+    def _solve_accurate(self, problem: TrainingProblem, objective: Objective) -> None:
+        """Seek more accurate decisions under the same limits, from the least objective that keeps them."""
+        step = Step(SmoothedStep(), "probability", problem.threshold)
+        start = min(self.candidates.kept, key=lambda held: held.assessment.objective)
+        self.w = start.w
+        limit = start.assessment.objective
+        whole = WholePass(
+            problem.with_constraints(problem.system.constraints, further_steps=[step]),
+            self.rows,
+            exact=True,
+            margin=half_a_row(problem),
+            error=step,
+            loss_limit=None if objective == "accuracy" else limit + self.effort.loss_slack * abs(limit),
+            watch=self.candidates.offer,
+        )
+        converged = self.converged  # of the loss, which is what the status speaks of
+        self._solve("accurate", whole, self.effort.most_accurate if objective == "accuracy" else self.effort.accurate)
+        self.converged = converged
+
+    def _solve(self, name: str, whole: WholePass, phase: Phase) -> Solution | None:
+        """One phase: from self.w, with the history written as it goes."""
+        if self.stopped:
+            return None
+        paying = _Paying(phase)
+
+        def each(record: IterationRecord, _: Tensor) -> bool:
+            row = {"phase": name, **record.as_dict()}
+            self.history.append(row)
+            if self.callback is not None and self.callback(row):
+                self.stopped = True
+            return self.stopped or not paying.still(record)
+
+        solver = QuasiNewtonSQP(
+            tolerance=self.effort.tolerance,
+            max_iterations=phase.iterations,
+            memory=40,
+            follow=2.0,
+            line_search=LineSearch(rounding=phase.rounding),
+            stall=0.0,
+        )
+        solution = solver.solve(whole, self.w, each)
+        self.w = solution.w
+        self.evaluations += whole.evaluations
+        self.value_evaluations += whole.value_evaluations
+        self.converged = solution.status is Status.CONVERGED
+        return solution
+
+
+class _Paying:
+    """Whether a solve still pays: the best merit falls enough over a window of iterations."""
+
+    def __init__(self, phase: Phase) -> None:
+        self.phase = phase
+        self.best: list[float] = []
+
+    def still(self, record: IterationRecord) -> bool:
+        merit = record.f + record.penalty * record.violation
+        self.best.append(min(merit, self.best[-1]) if self.best else merit)
+        if len(self.best) <= max(self.phase.window, self.phase.least):
+            return True
+        fall = self.best[-1 - self.phase.window] - self.best[-1]
+        return fall > self.phase.progress * max(abs(self.best[-1]), 1e-12)
+
+
+def half_a_row(problem: TrainingProblem) -> Tensor:
+    """Half of what a single row of the data can change each row of c̄ by."""
+    if not problem.system.n_rows:
+        return torch.zeros(0, dtype=torch.float64)
+    halves = 0.5 * problem.cells.totals[None, :, None].expand(
+        len(problem.system.steps), -1, len(problem.cells.outcomes)
+    )
+    _, derivative = problem.system.values_and_derivative(halves)
+    return 0.5 * problem.cells.smallest_weight * derivative.abs().flatten(1).amax(dim=1)
+
+
+def _at_scale(constraint: Constraint, factor: float) -> Constraint:
+    measure = resolve_measure(constraint.measure)
+    surrogate = measure.default_surrogate if constraint.surrogate is None else resolve_surrogate(constraint.surrogate)
+    if not surrogate.bounded:
+        return constraint
+    return replace(constraint, surrogate=replace(surrogate, scale=factor * surrogate.scale))
