@@ -73,7 +73,7 @@ class Effort:
     Parameters
     ----------
     free, coarse, exact, accurate, most_accurate, repair : Phase
-        `most_accurate` is the last phase for the objective "accuracy"; `repair` mends what rounding has broken.
+        `most_accurate` is a round of the last phase for the objective "accuracy"; `repair` mends what rounding has broken.
     coarseness : float
         The scale of the coarse phase, as a fraction of the surrogate's own.
     loss_slack : float
@@ -91,7 +91,7 @@ class Effort:
     coarse: Phase = Phase(20, window=5)
     exact: Phase = Phase(15, window=5, rounding=1e-3)
     accurate: Phase = Phase(30, rounding=1e-3)
-    most_accurate: Phase = Phase(100, window=20, rounding=1e-3)
+    most_accurate: Phase = Phase(40, rounding=1e-3)
     repair: Phase = Phase(20, rounding=1e-3)
     coarseness: float = 0.4
     loss_slack: float = 0.05
@@ -203,8 +203,11 @@ class Way:
             self._solve_exact(problem, self.effort.exact)
         if self.candidates.kept:
             cost = self.free_accuracy - max(held.assessment.accuracy for held in self.candidates.kept)
-            if objective == "accuracy" or (cost > self.effort.worth and not start.kept):
-                self._solve_accurate(problem, objective)
+            if objective == "accuracy":
+                self._solve_most_accurate(problem)
+            elif cost > self.effort.worth and not start.kept:
+                least = min(self.candidates.kept, key=lambda held: held.assessment.objective)
+                self._solve_accurate(problem, least, self.effort.loss_slack, self.effort.accurate)
 
     def settle(self, problem: TrainingProblem) -> None:
         """Leave the best found in the module."""
@@ -287,23 +290,35 @@ class Way:
             multipliers[active] = signs * torch.from_numpy(solution)
         return multipliers
 
-    def _solve_accurate(self, problem: TrainingProblem, objective: Objective) -> None:
-        """Seek more accurate decisions under the same limits, from the least objective that keeps them."""
-        step = Step(SmoothedStep(), "probability", problem.threshold)
+    def _solve_most_accurate(self, problem: TrainingProblem) -> None:
+        """Go on for accuracy alone, in rounds that each allow twice the loss, until a round wins next to nothing.
+
+        Without any limit on the loss the margins grow, the slopes of the step vanish, and the search stops early.
+        """
         start = min(self.candidates.kept, key=lambda held: held.assessment.objective)
+        for slack in (1.0, 2.0, 4.0, 8.0):
+            before = max(held.assessment.accuracy for held in self.candidates.kept)
+            self._solve_accurate(problem, start, slack * self.effort.loss_slack, self.effort.most_accurate)
+            start = max(self.candidates.kept, key=lambda held: held.assessment.accuracy)
+            if slack > 1.0 and start.assessment.accuracy - before < 0.1 * self.effort.worth:
+                break
+
+    def _solve_accurate(self, problem: TrainingProblem, start: Candidate, slack: float, phase: Phase) -> None:
+        """Seek more accurate decisions under the same limits, with the loss held near the least that keeps them."""
+        step = Step(SmoothedStep(), "probability", problem.threshold)
+        least = self.candidates.least_objective
         self.w = start.w
-        limit = start.assessment.objective
         whole = WholePass(
             problem.with_constraints(problem.system.constraints, further_steps=[step]),
             self.rows,
             exact=True,
             margin=half_a_row(problem),
             error=step,
-            loss_limit=None if objective == "accuracy" else limit + self.effort.loss_slack * abs(limit),
+            loss_limit=least + slack * abs(least),
             watch=self.candidates.offer,
         )
         converged = self.converged  # of the loss, which is what the status speaks of
-        self._solve("accurate", whole, self.effort.most_accurate if objective == "accuracy" else self.effort.accurate)
+        self._solve("accurate", whole, phase)
         self.converged = converged
 
     def _solve(self, name: str, whole: WholePass, phase: Phase) -> Solution | None:
