@@ -73,7 +73,8 @@ class Effort:
     Parameters
     ----------
     free, coarse, exact, accurate, most_accurate, repair : Phase
-        `most_accurate` is a round of the last phase for the objective "accuracy"; `repair` mends what rounding has broken.
+        `most_accurate` is a round of the last phase for the objective "accuracy"; `repair` mends what rounding
+        has broken.
     coarseness : float
         The scale of the coarse phase, as a fraction of the surrogate's own.
     loss_slack : float
