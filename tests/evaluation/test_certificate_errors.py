@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from sklearn.model_selection import train_test_split
 from tests.evaluation.helpers import Population, selected_at
 
 from fairbound import Constraint, Measure
@@ -102,7 +103,7 @@ def test_at_the_limit_pass_and_fail_are_rare(name):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", list(CASES))
 def test_at_the_limit_pass_and_fail_are_rare_over_many_draws(name):
-    draws = 5000
+    draws = 2000
     passes, fails = shares_of_verdicts(CASES[name], draws, seed=12)
     assert passes <= ALPHA + tolerance(draws)
     assert fails <= ALPHA + tolerance(draws)
@@ -149,3 +150,19 @@ def test_weighted_rows_at_the_limit(weights_known):
         expected = Verdict.INCONCLUSIVE if weights_known else Verdict.NOT_CERTIFIABLE
         assert certificate.limits[0].verdict in (expected, Verdict.PASS)
     assert passes / draws <= ALPHA + tolerance(draws)
+
+
+def test_a_stratified_test_part_errs_no_more_often():
+    # Of 2,500 independent rows a fifth is held out, with the same shares of group and label: less variable than draws.
+    population, rng, draws = Population((0.6, 0.4), (0.6, 0.5), (0.9, 0.84), (0.2, 0.12)), np.random.default_rng(8), 150
+    verdicts = []
+    for _ in range(draws):
+        y, decision, group = population.draw(rng, 2500)
+        _, held_out = train_test_split(
+            np.arange(2500), test_size=0.2, stratify=2 * group + y, random_state=int(rng.integers(2**31))
+        )
+        # Selection rates 0.62 and 0.48.
+        found = certify(y[held_out], decision[held_out], group[held_out], "demographic_parity <= 0.14")
+        verdicts.append(found.verdict)
+    assert verdicts.count(Verdict.PASS) / draws <= ALPHA + tolerance(draws)
+    assert verdicts.count(Verdict.FAIL) / draws <= ALPHA + tolerance(draws)

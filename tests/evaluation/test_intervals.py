@@ -178,6 +178,11 @@ def test_a_confidence_is_a_share_below_one(confidence):
         check_confidence(confidence)
 
 
+def test_a_confidence_may_come_from_numpy():
+    assert check_confidence(np.float32(0.75)) == 0.75
+    assert check_confidence(0.5) == 0.5
+
+
 def test_what_cannot_be_counted_raises():
     with pytest.raises(ValueError, match="counts with 0 <= successes <= trials"):
         binomial_interval(3, 2)

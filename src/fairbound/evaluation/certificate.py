@@ -21,7 +21,17 @@ from typing import Any
 
 from fairbound.evaluation.intervals import Statistic, check_confidence, check_weights, simultaneous_level
 from fairbound.evaluation.requirements import RateKey, Requirement, requirements_of
-from fairbound.evaluation.tables import Table, as_json, count, number, page_as_html, page_as_text, percent
+from fairbound.evaluation.tables import (
+    Table,
+    as_json,
+    at_least,
+    at_most,
+    count,
+    number,
+    page_as_html,
+    page_as_text,
+    percent,
+)
 from fairbound.evaluation.tally import Tally
 from fairbound.evaluation.verdicts import (
     LimitCertificate,
@@ -122,10 +132,16 @@ class Certificate:
         heading = f"Certificate: {self.verdict.value} ({count(self.rows)} rows, {percent(self.confidence)} confidence)"
         sure = f"with {percent(self.confidence)} confidence"
         limits = tuple(
-            (str(limit.limit), limit.verdict.value, number(limit.value), sides_in_words(limit)) for limit in self.limits
+            (str(limit.limit), limit.verdict.value, number(limit.value, 4), sides_in_words(limit))
+            for limit in self.limits
         )
         rates = tuple(
-            (rate.key.grouping, str(rate.key), number(rate.value), f"{number(rate.lower)} to {number(rate.upper)}")
+            (
+                rate.key.grouping,
+                str(rate.key),
+                number(rate.value, 4),
+                f"{at_least(rate.lower)} to {at_most(rate.upper)}",
+            )
             for rate in self.rates
         )
         tables = [Table("Limits", ("limit", "verdict", "measured", sure), limits, left=2)]

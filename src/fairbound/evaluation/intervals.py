@@ -26,6 +26,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -62,7 +63,7 @@ class Statistic(Protocol):
 
 def check_confidence(confidence: float) -> float:
     """Return the confidence, if it is a number from 0.5 up to, but not including, 1."""
-    if isinstance(confidence, bool) or not isinstance(confidence, int | float) or not 0.5 <= confidence < 1.0:
+    if isinstance(confidence, bool) or not isinstance(confidence, Real) or not 0.5 <= confidence < 1.0:
         raise ValueError(f"confidence={confidence!r} must be a share from 0.5 up to, but not including, 1, as in 0.95.")
     return float(confidence)
 

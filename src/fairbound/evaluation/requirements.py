@@ -191,7 +191,7 @@ def _block_requirements(
 
 def _relation(rate: RateFunction, a: int, b: int, everyone: int) -> str:
     if rate is share_of_selected:
-        return "complementary" if everyone == 2 else "separate"
+        return "complementary" if everyone == 2 and everyone not in (a, b) else "separate"
     if b == everyone:
         return "group first"
     return "everyone first" if a == everyone else "independent"

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import html
 import math
+import textwrap
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+_WIDTH = 110
 
 
 @dataclass(frozen=True)
@@ -48,8 +51,12 @@ class Table:
 
 
 def page_as_text(heading: str, tables: Iterable[Table], notes: Iterable[str]) -> str:
-    """Return heading, tables and notes, an empty line between them."""
-    return "\n\n".join([heading, *(table.as_text() for table in tables), *(["\n".join(notes)] if notes else [])])
+    """Return heading, tables and notes, an empty line between them; notes are wrapped."""
+    wrapped = (
+        textwrap.fill(note, _WIDTH, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
+        for note in notes
+    )
+    return "\n\n".join([heading, *(table.as_text() for table in tables), "\n".join(wrapped)])
 
 
 def page_as_html(heading: str, tables: Iterable[Table], notes: Iterable[str]) -> str:
@@ -64,6 +71,24 @@ def number(value: float | None, digits: int = 3) -> str:
     if value is None or math.isnan(value):
         return "-"
     return f"{value:.{digits}f}" if math.isfinite(value) else str(value)
+
+
+def at_least(value: float) -> str:
+    """Return a bound from below in four digits, rounded down so that it stays one.
+
+    >>> at_least(0.79999), at_least(0.8), at_least(1 - 0.9)
+    ('0.7999', '0.8000', '0.1000')
+    """
+    return number(math.floor(1e4 * value + 1e-6) / 1e4 if math.isfinite(value) else value, 4)
+
+
+def at_most(value: float) -> str:
+    """Return a bound from above in four digits, rounded up so that it stays one.
+
+    >>> at_most(0.80001), at_most(0.1 + 0.2)
+    ('0.8001', '0.3000')
+    """
+    return number(math.ceil(1e4 * value - 1e-6) / 1e4 if math.isfinite(value) else value, 4)
 
 
 def count(value: float) -> str:

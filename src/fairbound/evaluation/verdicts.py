@@ -10,7 +10,7 @@ from typing import Any
 
 from fairbound.evaluation.planning import times_as_many
 from fairbound.evaluation.requirements import Requirement, group_name
-from fairbound.evaluation.tables import as_json, count, number, percent
+from fairbound.evaluation.tables import as_json, at_least, at_most, count, number, percent
 from fairbound.evaluation.tally import WHOLES, Tally
 from fairbound.fairness import Constraint, ConstraintSystem
 from fairbound.fairness.measures import resolve_measure
@@ -163,7 +163,7 @@ def _inconclusive_reason(
     unknown = {str(key) for each in requirements for key, known in each.rates() if math.isnan(known.value)}
     if unknown:
         return f"no row tells anything about {', '.join(sorted(unknown))}."
-    return "no number of rows would decide at the observed rates, which lie on the limit or very near it."
+    return "not even a million times as many rows would decide at the observed rates."
 
 
 def _bounds(limit: Constraint, tested: Sequence[tuple[Requirement, float, float]]) -> tuple[Bounds, ...]:
@@ -195,10 +195,14 @@ def _turned(kind: str, value: float) -> float:
 def sides_in_words(limit: LimitCertificate) -> str:
     """Return the bounds that matter: the best value left open where the limit is broken, the worst otherwise."""
     if limit.verdict is Verdict.FAIL:
-        other = {"at least": "at most", "at most": "at least"}
-        broken = [side for side in limit.bounds if _breaks(side)]
-        return " and ".join(f"{other[side.side]} {number(side.best)}" for side in broken or limit.bounds)
-    return " and ".join(f"{side.side} {number(side.worst)}" for side in limit.bounds) or "-"
+        turned = {"at least": "at most", "at most": "at least"}
+        broken = [side for side in limit.bounds if _breaks(side)] or limit.bounds
+        return " and ".join(_in_words(turned[side.side], side.best) for side in broken)
+    return " and ".join(_in_words(side.side, side.worst) for side in limit.bounds) or "-"
+
+
+def _in_words(side: str, value: float) -> str:
+    return f"{side} {at_least(value) if side == 'at least' else at_most(value)}"
 
 
 def _breaks(side: Bounds) -> bool:
