@@ -7,6 +7,7 @@ the QPs of one iteration (trial penalties, the pure feasibility step, the second
 from __future__ import annotations
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from scipy.linalg import lapack
 from torch import Tensor
@@ -59,7 +60,8 @@ class Core:
         self.basis_sizes = J.basis.abs().amax(dim=1)
         matrix = to_numpy(J.basis @ self.solved_basis.T)
         matrix = 0.5 * (matrix + matrix.T)
-        W = self.rows @ pivoted_factor(matrix)
+        # By torch, whose threads follow the user's setting; numpy's own would compete with them for the cores.
+        W = to_numpy(J.rows @ torch.from_numpy(pivoted_factor(matrix)).to(J.rows))
         norms = np.linalg.norm(W, axis=1)
         # Size of the terms that make up a row, to tell a small gradient from one that has cancelled.
         sizes = np.abs(self.rows) @ np.sqrt(np.maximum(np.diag(matrix), 0.0))
