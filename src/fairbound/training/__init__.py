@@ -3,7 +3,7 @@
 from fairbound.training.assessment import Assessment
 from fairbound.training.batches import FullBatch, StratifiedBatches
 from fairbound.training.fit import Effort, Phase, choose_solver, fit
-from fairbound.training.frontier import Frontier, FrontierPoint, frontier
+from fairbound.training.frontier import Frontier, FrontierPoint, PathPoint, follow_path, frontier
 from fairbound.training.losses import LOSSES
 from fairbound.training.models import make_model
 from fairbound.training.problem import Batch, TrainingProblem
@@ -20,6 +20,7 @@ __all__ = [
     "Frontier",
     "FrontierPoint",
     "FullBatch",
+    "PathPoint",
     "Phase",
     "Rows",
     "SmoothedL1",
@@ -29,6 +30,7 @@ __all__ = [
     "TrainingResult",
     "choose_solver",
     "fit",
+    "follow_path",
     "frontier",
     "make_model",
     "train",

@@ -19,8 +19,7 @@ from torch import Tensor
 
 from fairbound.fairness import Constraint, ConstraintSystem
 from fairbound.fairness.measures import resolve_measure
-from fairbound.training.assessment import Assessment
-from fairbound.training.candidates import Candidate, Candidates
+from fairbound.training.candidates import Candidates
 from fairbound.training.fit import Effort, Objective, Phase, Progress, Way
 from fairbound.training.problem import TrainingProblem
 from fairbound.training.trainer import TrainingResult, assess_now
@@ -117,8 +116,37 @@ def frontier(
     swept = constraints[position]
     stricter_is_larger = resolve_measure(swept.measure).larger_is_stricter
     ordered = sorted({float(bound) for bound in bounds}, reverse=not stricter_is_larger)
-    problems = [problem.with_constraints(_with_bound(constraints, position, bound)) for bound in ordered]
+    sets = [_with_bound(constraints, position, bound) for bound in ordered]
+    path = follow_path(
+        problem, X, sets, loss_weights=loss_weights, objective=objective, effort=effort, callback=callback
+    )
+    return Frontier(_priced(ordered, path, position), problem)
 
+
+@dataclass(frozen=True)
+class PathPoint:
+    """One set of constraints on a path, how it went, and the flat parameters that keep them."""
+
+    problem: TrainingProblem
+    result: TrainingResult
+    parameters: Tensor
+
+
+def follow_path(
+    problem: TrainingProblem,
+    X: Any,
+    constraint_sets: Sequence[Sequence[Constraint]],
+    *,
+    loss_weights: Any = None,
+    objective: Objective = "loss",
+    effort: Effort = FRONTIER_EFFORT,
+    callback: Progress | None = None,
+) -> list[PathPoint]:
+    """Fit models under each set of constraints, from the loosest to the strictest, each from its neighbour.
+
+    Whoever keeps a later set must keep the earlier ones: a stricter model that is more accurate replaces a looser one.
+    """
+    problems = [problem.with_constraints(constraints) for constraints in constraint_sets]
     way = Way(problem, X, loss_weights, effort, callback)
     way.free()
     found: list[tuple[Candidates, Tensor, bool, int]] = []
@@ -127,16 +155,15 @@ def frontier(
         way.limit(each, objective)
         way.settle(each)
         found.append((way.candidates, way.multipliers, way.converged, before))
-    results: list[TrainingResult] = []
-    chosen: list[Candidate] = []
+    path = []
     for each, (candidates, multipliers, converged, start) in zip(problems, found, strict=True):
         way.candidates, way.multipliers, way.converged = candidates, multipliers, converged
-        chosen.append(way.confirm(each))
-        result = way.result(each, chosen[-1], objective, "quasi-newton")
-        stop = next((s for *_, s in found if s > start), len(way.history))
-        results.append(replace(result, history=way.history[start:stop]))
-    _let_stricter_replace(problems, results, chosen, way)
-    return Frontier(_priced(ordered, problems, results, chosen, position), problem)
+        chosen = way.confirm(each)
+        result = way.result(each, chosen, objective, "quasi-newton")
+        stop = next((later for *_, later in found if later > start), len(way.history))
+        path.append(PathPoint(each, replace(result, history=way.history[start:stop]), chosen.w))
+    _let_stricter_replace(path, way)
+    return path
 
 
 def _with_bound(constraints: tuple[Constraint, ...], position: int, bound: float) -> list[Constraint]:
@@ -146,36 +173,28 @@ def _with_bound(constraints: tuple[Constraint, ...], position: int, bound: float
     ]
 
 
-def _let_stricter_replace(
-    problems: list[TrainingProblem], results: list[TrainingResult], chosen: list[Candidate], way: Way
-) -> None:
-    """From the strictest down: a stricter model that is more accurate serves the looser bound, too."""
-    for index in range(len(problems) - 2, -1, -1):
-        stricter = chosen[index + 1]
-        worse = not chosen[index].assessment.kept or chosen[index].assessment.accuracy < stricter.assessment.accuracy
-        if stricter.assessment.kept and worse:
-            problems[index].assign(stricter.w)
-            assessment: Assessment = assess_now(problems[index], way.rows)
+def _let_stricter_replace(path: list[PathPoint], way: Way) -> None:
+    """From the strictest down: a stricter model that is more accurate serves the looser set, too."""
+    for index in range(len(path) - 2, -1, -1):
+        here, stricter = path[index], path[index + 1]
+        found, other = here.result.assessment, stricter.result.assessment
+        if other.kept and (not found.kept or found.accuracy < other.accuracy):
+            here.problem.assign(stricter.parameters)
+            assessment = assess_now(here.problem, way.rows)
             if assessment.kept:
-                chosen[index] = Candidate(stricter.w, assessment)
-                results[index] = replace(results[index], assessment=assessment, status=results[index + 1].status)
+                result = replace(here.result, assessment=assessment, status=stricter.result.status)
+                path[index] = PathPoint(here.problem, result, stricter.parameters)
 
 
-def _priced(
-    bounds: list[float],
-    problems: list[TrainingProblem],
-    results: list[TrainingResult],
-    chosen: list[Candidate],
-    position: int,
-) -> tuple[FrontierPoint, ...]:
+def _priced(bounds: list[float], path: list[PathPoint], position: int) -> tuple[FrontierPoint, ...]:
     points = []
-    for index, (bound, result) in enumerate(zip(bounds, results, strict=True)):
+    for index, (bound, here) in enumerate(zip(bounds, path, strict=True)):
         accuracy_price = None
         if index + 1 < len(bounds):
-            fall = result.assessment.accuracy - results[index + 1].assessment.accuracy
+            fall = here.result.assessment.accuracy - path[index + 1].result.assessment.accuracy
             accuracy_price = fall / abs(bounds[index + 1] - bound)
-        price = loss_price(problems[index].system, position, result.multipliers, result.assessment.counts)
-        points.append(FrontierPoint(bound, result, chosen[index].w, price, accuracy_price))
+        price = loss_price(here.problem.system, position, here.result.multipliers, here.result.assessment.counts)
+        points.append(FrontierPoint(bound, here.result, here.parameters, price, accuracy_price))
     return tuple(points)
 
 
