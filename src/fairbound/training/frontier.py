@@ -149,19 +149,18 @@ def follow_path(
     problems = [problem.with_constraints(constraints) for constraints in constraint_sets]
     way = Way(problem, X, loss_weights, effort, callback)
     way.free()
-    found: list[tuple[Candidates, Tensor, bool, int]] = []
+    found: list[tuple[Candidates, Tensor, bool, list[dict[str, Any]]]] = []
     for each in problems:
         before = len(way.history)
         way.limit(each, objective)
         way.settle(each)
-        found.append((way.candidates, way.multipliers, way.converged, before))
+        found.append((way.candidates, way.multipliers, way.converged, way.history[before:]))
     path = []
-    for each, (candidates, multipliers, converged, start) in zip(problems, found, strict=True):
+    for each, (candidates, multipliers, converged, history) in zip(problems, found, strict=True):
         way.candidates, way.multipliers, way.converged = candidates, multipliers, converged
         chosen = way.confirm(each)
         result = way.result(each, chosen, objective, "quasi-newton")
-        stop = next((later for *_, later in found if later > start), len(way.history))
-        path.append(PathPoint(each, replace(result, history=way.history[start:stop]), chosen.w))
+        path.append(PathPoint(each, replace(result, history=history), chosen.w))
     _let_stricter_replace(path, way)
     return path
 
