@@ -63,7 +63,7 @@ class TrainingResult:
     def message(self) -> str:
         """The status in a sentence, with the rows that conflict."""
         if self.conflicts:
-            return self.status.message + " Rows that pull hardest: " + "; ".join(self.conflicts) + "."
+            return self.status.message + " In conflict: " + "; ".join(self.conflicts) + "."
         return self.status.message
 
 
@@ -200,13 +200,21 @@ def choose_status(assessment: Assessment, converged: bool, locally_infeasible: b
 
 
 def name_conflicts(problem: TrainingProblem, multipliers: Tensor, assessment: Assessment) -> list[str]:
-    """Rows whose multipliers are within a tenth of the largest, hardest first, at most six."""
+    """One row for each constraint that takes part: rows beyond their bounds, and rows that hold against them.
+
+    A row holds if it is at its bound, within half a point of a rate, or if its multiplier says so.  The hardest first.
+    """
+    system, exact = problem.system, assessment.exact
+    beyond = torch.maximum(exact - system.upper, system.lower - exact)
     size = multipliers.abs()
-    if not len(size) or float(size.max()) == 0.0:
-        beyond = torch.maximum(assessment.exact - problem.system.upper, problem.system.lower - assessment.exact)
-        size = beyond.clamp(min=0.0)
-    order = torch.argsort(size, descending=True)
-    return [problem.system.rows[j].text for j in order.tolist() if size[j] > 0.1 * size.max()][:6]
+    pulls = (
+        size > 1e-3 * size.max() if len(size) and float(size.max()) > 0 else torch.zeros_like(size, dtype=torch.bool)
+    )
+    named: dict[int, int] = {}
+    for j in torch.argsort(beyond, descending=True).tolist():
+        if (beyond[j] > -5e-3 or pulls[j]) and system.rows[j].constraint not in named:
+            named[system.rows[j].constraint] = j
+    return [system.rows[j].text for j in named.values()]
 
 
 def _history_row(epoch: int, problem: TrainingProblem, assessment: Assessment, record: StepRecord) -> dict[str, Any]:
