@@ -29,9 +29,10 @@ MAY_USE: dict[str, set[str]] = {
     "training": BOTTOM,
     "estimator": BOTTOM | {"training"},
     "evaluation": {"fairness"},
+    "confidence": {"fairness", "training", "evaluation"},
     "report": set(),
     "experiments": BOTTOM | {"training", "estimator", "evaluation", "report", ROOT},
-    "cli": BOTTOM | {"training", "estimator", "evaluation", "report", "experiments", ROOT},
+    "cli": BOTTOM | {"training", "estimator", "evaluation", "confidence", "report", "experiments", ROOT},
     "__main__": {"cli"},
     ROOT: BOTTOM | {"training", "estimator", "evaluation", "report"},
 }
