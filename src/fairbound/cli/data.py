@@ -1,0 +1,179 @@
+"""`fairbound data list | describe | fetch`: the data sets that are known by name, and what a table itself shows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from fairbound.cli import options
+from fairbound.cli.options import examples
+from fairbound.cli.output import Output
+
+if TYPE_CHECKING:
+    from fairbound.data.source import Source
+
+Name = Annotated[str, typer.Argument(metavar="DATASET", help="See fairbound data list.", show_default=False)]
+State = Annotated[
+    list[str] | None, typer.Option("--state", metavar="LETTERS...", help="For acsincome: states, such as CA NY.")
+]
+Year = Annotated[int | None, typer.Option("--year", help="For acsincome: the year of the survey, from 2014 on.")]
+NoDownload = Annotated[bool, typer.Option("--no-download", help="Take the file only where it is already there.")]
+
+
+def register(app: typer.Typer, command: Any) -> None:
+    """Add the commands."""
+    group = typer.Typer(rich_markup_mode=None)
+
+    @group.callback(invoke_without_command=True)
+    def data(context: typer.Context) -> None:
+        """Known data sets, and what a table itself shows."""
+        if context.invoked_subcommand is None:
+            typer.echo(context.get_help())
+
+    group.command("list", cls=command, epilog=examples(("All of them", "fairbound data list")))(list_command)
+    group.command(
+        "describe",
+        cls=command,
+        epilog=examples(
+            ("The shipped data by race", "fairbound data describe law --sensitive race"),
+            (
+                "Your own file",
+                "fairbound data describe loans.csv --target approved --sensitive sex --positive yes",
+            ),
+        ),
+    )(describe_command)
+    group.command(
+        "fetch",
+        cls=command,
+        epilog=examples(
+            ("Into the cache of your account", "fairbound data fetch adult"),
+            ("Two states of a year", "fairbound data fetch acsincome --state NY NJ --year 2022"),
+        ),
+    )(fetch_command)
+    app.add_typer(group, name="data")
+
+
+def list_command(data_dir: options.DataFolder = None, json: options.Json = False, quiet: options.Quiet = False) -> None:
+    """List the known data sets, and where each is to be had."""
+    from fairbound.data import DATASETS
+
+    output = Output(json, quiet)
+    listed = {name: _facts(source, data_dir) for name, source in DATASETS.items()}
+    output.table(
+        "Data sets",
+        ("name", "label", "groups", "where", "what"),
+        [
+            (name, facts["target"], ", ".join(facts["sensitive"]), facts["where"], facts["description"])
+            for name, facts in listed.items()
+        ],
+        left=5,
+    )
+    output.result({"command": "data list", "datasets": listed})
+
+
+def describe_command(
+    source: options.TableOrName,
+    target: options.TargetUnlessKnown = None,
+    sensitive: options.SensitiveUnlessKnown = None,
+    positive: options.Positive = None,
+    categorical: options.Categorical = None,
+    ignore: options.Ignore = None,
+    delimiter: options.Delimiter = None,
+    encoding: options.Encoding = "utf-8",
+    data_dir: options.DataFolder = None,
+    json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Show what the labels of a table do by group, before any model.
+
+    Counts by group and label, and what a model that predicts every label right, or always the same, would reach.
+    """
+    from fairbound.cli.inputs import load
+
+    output = Output(json, quiet)
+    data = load(
+        source,
+        target=target,
+        sensitive=sensitive,
+        positive=positive,
+        categorical=categorical,
+        ignore=ignore,
+        delimiter=delimiter,
+        encoding=encoding,
+        data_dir=data_dir,
+        quiet=quiet or json,
+    )
+    described = [data.describe(name) for name in data.sensitive]
+    missing = data.table.missing()
+    output.text("\n\n".join(map(repr, described)))
+    if missing:
+        output.text("missing values: " + ", ".join(f"{name} {count:,}" for name, count in missing.items()))
+    output.result(
+        {
+            "command": "data describe",
+            "name": data.name,
+            "description": data.description,
+            "target": data.target,
+            "features": list(data.feature_names),
+            "missing": missing,
+            "by": [facts.to_dict() for facts in described],
+        }
+    )
+
+
+def fetch_command(
+    name: Name,
+    state: State = None,
+    year: Year = None,
+    no_download: NoDownload = False,
+    data_dir: options.DataFolder = None,
+    json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Download a known data set, once, and check its content."""
+    from fairbound.data import load_dataset
+
+    output = Output(json, quiet)
+    data = load_dataset(
+        name,
+        state=None if not state else state[0] if len(state) == 1 else state,
+        year=year,
+        data_dir=data_dir,
+        download=not no_download,
+        progress=False if quiet else None,
+    )
+    output.text(f"{data!r}. Use it by its name, {name}.")
+    output.result({"command": "data fetch", "name": data.name, "rows": len(data), "sensitive": list(data.sensitive)})
+
+
+def _facts(source: Source, data_dir: str | None) -> dict[str, Any]:
+    return {
+        "target": source.target,
+        "sensitive": [column.name for column in source.sensitive],
+        "where": _where(source, data_dir),
+        "description": source.description,
+        "origin": source.file.origin,
+    }
+
+
+def _where(source: Source, data_dir: str | None) -> str:
+    """Say where the file is, without asking the network."""
+    from fairbound.data.acsincome import ACSINCOME_CA_SAMPLE, census_source
+    from fairbound.data.download import cache_folder
+    from fairbound.data.files import Place
+    from fairbound.data.loading import STATE, YEAR
+
+    if source.file.shipped:
+        return "shipped"
+    if Place(data_dir).has(source.file):
+        return "data folder"
+    # Without the sample of California, all its rows are taken from the Census.
+    file = census_source(STATE, YEAR).file if source is ACSINCOME_CA_SAMPLE else source.file
+    if file.url is None:
+        return "only from a data folder"
+    try:
+        cached = (cache_folder() / file.filename).is_file()
+    except ImportError:
+        return "to download, with pooch"
+    return "cache" if cached else "to download"

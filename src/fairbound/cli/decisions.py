@@ -1,0 +1,169 @@
+"""`fairbound audit` and `fairbound certify`: what decisions do, ours or those of any other system."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from fairbound.cli import options
+from fairbound.cli.errors import KEPT, NOT_KEPT
+from fairbound.cli.options import examples
+from fairbound.cli.output import Output
+
+GROUPS = ("each", "intersection", "both")
+
+DECISIONS = "decisions.csv --target approved --prediction decision --sensitive sex"
+
+Confidence = Annotated[float, typer.Option("--confidence", help="Of the intervals and verdicts, below 1.")]
+LargestWeight = Annotated[
+    float | None,
+    typer.Option("--largest-weight", help="The largest weight that a row can have by design; for weighted rows."),
+]
+
+
+def register(app: typer.Typer, command: Any) -> None:
+    """Add the commands."""
+    app.command(
+        "audit",
+        cls=command,
+        epilog=examples(
+            ("By sex and by race", f"fairbound audit {DECISIONS} race"),
+            ("Exit code 1 unless kept", f'fairbound audit {DECISIONS} --require "disparate_impact >= 0.8"'),
+        ),
+    )(audit_command)
+    app.command(
+        "certify",
+        cls=command,
+        epilog=examples(
+            ("The four-fifths rule", f'fairbound certify {DECISIONS} --require "disparate_impact >= 0.8"'),
+            (
+                "Two limits, for machines",
+                f'fairbound certify {DECISIONS} --require "disparate_impact >= 0.8" "equalized_odds <= 0.1" --json',
+            ),
+        ),
+    )(certify_command)
+
+
+def audit_command(
+    file: options.Table,
+    target: options.Target,
+    prediction: options.Prediction,
+    sensitive: options.Sensitive,
+    require: options.RequireIfAny = None,
+    positive: options.Positive = None,
+    weight: options.Weight = None,
+    groups: options.Groups = "each",
+    confidence: Confidence = 0.95,
+    delimiter: options.Delimiter = None,
+    encoding: options.Encoding = "utf-8",
+    json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Measure the decisions of any system by group.
+
+    Prints counts, rates with intervals, and every measure of disparity. With --require the exit code is 1 where these
+    rows do not keep a limit; whether the population does is a question for certify.
+    """
+    from fairbound.cli.inputs import check_choice, parse_limits, read_decisions
+
+    check_choice(groups, GROUPS, "--groups")
+    limits = parse_limits(require)
+    output = Output(json, quiet)
+    from fairbound.evaluation import audit
+    from fairbound.evaluation.summary_parts import measured
+    from fairbound.evaluation.tally import Tally
+
+    rows = read_decisions(
+        file,
+        target=target,
+        prediction=prediction,
+        sensitive=sensitive,
+        positive=positive,
+        weight=weight,
+        delimiter=delimiter,
+        encoding=encoding,
+    )
+    given: dict[str, Any] = {"sample_weight": rows.weight, "groups": groups, "pos_label": rows.positive}
+    found = audit(rows.y, rows.prediction, rows.sensitive, confidence=confidence, **given)
+    tally = Tally.build(rows.y, rows.prediction, rows.sensitive, **given)
+    checked = [(limit, measured(limit, tally)) for limit in limits]
+    output.text(str(found).rstrip())
+    if checked:
+        output.text()
+        output.table(
+            "Limits, on these rows",
+            ("limit", "", "measured"),
+            [
+                (str(limit), "kept" if state["kept"] else "NOT KEPT", _number(state["value"]))
+                for limit, state in checked
+            ],
+            left=2,
+        )
+    output.result(
+        {
+            "command": "audit",
+            **found.to_dict(),
+            "limits": [{"limit": str(limit), **state} for limit, state in checked],
+        }
+    )
+    raise typer.Exit(KEPT if all(state["kept"] for _, state in checked) else NOT_KEPT)
+
+
+def certify_command(
+    file: options.Table,
+    target: options.Target,
+    prediction: options.Prediction,
+    sensitive: options.Sensitive,
+    require: options.Require,
+    confidence: Confidence = 0.95,
+    positive: options.Positive = None,
+    weight: options.Weight = None,
+    largest_weight: LargestWeight = None,
+    groups: options.Groups = "each",
+    delimiter: options.Delimiter = None,
+    encoding: options.Encoding = "utf-8",
+    json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Test limits on held-out rows, at a stated confidence.
+
+    Each limit gets PASS, FAIL or INCONCLUSIVE. The rows must be independent draws that had no part in making the
+    decisions. The exit code is 0 if every limit passes, else 1; an inconclusive verdict says how many rows would
+    decide.
+    """
+    from fairbound.cli.inputs import check_choice, parse_limits, read_decisions
+
+    check_choice(groups, GROUPS, "--groups")
+    limits = parse_limits(require)
+    output = Output(json, quiet)
+    from fairbound.evaluation import certify
+
+    rows = read_decisions(
+        file,
+        target=target,
+        prediction=prediction,
+        sensitive=sensitive,
+        positive=positive,
+        weight=weight,
+        delimiter=delimiter,
+        encoding=encoding,
+    )
+    found = certify(
+        rows.y,
+        rows.prediction,
+        rows.sensitive,
+        limits,
+        confidence,
+        sample_weight=rows.weight,
+        largest_weight=largest_weight,
+        groups=groups,  # type: ignore[arg-type]  # one of the three, as checked
+        pos_label=rows.positive,
+    )
+    output.text(str(found).rstrip())
+    output.result({"command": "certify", **found.to_dict()})
+    raise typer.Exit(KEPT if found.passed else NOT_KEPT)
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.4f}"

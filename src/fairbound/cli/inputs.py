@@ -1,0 +1,210 @@
+"""What commands read: columns of a file, known data sets, limits as text, and decisions beside labels."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from fairbound.data import Dataset
+    from fairbound.data.table import Columns
+    from fairbound.fairness import Constraint
+
+
+def parse_limits(texts: Sequence[str] | None) -> list[Constraint]:
+    """Read limits; this comes before any file is read, because it is over at once."""
+    if not texts:
+        return []
+    from fairbound.fairness import parse_constraint
+
+    return [parse_constraint(text) for text in texts]
+
+
+def check_choice(value: str, known: Sequence[str], option: str) -> None:
+    """Refuse what is not one of the known words."""
+    if value not in known:
+        raise ValueError(f"{option} is {value!r}.{nearest(value, known)} Give one of {', '.join(known)}.")
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """Return " Did you mean …?" where a known name is near, whatever the case of its letters.
+
+    >>> nearest("Sexx", ["sex", "race"])
+    " Did you mean 'sex'?"
+    """
+    lower = {each.lower(): each for each in known}
+    found = difflib.get_close_matches(name.lower(), lower, n=1)
+    return f" Did you mean {lower[found[0]]!r}?" if found else ""
+
+
+def read_columns(path: str, *, delimiter: str | None = None, encoding: str = "utf-8") -> Columns:
+    """Return the raw columns of a CSV or Parquet file."""
+    from fairbound.data.delimited import read_delimited
+    from fairbound.data.parquet import MAGIC, read_parquet
+
+    file = existing_file(path)
+    if delimiter is None:
+        delimiter = "\t" if file.suffix.lower() == ".tsv" else ","
+    if len(delimiter) != 1 or delimiter in '"\r\n':
+        raise ValueError(f"--delimiter is {delimiter!r}; give one character, for example ',' or ';'.")
+    with file.open("rb") as stream:
+        parquet = stream.read(len(MAGIC)) == MAGIC
+        stream.seek(0)
+        if parquet:
+            return read_parquet(stream, place=file.name)
+        return read_delimited(stream, place=file.name, delimiter=delimiter, encoding=encoding)
+
+
+def existing_file(path: str) -> Path:
+    """Return the path of a file, or say that there is none."""
+    file = Path(path)
+    if file.is_dir():
+        raise IsADirectoryError(f"{path} is a folder; give the path of a file.")
+    if not file.is_file():
+        near = nearest(file.name, [each.name for each in file.parent.iterdir()]) if file.parent.is_dir() else ""
+        raise FileNotFoundError(f"There is no file {path}.{near}")
+    return file
+
+
+def column(columns: Columns, name: str, option: str, path: str) -> Any:
+    """Return one column, or name the nearest."""
+    if name not in columns:
+        from fairbound.data.labels import listed
+
+        place = Path(path).name
+        raise ValueError(
+            f"{place} has no column {name!r} ({option}).{nearest(name, columns)} It has {listed(columns)}."
+        )
+    return columns[name]
+
+
+@dataclass(frozen=True)
+class DecidedRows:
+    """Labels, decisions and groups of the same rows, as words; `positive` is the positive one of two labels."""
+
+    y: Any
+    prediction: Any
+    sensitive: dict[str, Any]
+    weight: Any
+    positive: str | None
+
+
+def read_decisions(
+    path: str,
+    *,
+    target: str,
+    prediction: str,
+    sensitive: Sequence[str],
+    positive: str | None,
+    weight: str | None,
+    delimiter: str | None,
+    encoding: str,
+) -> DecidedRows:
+    """Read the decisions of any system from a file."""
+    import numpy as np
+
+    from fairbound.data.columns import is_missing
+    from fairbound.data.labels import as_word, code_labels
+
+    columns = read_columns(path, delimiter=delimiter, encoding=encoding)
+    label = column(columns, target, "--target", path)
+    decided = column(columns, prediction, "--prediction", path)
+    groups = {name: column(columns, name, "--sensitive", path) for name in sensitive}
+    weights = None if weight is None else column(columns, weight, "--weight", path)
+    codes, names = code_labels(label, target, positive)
+    gaps = is_missing(decided)
+    if gaps.any():
+        raise ValueError(
+            f"Column {prediction!r} (--prediction) has no value in {gaps.sum():,} of {len(gaps):,} rows, first in row "
+            f"{np.flatnonzero(gaps)[0] + 1}; drop the rows without a decision."
+        )
+    words = [as_word(value) for value in decided.tolist()]
+    if positive is not None and len(np.unique(label)) > 2:
+        # The label was made binary, and so are the decisions.
+        words = [names[word == names[1]] for word in words]
+    return DecidedRows(
+        y=np.array(names)[codes],
+        prediction=np.array(words),
+        sensitive=groups,
+        weight=weights,
+        positive=names[1] if len(names) == 2 else None,
+    )
+
+
+def is_known_dataset(source: str) -> bool:
+    """Tell whether it is the name of a data set; a file of that name in this folder goes first."""
+    from fairbound.data import DATASETS
+
+    return source in DATASETS and not Path(source).is_file()
+
+
+def load(
+    source: str,
+    *,
+    target: str | None = None,
+    sensitive: Sequence[str] | None = None,
+    positive: str | None = None,
+    categorical: Sequence[str] | None = None,
+    ignore: Sequence[str] | None = None,
+    delimiter: str | None = None,
+    encoding: str = "utf-8",
+    data_dir: str | None = None,
+    quiet: bool = False,
+) -> Dataset:
+    """Return a known data set, or the user's own file as one."""
+    if is_known_dataset(source):
+        return _known(source, target, sensitive, positive, categorical or ignore, data_dir, quiet)
+    from fairbound.data import DATASETS, read_table
+
+    path = Path(source)
+    if not path.exists() and path.name == source and not path.suffix:
+        raise FileNotFoundError(
+            f"There is no file {source}, and no data set of that name.{nearest(source, DATASETS)} "
+            f"Known data sets: {', '.join(DATASETS)}."
+        )
+    existing_file(source)
+    if target is None:
+        raise ValueError(f"Which column of {path.name} is the label? Name it with --target.")
+    if not sensitive:
+        raise ValueError(f"Which columns of {path.name} are sensitive? Name at least one with --sensitive.")
+    return read_table(
+        path,
+        target=target,
+        sensitive=list(sensitive),
+        positive=positive,
+        categorical=list(categorical or ()),
+        ignore=list(ignore or ()),
+        delimiter=delimiter,
+        encoding=encoding,
+    )
+
+
+def _known(
+    name: str,
+    target: str | None,
+    sensitive: Sequence[str] | None,
+    positive: str | None,
+    choices: Any,
+    data_dir: str | None,
+    quiet: bool,
+) -> Dataset:
+    from dataclasses import replace
+
+    from fairbound.data import load_dataset
+
+    if positive is not None or choices:
+        raise ValueError(f"{name!r} is a known data set: --positive, --categorical and --ignore are for files.")
+    data = load_dataset(name, data_dir=data_dir, progress=False if quiet else None)
+    if target not in (None, data.target):
+        raise ValueError(f"The label of the data set {name!r} is {data.target!r}, not {target!r}; leave out --target.")
+    chosen = list(sensitive or list(data.sensitive)[:1])
+    for each in chosen:
+        if each not in data.sensitive:
+            raise ValueError(
+                f"Data set {name!r} has no sensitive column {each!r}.{nearest(each, data.sensitive)} "
+                f"It has {', '.join(data.sensitive)}."
+            )
+    return replace(data, sensitive={each: data.sensitive[each] for each in chosen}, raw=data.table)

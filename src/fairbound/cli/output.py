@@ -1,0 +1,116 @@
+"""What a command says: tables for people on standard output, or one JSON object for programs; progress beside it.
+
+Standard output has the result and nothing else.  Progress goes to standard error: a line that moves on a terminal, one
+line for each stage elsewhere.  Colours follow NO_COLOR and the terminal.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.status import Status
+
+STYLES = {
+    "kept": "green",
+    "PASS": "green",
+    "NOT KEPT": "bold red",
+    "FAIL": "bold red",
+    "INCONCLUSIVE": "yellow",
+    "NOT CERTIFIABLE": "yellow",
+}
+
+
+@dataclass
+class Output:
+    """How to say it.
+
+    Parameters
+    ----------
+    json : bool
+        One JSON object in place of tables.
+    quiet : bool
+        Neither tables nor progress: the exit code, the files and errors say it all.
+    """
+
+    json: bool = False
+    quiet: bool = False
+    _status: Status | None = field(default=None, init=False, repr=False)
+
+    @property
+    def silent(self) -> bool:
+        """Whether there is nothing to say to people."""
+        return self.json or self.quiet
+
+    def console(self, *, error: bool = False) -> Console:
+        """Return a console on standard output, or on standard error."""
+        from rich.console import Console
+
+        return Console(file=sys.stderr if error else sys.stdout, highlight=False, markup=False, emoji=False)
+
+    def text(self, text: str = "", style: str = "") -> None:
+        """Print text as it stands: no markup is read in it, and no line is broken."""
+        if not self.silent:
+            from rich.text import Text
+
+            self.console().print(Text(text, style=style), soft_wrap=True)
+
+    def table(self, title: str, header: Sequence[str], rows: Sequence[Sequence[str]], *, left: int = 1) -> None:
+        """Print a table with aligned columns; its first `left` columns are words, the others numbers."""
+        if self.silent:
+            return
+        from rich.cells import cell_len
+        from rich.text import Text
+
+        lines = [header, *rows]
+        widths = [max(cell_len(line[place]) for line in lines) for place in range(len(header))]
+        written = Text().append(title, style="bold")
+        for number, line in enumerate(lines):
+            text = Text("\n ", style="dim" if number == 0 else "")
+            for place, (cell, width) in enumerate(zip(line, widths, strict=True)):
+                gap = " " * (width - cell_len(cell))
+                text.append(" " if place == 0 else "  ")
+                if place >= left:
+                    text.append(gap)
+                text.append(cell, style=STYLES.get(cell, ""))
+                if place < left:
+                    text.append(gap)
+            text.rstrip()
+            written.append_text(text)
+        self.console().print(written, soft_wrap=True)
+
+    def result(self, content: Mapping[str, Any]) -> None:
+        """Print the JSON object, where that is wanted."""
+        if self.json:
+            sys.stdout.write(json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+            sys.stdout.flush()
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """Show that a stage is under way."""
+        if self.quiet:
+            yield
+            return
+        console = self.console(error=True)
+        if not console.is_terminal:
+            console.file.write(f"{name} ...\n")
+            console.file.flush()
+            yield
+            return
+        with console.status(name) as status:
+            self._status = status
+            try:
+                yield
+            finally:
+                self._status = None
+
+    def update(self, text: str) -> None:
+        """Say how far the stage is, on a terminal."""
+        if self._status is not None:
+            self._status.update(text)

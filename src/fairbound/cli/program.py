@@ -1,0 +1,118 @@
+"""The program: its commands, and two habits that all of them share.
+
+* Options that take several values take them in a row, `--sensitive sex race`, or repeated.
+* Whatever goes wrong ends in one sentence and a stable exit code (`errors`).
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Annotated, Any, NoReturn
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+from fairbound.cli.errors import BAD_INPUT, Guard, complain
+
+# typer has click inside or beside it, by its version; this is the base of all errors about arguments in either.
+UsageProblem: type[Any] = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
+
+
+def spread(arguments: Sequence[str], params: Sequence[Any]) -> list[str]:
+    """Repeat an option before each of its values: `--sensitive sex race` becomes `--sensitive sex --sensitive race`.
+
+    A word is taken for one more value only after all positional arguments: before, it may be one of them.
+    """
+    options = {name: param for param in params if param.param_type_name == "option" for name in param.opts}
+    awaited = sum(1 for param in params if param.param_type_name == "argument")
+    found: list[str] = []
+    several: str | None = None  # the option whose values may go on
+    rest = list(arguments)
+    while rest:
+        word = rest.pop(0)
+        if word == "--":
+            return [*found, word, *rest]
+        if word.startswith("-") and len(word) > 1:
+            found.append(word)
+            name, inline, _ = word.partition("=")
+            param = options.get(name)
+            several = name if param is not None and param.multiple else None
+            if param is not None and not param.is_flag and not inline and rest:
+                found.append(rest.pop(0))
+        elif several is not None and awaited <= 0:
+            found += [several, word]
+        else:
+            several = None
+            awaited -= 1
+            found.append(word)
+    return found
+
+
+class Command(TyperCommand):
+    """A command whose errors are sentences."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read the arguments."""
+        return super().parse_args(ctx, spread(args, self.params))
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command."""
+        with Guard():
+            return super().invoke(ctx)
+
+
+class Program(TyperGroup):
+    """The group of all commands."""
+
+    def main(self, *arguments: Any, **options: Any) -> NoReturn:
+        """Run, and exit with the code of the command; an error about arguments is one sentence, too."""
+        options["standalone_mode"] = False
+        try:
+            code = super().main(*arguments, **options)
+        except UsageProblem as problem:
+            context = getattr(problem, "ctx", None)
+            path = context.command_path if context is not None else "fairbound"
+            sentence = " ".join(problem.format_message().split())
+            complain(f"{sentence.rstrip('.')}; see {path} --help.")
+            sys.exit(BAD_INPUT)
+        except typer.Abort:
+            sys.exit(BAD_INPUT)
+        sys.exit(code if isinstance(code, int) else 0)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from fairbound import __version__
+
+        typer.echo(f"fairbound {__version__}")
+        raise typer.Exit
+
+
+def program() -> typer.Typer:
+    """Return the program with all its commands."""
+    from fairbound.cli import data, decisions
+
+    app = typer.Typer(
+        name="fairbound",
+        cls=Program,
+        help="Train classifiers under stated limits on measured group disparities, and check decisions against them.",
+        epilog="Exit codes: 0 every limit asked for is kept, 1 a limit is not kept or not certified, 2 bad input.",
+        context_settings={"help_option_names": ["-h", "--help"]},
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,  # plain pages: they open faster, and the commands in them can be copied
+    )
+
+    @app.callback(invoke_without_command=True)
+    def root(
+        context: typer.Context,
+        version: Annotated[  # noqa: ARG001  # handled by its callback
+            bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
+        ] = False,
+    ) -> None:
+        if context.invoked_subcommand is None:
+            typer.echo(context.get_help())
+
+    for module in (decisions, data):
+        module.register(app, Command)
+    return app

@@ -1,0 +1,183 @@
+"""The program as a whole: help, habits of arguments, exit codes, what it imports."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import fairbound as package
+from fairbound.cli.errors import Guard, as_options, sentence_of
+from fairbound.cli.program import program
+
+COMMANDS = [[], ["audit"], ["certify"], ["data"], ["data", "list"], ["data", "describe"], ["data", "fetch"]]
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_help_of_every_command(fairbound, command):
+    for flag in ("--help", "-h"):
+        shown = fairbound(*command, flag)
+        assert shown.code == 0
+        assert shown.stderr == ""
+        assert shown.stdout.startswith(f"Usage: {' '.join(['fairbound', *command])} ")
+
+
+@pytest.mark.parametrize("command", [each for each in COMMANDS if each not in ([], ["data"])], ids=" ".join)
+def test_every_command_has_examples_and_the_common_options(fairbound, command):
+    page = fairbound(*command, "--help").stdout
+    assert "Examples:" in page
+    assert f"$ fairbound {' '.join(command)}" in page
+    assert "--json" in page
+    assert "--quiet" in page
+
+
+def test_the_list_of_commands_is_complete():
+    groups = {group.name: group.typer_instance for group in program().registered_groups}
+    found = [[command.name] for command in program().registered_commands]
+    found += [[name, each.name] for name, group in groups.items() for each in group.registered_commands]
+    assert sorted(map(str, found)) == sorted(str(command) for command in COMMANDS if command not in ([], ["data"]))
+
+
+def test_without_a_command_the_help_is_shown(fairbound):
+    assert fairbound().stdout == fairbound("--help").stdout
+    assert fairbound("data").stdout == fairbound("data", "--help").stdout
+
+
+def test_the_version(fairbound):
+    assert fairbound("--version").stdout == f"fairbound {package.__version__}\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["trian"], "No such command 'trian'"),
+        (["audit"], "Missing argument 'FILE'"),
+        (["audit", "x.csv", "--predicton", "p"], "No such option"),
+        (["audit", "x.csv", "--target", "y"], "Missing option '--prediction'"),
+        (["data", "fetch", "acsincome", "--year", "soon"], "Invalid value for '--year'"),
+    ],
+)
+def test_wrong_arguments_are_one_sentence(fairbound, arguments, words):
+    refused = fairbound(*arguments)
+    assert refused.code == 2
+    assert refused.stdout == ""
+    assert words in refused.sentence
+    assert "--help" in refused.sentence
+
+
+def test_several_values_of_an_option_in_a_row(fairbound, decisions):
+    given = ["--target", "approved", "--prediction", "decision", "--positive", "yes", "--json"]
+    row = fairbound("audit", decisions, "--sensitive", "sex", "region", *given)
+    repeated = fairbound("audit", decisions, "--sensitive", "sex", "--sensitive=region", *given)
+    assert row.code == 0
+    assert row.stdout == repeated.stdout
+    assert '"region"' in row.stdout
+
+
+def test_a_word_before_the_file_is_not_taken_for_a_value(fairbound, decisions):
+    options = ["--target", "approved", "--prediction", "decision", "--positive", "yes", "--quiet"]
+    assert fairbound("audit", "--sensitive", "sex", decisions, *options).code == 0
+
+
+def test_options_stand_for_arguments_in_sentences():
+    assert as_options("It has two; say which with positive=.") == "It has two; say which with --positive."
+    assert as_options("test_size=0.9 leaves 2 rows") == "--test 0.9 leaves 2 rows"
+    assert as_options("test_size is 2; give a share") == "--test is 2; give a share"
+    assert as_options("leave it out with ignore=['']") == "leave it out with --ignore ['']"
+    assert as_options("name the folder with data_dir= or otherwise") == "name the folder with --data-dir or otherwise"
+    assert as_options("Column 'target=' of x.csv") == "Column 'target=' of x.csv"
+
+
+def test_errors_of_the_system_name_the_file():
+    assert sentence_of(PermissionError(13, "Permission denied", "a.csv")) == "Cannot use a.csv: permission denied."
+    assert sentence_of(ValueError("two\n  lines")) == "two lines."
+
+
+def test_a_defect_is_not_taken_for_a_limit_that_is_not_kept(capsys):
+    with pytest.raises(SystemExit) as ended, Guard():
+        {}["missing"]
+    assert ended.value.code == 70
+    assert "KeyError" in capsys.readouterr().err
+
+
+def test_an_interrupt_says_that_nothing_was_written(capsys):
+    with pytest.raises(SystemExit) as ended, Guard():
+        raise KeyboardInterrupt
+    assert ended.value.code == 130
+    assert capsys.readouterr().err == "fairbound: Interrupted; nothing was written.\n"
+
+
+def test_the_traceback_can_be_asked_for(capsys, monkeypatch):
+    monkeypatch.setenv("FAIRBOUND_TRACEBACK", "1")
+    with pytest.raises(SystemExit) as ended, Guard():
+        raise ValueError("wrong")
+    assert ended.value.code == 2
+    assert "Traceback" in capsys.readouterr().err
+
+
+# --- as a process ---------------------------------------------------------------------------------------------------
+
+
+def run(*arguments: str, **settings) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "NO_COLOR": "1"}
+    return subprocess.run(
+        [sys.executable, *arguments], capture_output=True, text=True, env=environment, check=False, **settings
+    )
+
+
+def test_python_m_fairbound():
+    shown = run("-m", "fairbound", "data", "describe", "law", "--sensitive", "race")
+    assert (shown.returncode, shown.stderr) == (0, "")
+    assert shown.stdout.startswith("Data set 'law': 20,798 rows, S = race")
+
+
+# The package's own `__init__` is left out, so that this sees what the command line itself imports.
+ALONE = f"""
+import sys, types
+package = types.ModuleType("fairbound")
+package.__path__ = [{str(Path(package.__file__).parent)!r}]
+package.__version__ = "0"
+sys.modules["fairbound"] = package
+from fairbound.cli import main
+try:
+    main({{arguments!r}})
+except SystemExit as ended:
+    heavy = {{{{"torch", "sklearn", "scipy", "pandas", "numpy"}}}} & set(sys.modules)
+    sys.stderr.write(f"{{{{ended.code}}}} {{{{sorted(heavy)}}}}")
+"""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (["--help"], 0),
+        (["audit", "--help"], 0),
+        (["audit", "--nonsense"], 2),
+        (["certify", "x.csv"], 2),
+        (["--version"], 0),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else None,
+)
+def test_help_and_wrong_arguments_need_neither_torch_nor_numpy(arguments, code):
+    assert run("-c", ALONE.format(arguments=arguments)).stderr.splitlines()[-1].endswith(f"{code} []")
+
+
+def test_without_the_extra_one_sentence():
+    shown = run("-c", "import sys; sys.modules['typer'] = None; from fairbound.cli import main; main(['--help'])")
+    assert (shown.returncode, shown.stdout) == (2, "")
+    assert shown.stderr == 'fairbound: The command line needs typer and rich: pip install "fairbound[cli]".\n'
+
+
+def test_a_reader_that_leaves_early_gets_no_traceback():
+    program_text = "from fairbound.cli import main; main(['data', 'list', '--json'])"
+    with subprocess.Popen(
+        [sys.executable, "-c", program_text], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        assert process.stderr.read() == ""
+    assert process.returncode == 141
