@@ -1,6 +1,7 @@
 """The rooms of the package and who may use whom.
 
     data, fairness, sqp → training → estimator → experiments, cli;    fairness → evaluation → report
+    data → preprocessing, fairness → prediction;   with training and evaluation → fitting → persistence → estimator
 
 The imports are read from the source (`ast`), those inside functions and under TYPE_CHECKING among them.
 """
@@ -27,14 +28,19 @@ MAY_USE: dict[str, set[str]] = {
     "fairness": set(),
     "sqp": set(),
     "training": BOTTOM,
-    "estimator": BOTTOM | {"training"},
     "evaluation": {"fairness"},
+    "preprocessing": {"data"},
+    "prediction": {"fairness"},
+    "fitting": BOTTOM | {"training", "evaluation", "preprocessing", "prediction"},
+    "persistence": {"fairness", "preprocessing", "prediction", "fitting"},
+    "estimator": BOTTOM | {"training", "evaluation", "preprocessing", "prediction", "fitting", "persistence"},
+    "scoring": {"fairness", "evaluation", "preprocessing", "fitting"},
     "confidence": {"fairness", "training", "evaluation"},
     "report": set(),
     "experiments": BOTTOM | {"training", "estimator", "evaluation", "report", ROOT},
     "cli": BOTTOM | {"training", "estimator", "evaluation", "confidence", "report", "experiments", ROOT},
     "__main__": {"cli"},
-    ROOT: BOTTOM | {"training", "estimator", "evaluation", "report"},
+    ROOT: BOTTOM | {"training", "evaluation", "preprocessing", "fitting", "estimator", "scoring", "report"},
 }
 # Modules such as `_registry.py` are tools without a subject: every room may use them but `report`, which knows only the
 # dictionary that it is given, and they use nothing.
@@ -44,6 +50,7 @@ FOREIGN: dict[str, set[str]] = {
     "data": {"torch", "pandas"},
     "report": {"torch", "sklearn", "pandas"},
     "sqp": {"sklearn"},
+    "preprocessing": {"torch", "pandas", "polars", "pyarrow"},
 }
 
 

@@ -1,0 +1,404 @@
+"""The scikit-learn face: a classifier whose decisions keep stated limits.
+
+    fit       tables to numbers, rows to cells, a module to its optimum under the limits
+    predict   numbers, logits in double precision, decisions; the group is not needed, and nothing is random
+
+What `result_` says is counted from the decisions that `predict` makes on the training rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from numbers import Integral, Real
+from typing import Any, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import Tags
+from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted
+from torch import Tensor, nn
+
+from fairbound._parameters import nested_parameters, with_parameters
+from fairbound.fairness import Constraint, as_constraints, decide
+from fairbound.fairness.decisions import logit
+from fairbound.fitting import Data, Fitting, encode, encoded_names, encoded_units, read_data
+from fairbound.prediction import Recalibration, class_probabilities, fit_recalibration, logits
+from fairbound.preprocessing.names import check_names, learn_names
+from fairbound.preprocessing.rows import read_labels, read_weights
+from fairbound.preprocessing.tables import Inputs, read_inputs
+from fairbound.training import Effort, Frontier
+
+ENCODED_AT_ONCE = 2**16
+"""Rows that are made numbers at once when predicting; bounds the memory."""
+
+
+class ConstrainedClassifier(ClassifierMixin, BaseEstimator):
+    """A classifier trained under limits on measured disparities between groups.
+
+    Parameters
+    ----------
+    constraints : Constraint, str, or several
+        The limits, as `DisparateImpact(0.8)` or "disparate_impact >= 0.8".  None at all gives a plain classifier, which
+        needs no groups.
+    hidden : sequence of int
+        Widths of the hidden layers; () is a linear model.
+    module : torch.nn.Module, or function of (n_inputs, n_outputs), optional
+        A network of your own, in place of `hidden`: copied, or made by the function.  It gives one output per row for
+        two classes, one per class for more: logits.
+    objective : {"loss", "cross_entropy", "accuracy"}
+        What is best under the limits.  "loss" is the cross-entropy (and, among models within 5% of the least, the
+        accuracy); "accuracy" seeks accurate decisions alone, whose probabilities mean little.
+    solver : {"auto", "quasi-newton", "stochastic"}
+    threshold : float
+        With two classes the positive one is decided for when its probability exceeds this.
+    l2 : float
+        Weight of ½‖w‖² in the objective; a little keeps the optimum finite.
+    pos_label : label, optional
+        The positive of two classes; by default the larger.
+    sensitive_columns : column name or number, or several, optional
+        The columns of X that hold the groups; then `fit(X, y)` needs nothing else.
+    sensitive_as_input : bool
+        Whether these columns are also inputs of the model, which `predict` then needs.
+    groups : {"each", "intersection", "both"}
+        With several group columns: limit each of them, their intersections, or both.
+    missing_groups : {"ignore", "group"}
+        Rows whose group is missing count in the loss and in no limit; or are a group of their own.
+    small_groups : {"error", "warn", "merge"}
+        What to do with groups of fewer than `min_group_size` rows: refuse, leave them out of the limits with a warning,
+        or merge them.
+    min_group_size : int
+    constraint_weight : {"same", "none"} or array of shape (n,)
+        Weights of the rows in the limits: the sample weights, all equal, or these.
+    preprocessing : "auto", transformer, or None
+        How X becomes numbers: by a `TableEncoder`, a transformer of your own (a copy of which is fitted on the training
+        rows), or not at all.
+    categorical : sequence of column names or numbers, optional
+        Columns that are categories although they hold numbers.
+    max_categories : int
+        The most 0/1 columns that one category becomes.
+    effort : Effort, optional
+        The phases of the solver.
+    warm_start : bool
+        Whether `fit` starts from the model of the last fit, and keeps its preprocessing.
+    random_state : int, RandomState or None
+        Of the first weights and of mini-batches.  The same number gives the same model, bit for bit, for the same
+        number of threads; None draws one.
+    device : str or torch.device, optional
+        Where the network is trained, such as "cuda"; predictions are always made on the processor, in double precision.
+    callbacks : sequence of functions
+        Each is called with every row of the history; one that returns True ends the fit with the best found.
+    verbose : int
+        1 writes a line for each phase, 2 for each iteration.
+
+    Attributes
+    ----------
+    classes_ : array
+        The labels, in order.
+    pos_label_ : label, or None
+        The positive class of two.
+    n_features_in_ : int
+    feature_names_in_ : array of str
+        Where the columns of X have names.
+    encoder_ : transformer, or None
+        What makes numbers of X.
+    encoded_names_ : list of str
+        The inputs of the module.
+    module_ : torch.nn.Module
+        The trained network, in double precision.
+    coef_, intercept_ : arrays
+        For linear models: logits per unit of the encoded columns before their scaling, so in the units of X.
+    n_iter_ : int
+    calibration_ : recalibration, or None
+        Set by `recalibrate`.
+    result_ : FitResult
+        Status, limits and what was reached, prices, rates by group, history; prints as a table.
+
+    Examples
+    --------
+    >>> from fairbound import load_dataset
+    >>> law = load_dataset("law")
+    >>> clf = ConstrainedClassifier("disparate_impact >= 0.8")
+    >>> clf.fit(law.frame(), law.y, sensitive_features=law.sensitive["race"]).result_.kept
+    True
+    >>> clf.predict(law.frame())[:3]
+    array([1, 1, 1])
+    """
+
+    _parameter_constraints = {  # noqa: RUF012 (scikit-learn's own form)
+        "objective": [StrOptions({"loss", "cross_entropy", "accuracy"})],
+        "solver": [StrOptions({"auto", "quasi-newton", "stochastic"})],
+        "threshold": [Interval(Real, 0, 1, closed="neither")],
+        "l2": [Interval(Real, 0, None, closed="left")],
+        "sensitive_as_input": ["boolean"],
+        "groups": [StrOptions({"each", "intersection", "both"})],
+        "missing_groups": [StrOptions({"ignore", "group"})],
+        "small_groups": [StrOptions({"error", "warn", "merge"})],
+        "min_group_size": [Interval(Integral, 1, None, closed="left")],
+        "constraint_weight": [StrOptions({"same", "none"}), "array-like"],
+        "preprocessing": [StrOptions({"auto"}), HasMethods(["fit", "transform"]), None],
+        "max_categories": [Interval(Integral, 2, None, closed="left")],
+        "effort": [Effort, None],
+        "warm_start": ["boolean"],
+        "random_state": ["random_state"],
+        "verbose": ["verbose"],
+    }
+
+    def __init__(
+        self,
+        constraints: Constraint | str | Iterable[Constraint | str] = (),
+        *,
+        hidden: Sequence[int] = (),
+        module: nn.Module | Callable[[int, int], nn.Module] | None = None,
+        objective: str = "loss",
+        solver: str = "auto",
+        threshold: float = 0.5,
+        l2: float = 1e-5,
+        pos_label: Any = None,
+        sensitive_columns: Any = None,
+        sensitive_as_input: bool = False,
+        groups: str = "each",
+        missing_groups: str = "ignore",
+        small_groups: str = "error",
+        min_group_size: int = 10,
+        constraint_weight: Any = "same",
+        preprocessing: Any = "auto",
+        categorical: Sequence[Any] | None = None,
+        max_categories: int = 50,
+        effort: Effort | None = None,
+        warm_start: bool = False,
+        random_state: Any = 0,
+        device: Any = None,
+        callbacks: Sequence[Callable[[dict[str, Any]], bool | None]] = (),
+        verbose: int = 0,
+    ) -> None:
+        self.constraints = constraints
+        self.hidden = hidden
+        self.module = module
+        self.objective = objective
+        self.solver = solver
+        self.threshold = threshold
+        self.l2 = l2
+        self.pos_label = pos_label
+        self.sensitive_columns = sensitive_columns
+        self.sensitive_as_input = sensitive_as_input
+        self.groups = groups
+        self.missing_groups = missing_groups
+        self.small_groups = small_groups
+        self.min_group_size = min_group_size
+        self.constraint_weight = constraint_weight
+        self.preprocessing = preprocessing
+        self.categorical = categorical
+        self.max_categories = max_categories
+        self.effort = effort
+        self.warm_start = warm_start
+        self.random_state = random_state
+        self.device = device
+        self.callbacks = callbacks
+        self.verbose = verbose
+
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        sensitive_features: Any = None,
+        sample_weight: Any = None,
+        constraint_weight: Any = None,
+        eval_set: tuple[Any, ...] | None = None,
+    ) -> Self:
+        """Train under the limits.
+
+        Parameters
+        ----------
+        X : table or array of shape (n, columns)
+            pandas, polars or pyarrow tables with numbers, words and missing values; arrays; sparse matrices.
+        y : sequence of n labels
+            Of two or more classes.
+        sensitive_features : table, mapping or array of groups, or names of columns of X, optional
+            Needed with limits, unless `sensitive_columns` names them.  Missing values are allowed.
+        sample_weight : sequence of n numbers, optional
+            Weights in the loss, and by `constraint_weight` in the limits.
+        constraint_weight : sequence of n numbers, optional
+            Weights in the limits, in place of the parameter of this name.
+        eval_set : tuple (X, y) or (X, y, groups), optional
+            Rows that are not trained on, on which accuracy and limits are watched and reported.
+        """
+        self._validate_params()
+        inputs = read_inputs(X)
+        data = read_data(self, inputs, y, sensitive_features, sample_weight, constraint_weight)
+        validation = None if eval_set is None else self._read_eval_set(eval_set, inputs)
+        encoder, module = self._last(inputs) if self.warm_start else (None, None)
+        fitting = Fitting(self, data, encoder, module)
+        result = fitting.run(validation)
+        learn_names(self, inputs)
+        self.classes_ = fitting.classes
+        self.pos_label_ = fitting.cells.classes[1] if len(self.classes_) == 2 else None
+        self.threshold_ = float(self.threshold)
+        self.left_columns_ = data.left_columns
+        self.encoder_ = fitting.encoder
+        self.encoded_names_ = encoded_names(fitting.encoder, data.inputs, fitting.Z.shape[1])
+        self.module_ = fitting.module
+        self.n_iter_ = len(result.history)
+        self.calibration_: Recalibration | None = None
+        self.result_ = result
+        return self
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return the decided label of each row."""
+        return self._labels(decide(self._logits(X), self.threshold_))
+
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """Return the probabilities of the classes, in the order of `classes_`."""
+        z = self._logits(X)
+        p = class_probabilities(z) if self.calibration_ is None else self.calibration_(z)
+        return (p.flip(1) if self._flipped else p).numpy()
+
+    def decision_function(self, X: Any) -> NDArray[np.float64]:
+        """Return the logits: of two classes that of the second, beyond the threshold; of more, one for each class."""
+        z = self._logits(X)
+        if z.shape[1] > 1:
+            return z.numpy()
+        margin = z[:, 0] - logit(self.threshold_)
+        return (-margin if self._flipped else margin).numpy()
+
+    def recalibrate(self, X: Any, y: Any, *, sample_weight: Any = None) -> Self:
+        """Fit the probabilities to rows that training has not seen, without moving a decision.
+
+        Each side of the threshold is mapped onto itself, monotonically, so `predict` and with it every limit stays as
+        it is; only `predict_proba` changes.
+        """
+        z = self._logits(X)
+        labels = read_labels(y, len(z), type(self).__name__)
+        places = {label: place for place, label in enumerate(self.classes_.tolist())}
+        unknown = [label for label in np.unique(labels).tolist() if label not in places]
+        if unknown:
+            raise ValueError(f"y has the label {unknown[0]!r}, which is none of classes_: {list(places)}.")
+        codes = np.array([places[label] for label in labels.tolist()])
+        weights = read_weights(sample_weight, len(z), "sample_weight")
+        self.calibration_ = fit_recalibration(z, 1 - codes if self._flipped else codes, weights, self.threshold_)
+        return self
+
+    def frontier(
+        self,
+        X: Any,
+        y: Any,
+        bounds: Sequence[float],
+        *,
+        position: int = 0,
+        sensitive_features: Any = None,
+        sample_weight: Any = None,
+        constraint_weight: Any = None,
+    ) -> Frontier:
+        """Return what each bound of one of the limits costs; the estimator itself stays as it is.
+
+        Parameters
+        ----------
+        X, y, sensitive_features, sample_weight, constraint_weight
+            As for `fit`.
+        bounds : sequence of float
+        position : int
+            Which of the limits the bounds are for.
+        """
+        self._validate_params()
+        data = read_data(self, read_inputs(X), y, sensitive_features, sample_weight, constraint_weight)
+        return Fitting(self, data).frontier(bounds, position)
+
+    @property
+    def coef_(self) -> NDArray[np.float64]:
+        """Logits per unit of each column of `encoded_names_`, before its scaling; one row, or one for each class."""
+        return self._linear()[0]
+
+    @property
+    def intercept_(self) -> NDArray[np.float64]:
+        """Logits where every column is 0."""
+        return self._linear()[1]
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the parameters; with `deep` those of the limits, too, as `constraints__disparate_impact__bound`."""
+        params = super().get_params(deep=deep)
+        return {**params, **nested_parameters("constraints", self._known_constraints())} if deep else params
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters, also those of single limits, as `constraints__disparate_impact__bound=0.9`."""
+        prefix = "constraints__"
+        nested = {key.removeprefix(prefix): value for key, value in params.items() if key.startswith(prefix)}
+        super().set_params(**{key: value for key, value in params.items() if not key.startswith(prefix)})
+        if nested:
+            self.constraints = with_parameters("constraints", self._known_constraints(), nested)
+        return self
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.categorical = True
+        tags.input_tags.allow_nan = self.preprocessing is not None
+        return tags
+
+    @property
+    def _flipped(self) -> bool:
+        """Whether the positive class, the last one to the model, is the first of `classes_`."""
+        return len(self.classes_) == 2 and self.pos_label_ == self.classes_.tolist()[0]
+
+    def _labels(self, decisions: Tensor) -> NDArray[Any]:
+        return self.classes_[:: -1 if self._flipped else 1][decisions.numpy()]
+
+    def _logits(self, X: Any) -> Tensor:
+        """Logits of new rows, in the order of the model's classes."""
+        check_is_fitted(self)
+        inputs = self._read_new(X)
+        parts = []
+        for start in range(0, inputs.n_rows, ENCODED_AT_ONCE):
+            part = inputs.take(slice(start, start + ENCODED_AT_ONCE)) if inputs.n_rows > ENCODED_AT_ONCE else inputs
+            parts.append(logits(self.module_, encode(self.encoder_, part), len(self.classes_)))
+        return torch.cat(parts)
+
+    def _read_new(self, X: Any) -> Inputs:
+        inputs = read_inputs(X)
+        learnt = getattr(self, "feature_names_in_", None)
+        if self.sensitive_as_input and inputs.names is not None and learnt is not None:
+            named = (
+                self.sensitive_columns if isinstance(self.sensitive_columns, list | tuple) else [self.sensitive_columns]
+            )
+            absent = [name for name in named if isinstance(name, str) and name not in inputs.names]
+            if absent:
+                raise ValueError(
+                    f"X lacks the column {absent[0]!r}, which was made an input of the model by "
+                    "sensitive_as_input=True, so predictions need it; train without that to predict without the group."
+                )
+        return check_names(self, inputs, self.left_columns_)
+
+    def _read_eval_set(self, eval_set: Any, inputs: Inputs) -> Data:
+        if not isinstance(eval_set, list | tuple) or len(eval_set) not in (2, 3):
+            raise ValueError("eval_set must be a tuple (X, y) or (X, y, groups).")
+        there = read_inputs(eval_set[0])
+        if there.names != inputs.names or there.n_columns != inputs.n_columns:
+            raise ValueError("eval_set must have the same columns as X, in the same order.")
+        return read_data(self, there, eval_set[1], eval_set[2] if len(eval_set) == 3 else None, None, None)
+
+    def _last(self, inputs: Inputs) -> tuple[Any, nn.Module | None]:
+        """Encoder and module of the last fit, to start from."""
+        if not hasattr(self, "module_"):
+            return None, None
+        check_names(self, inputs)
+        return self.encoder_, self.module_
+
+    def _known_constraints(self) -> tuple[Constraint, ...]:
+        """The limits, where they can be read; what is wrong with the others is said by `fit`."""
+        try:
+            return as_constraints(self.constraints)
+        except (TypeError, ValueError):
+            return ()
+
+    def _linear(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        check_is_fitted(self)
+        layer = self.module_[0] if isinstance(self.module_, nn.Sequential) and len(self.module_) == 1 else self.module_
+        if type(layer) is not nn.Linear:
+            raise AttributeError(f"{type(self).__name__} has coefficients only if it is linear (hidden=(), no module).")
+        weight, bias = layer.weight.detach().numpy(), layer.bias.detach().numpy()
+        means, scales = encoded_units(self.encoder_, weight.shape[1])
+        coefficients = weight / scales
+        sign = -1.0 if self._flipped else 1.0
+        return sign * coefficients, sign * (bias - coefficients @ means)

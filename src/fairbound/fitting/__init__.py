@@ -1,0 +1,20 @@
+"""One fit, from whatever the user has to a trained module and its record: rows, groups, module, result."""
+
+from fairbound.fitting.data import Data, read_data
+from fairbound.fitting.encoding import encode, encoded_names, encoded_units
+from fairbound.fitting.fitting import Fitting
+from fairbound.fitting.groups import SmallGroup
+from fairbound.fitting.result import FitResult, GroupResult, LimitResult
+
+__all__ = [
+    "Data",
+    "FitResult",
+    "Fitting",
+    "GroupResult",
+    "LimitResult",
+    "SmallGroup",
+    "encode",
+    "encoded_names",
+    "encoded_units",
+    "read_data",
+]

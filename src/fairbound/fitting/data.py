@@ -1,0 +1,122 @@
+"""The rows of a fit, read from whatever the user has: inputs, labels, groups and weights, checked.
+
+Groups come apart from X, or are columns of X, which then leave the inputs unless they are asked for.  Rows that count
+neither in the loss nor in a limit leave.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairbound.fairness import as_constraints
+from fairbound.fitting.groups import name_missing, read_groups
+from fairbound.preprocessing.rows import read_labels, read_weights
+from fairbound.preprocessing.tables import Inputs
+
+Floats = NDArray[np.float64]
+
+
+class Parameters(Protocol):
+    """What a fit needs to know of an estimator: its parameters, by name."""
+
+    def __getattr__(self, name: str) -> Any: ...
+
+
+@dataclass(frozen=True, eq=False)
+class Data:
+    """Rows as they came, checked: the inputs without the group columns, labels, groups and weights."""
+
+    inputs: Inputs
+    y: NDArray[Any]
+    groups: dict[str, NDArray[Any]] | None
+    loss_weights: Floats
+    cell_weights: Floats
+    left_columns: tuple[int, ...]
+
+    def take(self, rows: NDArray[np.intp]) -> Data:
+        """Return some of the rows."""
+        groups = None if self.groups is None else {name: values[rows] for name, values in self.groups.items()}
+        return Data(
+            self.inputs.take(rows),
+            self.y[rows],
+            groups,
+            self.loss_weights[rows],
+            self.cell_weights[rows],
+            self.left_columns,
+        )
+
+
+def read_data(
+    params: Parameters, inputs: Inputs, y: Any, sensitive_features: Any, sample_weight: Any, constraint_weight: Any
+) -> Data:
+    """Read the rows of a fit; those that count nowhere leave."""
+    name = type(params).__name__
+    labels = read_labels(y, inputs.n_rows, name)
+    columns = group_columns(params, inputs, sensitive_features)
+    groups = _read_groups(params, inputs, columns, sensitive_features)
+    if groups is None and len(as_constraints(params.constraints)):
+        raise ValueError(
+            f"{name} has limits between groups, but no groups: pass sensitive_features= to fit, or name the columns of "
+            "X that hold them in sensitive_columns=."
+        )
+    loss_weights = read_weights(sample_weight, inputs.n_rows, "sample_weight")
+    stated = params.constraint_weight if constraint_weight is None else constraint_weight
+    if isinstance(stated, str):
+        cell_weights = loss_weights if stated == "same" else np.ones(inputs.n_rows)
+    else:
+        cell_weights = read_weights(stated, inputs.n_rows, "constraint_weight")
+    left = () if params.sensitive_as_input else columns
+    data = Data(inputs.without(left), labels, groups, loss_weights, cell_weights, left)
+    counted = np.flatnonzero((loss_weights > 0) | (cell_weights > 0))
+    return data if len(counted) == inputs.n_rows else data.take(counted)
+
+
+def group_columns(params: Parameters, inputs: Inputs, sensitive_features: Any) -> tuple[int, ...]:
+    """Positions of the columns of X that hold the groups; none where these come apart from X."""
+    named, said = params.sensitive_columns, "sensitive_columns="
+    if sensitive_features is not None and named is not None:
+        raise ValueError("The groups are given twice, by sensitive_columns= and by sensitive_features=; leave one out.")
+    if isinstance(sensitive_features, str):
+        named, said = sensitive_features, "sensitive_features="
+    elif _are_names(sensitive_features, inputs):
+        named, said = list(sensitive_features), "sensitive_features="
+    if named is None:
+        if params.sensitive_as_input:
+            raise ValueError(
+                "sensitive_as_input=True needs the groups among the columns of X: name them in sensitive_columns=."
+            )
+        return ()
+    listed = [named] if isinstance(named, str | int | np.integer) else list(named)
+    columns = tuple(inputs.position(column, said) for column in listed)
+    if not columns:
+        raise ValueError(f"{said} names no column; leave it out, or name at least one.")
+    if len(set(columns)) == inputs.n_columns and not params.sensitive_as_input:
+        raise ValueError("All columns of X are groups, so nothing is left to predict from.")
+    return columns
+
+
+def _are_names(sensitive_features: Any, inputs: Inputs) -> bool:
+    """Tell a short list of column names from one group for each row."""
+    return (
+        isinstance(sensitive_features, list | tuple)
+        and 0 < len(sensitive_features) != inputs.n_rows
+        and all(isinstance(name, str) for name in sensitive_features)
+    )
+
+
+def _read_groups(
+    params: Parameters, inputs: Inputs, columns: Sequence[int], sensitive_features: Any
+) -> dict[str, NDArray[Any]] | None:
+    if columns:
+        names = [inputs.names[each] if inputs.names else f"x{each}" for each in columns]
+        groups = read_groups(dict(zip(names, map(inputs.values, columns), strict=True)), inputs.n_rows)
+    elif sensitive_features is not None:
+        groups = read_groups(sensitive_features, inputs.n_rows)
+    else:
+        return None
+    return name_missing(groups) if params.missing_groups == "group" else groups

@@ -1,0 +1,263 @@
+"""One fit, from whatever the user has to a trained module and a record of what it does.
+
+cells      rows to (group, label), small groups by the stated policy
+encode     inputs to numbers, by the training rows
+train      a module to its optimum under the limits
+confirm    the decisions of `predict` itself, counted; a limit that rounding has broken there is mended or reported
+"""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.utils import check_random_state
+from torch import Tensor, nn
+
+from fairbound._progress import Progress
+from fairbound._warnings import LimitWarning
+from fairbound.fairness import Cells, as_constraints, as_logits, decide, outcome_indicators
+from fairbound.fitting.data import Data, Parameters
+from fairbound.fitting.encoding import encode, fitted_encoder
+from fairbound.fitting.groups import OTHER, SmallGroup, count_missing, settle_small_groups
+from fairbound.fitting.modules import first_module, on_device, try_module
+from fairbound.fitting.result import FitResult, group_results, limit_results
+from fairbound.fitting.watching import Watched
+from fairbound.prediction import FeedForward, logits
+from fairbound.training import L2, Assessment, Frontier, TrainingProblem, TrainingResult, fit, frontier
+from fairbound.training.frontier import FRONTIER_EFFORT
+from fairbound.training.trainer import choose_status
+
+NUDGES = tuple(sign * 10.0**-digits for digits in range(13, 5, -1) for sign in (1.0, -1.0))
+"""Shifts of the last bias that are tried where rounding has broken a limit."""
+
+Floats = NDArray[np.float64]
+
+
+class Fitting:
+    """The state of one fit.
+
+    Parameters
+    ----------
+    params : Parameters
+        The estimator, which is only read.
+    data : Data
+    encoder, module : optional
+        Of the last fit, to start from.
+    """
+
+    def __init__(self, params: Parameters, data: Data, encoder: Any = None, module: nn.Module | None = None) -> None:
+        self.params, self.data = params, data
+        self.constraints = as_constraints(params.constraints)
+        cells = Cells.build(
+            data.y, data.groups, weights=data.cell_weights, groups=params.groups, pos_label=params.pos_label
+        )
+        self.small: tuple[SmallGroup, ...] = ()
+        if self.constraints:
+            cells, self.small = settle_small_groups(cells, self.constraints, params.small_groups, params.min_group_size)
+        self.cells = cells
+        self.encoder = encoder if module is not None else fitted_encoder(params, data)
+        self.Z = encode(self.encoder, data.inputs)
+        seed = int(check_random_state(params.random_state).randint(2**31 - 1))
+        self.generator = torch.Generator().manual_seed(seed)
+        self.module = (
+            copy.deepcopy(module)
+            if module is not None
+            else first_module(
+                params.module,
+                params.hidden,
+                shape=self.Z.shape,
+                n_labels=cells.n_labels,
+                seed=seed,
+                generator=self.generator,
+            )
+        )
+        self.problem = TrainingProblem(
+            on_device(self.module, params.device),
+            "cross_entropy",
+            self.constraints,
+            cells,
+            regularizers=[L2(float(params.l2))] if params.l2 else [],
+            threshold=float(params.threshold),
+        )
+        try_module(self.problem.module, self.Z)
+
+    @cached_property
+    def classes(self) -> NDArray[Any]:
+        """The labels in order, in the type that they came in."""
+        return np.unique(self.data.y)
+
+    def run(self, validation: Data | None = None) -> FitResult:
+        """Train, confirm, and return the record."""
+        watched = None if validation is None else self._watch(validation)
+        eval_inputs = None if validation is None else encode(self.encoder, validation.inputs)
+        progress = Progress(int(self.params.verbose))
+        result = fit(
+            self.problem,
+            self.Z,
+            loss_weights=self.data.loss_weights,
+            objective="accuracy" if self.params.objective == "accuracy" else "loss",
+            solver=self.params.solver,
+            effort=self.params.effort,
+            callback=self._callback(progress, watched, eval_inputs),
+            generator=self.generator,
+        )
+        progress.close()
+        self.module.to("cpu", torch.float64)
+        assessment, notes = self._confirm(result)
+        if assessment.kept != result.assessment.kept:
+            result = replace(result, status=choose_status(assessment, converged=False, locally_infeasible=False))
+        there = None
+        if watched is not None and eval_inputs is not None:
+            there = decide(logits(self.module, eval_inputs, self.cells.n_labels), self.problem.threshold)
+        record = self._record(result, assessment, watched, there, notes)
+        self._warn(record)
+        return record
+
+    def frontier(self, bounds: Sequence[float], position: int) -> Frontier:
+        """Trace the frontier of one of the limits."""
+        return frontier(
+            self.problem,
+            self.Z,
+            bounds,
+            position=position,
+            loss_weights=self.data.loss_weights,
+            objective="accuracy" if self.params.objective == "accuracy" else "loss",
+            effort=self.params.effort or FRONTIER_EFFORT,
+            callback=self._callback(Progress(int(self.params.verbose)), None, None),
+        )
+
+    def decisions(self) -> Tensor:
+        """Class indices of the training rows, by the way that `predict` takes."""
+        return decide(logits(self.module, self.Z, self.cells.n_labels), self.problem.threshold)
+
+    def _callback(
+        self, progress: Progress, watched: Watched | None, eval_inputs: Floats | None
+    ) -> Callable[[dict[str, Any]], bool]:
+        callbacks = list(self.params.callbacks or ())
+
+        def each(row: dict[str, Any]) -> bool:
+            if watched is not None and eval_inputs is not None:
+                row.update(self._look(watched, eval_inputs))
+            progress(row)
+            said = [callback(row) for callback in callbacks]  # all are called, whatever the first ones say
+            return any(said)
+
+        return each
+
+    def _look(self, watched: Watched, eval_inputs: Floats) -> dict[str, float]:
+        """Accuracy and limits on the validation rows, of the module as it stands."""
+        rows = torch.from_numpy(eval_inputs).to(self.problem.parameters[0].dtype)
+        with torch.no_grad():
+            z = torch.cat([as_logits(self.problem.module(part), self.cells.n_labels) for part in rows.split(2**14)])
+        decisions = decide(z, self.problem.threshold)
+        measured = {
+            f"eval {limit}": float("nan") if value is None else value
+            for limit, value in zip(self.constraints, watched.measured(decisions), strict=True)
+        }
+        return {"eval accuracy": watched.accuracy(decisions), **measured}
+
+    def _watch(self, data: Data) -> Watched:
+        groups = data.groups
+        if groups is None and self.constraints:
+            raise ValueError("eval_set needs groups, too: give eval_set=(X, y, groups).")
+        for small in self.small:
+            if groups is not None and small.grouping in groups:
+                values = groups[small.grouping].astype(object)
+                values[values == small.group] = OTHER if small.fate == "merged" else None
+                groups = {**groups, small.grouping: values}
+        return Watched.build(
+            self.constraints,
+            data.y,
+            groups,
+            classes=self.classes,
+            weights=data.cell_weights,
+            combine=self.params.groups,
+            pos_label=self.params.pos_label,
+        )
+
+    def _confirm(self, result: TrainingResult) -> tuple[Assessment, list[str]]:
+        """Count the decisions of `predict`; mend a limit that rounding has broken, or say so."""
+        found = self._count(result.assessment)
+        if found.kept or not result.assessment.kept:
+            return found, []
+        last = self.module[-1] if FeedForward.fits(self.module) else None  # type: ignore[index]
+        if isinstance(last, nn.Linear) and last.bias is not None and self.cells.n_labels == 2:
+            start = last.bias.detach().clone()
+            for nudge in NUDGES:
+                with torch.no_grad():
+                    last.bias.copy_(start + nudge)
+                mended = self._count(result.assessment)
+                if mended.kept:
+                    return mended, [f"Rounding had moved a row across a limit; the last bias was shifted by {nudge:g}."]
+            with torch.no_grad():
+                last.bias.copy_(start)
+        return found, ["Training kept every limit, but rounding in predict moves a row, and a limit with it."]
+
+    def _count(self, assessment: Assessment) -> Assessment:
+        decisions = self.decisions()
+        weights = torch.from_numpy(self.data.loss_weights)
+        right = (decisions == self.cells.labels).to(torch.float64)
+        return replace(
+            assessment,
+            accuracy=float((weights * right).sum() / weights.sum()),
+            counts=self.cells.sums(outcome_indicators(decisions, self.cells.outcomes)),
+        )
+
+    def _record(
+        self,
+        result: TrainingResult,
+        assessment: Assessment,
+        watched: Watched | None,
+        there: Tensor | None,
+        notes: Sequence[str],
+    ) -> FitResult:
+        measured: Mapping[int, float | None] | None = None
+        if watched is not None and there is not None:
+            measured = dict(enumerate(watched.measured(there)))
+        return FitResult(
+            status=result.status,
+            message=result.message,
+            rows=len(self.cells),
+            accuracy=assessment.accuracy,
+            constant_accuracy=assessment.constant_accuracy,
+            gain=assessment.gain,
+            loss=assessment.loss,
+            objective=assessment.objective,
+            limits=limit_results(result, assessment, measured),
+            groups=group_results(self.cells, assessment),
+            small_groups=self.small,
+            missing=count_missing(self.cells),
+            solver=result.solver,
+            passes=result.evaluations,
+            value_passes=result.value_evaluations,
+            seconds=result.seconds,
+            eval_rows=None if watched is None else watched.n_rows,
+            eval_accuracy=None if watched is None or there is None else watched.accuracy(there),
+            notes=tuple(notes),
+            history=result.history,
+        )
+
+    def _warn(self, record: FitResult) -> None:
+        name = type(self.params).__name__
+        if not record.kept:
+            missed = "; ".join(f"{each.limit} (reached {each.reached:.4f})" for each in record.limits if not each.kept)
+            warnings.warn(
+                f"{name} keeps not every limit on the training rows: {missed}. {record.message}",
+                LimitWarning,
+                stacklevel=4,
+            )
+        elif self.constraints and record.gain <= 0:
+            warnings.warn(
+                f"{name} keeps the limits, but predicts no better than a constant, which any ratio allows: loosen the "
+                'limits, or add a floor such as "selection_rate >= 0.1".',
+                LimitWarning,
+                stacklevel=4,
+            )

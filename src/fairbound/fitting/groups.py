@@ -1,0 +1,226 @@
+"""The groups of the rows: read from whatever holds them, and what is done with groups of few rows.
+
+A rate of a handful of people says little, and a limit between such rates asks for noise to be equal.  A group with
+fewer rows than a stated least, or in which a limited rate divides by nothing, is never dropped in silence:
+
+    error   names them with their counts
+    warn    leaves them out of the limits (they stay in the loss), with a warning
+    merge   makes one group "(other)" of them, joined by the next smallest until it is large enough
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import narwhals as nw
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from fairbound._warnings import LimitWarning
+from fairbound.data.columns import is_missing
+from fairbound.fairness import Cells, Constraint, Grouping
+from fairbound.fairness.measures import resolve_measure
+from fairbound.fairness.rates import undefined_groups
+
+SmallGroups = Literal["error", "warn", "merge"]
+OTHER, MISSING = "(other)", "(missing)"
+ARRAY_NAME = "sensitive_feature"
+
+
+@dataclass(frozen=True)
+class SmallGroup:
+    """A group that the limits treat otherwise than by itself.
+
+    Attributes
+    ----------
+    grouping : str
+    group : group
+    rows : int
+    fate : {"left out", "merged"}
+    """
+
+    grouping: str
+    group: Hashable
+    rows: int
+    fate: str
+
+    def __str__(self) -> str:
+        fate = f"merged into {OTHER}" if self.fate == "merged" else "left out of the limits"
+        return f"{self.grouping}: {_said(self.group)} ({self.rows} rows) {fate}"
+
+
+def read_groups(sensitive_features: Any, n_rows: int) -> dict[str, NDArray[Any]]:
+    """Return the group columns by name, with their values as given; None is missing."""
+    columns: dict[str, Any]
+    if nw.dependencies.is_into_dataframe(sensitive_features):
+        frame = nw.from_native(sensitive_features, eager_only=True)
+        columns = {str(name): frame[:, position] for position, name in enumerate(frame.columns)}
+    elif isinstance(sensitive_features, Mapping):
+        columns = {str(name): column for name, column in sensitive_features.items()}
+    elif nw.dependencies.is_into_series(sensitive_features):
+        series = nw.from_native(sensitive_features, series_only=True)
+        columns = {str(series.name or ARRAY_NAME): series}
+    else:
+        array = _as_array(sensitive_features)
+        if array.ndim not in (1, 2):
+            raise ValueError(f"sensitive_features must have shape (n,) or (n, columns), but has shape {array.shape}.")
+        several = array.ndim == 2 and array.shape[1] != 1
+        columns = (
+            {f"{ARRAY_NAME}_{position}": array[:, position] for position in range(array.shape[1])}
+            if several
+            else {ARRAY_NAME: array.reshape(-1)}
+        )
+    if not columns:
+        raise ValueError("sensitive_features has no column: give at least one.")
+    read = {name: _values(column) for name, column in columns.items()}
+    for name, column in read.items():
+        if column.shape != (n_rows,):
+            raise ValueError(
+                f"sensitive_features has {len(column)} rows in {name!r}, but X has {n_rows}: one value for each row "
+                "is needed."
+            )
+    return read
+
+
+def name_missing(columns: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    """Return the columns with "(missing)", a group like any other, where the group is not known."""
+    named = {}
+    for name, column in columns.items():
+        gaps = is_missing(column)
+        named[name] = column if not gaps.any() else np.where(gaps, MISSING, column.astype(object))
+    return named
+
+
+def settle_small_groups(
+    cells: Cells, constraints: Sequence[Constraint], policy: SmallGroups, least: int
+) -> tuple[Cells, tuple[SmallGroup, ...]]:
+    """Treat the groups of few rows by the policy; return the cells and what became of which group."""
+    found: list[SmallGroup] = []
+    groupings = []
+    for grouping in cells.groupings:
+        rows = _rows(cells, grouping)
+        few = [position for position, count in enumerate(rows) if count < least]
+        if policy == "error":
+            if few:
+                raise ValueError(_too_few(grouping, rows, few, least))
+            groupings.append(grouping)
+            continue
+        small = sorted({*few, *_undefined(cells, grouping, constraints)})
+        if small and policy == "merge":
+            small = _pool(cells, grouping, constraints, small, rows, least)
+        if small:
+            fate = "merged" if policy == "merge" else "left out"
+            found += [SmallGroup(grouping.name, grouping.groups[each], rows[each], fate) for each in small]
+            grouping = _without(grouping, small, merge=policy == "merge")
+        groupings.append(grouping)
+    left_out = [each for each in found if each.fate == "left out"]
+    if left_out:
+        warnings.warn(
+            "Groups too small to be limited are left out of the limits, but stay in the loss: "
+            + "; ".join(f"{each.grouping}: {_said(each.group)} ({each.rows} rows)" for each in left_out)
+            + ".",
+            LimitWarning,
+            stacklevel=3,
+        )
+    return replace(cells, groupings=tuple(groupings)), tuple(found)
+
+
+def count_missing(cells: Cells) -> dict[str, int]:
+    """Rows of each grouping that are in no group."""
+    atoms = cells.index // cells.n_labels
+    return {grouping.name: int((grouping.membership[-1][atoms] == 0).sum()) for grouping in cells.groupings}
+
+
+def _rows(cells: Cells, grouping: Grouping) -> list[int]:
+    atoms = cells.index[cells.weights > 0] // cells.n_labels
+    counts = torch.bincount(atoms, minlength=grouping.membership.shape[1]).to(torch.float64)
+    return [int(count) for count in (grouping.membership[:-1] @ counts).tolist()]
+
+
+def _undefined(cells: Cells, grouping: Grouping, constraints: Sequence[Constraint]) -> set[int]:
+    """Groups in which a rate of a limit that concerns them divides by nothing."""
+    found: set[int] = set()
+    for constraint in constraints:
+        if constraint.columns is not None and grouping.name not in constraint.columns:
+            continue
+        measure = resolve_measure(constraint.measure)
+        for rate in measure.rates:
+            for outcome in cells.outcomes if measure.per_class else cells.outcomes[:1]:
+                if constraint.classes is not None and cells.classes[outcome] not in constraint.classes:
+                    continue
+                positions = undefined_groups(rate, cells, grouping, outcome)
+                if constraint.group is not None:
+                    positions = [each for each in positions if each == grouping.find(constraint.group)]
+                found |= set(positions)
+    return found
+
+
+def _pool(
+    cells: Cells, grouping: Grouping, constraints: Sequence[Constraint], small: list[int], rows: list[int], least: int
+) -> list[int]:
+    """The small groups and as many of the next smallest as make a group that is large enough."""
+    others = sorted((each for each in range(len(rows)) if each not in small), key=lambda each: rows[each])
+    pool = list(small)
+    while True:
+        merged = _without(grouping, pool, merge=True)
+        last = len(merged.groups) - 1
+        if sum(rows[each] for each in pool) >= least and last not in _undefined(cells, merged, constraints):
+            return sorted(pool)
+        if not others:
+            raise ValueError(
+                f"All groups of {grouping.name!r} together are too small to be limited: {sum(rows)} rows, where "
+                f"min_group_size={least}."
+            )
+        pool.append(others.pop(0))
+
+
+def _without(grouping: Grouping, positions: Sequence[int], *, merge: bool) -> Grouping:
+    """Return the grouping without some groups, or with one "(other)" for them."""
+    kept = [each for each in range(len(grouping.groups)) if each not in set(positions)]
+    membership, groups = grouping.membership[kept], tuple(grouping.groups[each] for each in kept)
+    if merge:
+        membership = torch.cat([membership, grouping.membership[list(positions)].sum(dim=0, keepdim=True)])
+        groups = (*groups, OTHER)
+    everyone = (membership.sum(dim=0, keepdim=True) > 0).to(membership.dtype)
+    return Grouping(grouping.name, groups, torch.cat([membership, everyone]))
+
+
+def _too_few(grouping: Grouping, rows: list[int], few: list[int], least: int) -> str:
+    listed = ", ".join(f"{_said(grouping.groups[each])} ({rows[each]})" for each in few[:20])
+    return (
+        f"Groups of {grouping.name!r} with fewer than min_group_size={least} rows: {listed}. Limits on rates of so few "
+        'say little: join them with others, set small_groups="merge" or small_groups="warn" (which leaves them out of '
+        "the limits), or lower min_group_size."
+    )
+
+
+def _said(group: Hashable) -> str:
+    return " & ".join(map(str, group)) if isinstance(group, tuple) else repr(group)
+
+
+def _values(column: Any) -> NDArray[Any]:
+    """Values of one column, in the type that they have; None where some are missing."""
+    if nw.dependencies.is_into_series(column):
+        column = nw.from_native(column, series_only=True)
+    if isinstance(column, nw.Series):
+        plain = column.dtype.is_numeric() or column.dtype == nw.Boolean
+        if plain and not column.null_count():
+            return np.asarray(column.to_numpy())
+        listed = column.to_list()
+        array = np.empty(len(listed), dtype=object)
+        array[:] = listed
+        array[is_missing(array)] = None
+        return array
+    return _as_array(column)
+
+
+def _as_array(values: Any) -> NDArray[Any]:
+    """Return an array with the values as given; numpy would make words of numbers and NaN that stand beside words."""
+    array = np.asarray(values)
+    if array.dtype.kind in "US" and not isinstance(values, np.ndarray):
+        return np.asarray(values, dtype=object)
+    return array

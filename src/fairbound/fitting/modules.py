@@ -1,0 +1,88 @@
+"""The module of a fit: one of ours, the user's own, or that of the last fit; and the device it is trained on."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from fairbound.training import make_model
+
+DOUBLE_UP_TO = 5e6
+"""Rows times parameters up to which training itself runs in double precision."""
+
+
+def first_module(
+    own: Any, hidden: Any, *, shape: tuple[int, int], n_labels: int, seed: int, generator: torch.Generator
+) -> nn.Module:
+    """Return the module to train.
+
+    Parameters
+    ----------
+    own : torch.nn.Module, function of (n_inputs, n_outputs), or None
+        The user's own, which is copied.
+    hidden : sequence of int
+        Widths of ours.
+    shape : tuple of int
+        Of the inputs, (rows, columns).
+    n_labels : int
+    seed, generator
+        Of the first weights: for a function, and for ours.
+    """
+    n_rows, n_inputs = shape
+    if isinstance(own, nn.Module):
+        return copy.deepcopy(own)
+    if callable(own):
+        # A function draws from the global generator: what it draws is fixed, and the generator left as it was.
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            made = own(n_inputs, 1 if n_labels == 2 else n_labels)
+        if not isinstance(made, nn.Module):
+            raise TypeError(f"module= returned {type(made).__name__}: it must return a torch.nn.Module.")
+        return made
+    if own is not None:
+        raise TypeError(
+            f"module={own!r}: must be a torch.nn.Module, or a function of (n_inputs, n_outputs) that returns one."
+        )
+    plain = make_model(n_inputs, n_labels, hidden, generator=generator)
+    size = sum(parameter.numel() for parameter in plain.parameters())
+    return plain.to(torch.float64 if n_rows * size <= DOUBLE_UP_TO else torch.float32)
+
+
+def try_module(module: nn.Module, Z: NDArray[np.float64]) -> None:
+    """Refuse a module that cannot take the inputs, in a sentence rather than in a matrix library's words."""
+    dtype = next(module.parameters()).dtype
+    try:
+        with torch.no_grad():
+            module(torch.from_numpy(Z[:1]).to(dtype))
+    except (RuntimeError, ValueError, IndexError, TypeError) as error:
+        raise ValueError(
+            f"The module cannot take rows of {Z.shape[1]} inputs, which is what X becomes: {error} "
+            "A function of (n_inputs, n_outputs) as module= can make one that fits."
+        ) from error
+
+
+class OnDevice(nn.Module):
+    """A module that computes on a device, and takes and gives tensors of the processor."""
+
+    def __init__(self, module: nn.Module, device: torch.device) -> None:
+        super().__init__()
+        self.module, self.device = module, device
+
+    def forward(self, X: Tensor) -> Tensor:
+        """Return the outputs, on the processor."""
+        return self.module(X.to(self.device)).cpu()
+
+
+def on_device(module: nn.Module, device: Any) -> nn.Module:
+    """Return the module itself, or on another device than the processor, one that goes there and back."""
+    if device is None or torch.device(device).type == "cpu":
+        return module
+    chosen = torch.device(device)
+    if chosen.type == "cuda" and not torch.cuda.is_available():
+        raise ValueError(f"device={device!r}: torch finds no such device here; leave it out to train on the processor.")
+    return OnDevice(module.to(chosen), chosen)

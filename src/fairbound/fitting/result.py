@@ -1,0 +1,318 @@
+"""What a fit has reached, in plain values: `print` it, look at it in a notebook, or take it as a dictionary or JSON.
+
+All measures are those of the decisions of `predict` on the training rows; *kept* means that no limit is exceeded by
+more than 1e-12.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Hashable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from fairbound.evaluation.tables import Table, as_json, count, number, page_as_html, page_as_text
+from fairbound.fairness import RATES, Cells, Constraint
+from fairbound.fairness.measures import resolve_measure
+from fairbound.fairness.rates import group_sums
+from fairbound.fitting.groups import SmallGroup
+from fairbound.sqp import Status
+from fairbound.training import Assessment, TrainingResult
+from fairbound.training.assessment import KEPT_TOLERANCE
+from fairbound.training.frontier import loss_price
+
+SHOWN_RATES = ("selection_rate", "true_positive_rate", "false_positive_rate", "accuracy")
+
+
+@dataclass(frozen=True)
+class LimitResult:
+    """A limit and what the decisions reach.
+
+    Attributes
+    ----------
+    limit : str
+        The limit in words, as `parse_constraint` reads it.
+    reached : float
+        The measure of the decisions: least ratio, largest difference, worst rate.
+    surrogate : float
+        The same by the smooth surrogate that training differentiates.
+    kept : bool
+    price : float or None
+        Loss per unit by which the bound is tightened; None for a pair of bounds.
+    eval_reached : float or None
+        The measure on the validation rows, where there are some and it is defined.
+    eval_kept : bool or None
+    """
+
+    limit: str
+    reached: float
+    surrogate: float
+    kept: bool
+    price: float | None = None
+    eval_reached: float | None = None
+    eval_kept: bool | None = None
+
+
+@dataclass(frozen=True)
+class GroupResult:
+    """A group of the training rows and its rates by the decisions; with several classes, by class.
+
+    Attributes
+    ----------
+    grouping : str
+    group : group
+    rows : int
+    rates : dict
+        For each class whose selection is counted: rate by name, None where it is undefined.
+    """
+
+    grouping: str
+    group: Hashable
+    rows: int
+    rates: dict[str, dict[str, float | None]]
+
+
+@dataclass(frozen=True)
+class FitResult:
+    """The outcome of a fit.
+
+    Attributes
+    ----------
+    status : Status
+    message : str
+        The status in a sentence, with the limits that conflict where no model keeps all.
+    rows : int
+    accuracy, constant_accuracy, gain : float
+        Of the decisions, by sample weight; of the best constant prediction; the difference.
+    loss, objective : float
+        Mean loss, without and with the regularisation.
+    limits : tuple of LimitResult
+    groups : tuple of GroupResult
+    small_groups : tuple of SmallGroup
+        Groups that were left out of the limits, or merged.
+    missing : dict
+        Rows in no group, by grouping.
+    solver : str
+    passes : int
+        Passes over the training rows with gradients.
+    value_passes : int
+        Passes without gradients.
+    seconds : float
+    eval_rows, eval_accuracy : int and float, or None
+        Of the validation rows.
+    notes : tuple of str
+    history : list of dict
+        One row for each iteration.
+    """
+
+    status: Status
+    message: str
+    rows: int
+    accuracy: float
+    constant_accuracy: float
+    gain: float
+    loss: float
+    objective: float
+    limits: tuple[LimitResult, ...]
+    groups: tuple[GroupResult, ...]
+    small_groups: tuple[SmallGroup, ...]
+    missing: dict[str, int]
+    solver: str
+    passes: int
+    value_passes: int
+    seconds: float
+    eval_rows: int | None = None
+    eval_accuracy: float | None = None
+    notes: tuple[str, ...] = ()
+    history: list[dict[str, Any]] = field(default_factory=list, repr=False)
+
+    @property
+    def kept(self) -> bool:
+        """Whether the decisions keep every limit on the training rows."""
+        return all(limit.kept for limit in self.limits)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values, ready for JSON; numbers that are not finite become None."""
+        return as_json({**asdict(self), "status": self.status.value})
+
+    def to_json(self, **options: Any) -> str:
+        """Return the dictionary as text; options go to `json.dumps`."""
+        return json.dumps(self.to_dict(), **options)
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> FitResult:
+        """Return what `to_dict` has written."""
+        found = dict(values)
+        found["status"] = Status(found["status"])
+        found["limits"] = tuple(LimitResult(**_numbers(each)) for each in found["limits"])
+        found["groups"] = tuple(GroupResult(**{**each, "group": _group(each["group"])}) for each in found["groups"])
+        found["small_groups"] = tuple(
+            SmallGroup(**{**each, "group": _group(each["group"])}) for each in found["small_groups"]
+        )
+        found["notes"] = tuple(found["notes"])
+        return cls(**found)
+
+    def _page(self) -> tuple[str, list[Table], list[str]]:
+        heading = f"Status: {self.status.value}. {self.message}"
+        tables = [self._overview()]
+        if self.limits:
+            tables.append(self._limit_table())
+        tables += self._group_tables()
+        notes = [str(each) for each in self.small_groups]
+        notes += [
+            f"{name}: {count(rows)} rows have no known group and count in no limit of {name}."
+            for name, rows in self.missing.items()
+            if rows
+        ]
+        if any(limit.eval_kept is False for limit in self.limits):
+            notes.append("A limit that holds on the training rows is not kept on the validation rows.")
+        notes += self.notes
+        notes.append("Measures are of the model's own decisions on the training rows; unseen rows can differ.")
+        return heading, tables, notes
+
+    def _overview(self) -> Table:
+        accuracy = f"{self.accuracy:.2%}"
+        if self.eval_accuracy is not None:
+            accuracy += f" (validation: {self.eval_accuracy:.2%} of {count(self.eval_rows or 0)} rows)"
+        return Table(
+            "Fit",
+            ("training rows", count(self.rows)),
+            (
+                ("accuracy", accuracy),
+                ("gain over the best constant", f"{100 * self.gain:+.2f} points"),
+                ("loss", number(self.loss, 4)),
+                ("solver", self.solver),
+                ("passes over the rows", f"{self.passes} with gradients, {self.value_passes} without"),
+                ("time", f"{self.seconds:.2f} s"),
+            ),
+            left=2,
+        )
+
+    def _limit_table(self) -> Table:
+        watched = any(limit.eval_reached is not None for limit in self.limits)
+        header = ("limit", "reached", "kept", "price in loss", *(("validation", "kept") if watched else ()))
+        rows = tuple(
+            (
+                limit.limit,
+                number(limit.reached, 4),
+                "yes" if limit.kept else "NO",
+                "-" if limit.price is None else f"{limit.price:.3g}",
+                *((number(limit.eval_reached, 4), _yes(limit.eval_kept)) if watched else ()),
+            )
+            for limit in self.limits
+        )
+        return Table("Limits", header, rows)
+
+    def _group_tables(self) -> list[Table]:
+        tables = []
+        for name in dict.fromkeys(group.grouping for group in self.groups):
+            groups = [group for group in self.groups if group.grouping == name]
+            for label in groups[0].rates:
+                shown = [rate for rate in SHOWN_RATES if rate in groups[0].rates[label]]
+                where = f", class {label}" if len(groups[0].rates) > 1 else ""
+                tables.append(
+                    Table(
+                        f"{name}: rates{where}",
+                        ("group", "rows", *(rate.replace("_", " ") for rate in shown)),
+                        tuple(
+                            (_said(each.group), count(each.rows), *(number(each.rates[label][rate]) for rate in shown))
+                            for each in groups
+                        ),
+                    )
+                )
+        return tables
+
+    def __str__(self) -> str:
+        return page_as_text(*self._page())
+
+    def _repr_html_(self) -> str:
+        return page_as_html(*self._page())
+
+
+def limit_results(
+    training: TrainingResult, assessment: Assessment, watched: Mapping[int, float | None] | None
+) -> tuple[LimitResult, ...]:
+    """Return one result for each limit, from the assessment of the decisions that count."""
+    system, found = assessment.system, []
+    beyond = [max(c - high, low - c) for c, low, high in _rows(assessment)]
+    for position, constraint in enumerate(system.constraints):
+        worst = max(
+            (b for b, row in zip(beyond, system.rows, strict=True) if row.constraint == position), default=-math.inf
+        )
+        single = constraint.bound is not None and not isinstance(constraint.bound, tuple)
+        price = loss_price(system, position, training.multipliers, assessment.counts) + 0.0 if single else None
+        there = None if watched is None else watched[position]
+        found.append(
+            LimitResult(
+                limit=str(constraint),
+                reached=assessment.measured[position],
+                surrogate=assessment.measured_surrogate[position],
+                kept=worst <= KEPT_TOLERANCE,
+                price=price,
+                eval_reached=there,
+                eval_kept=None if there is None else keeps(constraint, there),
+            )
+        )
+    return tuple(found)
+
+
+def keeps(constraint: Constraint, measured: float) -> bool:
+    """Tell whether a measured value is within the bounds of a limit."""
+    if constraint.bound is None:
+        return True
+    if isinstance(constraint.bound, tuple) or resolve_measure(constraint.measure).comparison == "value":
+        lower, upper = constraint.limits
+        return lower - KEPT_TOLERANCE <= measured <= upper + KEPT_TOLERANCE
+    if resolve_measure(constraint.measure).larger_is_stricter:
+        return measured >= constraint.bound - KEPT_TOLERANCE
+    return measured <= constraint.bound + KEPT_TOLERANCE
+
+
+def group_results(cells: Cells, assessment: Assessment) -> tuple[GroupResult, ...]:
+    """Return the rates of every group by the decisions that count."""
+    found = []
+    atoms = cells.index // cells.n_labels
+    for grouping in cells.groupings:
+        rates: dict[str, dict[str, list[float]]] = {}
+        for outcome in cells.outcomes:
+            sums = group_sums(assessment.counts, cells, grouping, outcome)
+            rates[str(cells.classes[outcome])] = {name: RATES[name](sums).tolist() for name in SHOWN_RATES}
+        for position, group in enumerate(grouping.groups):
+            found.append(
+                GroupResult(
+                    grouping.name,
+                    group,
+                    int((grouping.membership[position][atoms] > 0).sum()),
+                    {
+                        label: {name: _known(each[position]) for name, each in named.items()}
+                        for label, named in rates.items()
+                    },
+                )
+            )
+    return tuple(found)
+
+
+def _rows(assessment: Assessment) -> list[tuple[float, float, float]]:
+    system = assessment.system
+    return list(zip(assessment.exact.tolist(), system.lower.tolist(), system.upper.tolist(), strict=True))
+
+
+def _known(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def _numbers(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {**values, **{name: math.inf for name in ("reached", "surrogate") if values[name] is None}}
+
+
+def _group(value: Any) -> Hashable:
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _said(group: Hashable) -> str:
+    return " & ".join(map(str, group)) if isinstance(group, tuple) else str(group)
+
+
+def _yes(kept: bool | None) -> str:
+    return "-" if kept is None else "yes" if kept else "NO"

@@ -1,0 +1,237 @@
+"""Tables to numbers: what is needed is learnt from the training rows, by weight, and then applied to any rows.
+
+    number     (x − mean) / deviation, 0 where x is missing; and, where some are missing in training, 1 where x is
+    category   one 0/1 column for each word; the rarest beyond a cap share "(other)"; "(missing)" has its own
+
+A word that training has not seen counts as "(other)", and where there is no such column, as none of the words.  Every
+value of the result depends on its own row alone, so rows encode alike one by one and all together.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from fairbound.preprocessing.names import check_names, learn_names
+from fairbound.preprocessing.tables import Floats, Inputs, Words, read_inputs
+
+OTHER, MISSING = "(other)", "(missing)"
+FARTHEST = 1e100
+"""Scaled numbers are cut here, so that no product of them overflows."""
+
+
+@dataclass(frozen=True)
+class NumberColumn:
+    """How a column of numbers is scaled.
+
+    Attributes
+    ----------
+    name : str
+    mean, scale : float
+        Of the training rows; the scale of a constant column is 1.
+    missing : bool
+        Whether a second column says where the number is missing.
+    """
+
+    name: str
+    mean: float
+    scale: float
+    missing: bool
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """Names of the columns that it becomes."""
+        return (self.name, f"{self.name}={MISSING}") if self.missing else (self.name,)
+
+    def encode(self, values: Floats) -> Floats:
+        """Return the scaled numbers, and where they are missing."""
+        gaps = np.isnan(values)
+        with np.errstate(over="ignore"):
+            scaled = np.clip((values - self.mean) / self.scale, -FARTHEST, FARTHEST)
+        scaled[gaps] = 0.0
+        return np.stack([scaled, gaps.astype(np.float64)], axis=1) if self.missing else scaled[:, None]
+
+
+@dataclass(frozen=True)
+class CategoryColumn:
+    """The words of a column that have a 0/1 column each.
+
+    Attributes
+    ----------
+    name : str
+    words : tuple of str
+    numeric : bool
+        Whether the words are numbers, read from codes.
+    other, missing : bool
+        Whether there are columns for rarer words and for missing ones.
+    """
+
+    name: str
+    words: tuple[str, ...]
+    numeric: bool
+    other: bool
+    missing: bool
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """Names of the columns that it becomes."""
+        further = [OTHER] * self.other + [MISSING] * self.missing
+        return tuple(f"{self.name}={word}" for word in (*self.words, *further))
+
+    def encode(self, values: Words) -> Floats:
+        """Return the 0/1 columns."""
+        places: dict[Any, int] = {word: place for place, word in enumerate(self.words)}
+        unknown = len(self.words) if self.other else -1
+        gap = len(self.words) + self.other if self.missing else unknown
+        codes = np.array([gap if value is None else places.get(value, unknown) for value in values.tolist()])
+        return (codes[:, None] == np.arange(len(self.outputs))).astype(np.float64)
+
+
+Column = NumberColumn | CategoryColumn
+
+
+class TableEncoder(TransformerMixin, BaseEstimator):
+    """Make numbers of the columns of a table or an array.
+
+    Parameters
+    ----------
+    categorical : sequence of column names or numbers, optional
+        Columns that are categories although they hold numbers.  Words are categories in any case.
+    max_categories : int
+        The most 0/1 columns that one column becomes, the one for missing values apart.
+    scale : bool
+        Whether numbers are brought to mean 0 and deviation 1.
+
+    Attributes
+    ----------
+    columns_ : tuple of NumberColumn and CategoryColumn
+        What was learnt, one for each column.
+
+    Examples
+    --------
+    >>> encoder = TableEncoder().fit([["cook", 30.0], ["nurse", 50.0], ["cook", None]])
+    >>> encoder.get_feature_names_out().tolist()
+    ['x0=cook', 'x0=nurse', 'x1', 'x1=(missing)']
+    >>> encoder.transform([["nurse", 50.0], ["smith", None]])
+    array([[0., 1., 1., 0.], [0., 0., 0., 1.]])
+    """
+
+    def __init__(
+        self, *, categorical: Sequence[Any] | None = None, max_categories: int = 50, scale: bool = True
+    ) -> None:
+        self.categorical = categorical
+        self.max_categories = max_categories
+        self.scale = scale
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:  # noqa: ARG002 (as all transformers)
+        """Learn means, deviations and words from the training rows."""
+        if not isinstance(self.max_categories, int) or self.max_categories < 2:
+            raise ValueError(
+                f"max_categories={self.max_categories!r}: must be a whole number of at least 2, the most columns that "
+                "one category becomes."
+            )
+        inputs = read_inputs(X)
+        weights = np.ones(inputs.n_rows) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+        learn_names(self, inputs)
+        named = _listed(self.categorical)
+        chosen = {inputs.position(column, "categorical=") for column in named}
+        names = inputs.names or [f"x{position}" for position in range(inputs.n_columns)]
+        matrix = inputs.matrix()
+        self.columns_ = tuple(
+            self._learn_words(name, inputs, position, weights)
+            if position in chosen or (matrix is None and not inputs.is_numeric(position))
+            else self._learn_numbers(name, inputs.numbers(position) if matrix is None else matrix[:, position], weights)
+            for position, name in enumerate(names)
+        )
+        return self
+
+    def transform(self, X: Any) -> Floats:
+        """Return the numbers, of shape (n, encoded columns)."""
+        check_is_fitted(self)
+        inputs = read_inputs(X)
+        check_names(self, inputs)
+        matrix = inputs.matrix()
+        if matrix is not None and all(
+            isinstance(column, NumberColumn) and not column.missing for column in self.columns_
+        ):
+            return self._scale_all(matrix)
+        parts = []
+        for position, column in enumerate(self.columns_):
+            if isinstance(column, CategoryColumn):
+                parts.append(column.encode(inputs.words(position)))
+            else:
+                parts.append(column.encode(inputs.numbers(position) if matrix is None else matrix[:, position].copy()))
+        return np.ascontiguousarray(np.concatenate(parts, axis=1))
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:  # noqa: ARG002
+        """Names of the encoded columns."""
+        check_is_fitted(self)
+        return np.array([name for column in self.columns_ for name in column.outputs], dtype=object)
+
+    def _scale_all(self, matrix: Floats) -> Floats:
+        """All columns at once: the same operations on the same numbers as one by one."""
+        means = np.array([column.mean for column in self.columns_])  # type: ignore[union-attr]
+        scales = np.array([column.scale for column in self.columns_])  # type: ignore[union-attr]
+        with np.errstate(over="ignore"):
+            scaled = np.clip((matrix - means) / scales, -FARTHEST, FARTHEST)
+        return np.nan_to_num(np.ascontiguousarray(scaled), copy=False, nan=0.0)
+
+    def _learn_numbers(self, name: str, values: Floats, weights: Floats) -> NumberColumn:
+        known = ~np.isnan(values) & (weights > 0)
+        missing = bool((np.isnan(values) & (weights > 0)).any())
+        if not self.scale or not known.any():
+            return NumberColumn(name, 0.0, 1.0, missing)
+        mean, scale = _moments(values[known], weights[known])
+        return NumberColumn(name, mean, scale, missing)
+
+    def _learn_words(self, name: str, inputs: Inputs, position: int, weights: Floats) -> CategoryColumn:
+        totals: dict[str, float] = {}
+        missing = False
+        for word, weight in zip(inputs.words(position).tolist(), weights.tolist(), strict=True):
+            if weight > 0:
+                if word is None:
+                    missing = True
+                else:
+                    totals[word] = totals.get(word, 0.0) + weight
+        words = _in_order(totals)
+        other = len(words) > self.max_categories
+        if other:
+            most = sorted(words, key=lambda word: -totals[word])[: self.max_categories - 1]  # stable: ties in order
+            words = [word for word in words if word in set(most)]
+        return CategoryColumn(name, tuple(words), inputs.is_numeric(position), other, missing)
+
+
+def _moments(values: Floats, weights: Floats) -> tuple[float, float]:
+    """Mean and deviation by weight; a deviation that is rounding only counts as none."""
+    largest = float(np.abs(values).max())
+    if values.min() == values.max():
+        return float(values[0]), 1.0
+    scaled, share = values / largest, weights / weights.sum()  # the sum of large numbers may overflow
+    mean = float((share * scaled).sum())
+    deviation = math.sqrt(float((share * (scaled - mean) ** 2).sum()))
+    scale = deviation * largest
+    return mean * largest, scale if deviation > 1e-13 and scale > 0 else 1.0
+
+
+def _in_order(words: Iterable[str]) -> list[str]:
+    """Words in the order of their numbers where they all are numbers, else in that of the alphabet."""
+    listed = sorted(words)
+    try:
+        return sorted(listed, key=float)
+    except ValueError:
+        return listed
+
+
+def _listed(columns: Any) -> list[Any]:
+    if columns is None:
+        return []
+    if isinstance(columns, str | int | np.integer):
+        return [columns]
+    return list(columns)

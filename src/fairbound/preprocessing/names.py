@@ -1,0 +1,67 @@
+"""The names and the number of the columns of X: learnt in `fit`, checked afterwards, in scikit-learn's own words."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from fairbound.preprocessing.tables import Inputs
+
+
+def learn_names(estimator: Any, inputs: Inputs) -> None:
+    """Set `n_features_in_` and, where the columns have names, `feature_names_in_`."""
+    estimator.n_features_in_ = inputs.n_columns
+    if inputs.names is not None:
+        estimator.feature_names_in_ = np.array(inputs.names, dtype=object)
+    elif hasattr(estimator, "feature_names_in_"):
+        del estimator.feature_names_in_
+
+
+def check_names(estimator: Any, inputs: Inputs, optional: Sequence[int] = ()) -> Inputs:
+    """Refuse columns that are not those of `fit`; return the inputs without the `optional` columns.
+
+    The optional columns may be there, all of them, or not.
+    """
+    kind, learnt = type(estimator).__name__, getattr(estimator, "feature_names_in_", None)
+    expected = estimator.n_features_in_
+    needed = [position for position in range(expected) if position not in set(optional)]
+    if learnt is not None and inputs.names is not None:
+        if optional and list(inputs.names) == [learnt[position] for position in needed]:
+            return inputs
+        if list(inputs.names) != learnt.tolist():
+            raise ValueError(_difference(learnt.tolist(), inputs.names, [learnt[position] for position in optional]))
+        return inputs.without(list(optional))
+    if learnt is not None:
+        warnings.warn(
+            f"X does not have valid feature names, but {kind} was fitted with feature names", UserWarning, stacklevel=4
+        )
+    elif inputs.names is not None:
+        warnings.warn(f"X has feature names, but {kind} was fitted without feature names", UserWarning, stacklevel=4)
+    if inputs.n_columns == expected:
+        return inputs.without(list(optional))
+    if optional and inputs.n_columns == len(needed):
+        return inputs
+    raise ValueError(
+        f"X has {inputs.n_columns} features, but {kind} is expecting {expected} features as input"
+        + (f" (or {len(needed)}, without the group)." if optional else ".")
+    )
+
+
+def _difference(learnt: Sequence[str], given: Sequence[str], optional: Sequence[str]) -> str:
+    message = "The feature names should match those that were passed during fit.\n"
+    unseen = sorted(set(given) - set(learnt))
+    missing = sorted(set(learnt) - set(given) - set(optional))
+    if unseen:
+        message += "Feature names unseen at fit time:\n" + _listed(unseen)
+    if missing:
+        message += "Feature names seen at fit time, yet now missing:\n" + _listed(missing)
+    if not unseen and not missing:
+        message += "Feature names must be in the same order as they were in fit.\n"
+    return message
+
+
+def _listed(names: Sequence[str]) -> str:
+    return "".join(f"- {name}\n" for name in names[:5]) + ("- ...\n" if len(names) > 5 else "")

@@ -1,0 +1,62 @@
+"""Labels and weights of rows, checked."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils import column_or_1d
+from sklearn.utils.multiclass import type_of_target
+
+from fairbound.data.columns import is_missing
+
+
+def read_labels(y: Any, n_rows: int, estimator: str) -> NDArray[Any]:
+    """Return one label per row; refuse what a classifier cannot learn."""
+    if y is None:
+        raise ValueError(f"{estimator} requires y to be passed, but the target y is None.")
+    if nw.dependencies.is_into_series(y):
+        y = nw.from_native(y, series_only=True).to_numpy()
+    elif nw.dependencies.is_into_dataframe(y):
+        y = nw.from_native(y, eager_only=True).to_numpy()
+    elif isinstance(y, list | tuple) and any(isinstance(label, str) for label in y):
+        y = np.array(y, dtype=object if not all(isinstance(label, str) for label in y) else None)
+    labels = column_or_1d(y, warn=True)
+    if labels.dtype.kind == "f" and not np.isfinite(labels).all():
+        raise ValueError("Input y contains NaN or infinity: drop the rows whose label is unknown.")
+    if labels.dtype.kind == "O" and is_missing(labels).any():
+        raise ValueError("Input y contains missing labels (None or NaN): drop the rows whose label is unknown.")
+    if len(labels) != n_rows:
+        raise ValueError(f"X has {n_rows} rows, but y has {len(labels)}: one label for each row is needed.")
+    kind = type_of_target(labels, input_name="y", raise_unknown=True)
+    if kind not in ("binary", "multiclass"):
+        raise ValueError(
+            f"Unknown label type: {kind}. {estimator} predicts classes, and regression is out of its scope: give "
+            "labels of two or more classes, for example by cutting y at a threshold (y > 50)."
+        )
+    return labels
+
+
+def read_weights(weights: Any, n_rows: int, name: str) -> NDArray[np.float64]:
+    """Return one weight per row, 1 where none are given."""
+    if weights is None:
+        return np.ones(n_rows)
+    if nw.dependencies.is_into_series(weights):
+        weights = nw.from_native(weights, series_only=True).to_numpy()
+    try:
+        array = np.array(weights, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name} must hold numbers, one for each row: {error}.") from error
+    if array.ndim == 0:
+        array = np.full(n_rows, float(array))
+    if array.shape != (n_rows,):
+        raise ValueError(f"{name} must have shape ({n_rows},), one weight for each row, but has shape {array.shape}.")
+    if not np.isfinite(array).all():
+        raise ValueError(f"{name} contains NaN or infinity: give finite weights.")
+    if (array < 0).any():
+        raise ValueError(f"{name} contains negative weights: give weights of at least 0.")
+    if not array.any():
+        raise ValueError(f"{name} is zero for every row: weights must contain at least one non-zero number.")
+    return array

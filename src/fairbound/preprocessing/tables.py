@@ -1,0 +1,276 @@
+"""Inputs of any kind read column by column: numpy arrays, sparse matrices, and tables of pandas, polars or pyarrow.
+
+A column is read in one of two ways, whatever holds it, so that the same values give the same numbers everywhere:
+
+    numbers   float64; True is 1; NaN where the value is missing; infinity raises
+    words     text; a whole number is written without a decimal point, so 1, 1.0 and "1" are the same word; None where
+              the value is missing
+
+A column is numbers if its type says so, or if it holds Python objects that all are numbers; all else is words.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from numbers import Real
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.utils import check_array
+
+from fairbound.data.columns import is_missing
+from fairbound.data.labels import as_word
+
+Floats = NDArray[np.float64]
+Words = NDArray[np.object_]
+
+DENSE_NUMBERS = 2**29
+"""The most numbers that a sparse matrix may have as a dense one: 4 GiB."""
+
+
+@dataclass(frozen=True, eq=False)
+class Inputs:
+    """The columns of X.  Make it with `read_inputs`.
+
+    Attributes
+    ----------
+    native : Any
+        X as given: a table, an array, or a sparse matrix by rows.
+    names : tuple of str, or None
+        The names of the columns, where they all are text.
+    n_rows, n_columns : int
+    """
+
+    native: Any
+    names: tuple[str, ...] | None
+    n_rows: int
+    n_columns: int
+
+    def label(self, position: int) -> str:
+        """Name a column for a message."""
+        return repr(self.names[position]) if self.names else f"number {position}"
+
+    def position(self, column: Hashable, said: str) -> int:
+        """Position of a column by its name or number; an unknown one raises a sentence with the nearest."""
+        if isinstance(column, str):
+            return find_name(column, self.names, said)
+        if not isinstance(column, int | np.integer) or isinstance(column, bool):
+            raise TypeError(f"{said} has {column!r}: name a column by its name, or by its number from 0.")
+        if not 0 <= int(column) < self.n_columns:
+            raise ValueError(f"{said} has {column!r}, but X has {self.n_columns} columns, numbered from 0.")
+        return int(column)
+
+    def is_numeric(self, position: int) -> bool:
+        """Tell whether a column is numbers by itself."""
+        if not self._is_table:
+            if self.native.dtype.kind != "O":
+                return bool(self.native.dtype.kind in "fiub")
+            return _all_numbers(self.native[:, position].tolist())
+        kind = self._column(position).dtype
+        if kind.is_numeric() or kind == nw.Boolean:
+            return True
+        return bool(kind == nw.Object) and _all_numbers(self._column(position).to_list())
+
+    def values(self, position: int) -> NDArray[Any]:
+        """Return the values of a column as they are."""
+        if not self._is_table:
+            return _dense(self.native[:, [position]])[:, 0]
+        return as_objects(self._column(position).to_list())
+
+    def numbers(self, position: int) -> Floats:
+        """Read a column as numbers."""
+        if not self._is_table:
+            values = _dense(self.native[:, [position]])[:, 0]
+            found = values.astype(np.float64) if values.dtype.kind in "fiub" else None
+        else:
+            column = self._column(position)
+            plain = column.dtype.is_numeric() or column.dtype == nw.Boolean
+            found = np.asarray(column.cast(nw.Float64()).to_numpy(), dtype=np.float64) if plain else None
+        if found is None:
+            found = self._parsed(position)
+        self._check_finite(found, position)
+        return found
+
+    def words(self, position: int) -> Words:
+        """Read a column as words."""
+        kind = None if not self._is_table else self._column(position).dtype
+        if kind is not None and (kind.is_temporal() or kind.is_nested()):
+            raise TypeError(
+                f"Column {self.label(position)} of X holds {kind}: argument must be a string or a number; make numbers "
+                "or categories of it, for example the year of a date."
+            )
+        values = self.values(position)
+        if values.dtype.kind == "f":
+            self._check_finite(values.astype(np.float64), position)
+        missing = is_missing(values)
+        table: dict[Any, str] = {}
+        result = np.empty(self.n_rows, dtype=object)
+        for row, (value, gap) in enumerate(zip(values.tolist(), missing.tolist(), strict=True)):
+            if gap:
+                continue
+            key = value if type(value) is str else (type(value), value)  # True and 1 are equal, and not the same word
+            try:
+                word = table.get(key)
+            except TypeError:  # unhashable
+                word = None
+            if word is None:
+                if not isinstance(value, str | Real | np.generic):
+                    raise TypeError(
+                        f"X has {value!r} in column {self.label(position)}, row {row}: argument must be a string or a "
+                        "number, one value for each row and column."
+                    )
+                word = table[key] = as_word(value)
+            result[row] = word
+        return result
+
+    def matrix(self) -> Floats | None:
+        """All columns as one matrix of numbers, where X is an array of numbers; None otherwise."""
+        if self._is_table or self.native.dtype.kind not in "fiub":
+            return None
+        found = _dense(self.native).astype(np.float64)
+        self._check_finite(found)
+        return found
+
+    def take(self, rows: NDArray[Any] | slice) -> Inputs:
+        """Return some of the rows."""
+        if not self._is_table:
+            part = self.native[rows]
+        else:
+            frame = self._frame()
+            part = (frame[rows] if isinstance(rows, slice) else frame[np.asarray(rows).tolist()]).to_native()
+        return Inputs(
+            part, self.names, len(range(self.n_rows)[rows]) if isinstance(rows, slice) else len(rows), self.n_columns
+        )
+
+    def without(self, positions: Sequence[int]) -> Inputs:
+        """Return the inputs without some of the columns."""
+        if not positions:
+            return self
+        kept = [position for position in range(self.n_columns) if position not in set(positions)]
+        part = self.native[:, kept] if not self._is_table else self._frame()[:, kept].to_native()
+        names = tuple(self.names[position] for position in kept) if self.names else None
+        return Inputs(part, names, self.n_rows, len(kept))
+
+    @property
+    def _is_table(self) -> bool:
+        return not (isinstance(self.native, np.ndarray) or sparse.issparse(self.native))
+
+    def _frame(self) -> nw.DataFrame[Any]:
+        return nw.from_native(self.native, eager_only=True)
+
+    def _column(self, position: int) -> nw.Series[Any]:
+        return self._frame()[:, position]
+
+    def _parsed(self, position: int) -> Floats:
+        """Numbers from a column that is not typed as such: objects, categories of numbers."""
+        values = self.values(position)
+        missing = is_missing(values)
+        found = np.full(self.n_rows, np.nan)
+        for row, (value, gap) in enumerate(zip(values.tolist(), missing.tolist(), strict=True)):
+            if gap:
+                continue
+            if not isinstance(value, Real | np.generic) or isinstance(value, str):
+                raise ValueError(
+                    f"X has {value!r} in column {self.label(position)}, row {row}, where numbers are expected; give "
+                    "numbers, or name the column in categorical= when fitting."
+                )
+            found[row] = float(value)
+        return found
+
+    def _check_finite(self, found: Floats, position: int | None = None) -> None:
+        if np.isinf(found).any():
+            place = np.argwhere(np.isinf(found))[0].tolist()
+            raise ValueError(
+                f"X contains infinity in column {self.label(place[1] if position is None else position)}, row "
+                f"{place[0]}: give finite numbers, or NaN where a value is missing."
+            )
+
+
+def read_inputs(X: Any) -> Inputs:
+    """Read X, of any supported kind.
+
+    >>> read_inputs([[1.0, 2.0], [3.0, 4.0]]).numbers(1)
+    array([2., 4.])
+    """
+    if isinstance(X, Inputs):
+        return X
+    if nw.dependencies.is_into_dataframe(X) or isinstance(X, nw.DataFrame):
+        try:
+            frame = nw.from_native(X, eager_only=True)
+        except nw.exceptions.DuplicateError as error:
+            raise ValueError(f"X has several columns of the same name; rename them. {error}") from error
+        n_rows, n_columns = frame.shape
+        _check_shape(n_rows, n_columns)
+        return Inputs(frame.to_native(), column_names(frame.columns), n_rows, n_columns)
+    if hasattr(X, "collect") and hasattr(X, "collect_schema"):
+        raise TypeError("X is a lazy table: call X.collect() first.")
+    if not sparse.issparse(X) and not isinstance(X, np.ndarray) and np.asarray(X).dtype.kind in "US":
+        X = np.asarray(X, dtype=object)  # numpy would make words of the numbers that stand beside words
+    array = check_array(X, accept_sparse="csr", dtype=None, ensure_all_finite=False, input_name="X")
+    if array.dtype.kind not in "fiubOUS":
+        raise TypeError(f"X has values of type {array.dtype}: give numbers or words.")
+    if array.dtype.kind in "US":
+        array = array.astype(object)
+    if sparse.issparse(array) and array.shape[0] * array.shape[1] > DENSE_NUMBERS:
+        raise ValueError(
+            f"X is sparse with shape {array.shape}, too large for the dense matrix that training needs; keep fewer "
+            "columns (sklearn.feature_selection, TruncatedSVD) or fewer rows."
+        )
+    return Inputs(array, None, *array.shape)
+
+
+def column_names(columns: Sequence[Any]) -> tuple[str, ...] | None:
+    """Names of columns where they all are text, None where none is; a mixture raises."""
+    kinds = {isinstance(name, str) for name in columns}
+    if len(kinds) > 1:
+        raise TypeError(
+            "Feature names are only supported if all input features have string names, but some columns of X are "
+            "named by text and others are not; rename them, for example X.columns = X.columns.astype(str)."
+        )
+    return tuple(columns) if kinds == {True} else None
+
+
+def find_name(name: str, names: Sequence[str] | None, said: str) -> int:
+    """Position of a name; an unknown one raises a sentence with the nearest."""
+    if names is None:
+        raise ValueError(
+            f"{said} names the column {name!r}, but X has no column names; pass a table, or numbers from 0."
+        )
+    if name not in names:
+        nearest = difflib.get_close_matches(name, names, n=1)
+        hint = f" Did you mean {nearest[0]!r}?" if nearest else ""
+        known = ", ".join(map(repr, names[:20])) + (", ..." if len(names) > 20 else "")
+        raise ValueError(f"{said} names the column {name!r}, which X does not have.{hint} Columns: {known}.")
+    return names.index(name)
+
+
+def as_objects(values: Sequence[Any]) -> NDArray[np.object_]:
+    """Return a list as an array of its very values."""
+    array = np.empty(len(values), dtype=object)
+    for row, value in enumerate(values):  # numpy would take apart lists among them
+        array[row] = value
+    return array
+
+
+def _dense(part: Any) -> NDArray[Any]:
+    return part.toarray() if sparse.issparse(part) else part
+
+
+def _all_numbers(values: list[Any]) -> bool:
+    missing = is_missing(as_objects(values))
+    return all(
+        gap or (isinstance(value, Real | np.number) and not isinstance(value, str))
+        for value, gap in zip(values, missing.tolist(), strict=True)
+    )
+
+
+def _check_shape(n_rows: int, n_columns: int) -> None:
+    if n_columns == 0:
+        raise ValueError(f"Found array with 0 feature(s) (shape=({n_rows}, 0)) while a minimum of 1 is required.")
+    if n_rows == 0:
+        raise ValueError(f"Found array with 0 sample(s) (shape=(0, {n_columns})) while a minimum of 1 is required.")
