@@ -40,7 +40,8 @@ MAY_USE: dict[str, set[str]] = {
     "experiments": BOTTOM | {"training", "estimator", "evaluation", "report", ROOT},
     "cli": BOTTOM | {"training", "estimator", "evaluation", "confidence", "report", "experiments", ROOT},
     "__main__": {"cli"},
-    ROOT: BOTTOM | {"training", "evaluation", "preprocessing", "fitting", "estimator", "scoring", "report"},
+    ROOT: BOTTOM
+    | {"training", "evaluation", "preprocessing", "fitting", "persistence", "estimator", "scoring", "report"},
 }
 # Modules such as `_registry.py` are tools without a subject: every room may use them but `report`, which knows only the
 # dictionary that it is given, and they use nothing.

@@ -1,6 +1,9 @@
 """fairbound: classifiers trained under stated, hard limits on measured group disparities."""
 
+from fairbound._warnings import LimitWarning
 from fairbound.data import Dataset, load_dataset, make_disparate_data, read_table
+from fairbound.estimator import ConstrainedClassifier, load
+from fairbound.evaluation import audit, certify
 from fairbound.fairness import (
     AccuracyParity,
     Cells,
@@ -21,6 +24,10 @@ from fairbound.fairness import (
     parse_constraint,
     rate_limit,
 )
+from fairbound.fitting import FitResult
+from fairbound.persistence import ModelFileError
+from fairbound.preprocessing import TableEncoder
+from fairbound.scoring import make_fairness_scorer
 from fairbound.sqp import QuasiNewtonSQP, Status, StochasticSQP
 from fairbound.training import (
     L2,
@@ -42,6 +49,7 @@ __all__ = [
     "L2",
     "AccuracyParity",
     "Cells",
+    "ConstrainedClassifier",
     "Constraint",
     "ConstraintSystem",
     "Covariance",
@@ -51,8 +59,11 @@ __all__ = [
     "EqualImpact",
     "EqualOpportunity",
     "EqualizedOdds",
+    "FitResult",
     "FullBatch",
+    "LimitWarning",
     "Measure",
+    "ModelFileError",
     "NegativePredictiveParity",
     "PredictiveEquality",
     "PredictiveParity",
@@ -64,12 +75,17 @@ __all__ = [
     "StochasticSQP",
     "StratifiedBatches",
     "Sufficiency",
+    "TableEncoder",
     "TrainingProblem",
     "TrainingResult",
+    "audit",
+    "certify",
     "fit",
     "frontier",
+    "load",
     "load_dataset",
     "make_disparate_data",
+    "make_fairness_scorer",
     "make_model",
     "parse_constraint",
     "rate_limit",

@@ -8,9 +8,10 @@ What `result_` says is counted from the decisions that `predict` makes on the tr
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Sequence
 from numbers import Integral, Real
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -25,6 +26,7 @@ from fairbound._parameters import nested_parameters, with_parameters
 from fairbound.fairness import Constraint, as_constraints, decide
 from fairbound.fairness.decisions import logit
 from fairbound.fitting import Data, Fitting, encode, encoded_names, encoded_units, read_data
+from fairbound.persistence import export_onnx, load_estimator, save_estimator
 from fairbound.prediction import Recalibration, class_probabilities, fit_recalibration, logits
 from fairbound.preprocessing.names import check_names, learn_names
 from fairbound.preprocessing.rows import read_labels, read_weights
@@ -126,6 +128,9 @@ class ConstrainedClassifier(ClassifierMixin, BaseEstimator):
     >>> clf.predict(law.frame())[:3]
     array([1, 1, 1])
     """
+
+    # With metadata routing the groups find their way without a word from the user; `set_fit_request` changes that.
+    __metadata_request__fit: ClassVar[dict[str, bool]] = {"sensitive_features": True}
 
     _parameter_constraints = {  # noqa: RUF012 (scikit-learn's own form)
         "objective": [StrOptions({"loss", "cross_entropy", "accuracy"})],
@@ -306,6 +311,21 @@ class ConstrainedClassifier(ClassifierMixin, BaseEstimator):
         data = read_data(self, read_inputs(X), y, sensitive_features, sample_weight, constraint_weight)
         return Fitting(self, data).frontier(bounds, position)
 
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model as a folder of JSON and safetensors, without any code in it; `fairbound.load` reads it."""
+        check_is_fitted(self)
+        save_estimator(self, path)
+
+    def to_onnx(self, path: str | os.PathLike[str]) -> None:
+        """Write the model, its preprocessing inside, as one ONNX file; needs `pip install "fairbound[onnx]"`.
+
+        Where all columns are numbers the input is a matrix "X"; else each column is an input of its own, of shape
+        (n, 1), numbers with NaN or words with "" where a value is missing.  The columns of the groups are left out.
+        The outputs are "label", "probabilities" and "margin".
+        """
+        check_is_fitted(self)
+        export_onnx(self, path)
+
     @property
     def coef_(self) -> NDArray[np.float64]:
         """Logits per unit of each column of `encoded_names_`, before its scaling; one row, or one for each class."""
@@ -402,3 +422,23 @@ class ConstrainedClassifier(ClassifierMixin, BaseEstimator):
         coefficients = weight / scales
         sign = -1.0 if self._flipped else 1.0
         return sign * coefficients, sign * (bias - coefficients @ means)
+
+
+def load(
+    path: str | os.PathLike[str], *, module: nn.Module | Callable[[int, int], nn.Module] | None = None
+) -> ConstrainedClassifier:
+    """Read a model that `ConstrainedClassifier.save` has written.
+
+    Parameters
+    ----------
+    path : path of the folder
+    module : torch.nn.Module, or function of (n_inputs, n_outputs), optional
+        Needed for a network of your own that is not a plain `nn.Sequential` of linear layers and activations: it gets
+        the weights.
+
+    Raises
+    ------
+    ModelFileError
+        If there is no model, or it is damaged, foreign, or written by a newer version.  No code is ever run.
+    """
+    return load_estimator(ConstrainedClassifier, path, module)

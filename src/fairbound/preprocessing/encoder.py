@@ -17,9 +17,11 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from fairbound.preprocessing.names import check_names, learn_names
+from fairbound.preprocessing.rows import read_weights
 from fairbound.preprocessing.tables import Floats, Inputs, Words, read_inputs
 
 OTHER, MISSING = "(other)", "(missing)"
@@ -138,7 +140,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
                 "one category becomes."
             )
         inputs = read_inputs(X)
-        weights = np.ones(inputs.n_rows) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+        weights = read_weights(sample_weight, inputs.n_rows, "sample_weight")
         learn_names(self, inputs)
         named = _listed(self.categorical)
         chosen = {inputs.position(column, "categorical=") for column in named}
@@ -174,6 +176,11 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         """Names of the encoded columns."""
         check_is_fitted(self)
         return np.array([name for column in self.columns_ for name in column.outputs], dtype=object)
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = tags.input_tags.categorical = tags.input_tags.allow_nan = True
+        return tags
 
     def _scale_all(self, matrix: Floats) -> Floats:
         """All columns at once: the same operations on the same numbers as one by one."""

@@ -1,0 +1,7 @@
+"""Models on disk: a folder of JSON and safetensors without any code in it, and ONNX."""
+
+from fairbound.persistence.folder import ModelFileError
+from fairbound.persistence.onnx_export import export_onnx
+from fairbound.persistence.state import load_estimator, save_estimator
+
+__all__ = ["ModelFileError", "export_onnx", "load_estimator", "save_estimator"]

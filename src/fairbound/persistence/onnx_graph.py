@@ -1,0 +1,166 @@
+"""An ONNX graph written node by node: the encoder, a feed-forward network, and the decision, all in double precision.
+
+inputs    one matrix "X" where all columns are numbers, else one input for each column, of shape (n, 1): numbers (NaN
+is missing) or words ("" is missing)
+outputs   "label", "probabilities" in the order of the classes, and "margin", the decision function
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from fairbound.fairness.decisions import logit
+from fairbound.prediction import Recalibration, SidedMap
+from fairbound.preprocessing import CategoryColumn, NumberColumn
+from fairbound.preprocessing.encoder import FARTHEST
+
+OPSET = 20
+TRUTH = {"True": 1.0, "False": 0.0}
+
+
+@dataclass
+class Graph:
+    """Nodes and constants, each result with a name of its own."""
+
+    helper: Any  # onnx.helper
+    numpy_helper: Any  # onnx.numpy_helper
+    nodes: list[Any] = field(default_factory=list)
+    constants: list[Any] = field(default_factory=list)
+
+    def add(self, operator: str, *inputs: str, name: str | None = None, **attributes: Any) -> str:
+        """Add a node with one result, and return the name of that."""
+        result = name or f"{operator}_{len(self.nodes)}"
+        self.nodes.append(self.helper.make_node(operator, list(inputs), [result], **attributes))
+        return result
+
+    def constant(self, value: Any) -> str:
+        """Add a constant, and return its name."""
+        array = np.asarray(value)
+        if array.dtype.kind in "U":
+            array = array.astype(object)
+        self.constants.append(self.numpy_helper.from_array(array, f"constant_{len(self.constants)}"))
+        return self.constants[-1].name
+
+    def number(self, value: float) -> str:
+        """Add a constant number."""
+        return self.constant(np.float64(value))
+
+    # --- the encoder ---
+
+    def numbers(self, X: str, columns: Sequence[NumberColumn]) -> str:
+        """Scale the columns of a matrix; where some are missing, say so in further columns."""
+        gaps = self.add("IsNaN", X)
+        means = self.constant(np.array([[column.mean for column in columns]]))
+        scales = self.constant(np.array([[column.scale for column in columns]]))
+        scaled = self.add("Div", self.add("Sub", X, means), scales)
+        scaled = self.add("Clip", scaled, self.number(-FARTHEST), self.number(FARTHEST))
+        filled = self.add("Where", gaps, self.number(0.0), scaled)
+        order: list[int] = []
+        for position, column in enumerate(columns):
+            order += [position, len(columns) + position] if column.missing else [position]
+        if order == list(range(len(columns))):
+            return filled
+        both = self.add("Concat", filled, self._as_numbers(gaps), axis=1)
+        return self.add("Gather", both, self.constant(np.array(order)), axis=1)
+
+    def category(self, X: str, column: CategoryColumn) -> str:
+        """Make the 0/1 columns of one column of words, or of numbers that are codes."""
+        known: Any = (
+            np.array([[TRUTH.get(word, word) for word in column.words]], dtype=np.float64)
+            if column.numeric
+            else np.array([list(column.words)], dtype=object)
+        )
+        parts = [self._as_numbers(self.add("Equal", X, self.constant(known)))]
+        empty = np.array([[""]], dtype=object)
+        missing = self.add("IsNaN", X) if column.numeric else self.add("Equal", X, self.constant(empty))
+        gaps = self._as_numbers(missing)
+        if column.other:
+            found = self.add("ReduceSum", parts[0], self.constant(np.array([1])), keepdims=1)
+            rest = self.add("Sub", self.number(1.0), found)
+            parts.append(self.add("Sub", rest, gaps) if column.missing else rest)
+        if column.missing:
+            parts.append(gaps)
+        return self.add("Concat", *parts, axis=1) if len(parts) > 1 else parts[0]
+
+    def _as_numbers(self, flags: str) -> str:
+        return self.add("Cast", flags, to=self.helper.np_dtype_to_tensor_dtype(np.dtype(np.float64)))
+
+    # --- the network ---
+
+    def layer(self, x: str, part: nn.Module) -> str:
+        """Add one layer."""
+        if isinstance(part, nn.Linear):
+            product = self.add("MatMul", x, self.constant(part.weight.detach().T.contiguous().numpy()))
+            return product if part.bias is None else self.add("Add", product, self.constant(part.bias.detach().numpy()))
+        if isinstance(part, nn.Identity):
+            return x
+        if isinstance(part, nn.SiLU):
+            return self.add("Mul", x, self.add("Sigmoid", x))
+        if isinstance(part, nn.Tanh | nn.Sigmoid):
+            return self.add(type(part).__name__, x)
+        slope = part.negative_slope if isinstance(part, nn.LeakyReLU) else 0.0
+        positive = self.add("Greater", x, self.number(0.0))
+        return self.add("Where", positive, x, self.add("Mul", x, self.number(slope)))
+
+    # --- the decision ---
+
+    def decide_between_two(
+        self, z: str, classes: Any, threshold: float, *, flipped: bool, calibration: Recalibration | None
+    ) -> None:
+        """Add label, probabilities and margin of two classes, from logits (n, 1) of the positive one."""
+        gap = self.add("Sub", z, self.number(logit(threshold)))
+        up = self.add("Greater", z, self.number(logit(threshold)))
+        chosen = self.add("Cast", self._flat(up), to=self.helper.np_dtype_to_tensor_dtype(np.dtype(np.int64)))
+        self.add("Gather", self.constant(classes[::-1] if flipped else classes), chosen, name="label")
+        positive, negative = self.add("Sigmoid", z), self.add("Sigmoid", self.add("Neg", z))
+        if isinstance(calibration, SidedMap):
+            positive = self._recalibrated(gap, up, calibration)
+            negative = self.add("Sub", self.number(1.0), positive)
+        pair = (positive, negative) if flipped else (negative, positive)
+        self.add("Concat", *pair, axis=1, name="probabilities")
+        self.add("Identity", self._flat(self.add("Neg", gap) if flipped else gap), name="margin")
+
+    def decide_among_several(self, z: str, classes: Any, calibration: Recalibration | None) -> None:
+        """Add label, probabilities and margin of several classes, from logits (n, classes)."""
+        self.add("Gather", self.constant(classes), self.add("ArgMax", z, axis=1, keepdims=0), name="label")
+        cooled = z if calibration is None else self.add("Div", z, self.number(calibration.temperature))  # type: ignore[union-attr]
+        self.add("Softmax", cooled, axis=1, name="probabilities")
+        self.add("Identity", z, name="margin")
+
+    def _recalibrated(self, gap: str, up: str, calibration: SidedMap) -> str:
+        """The map of `fairbound.prediction.recalibration`."""
+        theta, one = calibration.threshold, self.number(1.0)
+        size = self.add("Abs", gap)
+        near = self.add("Sub", one, self.add("Exp", self.add("Neg", size)))
+        logs = self.add("Add", self.add("Log", self.add("Max", near, self.number(1e-300))), size)
+        shares = []
+        for (a, b), edge in ((calibration.above, theta), (calibration.below, 1.0 - theta)):
+            side = self.add("Add", logs, self.number(float(np.log(edge))))
+            shares.append(self.add("Sigmoid", self.add("Add", self.add("Mul", side, self.number(a)), self.number(b))))
+        above = self.add("Add", self.add("Mul", shares[0], self.number(1.0 - theta)), self.number(theta))
+        above = self.add("Max", above, self.number(float(np.nextafter(theta, 1.0))))
+        below = self.add("Mul", self.add("Sub", one, shares[1]), self.number(theta))
+        return self.add("Where", up, above, below)
+
+    def _flat(self, column: str) -> str:
+        return self.add("Reshape", column, self.constant(np.array([-1])))
+
+
+LAYERS = (nn.Linear, nn.Identity, nn.LeakyReLU, nn.ReLU, nn.SiLU, nn.Tanh, nn.Sigmoid)
+"""What `Graph.layer` knows."""
+
+
+def is_known(module: nn.Module) -> bool:
+    """Tell whether a network is made of layers that `Graph.layer` knows."""
+    return type(module) is nn.Sequential and all(type(part) in LAYERS for part in module)
+
+
+def difference_of_two(graph: Graph, z: str) -> str:
+    """Second output minus the first, (n, 1), of a network with two outputs for two classes."""
+    return graph.add("MatMul", z, graph.constant(torch.tensor([[-1.0], [1.0]], dtype=torch.float64).numpy()))

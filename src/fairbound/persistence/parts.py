@@ -1,0 +1,242 @@
+"""The parts of a fitted estimator as values that JSON has, and back.
+
+Everything that is read is checked for its type: a file that was tampered with, checksums and all, gives an error here
+and not a strange prediction later.  The shapes of layers come from the tensors themselves.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, fields
+from typing import Any, TypeVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from fairbound.fairness import CONSTRAINTS, MEASURES, SURROGATES, Constraint, Surrogate
+from fairbound.prediction import FeedForward, Recalibration, SidedMap, Temperature
+from fairbound.preprocessing import CategoryColumn, NumberColumn, TableEncoder
+
+Kind = TypeVar("Kind")
+
+ACTIVATION_OPTIONS: dict[str, tuple[type[nn.Module], tuple[str, ...]]] = {
+    "ReLU": (nn.ReLU, ()),
+    "LeakyReLU": (nn.LeakyReLU, ("negative_slope",)),
+    "Identity": (nn.Identity, ()),
+    "Tanh": (nn.Tanh, ()),
+    "Sigmoid": (nn.Sigmoid, ()),
+    "GELU": (nn.GELU, ("approximate",)),
+    "SiLU": (nn.SiLU, ()),
+    "ELU": (nn.ELU, ("alpha",)),
+    "Softplus": (nn.Softplus, ("beta", "threshold")),
+}
+
+
+def expect(value: Any, kind: type[Kind], what: str) -> Kind:
+    """Return a value of the stated type; True is no number, and a number is finite."""
+    if kind is float and isinstance(value, int) and not isinstance(value, bool):
+        value = float(value)
+    if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+        raise ValueError(f"{what} is {value!r}")
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError(f"{what} is {value!r}")
+    return value
+
+
+def expect_list(value: Any, kind: type[Kind], what: str) -> list[Kind]:
+    """Return a list of values of the stated type."""
+    return [expect(each, kind, what) for each in expect(value, list, what)]
+
+
+# --- labels --------------------------------------------------------------------------------------------------------
+
+
+def plain(value: Any, what: str) -> Any:
+    """Return a label or group as a value that JSON has; what it has not raises."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, tuple | list):
+        return [plain(each, what) for each in value]
+    if value is None or isinstance(value, bool | int | str) or (isinstance(value, float) and math.isfinite(value)):
+        return value
+    raise ValueError(
+        f"{what} {value!r} of type {type(value).__name__} cannot be written to a file: use words or numbers."
+    )
+
+
+def labels_to_json(classes: NDArray[Any]) -> dict[str, Any]:
+    """Write the labels with their type."""
+    return {
+        "dtype": classes.dtype.str if classes.dtype.kind != "U" else "U",
+        "values": plain(classes.tolist(), "label"),
+    }
+
+
+def labels_from_json(values: Mapping[str, Any]) -> NDArray[Any]:
+    """Read the labels."""
+    kind, listed = expect(values["dtype"], str, "dtype"), expect(values["values"], list, "classes")
+    dtype = np.dtype(kind)
+    if dtype.kind not in "biufUO" or not all(isinstance(each, bool | int | float | str) for each in listed):
+        raise ValueError(f"the labels are of type {kind!r}")
+    classes = np.array(listed, dtype=dtype)
+    if len(classes) < 2 or len(np.unique(classes)) != len(classes) or (np.unique(classes) != classes).any():
+        raise ValueError("the labels are not two or more, in order")
+    return classes
+
+
+# --- limits --------------------------------------------------------------------------------------------------------
+
+
+def constraint_to_json(constraint: Constraint) -> dict[str, Any]:
+    """Write a limit; one on a measure of the user's own as text, which a later `fit` will ask about."""
+    if not isinstance(constraint.measure, str) and constraint.measure is not MEASURES.get(constraint.measure.name):
+        return {"text": str(constraint)}
+    found = {field.name: getattr(constraint, field.name) for field in fields(constraint)} | {"measure": constraint.name}
+    surrogate = found.pop("surrogate")
+    if isinstance(surrogate, Surrogate):
+        surrogate = {"name": _surrogate_name(surrogate), **asdict(surrogate)}
+    return {**{name: plain(value, name) for name, value in found.items()}, "surrogate": surrogate}
+
+
+def constraint_from_json(values: Mapping[str, Any]) -> Constraint | str:
+    """Read a limit."""
+    if "text" in values:
+        return expect(values["text"], str, "limit")
+    options: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in values.items()
+    }
+    if isinstance(options.get("surrogate"), dict):
+        stated = dict(options["surrogate"])
+        options["surrogate"] = SURROGATES[expect(stated.pop("name"), str, "surrogate")](**stated)
+    kind = CONSTRAINTS.get(expect(options["measure"], str, "measure"), Constraint)
+    if kind is not Constraint:
+        options.pop("measure")
+    return kind(options.pop("bound"), **options)
+
+
+def _surrogate_name(surrogate: Surrogate) -> str:
+    for name, kind in SURROGATES.items():
+        if type(surrogate) is kind:
+            return name
+    raise ValueError(f"The surrogate {surrogate!r} is not one of this package, and cannot be written to a file.")
+
+
+# --- encoder -------------------------------------------------------------------------------------------------------
+
+
+def encoder_to_json(encoder: TableEncoder) -> dict[str, Any]:
+    """Write a fitted encoder."""
+    return {
+        "params": {name: plain(value, name) for name, value in encoder.get_params().items()},
+        "names": [str(name) for name in getattr(encoder, "feature_names_in_", [])] or None,
+        "columns": [
+            {"kind": "number" if isinstance(column, NumberColumn) else "category", **asdict(column)}
+            for column in encoder.columns_
+        ],
+    }
+
+
+def encoder_from_json(values: Mapping[str, Any]) -> TableEncoder:
+    """Read a fitted encoder."""
+    encoder = encoder_params_from_json(values["params"])
+    columns: list[NumberColumn | CategoryColumn] = []
+    for each in expect_list(values["columns"], dict, "column"):
+        name, missing = expect(each["name"], str, "name"), expect(each["missing"], bool, "missing")
+        if each["kind"] == "number":
+            mean, scale = expect(each["mean"], float, "mean"), expect(each["scale"], float, "scale")
+            if scale <= 0:
+                raise ValueError(f"the scale of {name!r} is {scale!r}")
+            columns.append(NumberColumn(name, mean, scale, missing))
+        else:
+            words = tuple(expect_list(each["words"], str, "word"))
+            numeric, other = expect(each["numeric"], bool, "numeric"), expect(each["other"], bool, "other")
+            columns.append(CategoryColumn(name, words, numeric, other, missing))
+    encoder.columns_ = tuple(columns)
+    encoder.n_features_in_ = len(columns)
+    if values["names"] is not None:
+        names = expect_list(values["names"], str, "name")
+        if len(names) != len(columns):
+            raise ValueError("there are not as many names as columns")
+        encoder.feature_names_in_ = np.array(names, dtype=object)
+    return encoder
+
+
+def encoder_params_from_json(values: Mapping[str, Any]) -> TableEncoder:
+    """Read an encoder that is not fitted."""
+    categorical = values["categorical"]
+    return TableEncoder(
+        categorical=None if categorical is None else list(categorical),
+        max_categories=expect(values["max_categories"], int, "max_categories"),
+        scale=expect(values["scale"], bool, "scale"),
+    )
+
+
+# --- network -------------------------------------------------------------------------------------------------------
+
+
+def layers_to_json(module: nn.Module) -> list[dict[str, Any]] | None:
+    """Write the layers of a feed-forward network; None for other modules, which only their own code can make."""
+    if not FeedForward.fits(module):
+        return None
+    layers = []
+    for part in module.children():
+        options = ACTIVATION_OPTIONS[type(part).__name__][1] if not isinstance(part, nn.Linear) else ()
+        layers.append({"kind": type(part).__name__, **{name: getattr(part, name) for name in options}})
+    return layers
+
+
+def layers_from_json(layers: Sequence[Mapping[str, Any]], tensors: Mapping[str, Tensor]) -> nn.Sequential:
+    """Make the network of its layers and tensors."""
+    parts: list[nn.Module] = []
+    used = set()
+    for position, layer in enumerate(layers):
+        kind = expect(layer["kind"], str, "layer")
+        if kind == "Linear":
+            weight, bias = tensors[f"{position}.weight"], tensors.get(f"{position}.bias")
+            if weight.ndim != 2 or not weight.numel() or (bias is not None and bias.shape != weight.shape[:1]):
+                raise ValueError(f"the tensors of layer {position} do not fit")
+            made = nn.utils.skip_init(
+                nn.Linear, weight.shape[1], weight.shape[0], bias=bias is not None, dtype=torch.float64
+            )
+            own = {"weight": weight} if bias is None else {"weight": weight, "bias": bias}
+            made.load_state_dict(own)
+            used |= {f"{position}.{name}" for name in own}
+            parts.append(made)
+        else:
+            make, names = ACTIVATION_OPTIONS[kind]
+            options = {name: layer[name] for name in names}
+            if not all(isinstance(value, float | int | str) for value in options.values()):
+                raise ValueError(f"layer {position} has {options!r}")
+            parts.append(make(**options))
+    if used != set(tensors):
+        raise ValueError("there are tensors that no layer has")
+    return nn.Sequential(*parts)
+
+
+# --- recalibration -------------------------------------------------------------------------------------------------
+
+
+def calibration_to_json(calibration: Recalibration | None) -> dict[str, Any] | None:
+    """Write a recalibration."""
+    if calibration is None:
+        return None
+    kind = "sided" if isinstance(calibration, SidedMap) else "temperature"
+    return {"kind": kind, **{name: plain(value, name) for name, value in asdict(calibration).items()}}
+
+
+def calibration_from_json(values: Mapping[str, Any] | None) -> Recalibration | None:
+    """Read a recalibration."""
+    if values is None:
+        return None
+    if values["kind"] == "temperature":
+        temperature = expect(values["temperature"], float, "temperature")
+        if temperature <= 0:
+            raise ValueError(f"temperature is {temperature!r}")
+        return Temperature(temperature)
+    above, below = (expect_list(values[side], float, side) for side in ("above", "below"))
+    if len(above) != 2 or len(below) != 2 or min(above[0], below[0]) <= 0:
+        raise ValueError("the recalibration is not one")
+    return SidedMap(expect(values["threshold"], float, "threshold"), (above[0], above[1]), (below[0], below[1]))

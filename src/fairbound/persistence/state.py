@@ -1,0 +1,191 @@
+"""A fitted estimator as a folder, and back.  The class itself is handed in: this room is beside it, not above."""
+
+from __future__ import annotations
+
+import inspect
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import torch
+from sklearn.base import BaseEstimator
+from torch import Tensor, nn
+
+from fairbound.fairness import as_constraints
+from fairbound.fitting.result import FitResult
+from fairbound.persistence.folder import DOCUMENT, ModelFileError, damaged, read_folder, write_folder
+from fairbound.persistence.parts import (
+    calibration_from_json,
+    calibration_to_json,
+    constraint_from_json,
+    constraint_to_json,
+    encoder_from_json,
+    encoder_params_from_json,
+    encoder_to_json,
+    expect,
+    expect_list,
+    labels_from_json,
+    labels_to_json,
+    layers_from_json,
+    layers_to_json,
+    plain,
+)
+from fairbound.preprocessing import TableEncoder
+
+Estimator = TypeVar("Estimator", bound=BaseEstimator)
+
+NOT_WRITTEN = {"module", "callbacks", "effort"}
+"""Parameters that are code, or of no use to a model that is trained."""
+
+
+def save_estimator(estimator: Any, path: str | os.PathLike[str]) -> None:
+    """Write a fitted estimator."""
+    encoder = estimator.encoder_
+    if encoder is not None and not isinstance(encoder, TableEncoder):
+        raise ValueError(
+            f"preprocessing={type(encoder).__name__}(...) is code that is not ours, and a model on disk holds no code: "
+            'use preprocessing="auto", or put the transformer before the classifier in a Pipeline, and save the '
+            "classifier of that pipeline."
+        )
+    module = estimator.module_
+    layers = layers_to_json(module)
+    model = {
+        "params": _params_to_json(estimator),
+        "classes": labels_to_json(estimator.classes_),
+        "pos_label": plain(estimator.pos_label_, "pos_label"),
+        "threshold": estimator.threshold_,
+        "n_features_in": estimator.n_features_in_,
+        "feature_names_in": [str(name) for name in getattr(estimator, "feature_names_in_", [])] or None,
+        "left_columns": list(estimator.left_columns_),
+        "encoded_names": list(estimator.encoded_names_),
+        "encoder": None if encoder is None else encoder_to_json(encoder),
+        "module": {"class": f"{type(module).__module__}.{type(module).__qualname__}"}
+        if layers is None
+        else {"layers": layers},
+        "own_module": estimator.module is not None,
+        "calibration": calibration_to_json(estimator.calibration_),
+        "n_iter": estimator.n_iter_,
+        "result": estimator.result_.to_dict(),
+    }
+    write_folder(path, model, module.state_dict())
+
+
+def load_estimator(
+    kind: type[Estimator],
+    path: str | os.PathLike[str],
+    module: nn.Module | Callable[[int, int], nn.Module] | None = None,
+) -> Estimator:
+    """Read a fitted estimator; a network of the user's own code is given by `module`, and gets its weights."""
+    model, tensors = read_folder(path)
+    try:
+        return _restored(kind, model, tensors, module)
+    except ModelFileError:
+        raise
+    except (ArithmeticError, AttributeError, LookupError, RecursionError, RuntimeError, TypeError, ValueError) as error:
+        raise damaged(Path(path, DOCUMENT), f"what it says makes no model ({error})") from error
+
+
+def _restored(kind: type[Estimator], model: Mapping[str, Any], tensors: Mapping[str, Tensor], own: Any) -> Estimator:
+    params = _params_from_json(kind, expect(model["params"], dict, "params"))
+    found: Any = kind(**params)
+    found.classes_ = labels_from_json(model["classes"])
+    two = len(found.classes_) == 2
+    if (model["pos_label"] in found.classes_.tolist()) != two:
+        raise ValueError(f"pos_label is {model['pos_label']!r}")
+    found.pos_label_ = model["pos_label"]
+    found.threshold_ = expect(model["threshold"], float, "threshold")
+    if not 0.0 < found.threshold_ < 1.0:
+        raise ValueError(f"threshold is {found.threshold_!r}")
+    found.n_features_in_ = expect(model["n_features_in"], int, "n_features_in")
+    if model["feature_names_in"] is not None:
+        names = expect_list(model["feature_names_in"], str, "name")
+        if len(names) != found.n_features_in_:
+            raise ValueError("there are not as many names as columns")
+        found.feature_names_in_ = np.array(names, dtype=object)
+    found.left_columns_ = tuple(expect_list(model["left_columns"], int, "left_columns"))
+    found.encoded_names_ = expect_list(model["encoded_names"], str, "name")
+    found.encoder_ = None if model["encoder"] is None else encoder_from_json(model["encoder"])
+    found.module_ = _module(model, tensors, own, len(found.encoded_names_), 1 if two else len(found.classes_))
+    if expect(model["own_module"], bool, "own_module"):
+        found.module = found.module_
+    found.calibration_ = calibration_from_json(model["calibration"])
+    found.n_iter_ = expect(model["n_iter"], int, "n_iter")
+    found.result_ = FitResult.from_dict(expect(model["result"], dict, "result"))
+    _check_shapes(found)
+    return found
+
+
+def _module(
+    model: Mapping[str, Any], tensors: Mapping[str, Tensor], own: Any, n_inputs: int, n_outputs: int
+) -> nn.Module:
+    stated = expect(model["module"], dict, "module")
+    if any(tensor.dtype is not torch.float64 for tensor in tensors.values() if tensor.is_floating_point()):
+        raise ValueError("the weights are not in double precision")
+    if any(not bool(torch.isfinite(tensor).all()) for tensor in tensors.values()):
+        raise ValueError("the weights are not finite")
+    if "layers" in stated:
+        return layers_from_json(expect_list(stated["layers"], dict, "layer"), tensors)
+    name = expect(stated["class"], str, "class")
+    if own is None:
+        raise ModelFileError(
+            f"The model has a network of your own ({name}), and a file holds no code: give the network, "
+            "load(path, module=...), and it gets the weights."
+        )
+    module = own if isinstance(own, nn.Module) else own(n_inputs, n_outputs)
+    module = module.to(torch.float64)
+    try:
+        module.load_state_dict(dict(tensors))
+    except RuntimeError as error:
+        raise ModelFileError(f"The weights of {name} do not fit the module that you gave: {error}") from error
+    return module
+
+
+def _check_shapes(found: Any) -> None:
+    """Make sure that the parts fit together, by one row of zeros."""
+    if any(not 0 <= column < found.n_features_in_ for column in found.left_columns_):
+        raise ValueError(f"left_columns is {found.left_columns_!r}")
+    n_inputs = found.n_features_in_ - len(found.left_columns_)
+    width = len(found.encoded_names_)
+    if found.encoder_ is not None:
+        if found.encoder_.n_features_in_ != n_inputs:
+            raise ValueError("the encoder has not as many columns as the model")
+        n_inputs = sum(len(column.outputs) for column in found.encoder_.columns_)
+    if n_inputs != width:
+        raise ValueError("the encoder does not fit the model")
+    with torch.no_grad():
+        output = found.module_(torch.zeros(1, width, dtype=torch.float64))
+    if output.numel() not in ((1, 2) if len(found.classes_) == 2 else (len(found.classes_),)):
+        raise ValueError(f"the network has {output.numel()} outputs for {len(found.classes_)} classes")
+
+
+def _params_to_json(estimator: Any) -> dict[str, Any]:
+    params = {name: value for name, value in estimator.get_params(deep=False).items() if name not in NOT_WRITTEN}
+    params["constraints"] = [constraint_to_json(each) for each in as_constraints(estimator.constraints)]
+    if isinstance(params["preprocessing"], TableEncoder):
+        encoder = params["preprocessing"]
+        params["preprocessing"] = {name: plain(value, name) for name, value in encoder.get_params().items()}
+    if params["random_state"] is not None and not isinstance(params["random_state"], int | np.integer):
+        params["random_state"] = None
+    if params["device"] is not None:
+        params["device"] = str(params["device"])
+    if not isinstance(params["constraint_weight"], str):
+        params["constraint_weight"] = np.asarray(params["constraint_weight"], dtype=np.float64).tolist()
+    return {
+        name: value if name in ("constraints", "preprocessing") else plain(value, name)
+        for name, value in params.items()
+    }
+
+
+def _params_from_json(kind: type[BaseEstimator], values: Mapping[str, Any]) -> dict[str, Any]:
+    known = set(inspect.signature(kind).parameters)
+    unknown = sorted(set(values) - known)
+    if unknown:
+        raise ValueError(f"it has the unknown parameter {unknown[0]!r}")
+    params = dict(values)
+    params["constraints"] = [constraint_from_json(each) for each in expect_list(values["constraints"], dict, "limit")]
+    params["hidden"] = tuple(expect_list(values["hidden"], int, "hidden"))
+    if isinstance(params["preprocessing"], dict):
+        params["preprocessing"] = encoder_params_from_json(params["preprocessing"])
+    return params

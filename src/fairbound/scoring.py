@@ -1,0 +1,164 @@
+"""Scorers for every measure, so that a search or a cross-validation can look at groups.
+
+A scorer is called with a fitted estimator and rows, and larger is better, as everywhere in scikit-learn:
+
+    ratio                     the least ratio over the pairs of groups
+    difference, covariance    minus the largest difference
+    rate                      the least rate over the groups; for false positives and negatives minus the largest
+
+Groups travel by metadata routing (`sensitive_features=`), or are columns of X, named once.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from sklearn.base import BaseEstimator
+
+from fairbound.fairness import Constraint, Measure
+from fairbound.fairness.cells import Combine
+from fairbound.fairness.measures import resolve_measure
+from fairbound.fairness.rates import false_negative_rate, false_positive_rate
+from fairbound.fitting.groups import read_groups
+from fairbound.fitting.watching import Watched
+from fairbound.preprocessing.rows import read_labels, read_weights
+from fairbound.preprocessing.tables import read_inputs
+
+
+class FairnessScorer(BaseEstimator):
+    """Score the decisions of any classifier by a measure.  Make it with `make_fairness_scorer`."""
+
+    # The groups are what it is for: they are asked for without a word from the user.
+    __metadata_request__score: ClassVar[dict[str, bool]] = {"sensitive_features": True}
+
+    def __init__(
+        self,
+        measure: str | Measure,
+        sensitive_columns: Any = None,
+        against: str = "pairwise",
+        reference: Hashable | None = None,
+        group: Hashable | None = None,
+        classes: Sequence[Hashable] | None = None,
+        groups: Combine = "each",
+        pos_label: Hashable | None = None,
+    ) -> None:
+        self.measure = measure
+        self.sensitive_columns = sensitive_columns
+        self.against = against
+        self.reference = reference
+        self.group = group
+        self.classes = classes
+        self.groups = groups
+        self.pos_label = pos_label
+
+    def __call__(
+        self, estimator: Any, X: Any, y: Any, *, sensitive_features: Any = None, sample_weight: Any = None
+    ) -> float:
+        """Return the score of the estimator's decisions on the rows."""
+        return self.score(estimator, X, y, sensitive_features=sensitive_features, sample_weight=sample_weight)
+
+    def score(
+        self, estimator: Any, X: Any, y: Any, *, sensitive_features: Any = None, sample_weight: Any = None
+    ) -> float:
+        """Return the score of the estimator's decisions on the rows; NaN where the rows do not define it."""
+        limit, sign = self._limit()
+        n_rows = len(y)
+        labels = read_labels(y, n_rows, "A fairness scorer")
+        classes = np.asarray(getattr(estimator, "classes_", np.unique(labels)))
+        watched = Watched.build(
+            [limit],
+            labels,
+            self._groups(X, n_rows, sensitive_features),
+            classes=classes,
+            weights=read_weights(sample_weight, n_rows, "sample_weight"),
+            combine=self.groups,
+            pos_label=self._positive(estimator, classes),
+        )
+        (value,) = watched.measured(self._decisions(estimator, X, watched))
+        return math.nan if value is None else sign * value
+
+    def _limit(self) -> tuple[Constraint, float]:
+        """The measure as a limit without a bound (or, for a rate, on the side that is worse), and the sign."""
+        measure = resolve_measure(self.measure)
+        bound: tuple[float | None, float | None] | None = None
+        sign = 1.0 if measure.larger_is_stricter else -1.0
+        if measure.comparison == "value":
+            worse_if_large = bool(set(measure.rates) & {false_positive_rate, false_negative_rate})
+            bound, sign = ((None, 0.0), -1.0) if worse_if_large else ((0.0, None), 1.0)
+        limit = Constraint(
+            bound,
+            measure=measure,
+            against=self.against,
+            reference=self.reference,
+            group=self.group,
+            classes=None if self.classes is None else tuple(self.classes),
+        )
+        return limit, sign
+
+    def _groups(self, X: Any, n_rows: int, sensitive_features: Any) -> dict[str, Any]:
+        if self.sensitive_columns is not None:
+            inputs = read_inputs(X)
+            named = self.sensitive_columns
+            listed = [named] if isinstance(named, str | int | np.integer) else list(named)
+            positions = [inputs.position(column, "sensitive_columns=") for column in listed]
+            names = [inputs.names[each] if inputs.names else f"x{each}" for each in positions]
+            return read_groups(dict(zip(names, map(inputs.values, positions), strict=True)), n_rows)
+        if sensitive_features is None:
+            raise ValueError(
+                "A fairness scorer needs groups: pass sensitive_features= to the search, with "
+                "sklearn.set_config(enable_metadata_routing=True), or make the scorer with sensitive_columns= where "
+                "they are columns of X."
+            )
+        return read_groups(sensitive_features, n_rows)
+
+    def _positive(self, estimator: Any, classes: Any) -> Hashable | None:
+        if len(classes) != 2:
+            return None
+        return getattr(estimator, "pos_label_", None) if self.pos_label is None else self.pos_label
+
+    @staticmethod
+    def _decisions(estimator: Any, X: Any, watched: Watched) -> torch.Tensor:
+        places = {label: place for place, label in enumerate(watched.tally.cells.classes)}
+        return torch.tensor([places[label] for label in np.asarray(estimator.predict(X)).tolist()])
+
+
+def make_fairness_scorer(
+    measure: str | Measure,
+    *,
+    sensitive_columns: Any = None,
+    against: str = "pairwise",
+    reference: Hashable | None = None,
+    group: Hashable | None = None,
+    classes: Sequence[Hashable] | None = None,
+    groups: Combine = "each",
+    pos_label: Hashable | None = None,
+) -> FairnessScorer:
+    """Return a scorer of a measure, for `cross_validate`, `GridSearchCV` and the like.
+
+    Parameters
+    ----------
+    measure : str or Measure
+        Any measure, "disparate_impact" and the like, or a rate, such as "true_positive_rate".
+    sensitive_columns : column name or number, or several, optional
+        The columns of X that hold the groups; without it `sensitive_features` travels by metadata routing.
+    against, reference, group, classes
+        As for a `Constraint`.
+    groups : {"each", "intersection", "both"}
+    pos_label : label, optional
+        The positive of two classes; by default that of the estimator, or the larger.
+
+    Examples
+    --------
+    >>> from sklearn.dummy import DummyClassifier
+    >>> scorer = make_fairness_scorer("demographic_parity")
+    >>> constant = DummyClassifier().fit([[0], [0]], [0, 1])
+    >>> scorer(constant, [[0], [0]], [0, 1], sensitive_features=["a", "b"])
+    0.0
+    """
+    scorer = FairnessScorer(measure, sensitive_columns, against, reference, group, classes, groups, pos_label)
+    scorer._limit()  # what is wrong with the measure is better said now than in the middle of a search
+    return scorer
