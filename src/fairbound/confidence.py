@@ -1,31 +1,40 @@
 """Training for a confidence: limits that hold on unseen rows, with a stated probability of being wrong.
 
 A sequence of models from strict to loose is trained without the calibration rows: each under the requested limits moved
-by a fixed share towards their strictest.  All are tested on the calibration rows against the *requested* limits,
-strictest first, in an order fixed beforehand, and testing stops at the first that does not pass.  The most accurate of
-those passed (by training rows) is returned.
+by a fixed share towards their strictest.  Those that keep what they were trained for, on the training rows, are tested
+on the calibration rows against the *requested* limits, strictest first, and testing stops at the first that does not
+pass.  The most accurate of those passed (by training rows) is returned.
 
 The claim: over draws of the calibration rows, the probability that a model is returned which breaks a limit in the
 population is at most 1 − confidence.  For a wrong model is returned only if some model that breaks a limit has passed;
-the first such in the order is fixed before the draw, and it passes with probability at most 1 − confidence.
+then the first such in the order has passed, which is fixed before the draw, and it passes with probability at most
+1 − confidence.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 from torch import Tensor
 
-from fairbound.evaluation import Certificate, certify
-from fairbound.fairness import Constraint
-from fairbound.fairness.measures import resolve_measure
+from fairbound.evaluation import Certificate, Verdict, certify
+from fairbound.fairness import Cells, Constraint
+from fairbound.fairness.measures import Measure, resolve_measure
 from fairbound.training import PathPoint, TrainingProblem, follow_path
+from fairbound.training.frontier import FRONTIER_EFFORT
 
 STRICTNESS = (0.0, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6)
 """Shares of the way from each requested bound to its strictest, from loose to strict."""
+
+SEQUENCE_EFFORT = replace(FRONTIER_EFFORT, worth=0.0)
+"""The models are compared by accuracy, so all must have sought it, the loose ones that lost little among them."""
+
+BEYOND_EQUALITY = 0.1
+"""The way of a bound in one direction that stands at equality or beyond, where no strictest lies ahead."""
 
 
 @dataclass(frozen=True)
@@ -54,37 +63,83 @@ class CertifiedChoice:
         """Of the model returned; where none passed, of the strictest, which was tested first."""
         return self.trials[0].certificate if self.chosen is None else self.chosen.certificate
 
+    @property
+    def claim(self) -> str:
+        """What may be said of the model returned, in words; the certificate by itself speaks of one model only."""
+        confidence = self.certificate.confidence
+        if self.chosen is None:
+            return (
+                f"No model passed at {100 * confidence:g}% confidence: nothing is claimed. The bounds of the "
+                "certificate are those of the strictest model, which was tested first."
+            )
+        return (
+            "Claim: the probability that this procedure returns a model that breaks a limit in the population is at "
+            f"most {100 * (1 - confidence):.3g}%, over draws of the calibration rows; provided that they are "
+            "independent draws from it that had no part in training."
+        )
+
 
 def strengthened(constraint: Constraint, strictness: float) -> Constraint:
     """Return the limit with its bound moved by a share of the way to its strictest.
+
+    The strictest ratio is 1 and the strictest difference 0.  A bound on a rate goes by a share of its distance from the
+    nearer of 0 and 1, the scale on which such a rate varies.  The two sides of a pair go at most to their middle.
 
     >>> from fairbound.fairness import DemographicParity, DisparateImpact, rate_limit
     >>> strengthened(DisparateImpact(0.8), 0.5), strengthened(DemographicParity(0.1), 0.5)
     (DisparateImpact(0.9), DemographicParity(0.05))
     >>> strengthened(rate_limit("selection_rate", lower=0.2), 0.25).bound
-    (0.4, None)
+    (0.25, None)
     """
-    if constraint.bound is None:
+    _check_share(strictness)
+    if constraint.bound is None or strictness == 0.0:
         return constraint
     measure = resolve_measure(constraint.measure)
     if not isinstance(constraint.bound, tuple):
         bound = float(constraint.bound)
         moved = bound + strictness * (1.0 - bound) if measure.larger_is_stricter else (1.0 - strictness) * bound
         return constraint.with_bound(moved)
+    turn = _turn(measure)
     lower, upper = constraint.limits
+    low, high = constraint.bound
+    limited_below = lower > (0.0 if measure.comparison == "ratio" else -math.inf)
+    limited_above = upper < math.inf
+    meeting = meeting_turned = math.inf
+    if limited_below and limited_above:
+        meeting = math.sqrt(lower * upper) if measure.comparison == "ratio" else 0.5 * (lower + upper)
+        meeting_turned = turn(meeting)
+    if limited_below:
+        low = _moved(constraint, lower, meeting, strictness)
+    if limited_above:
+        high = min(turn(_moved(constraint, turn(upper), meeting_turned, strictness)), upper)
+        high = max(high, meeting) if limited_below else high  # where rounding would let the sides cross
+    return constraint.with_bound((low, high))
+
+
+def _turn(measure: Measure) -> Callable[[float], float]:
+    """Return the map between an upper side and a quantity that is to be at least so much; it undoes itself."""
+    if measure.comparison == "ratio":
+        return lambda side: 1.0 / side
+    whole = measure.largest if measure.comparison == "value" and math.isfinite(measure.largest) else 0.0
+    return lambda side: whole - side
+
+
+def _moved(constraint: Constraint, least: float, meeting: float, strictness: float) -> float:
+    """Return the least value allowed of a quantity, moved up, at most to where it meets the other side."""
+    measure = resolve_measure(constraint.measure)
     neutral = 1.0 if measure.comparison == "ratio" else 0.0
-    if measure.comparison != "value":
-        # Towards no disparity at all, from either side.
-        lower, upper = (
-            side + strictness * (neutral - side) if math.isfinite(side) else side for side in (lower, upper)
-        )
+    end = meeting if measure.comparison == "ratio" else min(meeting, measure.largest)
+    if measure.comparison == "value":
+        way = min(least, end - least) if math.isfinite(measure.largest) else end - least
+        if math.isinf(way):
+            raise ValueError(
+                f"{constraint}: its measure states no largest value, so there is no way towards a stricter bound. "
+                "Give the measure largest=, or the limit a second side."
+            )
     else:
-        top = upper if math.isfinite(upper) else 1.0
-        bottom = lower if math.isfinite(lower) else 0.0
-        share = 0.5 * strictness if math.isfinite(lower) and math.isfinite(upper) else strictness
-        lower = lower + share * (top - bottom) if math.isfinite(lower) else lower
-        upper = upper - share * (top - bottom) if math.isfinite(upper) else upper
-    return constraint.with_bound((lower if math.isfinite(lower) else None, upper if math.isfinite(upper) else None))
+        way = neutral - least if least < neutral else max(least - neutral, BEYOND_EQUALITY)
+        way = min(way, end - least)
+    return min(least + strictness * way, end)
 
 
 def train_for_confidence(
@@ -101,6 +156,9 @@ def train_for_confidence(
 ) -> CertifiedChoice:
     """Train the sequence, test it on the calibration rows, and leave the chosen model in the problem's module.
 
+    Where no model passes, the module holds the strictest that was tested.  What cannot be certified is refused before
+    anything is trained.
+
     Parameters
     ----------
     problem : TrainingProblem
@@ -108,31 +166,111 @@ def train_for_confidence(
     X : array
         Inputs of the training rows.
     predict : function of flat parameters
-        Returns the decisions on the calibration rows.
+        Returns the decisions on the calibration rows, in the labels of y.
     y, sensitive_features
-        Labels and groups of the calibration rows, which had no part in training.
+        Labels and groups of the calibration rows, which had no part in training; the same labels, columns and groups
+        as in training.
     confidence : float
     strictness : sequence of float
         From loose to strict, fixed before the calibration rows are looked at.
     certify_options : dict, optional
-        Further arguments of `certify`, such as `pos_label` and `groups`.
+        Further arguments of `certify`, such as `groups`; `pos_label` is that of the problem by default.
     options
         For `follow_path`: loss_weights, objective, effort, callback.
     """
-    limits = problem.system.constraints
+    shares = _check_strictness(strictness)
+    limits = [limit for limit in problem.system.constraints if limit.bound is not None]
     if not limits:
-        raise ValueError("Training for a confidence needs limits to be confident of: give constraints.")
-    sets = [[strengthened(limit, share) for limit in limits] for share in strictness]
-    path = follow_path(problem, X, sets, **options)
+        raise ValueError("Training for a confidence needs limits to be confident of: give constraints with bounds.")
+    further = dict(certify_options or {})
+    if problem.cells.n_labels == 2:
+        further.setdefault("pos_label", problem.cells.classes[1])
+
+    def test(decisions: Any) -> Certificate:
+        return certify(y, decisions, sensitive_features, limits, confidence=confidence, **further)
+
+    _check_rows(problem, y, sensitive_features, further)
+    # The labels stand in for decisions: what cannot be certified of them cannot be certified of any.
+    _check_limits(test(y))
+    sets = [[strengthened(limit, share) for limit in problem.system.constraints] for share in shares]
+    path = list(zip(shares, follow_path(problem, X, sets, **({"effort": SEQUENCE_EFFORT} | options)), strict=True))
+    # A model that breaks even on the training rows what it was trained for is no step of the sequence.
+    kept = [(share, point) for share, point in path if point.result.assessment.kept]
     trials: list[Trial] = []
-    for share, point in zip(reversed(strictness), reversed(path), strict=True):
-        found = certify(
-            y, predict(point.parameters), sensitive_features, limits, confidence=confidence, **(certify_options or {})
-        )
-        trials.append(Trial(share, point, found))
-        if not found.passed:
+    for share, point in reversed(kept or path):
+        trials.append(Trial(share, point, test(predict(point.parameters))))
+        if not trials[-1].passed:
             break
     passed = [trial for trial in trials if trial.passed]
     chosen = max(passed, key=lambda trial: trial.point.result.assessment.accuracy, default=None)
     problem.assign((chosen or trials[0]).point.parameters)
     return CertifiedChoice(tuple(trials), chosen)
+
+
+def _check_share(strictness: float) -> None:
+    if not 0.0 <= strictness < 1.0:
+        raise ValueError(f"strictness={strictness!r}: must be a number from 0 up to, but not including, 1.")
+
+
+def _check_strictness(strictness: Sequence[float]) -> tuple[float, ...]:
+    shares = tuple(strictness)
+    if not shares:
+        raise ValueError("strictness is empty: give at least one share, 0 for the limits as they are.")
+    for share in shares:
+        _check_share(share)
+    if any(later <= earlier for earlier, later in pairwise(shares)):
+        raise ValueError(f"strictness={shares!r}: must rise, from loose to strict.")
+    return shares
+
+
+def _check_rows(problem: TrainingProblem, y: Any, sensitive_features: Any, further: dict[str, Any]) -> None:
+    """Refuse calibration rows that do not speak of the same labels and groups as the training rows.
+
+    A group without a calibration row would be in no rate, and the limits would pass without it.
+    """
+    trained, cells = problem.cells, Cells.build(y, sensitive_features, groups=further.get("groups", "each"))
+    if set(cells.classes) != set(trained.classes):
+        raise ValueError(
+            f"The labels of the calibration rows are {_listed(cells.classes)}, those of training "
+            f"{_listed(trained.classes)}: they must be the same."
+        )
+    if cells.n_labels == 2 and further["pos_label"] != trained.classes[1]:
+        raise ValueError(
+            f"pos_label={further['pos_label']!r} in certify_options, but training had {trained.classes[1]!r} as the "
+            "positive label: leave it out."
+        )
+    columns, known = ([grouping.name for grouping in each.groupings] for each in (trained, cells))
+    if set(columns) != set(known):
+        raise ValueError(
+            f"The calibration rows have groups of {_listed(known)}, those of training of {_listed(columns)}: give the "
+            'same sensitive columns, and the same groups= ("each", "intersection" or "both") in certify_options.'
+        )
+    for comparison in problem.system.comparisons:
+        grouping = comparison.block.grouping
+        absent = [group for group in grouping.groups if group not in cells.grouping(grouping.name).groups]
+        if absent and problem.system.constraints[comparison.constraint].bound is not None:
+            raise ValueError(
+                f"No calibration row is of group {absent[0]!r} of {grouping.name!r}, so nothing can be certified of "
+                "it: hold more rows back, or merge it with another group."
+            )
+
+
+def _check_limits(certificate: Certificate) -> None:
+    """Refuse limits of which no rows could ever show that they are kept."""
+    for found in certificate.limits:
+        limit, measure = found.limit, resolve_measure(found.limit.measure)
+        if found.verdict is Verdict.NOT_CERTIFIABLE:
+            raise ValueError(f"{limit} cannot be certified: {found.reason}")
+        lower, upper = limit.limits
+        whole = measure.comparison == "value" and (
+            lower >= measure.largest or upper <= 0.0 < measure.largest < math.inf
+        )
+        if lower >= upper or whole:
+            raise ValueError(
+                f"{limit} cannot be certified: it leaves no room, and no number of rows shows that a population lies "
+                "on a limit exactly. Loosen its bound."
+            )
+
+
+def _listed(values: Sequence[Hashable]) -> str:
+    return ", ".join(map(repr, values)) or "nothing"
