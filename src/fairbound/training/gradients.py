@@ -67,7 +67,7 @@ class SliceGradients:
                     retain_graph=j + 1 < len(pulled),
                     materialize_grads=True,
                 )
-                gradients[j, segment] += torch.cat([part.reshape(-1).to(torch.float64) for part in parts])
+                gradients[j, segment] += torch.cat([part.reshape(-1).to("cpu", torch.float64) for part in parts])
 
 
 def choose_engine(module: nn.Module, X: Tensor) -> GradientEngine:

@@ -67,8 +67,8 @@ def trainable(module: nn.Module) -> list[nn.Parameter]:
 
 
 def flatten(tensors: Sequence[Tensor]) -> Tensor:
-    """One float64 vector from several tensors."""
-    return torch.cat([tensor.detach().reshape(-1).to(torch.float64) for tensor in tensors])
+    """One float64 vector on the processor from several tensors, wherever they are."""
+    return torch.cat([tensor.detach().reshape(-1).to("cpu", torch.float64) for tensor in tensors])
 
 
 def assign(parameters: Sequence[nn.Parameter], flat: Tensor) -> None:
