@@ -1,0 +1,255 @@
+"""One summary of a run, as a dictionary that JSON has: what the report, the model card and other programs read.
+
+    schema, version        "fairbound.summary" and VERSION; a change that readers would notice raises the version
+    title, target          words
+    classes, class_names   the labels as text, and words for them; of two classes the second is the positive one
+    confidence             of all intervals and verdicts
+    limits                 what was asked for: text, facts of the measure, bounds, the price in loss, and for each part
+                           the value before and after, and whether it is kept
+    parts                  "training" and "held_out" (or None): rows, accuracy, the audits before and after, and on
+                           held-out rows the certificate
+    changes                each measure before and after, on the held-out rows (else the training rows), and which way
+    run                    status, message, solver, seconds, conflicts, and the history in one set of columns; or None
+    frontier               the limit that was swept and its points, each with its groups on both parts; or None
+    calibration            the certificate by which the model was chosen; or None
+    reproduction, notes    as given
+
+"Before" is the model without limits, "after" the one with them.  Rates, measures and intervals are those of `audit`,
+verdicts those of `certify`.  Accuracy concerns all rows, those without a known group among them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fairbound.evaluation.audited import MeasureAudit
+from fairbound.evaluation.certificate import Certificate
+from fairbound.evaluation.requirements import group_name
+from fairbound.evaluation.summary_frontier import Sweep, SweptPoint, summarize_frontier
+from fairbound.evaluation.summary_history import uniform_history
+from fairbound.evaluation.summary_parts import Decisions, Part, Reading
+from fairbound.evaluation.tables import as_json, key_text
+from fairbound.fairness import Constraint
+from fairbound.fairness.cells import Combine
+from fairbound.fairness.constraints import as_constraints
+from fairbound.fairness.measures import resolve_measure
+
+__all__ = ["SCHEMA", "UNCHANGED", "VERSION", "Decisions", "Run", "Sweep", "SweptPoint", "summarize"]
+
+SCHEMA = "fairbound.summary"
+VERSION = 1
+UNCHANGED = 0.005
+"""A measure that moved by less than half a point is called unchanged."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """How training went: the plain values of a `TrainingResult`.
+
+    Parameters
+    ----------
+    status, message : str
+    solver : str
+    seconds : float, optional
+    conflicts : sequence of str
+    loss_prices : sequence of float or None
+        For each limit the loss per unit by which its bound is tightened; none known by default.
+    history : sequence of dict
+        `TrainingResult.history`, of either solver.
+    """
+
+    status: str
+    message: str = ""
+    solver: str = ""
+    seconds: float | None = None
+    conflicts: Sequence[str] = ()
+    loss_prices: Sequence[float | None] = ()
+    history: Sequence[Mapping[str, Any]] = ()
+
+
+def summarize(
+    limits: Constraint | str | Iterable[Constraint | str],
+    training: Decisions,
+    held_out: Decisions | None = None,
+    *,
+    title: str = "",
+    target: str = "label",
+    class_names: Mapping[Hashable, str] | None = None,
+    run: Run | None = None,
+    frontier: Sweep | None = None,
+    calibration: Certificate | Mapping[str, Any] | None = None,
+    reproduction: Mapping[str, Any] | None = None,
+    notes: Sequence[str] = (),
+    confidence: float = 0.95,
+    groups: Combine = "each",
+    pos_label: Hashable | None = None,
+) -> dict[str, Any]:
+    """Return the summary of a run.
+
+    Parameters
+    ----------
+    limits : Constraint, str, or several of them
+        Those that the model "after" was trained under; none to describe a model trained without.
+    training, held_out : Decisions
+    title : str
+        By default made from the target.
+    target : str
+        What is predicted.
+    class_names : mapping of label to str, optional
+        Words for the labels.
+    run : Run, optional
+    frontier : Sweep, optional
+    calibration : Certificate or its `to_dict()`, optional
+        The certificate by which the model was chosen, on rows of its own.  That of the held-out rows is worked out
+        here.
+    reproduction : mapping, optional
+        What repeats the run.  The report knows `command`, `version`, `seed`, `created`, `model`, `data` (a mapping
+        with `name`, `sha256`, `rows`), `columns` and `libraries`, and shows whatever else there is.
+    notes : sequence of str
+        Sentences about the data, such as which groups were left out.
+    confidence : float
+    groups : {"each", "intersection", "both"}
+    pos_label : label, optional
+
+    Examples
+    --------
+    >>> rows = Decisions(y=[0, 1] * 50, sensitive_features=["a"] * 50 + ["b"] * 50, after=[0, 1] * 50)
+    >>> summary = summarize("disparate_impact >= 0.8", rows)
+    >>> summary["limits"][0]["training"]["after"]
+    {'value': 1.0, 'kept': True}
+    """
+    constraints = as_constraints(limits)
+    _check(constraints, training, held_out, run)
+    reading = Reading(groups, pos_label, confidence)
+    parts = {"training": Part("training", training, constraints, reading)}
+    if held_out is not None:
+        parts["held_out"] = Part("held_out", held_out, constraints, reading)
+    main = parts["training"] if held_out is None else parts["held_out"]
+    described: dict[str, Any] = {"training": parts["training"].to_dict(), "held_out": None}
+    if held_out is not None:
+        certificate = reading.certify(held_out, constraints).to_dict() if constraints else None
+        described["held_out"] = {**parts["held_out"].to_dict(), "certificate": certificate}
+    prices = list(run.loss_prices) if run is not None and run.loss_prices else [None] * len(constraints)
+    labels = [key_text(label) for label in main.after.classes]
+    words = {key_text(label): name for label, name in (class_names or {}).items()}
+    return as_json(
+        _without_numpy(
+            {
+                "schema": SCHEMA,
+                "version": VERSION,
+                "title": title or f"Predicting {target}",
+                "target": target,
+                "classes": labels,
+                "class_names": [words.get(label, label) for label in labels],
+                "confidence": confidence,
+                "limits": [
+                    {
+                        **_facts(limit),
+                        "groupings": main.groupings[position],
+                        "loss_price": price,
+                        "training": parts["training"].limits[position],
+                        "held_out": None if held_out is None else parts["held_out"].limits[position],
+                    }
+                    for position, (limit, price) in enumerate(zip(constraints, prices, strict=True))
+                ],
+                "parts": described,
+                "changes": list(_changes(main, constraints)),
+                "run": None if run is None else {**vars(run), "history": uniform_history(run.history)},
+                "frontier": None if frontier is None else summarize_frontier(frontier, training, held_out, reading),
+                "calibration": calibration.to_dict() if isinstance(calibration, Certificate) else calibration,
+                "reproduction": reproduction or {},
+                "notes": list(notes),
+            }
+        )
+    )
+
+
+def _check(
+    constraints: tuple[Constraint, ...], training: Decisions, held_out: Decisions | None, run: Run | None
+) -> None:
+    for limit in constraints:
+        if limit.bound is None:
+            raise ValueError(f"{limit.name} has bound=None, which limits nothing: leave it out of the limits.")
+    if held_out is not None and (held_out.before is None) != (training.before is None):
+        raise ValueError("Decisions before are given for one part only: give them for both parts, or for neither.")
+    if run is not None and run.loss_prices and len(run.loss_prices) != len(constraints):
+        raise ValueError(
+            f"run has {len(run.loss_prices)} loss_prices, but there are {len(constraints)} limits; give one for each."
+        )
+
+
+def _facts(limit: Constraint) -> dict[str, Any]:
+    """Return what a limit asks for, in plain values."""
+    measure = resolve_measure(limit.measure)
+    against = limit.against if limit.reference is None else group_name(limit.reference)
+    lower, upper = limit.limits
+    if not isinstance(limit.bound, tuple):  # one number: a ratio from below, the size of a difference from above
+        lower, upper = (lower, np.inf) if measure.larger_is_stricter else (-np.inf, upper)
+    sides = {"at least": lower, "at most": upper}
+    return {
+        "text": str(limit),
+        "measure": measure.name,
+        "description": measure.description,
+        "comparison": measure.comparison,
+        "sides": [{"side": side, "bound": float(bound)} for side, bound in sides.items() if np.isfinite(bound)],
+        "against": against,
+        "group": None if limit.group is None else group_name(limit.group),
+        "classes": None if limit.classes is None else [key_text(label) for label in limit.classes],
+    }
+
+
+def _changes(part: Part, constraints: tuple[Constraint, ...]) -> Iterator[dict[str, Any]]:
+    """Yield each measure of the audits before and after; nothing without a model before."""
+    before = part.audits["before"]
+    if before is None:
+        return
+    asked = {
+        (limit.name, grouping)
+        for limit, groupings in zip(constraints, part.groupings, strict=True)
+        for grouping in groupings
+    }
+    for old, new in zip(before.measures, part.after.measures, strict=True):
+        assert (old.measure, old.grouping, old.label) == (new.measure, new.grouping, new.label)
+        yield {
+            "part": part.name,
+            "measure": new.measure,
+            "description": new.description,
+            "grouping": new.grouping,
+            "label": None if new.label is None else key_text(new.label),
+            "before": _estimate(old),
+            "after": _estimate(new),
+            "asked": (new.measure, new.grouping) in asked,
+            **_direction(old, new),
+        }
+
+
+def _estimate(found: MeasureAudit) -> dict[str, Any]:
+    return {"value": found.value, "lower": found.lower, "upper": found.upper}
+
+
+def _direction(old: MeasureAudit, new: MeasureAudit) -> dict[str, Any]:
+    """Say whether the groups came nearer to each other, and whether the two intervals have no value in common."""
+    if old.value is None or new.value is None:
+        return {"change": None, "direction": None, "intervals_apart": None}
+    change = new.value - old.value
+    nearer = change if resolve_measure(new.measure).larger_is_stricter else -change
+    apart = None
+    if old.lower is not None and old.upper is not None and new.lower is not None and new.upper is not None:
+        apart = old.upper < new.lower or new.upper < old.lower
+    direction = "unchanged" if abs(change) < UNCHANGED else ("nearer" if nearer > 0 else "further apart")
+    return {"change": change, "direction": direction, "intervals_apart": apart}
+
+
+def _without_numpy(value: Any) -> Any:
+    """Return the same with numpy's scalars and arrays as Python's numbers and lists."""
+    if isinstance(value, np.generic | np.ndarray):
+        return value.tolist()
+    if isinstance(value, Mapping):
+        return {key: _without_numpy(entry) for key, entry in value.items()}
+    if isinstance(value, tuple | list):
+        return [_without_numpy(entry) for entry in value]
+    return value

@@ -1,0 +1,137 @@
+"""The frontier in a summary: what each bound reaches on both parts of the rows, and what the next step costs.
+
+Each point carries the plain numbers of `FrontierPoint.as_dict()` and, from the decisions of its model, the measure that
+was swept, the accuracy, and the rates of each group, with intervals on held-out rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fairbound.evaluation.audit import _groups, _measures
+from fairbound.evaluation.audited import GroupAudit
+from fairbound.evaluation.summary_parts import Decisions, Reading, measured
+from fairbound.evaluation.tables import key_text
+from fairbound.fairness import Constraint
+from fairbound.fairness.constraints import as_constraints
+from fairbound.fairness.measures import resolve_measure
+
+RATES_SHOWN = ("selection_rate", "true_positive_rate", "false_positive_rate", "accuracy")
+"""The rates that each point of a frontier has for each group; the audits of the run itself have all."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SweptPoint:
+    """One point of a frontier: its numbers, and the decisions of its model on each part.
+
+    Parameters
+    ----------
+    point : mapping
+        `FrontierPoint.as_dict()`.
+    training, held_out : sequences of labels
+        In the order of the rows of the summary's parts; held_out only if there is such a part.
+    """
+
+    point: Mapping[str, Any]
+    training: Any
+    held_out: Any = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sweep:
+    """A frontier: the limit whose bound was swept (its own bound is the one asked for), and the points in order."""
+
+    limit: Constraint | str
+    points: Sequence[SweptPoint]
+
+
+def summarize_frontier(
+    sweep: Sweep, training: Decisions, held_out: Decisions | None, reading: Reading
+) -> dict[str, Any]:
+    """Return the swept limit and its points."""
+    (limit,) = as_constraints(sweep.limit)
+    if limit.bound is None or isinstance(limit.bound, tuple):
+        raise ValueError(f"{limit}: a frontier sweeps a single bound; give the limit with the one asked for.")
+    if not sweep.points:
+        raise ValueError("frontier has no points; leave it out, or give at least one.")
+    measure = resolve_measure(limit.measure)
+    return {
+        "limit": str(limit),
+        "measure": measure.name,
+        "description": measure.description,
+        "larger_is_stricter": measure.larger_is_stricter,
+        "bound": limit.bound,
+        "points": [
+            _point(position, each, limit, training, held_out, reading) for position, each in enumerate(sweep.points)
+        ],
+    }
+
+
+def _point(
+    position: int,
+    swept: SweptPoint,
+    limit: Constraint,
+    training: Decisions,
+    held_out: Decisions | None,
+    reading: Reading,
+) -> dict[str, Any]:
+    missing = [key for key in ("bound", "status") if key not in swept.point]
+    if missing:
+        raise ValueError(
+            f"frontier point {position} lacks {', '.join(missing)}; give FrontierPoint.as_dict() as its point."
+        )
+    if (swept.held_out is None) != (held_out is None):
+        raise ValueError(
+            f"frontier point {position}: give held_out decisions if, and only if, the summary has held-out rows."
+        )
+    here = limit.with_bound(float(swept.point["bound"]))
+    return {
+        "bound": float(swept.point["bound"]),
+        "text": str(here),
+        "status": swept.point["status"],
+        "loss": swept.point.get("loss"),
+        "loss_price": swept.point.get("loss_price"),
+        "accuracy_price": swept.point.get("accuracy_price"),
+        "training": _reached(here, training, swept.training, reading),
+        "held_out": None if held_out is None else _reached(here, held_out, swept.held_out, reading),
+    }
+
+
+def _reached(limit: Constraint, rows: Decisions, prediction: Any, reading: Reading) -> dict[str, Any]:
+    """Return what one model reaches on one part, with the parts of an audit that a frontier shows."""
+    tally = reading.tally(rows, prediction)
+    alpha = 1.0 - reading.confidence
+    accuracy, constant = reading.accuracy(rows, prediction)
+    groupings = {block.grouping.name for block in tally.compile(limit).blocks}
+    intervals = [
+        (found.lower, found.upper)
+        for grouping in tally.cells.groupings
+        if grouping.name in groupings
+        for found in _measures(tally, grouping, resolve_measure(limit.measure), alpha)
+    ]
+    # The audit compares all pairs of groups; where that is what the limit means, its interval is the limit's.
+    whole = len(intervals) == 1 and limit.against == "pairwise" and limit.reference is None and limit.classes is None
+    lower, upper = intervals[0] if whole else (None, None)
+    return {
+        **measured(limit, tally),
+        "lower": lower,
+        "upper": upper,
+        "accuracy": accuracy,
+        "gain": accuracy["value"] - constant,
+        "groups": [_group(each) for grouping in tally.cells.groupings for each in _groups(tally, grouping, alpha)],
+    }
+
+
+def _group(group: GroupAudit) -> dict[str, Any]:
+    return {
+        "grouping": group.grouping,
+        "group": group.name,
+        "everyone": group.everyone,
+        "rows": group.rows,
+        "rates": {
+            key_text(label): {name: dict(vars(rates[name])) for name in RATES_SHOWN}
+            for label, rates in group.rates.items()
+        },
+    }

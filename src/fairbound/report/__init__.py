@@ -1,0 +1,15 @@
+"""Reports: a summary of a run in; one HTML file, a Markdown model card, or JSON out.
+
+    summarise   `fairbound.evaluation.summary.summarize` gathers everything in one dictionary
+    render      this room turns that dictionary, and nothing else, into pages
+
+`words` and `caveats` hold the sentences of all formats, `numbers` how a number is written, `limits`, `tables` and
+`figures` what is shown of limits, groups and iterations, `tradeoff` the frontier; `page` and `card` put them together.
+"""
+
+from fairbound.report.card import to_markdown
+from fairbound.report.files import write_report
+from fairbound.report.page import to_html
+from fairbound.report.schema import check_summary, read_summary, to_json
+
+__all__ = ["check_summary", "read_summary", "to_html", "to_json", "to_markdown", "write_report"]

@@ -1,0 +1,132 @@
+"""The model card: the same answers and tables in Markdown, for a repository or a review."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from fairbound.report import numbers, words
+from fairbound.report.caveats import caveats, remarks
+from fairbound.report.reproduction import reproduction_lines
+from fairbound.report.schema import check_summary
+from fairbound.report.tables import RateTable, count_tables, rate_tables
+from fairbound.report.tradeoff import tradeoff
+
+
+def to_markdown(summary: Mapping[str, Any]) -> str:
+    """Return the model card of a summary."""
+    check_summary(summary)
+    return "\n".join(_lines(summary)).rstrip() + "\n"
+
+
+def _lines(summary: Mapping[str, Any]) -> Iterator[str]:
+    names = dict(zip(summary["classes"], summary["class_names"], strict=True))
+    yield f"# Model card: {escaped(summary['title'])}\n"
+    verdict, *answers = words.answers(summary)
+    yield f"**{escaped(verdict.short)}.** {escaped(verdict.sentence)}\n"
+    for limit in summary["limits"]:
+        yield f"- Asked for: {escaped(words.limit_in_words(limit))} (`{_code(limit['text'])}`)"
+    for answer in answers:
+        yield f"- {escaped(answer.question)} **{escaped(answer.short)}.** {escaped(answer.sentence)}"
+    yield "\n## What it predicts\n"
+    yield f"Predicts {escaped(summary['target'])}" + (
+        f"; being selected means the prediction “{escaped(summary['class_names'][1])}”.\n"
+        if len(names) == 2
+        else f", one of: {', '.join(escaped(name) for name in names.values())}.\n"
+    )
+    main, rows = words.main_part(summary)
+    yield f"## By group ({rows} rows)\n"
+    audits = {"before": main["before"], "after": main["after"]}
+    for table in rate_tables(audits, names, with_interval=rows == "held-out"):
+        yield from _rates(table)
+    for counts in count_tables(audits, names):
+        header = (f"{counts.grouping}: counts", "rows", *counts.header)
+        yield from _table(
+            header,
+            [
+                (name, total, *(after if before is None else f"{before} → {after}" for before, after in cells))
+                for name, _, total, cells in counts.lines
+            ],
+        )
+    yield from _measures(summary)
+    if summary["frontier"]:
+        yield "## Trade-off\n"
+        found = tradeoff(summary, names)
+        yield from _table(found.header, found.overview)
+    if summary["run"]:
+        yield "## Training\n"
+        run = summary["run"]
+        yield f"Status: {escaped(run['status'])}. {escaped(run['message'])}\n"
+        solver = f"Solver: {escaped(run['solver'])}, " if run["solver"] else ""
+        seconds = "" if run["seconds"] is None else f", {run['seconds']:.1f} s"
+        yield f"{solver}{len(run['history'])} iterations recorded{seconds}.\n"
+    yield "## What the numbers do not say\n"
+    yield from (f"- {escaped(text)}" for text in caveats(summary))
+    left_out = remarks(summary)
+    if left_out:
+        yield "\n## Data\n"
+        yield from (f"- {escaped(text)}" for text in left_out)
+    yield "\n## How to repeat this\n"
+    for name, text in reproduction_lines(summary["reproduction"]):
+        yield f"- {escaped(name)}: `{_code(text)}`" if name == "Command" else f"- {escaped(name)}: {escaped(text)}"
+
+
+def _rates(table: RateTable) -> Iterator[str]:
+    label = "" if table.label is None else f", class {table.label}"
+    header = (f"{table.grouping}{label}", "rows", *(numbers.words(rate) for rate, _ in table.rates))
+    lines = []
+    for line in table.lines:
+        texts = [[m.text + (f" ({m.interval})" if m.interval else "") for m in marks] for marks in line.cells]
+        lines.append((line.name, line.rows, *(" → ".join(each) for each in texts)))
+    yield from _table(header, lines)
+
+
+def _measures(summary: Mapping[str, Any]) -> Iterator[str]:
+    if not summary["changes"]:
+        return
+    _, rows = words.main_part(summary)
+    yield f"## Which measures moved ({rows} rows)\n"
+    moved = words.unasked(summary)
+    if moved:
+        yield "Further apart although nobody asked:\n"
+        yield from (f"- {escaped(text)}" for text in moved)
+        yield ""
+    shown = numbers.estimate if rows == "held-out" else lambda found: numbers.rate(found["value"])
+    yield from _table(
+        ("measure", "groups", "without limits", "with limits", "change", ""),
+        [
+            (
+                numbers.words(each["measure"]),
+                each["grouping"] + (f", class {each['label']}" if each["label"] is not None else ""),
+                shown(each["before"]),
+                shown(each["after"]),
+                numbers.signed(each["change"]),
+                (each["direction"] or "") + (" (asked for)" if each["asked"] else ""),
+            )
+            for each in summary["changes"]
+        ],
+    )
+
+
+def _table(header: Sequence[str], lines: Iterable[Sequence[str]]) -> Iterator[str]:
+    yield "| " + " | ".join(map(escaped, header)) + " |"
+    yield "| --- |" + " ---: |" * (len(header) - 1)
+    yield from ("| " + " | ".join(map(escaped, line)) + " |" for line in lines)
+    yield ""
+
+
+def escaped(text: object) -> str:
+    r"""Return text in which Markdown, and the HTML that it allows, mean nothing.
+
+    >>> print(escaped("<b>a|b</b> *c*"))
+    &lt;b&gt;a\|b&lt;/b&gt; \*c\*
+    """
+    flat = " ".join(str(text).split())
+    flat = flat.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return re.sub(r"([\\`*_\[\]|~!#$])", r"\\\1", flat)
+
+
+def _code(text: object) -> str:
+    """Return text for a code span; a backtick would end it."""
+    return " ".join(str(text).split()).replace("`", "'").replace("|", "\\|")

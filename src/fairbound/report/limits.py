@@ -1,0 +1,113 @@
+"""The limits one by one: on each part the value before and after, whether it is kept, and the verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from fairbound.report import numbers
+from fairbound.report.words import SIGNS, VERDICT_TONES, Tone
+
+
+@dataclass(frozen=True)
+class LimitLine:
+    """One limit on one part of the rows."""
+
+    rows: str
+    before: str
+    after: str
+    kept: tuple[Tone, str]
+    verdict: tuple[Tone, str] | None
+    sure: str
+
+
+@dataclass(frozen=True)
+class LimitTable:
+    """One limit: as it was written, its price, its lines, and by group the rows here and those that would decide."""
+
+    text: str
+    price: str
+    lines: tuple[LimitLine, ...]
+    needed: tuple[tuple[str, str, str, str], ...]
+
+
+def limit_tables(summary: Mapping[str, Any]) -> list[LimitTable]:
+    """Return the limits with the training rows first, then calibration and held-out rows where there are any."""
+    return [_limit(summary, place, limit) for place, limit in enumerate(summary["limits"])]
+
+
+def _limit(summary: Mapping[str, Any], place: int, limit: Mapping[str, Any]) -> LimitTable:
+    bounds = [side["bound"] for side in limit["sides"]]
+    lines = [_line("training", limit["training"], bounds, None)]
+    if summary["calibration"] is not None:
+        found = summary["calibration"]["limits"][place]
+        lines.append(
+            _line("calibration", {"before": None, "after": {"value": found["value"], "kept": None}}, bounds, found)
+        )
+    if limit["held_out"] is not None:
+        certificate = summary["parts"]["held_out"]["certificate"]
+        lines.append(_line("held-out", limit["held_out"], bounds, certificate["limits"][place]))
+    price = ""
+    if limit["loss_price"] is not None:
+        price = f"tightening it by 0.01 costs about {numbers.about(0.01 * limit['loss_price'])} of loss"
+    held_out = summary["parts"]["held_out"]
+    needed = () if held_out is None else tuple(_needed(held_out["certificate"], place))
+    return LimitTable(limit["text"], price, tuple(lines), needed)
+
+
+def _needed(certificate: Mapping[str, Any], place: int) -> Iterator[tuple[str, str, str, str]]:
+    for grouping, groups in (certificate["limits"][place]["rows_needed"] or {}).items():
+        for group, rows in groups.items():
+            here = certificate["group_rows"][grouping][group]
+            yield grouping, group, numbers.count(here), numbers.count(rows)
+
+
+def _line(rows: str, found: Mapping[str, Any], bounds: list[float], certificate: Mapping[str, Any] | None) -> LimitLine:
+    before, after = found["before"], found["after"]
+    kept: dict[bool | None, tuple[Tone, str]] = {
+        True: ("good", f"{SIGNS['good']} kept"),
+        False: ("bad", f"{SIGNS['bad']} not kept"),
+        None: ("plain", "–"),
+    }
+    verdict: tuple[Tone, str] | None = None
+    if certificate is not None:
+        tone = VERDICT_TONES.get(certificate["verdict"], "plain")
+        verdict = (tone, f"{SIGNS[tone]} {certificate['verdict']}")
+    return LimitLine(
+        rows,
+        "–" if before is None else numbers.beside(before["value"], bounds),
+        numbers.beside(after["value"], bounds),
+        kept[after["kept"]],
+        verdict,
+        "" if certificate is None else bounds_in_words(certificate),
+    )
+
+
+def bounds_in_words(certificate: Mapping[str, Any]) -> str:
+    """Return what is certain of one limit: the worst value left open, or, where it is broken, the best.
+
+    >>> side = {"side": "at least", "limit": 0.8, "worst": 0.76543, "best": 0.9}
+    >>> bounds_in_words({"verdict": "INCONCLUSIVE", "bounds": [side]})
+    'at least 0.7654'
+    >>> bounds_in_words({"verdict": "FAIL", "bounds": [side | {"best": 0.78}]})
+    'at most 0.7800'
+    """
+    said = []
+    for side in certificate["bounds"]:
+        least = side["side"] == "at least"
+        if certificate["verdict"] == "FAIL":
+            broken = side["best"] is not None and (
+                side["best"] < side["limit"] if least else side["best"] > side["limit"]
+            )
+            if broken:
+                said.append(
+                    f"at most {numbers.at_most(side['best'])}"
+                    if least
+                    else f"at least {numbers.at_least(side['best'])}"
+                )
+        elif side["worst"] is not None:
+            said.append(
+                f"at least {numbers.at_least(side['worst'])}" if least else f"at most {numbers.at_most(side['worst'])}"
+            )
+    return " and ".join(said)

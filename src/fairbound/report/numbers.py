@@ -1,0 +1,153 @@
+"""Numbers as a reader wants them: few digits, and never rounded to the other side of a limit."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+MINUS = "−"
+
+
+def rate(value: float | None) -> str:
+    """Return a rate or measure in three digits; a dash where there is none.
+
+    >>> rate(0.12345), rate(-0.5), rate(None)
+    ('0.123', '−0.500', '–')
+    """
+    return "–" if value is None else f"{value:.3f}".replace("-", MINUS)
+
+
+def estimate(found: Mapping[str, Any]) -> str:
+    """Return a value with its interval, where it has one.
+
+    >>> estimate({"value": 0.5, "lower": 0.25, "upper": 0.75}), estimate({"value": 0.5, "lower": None, "upper": None})
+    ('0.500 (0.250 to 0.750)', '0.500')
+    """
+    if found["value"] is None:
+        return "undefined"
+    return rate(found["value"]) + ("" if found["lower"] is None else f" ({interval(found)})")
+
+
+def interval(found: Mapping[str, Any]) -> str:
+    """Return the two ends."""
+    return "" if found["lower"] is None else f"{rate(found['lower'])} to {rate(found['upper'])}"
+
+
+def beside(value: float | None, bounds: Sequence[float]) -> str:
+    """Return a value in four digits, or in as many as show on which side of each bound it lies.
+
+    >>> beside(0.90054, [0.9]), beside(0.899999, [0.9]), beside(0.9, [0.9])
+    ('0.9005', '0.899999', '0.9000')
+    """
+    if value is None:
+        return "undefined"
+    for digits in range(4, 13):
+        text = f"{value:.{digits}f}"
+        if all(
+            (float(text) < bound) == (value < bound) and (float(text) > bound) == (value > bound) for bound in bounds
+        ):
+            return text.replace("-", MINUS)
+    return f"{value:.4f}".replace("-", MINUS)  # it differs by rounding alone
+
+
+def at_least(value: float) -> str:
+    """Return a bound from below, rounded down so that it stays one.
+
+    >>> at_least(0.79999), at_least(0.8)
+    ('0.7999', '0.8000')
+    """
+    return f"{math.floor(1e4 * value + 1e-6) / 1e4:.4f}".replace("-", MINUS)
+
+
+def at_most(value: float) -> str:
+    """Return a bound from above, rounded up so that it stays one."""
+    return f"{math.ceil(1e4 * value - 1e-6) / 1e4:.4f}".replace("-", MINUS)
+
+
+def short(value: float) -> str:
+    """Return a bound as it was asked for.
+
+    >>> short(0.8), short(1e-4)
+    ('0.8', '0.0001')
+    """
+    return f"{value:.10g}".replace("-", MINUS) if abs(value) >= 1e-4 or value == 0 else f"{value:g}"
+
+
+def percent(value: float | None, digits: int = 2) -> str:
+    """Return a share in percent.
+
+    >>> percent(0.89881), percent(None)
+    ('89.88%', '–')
+    """
+    return "–" if value is None else f"{100.0 * value:.{digits}f}%"
+
+
+def confidence(value: float) -> str:
+    """Return a confidence.
+
+    >>> confidence(0.95), confidence(0.999)
+    ('95%', '99.9%')
+    """
+    return f"{round(100.0 * value, 6):g}%"
+
+
+def points(value: float | None) -> str:
+    """Return a difference of two shares in percentage points, with its sign.
+
+    >>> points(0.00172), points(-0.0105), points(0.00001)
+    ('+0.17 points', '−1.05 points', '0.00 points')
+    """
+    if value is None:
+        return "–"
+    text = f"{100.0 * value:+.2f}".replace("-", MINUS)
+    return f"{'0.00' if text[1:] == '0.00' else text} points"
+
+
+def signed(value: float | None) -> str:
+    """Return a change with its sign.
+
+    >>> signed(0.0123), signed(-0.0001)
+    ('+0.012', '0.000')
+    """
+    if value is None:
+        return "–"
+    text = f"{value:+.3f}".replace("-", MINUS)
+    return "0.000" if text[1:] == "0.000" else text
+
+
+def count(value: float) -> str:
+    """Return a count, or a sum of weights.
+
+    >>> count(20798.0), count(12.5)
+    ('20,798', '12.5')
+    """
+    return f"{value:,.0f}" if float(value).is_integer() else f"{value:,.1f}"
+
+
+def significant(value: float | None) -> str:
+    """Return a number of any size.
+
+    >>> significant(0.24598123), significant(1.23e-7), significant(0.0), significant(None)
+    ('0.246', '1.23e-07', '0', '–')
+    """
+    return "–" if value is None else f"{value:.4g}".replace("-0.", f"{MINUS}0.")
+
+
+def about(value: float) -> str:
+    """Return a number of which only the size matters.
+
+    >>> about(0.00051832), about(0.0), about(-1.25e-6)
+    ('0.00052', '0', '−0.0000013')
+    """
+    digits = 1 - math.floor(math.log10(abs(value))) if value else 0
+    return f"{value:.{max(0, digits)}f}".replace("-", MINUS)
+
+
+def words(name: str) -> str:
+    """Return the name of a measure or rate as words.
+
+    >>> words("disparate_impact"), words("true_positive_rate")
+    ('disparate impact', 'true-positive rate')
+    """
+    return name.replace("_", " ").replace("true positive", "true-positive").replace("false positive", "false-positive")

@@ -1,0 +1,140 @@
+"""The report as one HTML file: everything is inside it, and it asks for nothing from a network.
+
+Text is escaped by the template engine.  Beside that, the page's own policy (a `meta` element) lets only the scripts run
+whose digests it lists, and lets nothing be loaded: a name that slipped through could do nothing.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib import resources
+from typing import Any
+
+from fairbound.report import numbers, words
+from fairbound.report.caveats import caveats, remarks
+from fairbound.report.history import history_figure, phase_lines, thinned
+from fairbound.report.limits import limit_tables
+from fairbound.report.reproduction import reproduction_lines
+from fairbound.report.schema import check_summary
+from fairbound.report.tables import count_tables, rate_tables
+from fairbound.report.tradeoff import tradeoff
+
+
+def to_html(summary: Mapping[str, Any]) -> str:
+    """Return the report of a summary.
+
+    Parameters
+    ----------
+    summary : dict
+        As `fairbound.evaluation.summary.summarize` makes it, or `read_summary` reads it.
+
+    Raises
+    ------
+    ImportError
+        If jinja2 or plotly is not installed.
+    """
+    check_summary(summary)
+    try:
+        import jinja2
+        from markupsafe import Markup
+        from plotly.offline import get_plotlyjs
+    except ImportError as error:
+        raise ImportError(
+            f"The HTML report needs {error.name}, which is not installed: pip install 'fairbound[cli]'"
+        ) from None
+    context = page_context(summary)
+    scripts = [_resource("page.js")]
+    if context["figures"]:
+        scripts.insert(0, get_plotlyjs())
+    return (
+        _environment(jinja2)
+        .get_template("page.html")
+        .render(
+            **context,
+            policy=_policy(scripts),
+            style=Markup(_resource("page.css")),
+            scripts=[Markup(script) for script in scripts],
+        )
+    )
+
+
+@cache
+def _environment(jinja2: Any) -> Any:
+    """Return the template engine, which compiles the template once."""
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("fairbound.report"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    names = ("count", "interval", "percent", "rate", "short", "signed", "significant", "words")
+    environment.filters |= {name: getattr(numbers, name) for name in names}
+    environment.filters |= {"sure": numbers.confidence, "limit": words.limit_in_words}
+    return environment
+
+
+def _resource(name: str) -> str:
+    return (resources.files("fairbound.report") / "templates" / name).read_text(encoding="utf-8")
+
+
+def _policy(scripts: Sequence[str]) -> str:
+    digests = (base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts)
+    allowed = " ".join(f"'sha256-{digest}'" for digest in digests)
+    return f"default-src 'none'; style-src 'unsafe-inline'; img-src data: blob:; script-src {allowed}"
+
+
+def page_context(summary: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the template shows, in the order of the page."""
+    verdict, *answers = words.answers(summary)
+    main, main_rows = words.main_part(summary)
+    names = dict(zip(summary["classes"], summary["class_names"], strict=True))
+    history = thinned(summary["run"]["history"]) if summary["run"] else []
+    found = tradeoff(summary, names) if summary["frontier"] else None
+    return {
+        "summary": summary,
+        "verdict": verdict,
+        "answers": answers,
+        "limits": limit_tables(summary),
+        "main": main,
+        "main_rows": main_rows,
+        "parts": [_part(name, part, names) for name, part in _shown(summary)],
+        "unasked": words.unasked(summary),
+        "certificates": _certificates(summary),
+        "tradeoff": found,
+        "history": history,
+        "phases": phase_lines(history),
+        "figures": {
+            **({"frontier": found.figure} if found else {}),
+            **({"history": history_figure(history)} if history else {}),
+        },
+        "caveats": caveats(summary),
+        "remarks": remarks(summary),
+        "reproduction": reproduction_lines(summary["reproduction"]),
+    }
+
+
+def _shown(summary: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
+    """Return the parts, held-out rows first."""
+    parts = [("held-out", summary["parts"]["held_out"]), ("training", summary["parts"]["training"])]
+    return [(name, part) for name, part in parts if part is not None]
+
+
+def _part(name: str, part: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+    audits = {"before": part["before"], "after": part["after"]}
+    return {
+        "name": name,
+        "rows": part["rows"],
+        "rates": rate_tables(audits, names, with_interval=name == "held-out"),
+        "counts": count_tables(audits, names),
+        "weighted": part["after"]["weighted"],
+    }
+
+
+def _certificates(summary: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
+    held_out = summary["parts"]["held_out"]
+    found = [("calibration", summary["calibration"]), ("held-out", held_out and held_out["certificate"])]
+    return [(rows, certificate) for rows, certificate in found if certificate]

@@ -1,0 +1,60 @@
+"""The summary that reports are made of: what it must hold, and its JSON.
+
+The dictionary is made by `fairbound.evaluation.summary` and documented in docs/report.md; this room knows nothing else.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+SCHEMA = "fairbound.summary"
+VERSION = 1
+KEYS = (
+    "title",
+    "target",
+    "classes",
+    "class_names",
+    "confidence",
+    "limits",
+    "parts",
+    "changes",
+    "run",
+    "frontier",
+    "calibration",
+    "reproduction",
+    "notes",
+)
+
+
+def check_summary(summary: Mapping[str, Any]) -> None:
+    """Refuse what is no summary of the version that this room reads."""
+    if not isinstance(summary, Mapping) or summary.get("schema") != SCHEMA:
+        found = summary.get("schema") if isinstance(summary, Mapping) else type(summary).__name__
+        raise ValueError(f"This is no summary: its schema is {found!r}, not {SCHEMA!r}. Make one with summarize().")
+    if summary.get("version") != VERSION:
+        raise ValueError(
+            f"The summary has version {summary.get('version')!r}, but this fairbound reads version {VERSION}: "
+            "make the report with the version of fairbound that made the summary, or run again."
+        )
+    missing = [key for key in KEYS if key not in summary]
+    if missing:
+        raise ValueError(f"The summary lacks {', '.join(missing)}; it may have been cut off. Make it again.")
+
+
+def to_json(summary: Mapping[str, Any], indent: int | None = 2) -> str:
+    """Return the summary as JSON."""
+    check_summary(summary)
+    return json.dumps(summary, indent=indent, allow_nan=False, ensure_ascii=False) + "\n"
+
+
+def read_summary(path: str | Path) -> dict[str, Any]:
+    """Return the summary in a JSON file."""
+    try:
+        summary = json.loads(Path(path).read_text(encoding="utf-8"))
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path} is no JSON file: {error}. Give the summary.json of a run.") from None
+    check_summary(summary)
+    return summary

@@ -1,0 +1,188 @@
+"""The tables by group as a template shows them: text for each cell, and where its marks stand on a strip.
+
+A strip is a short axis; positions are percentages of it.  All groups of a table share the axis of a rate, so that they
+can be compared down the column.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fairbound.report import numbers
+
+RATES = ("selection_rate", "true_positive_rate", "false_positive_rate", "accuracy")
+NEAR = 0.05  # axes end on multiples of this
+
+
+@dataclass(frozen=True)
+class Axis:
+    """The range of a strip."""
+
+    low: float
+    high: float
+
+    @classmethod
+    def around(cls, values: Iterable[float | None]) -> Axis:
+        """Return the shortest range between multiples of 0.05 that holds all values.
+
+        >>> Axis.around([0.81, None, 0.97])
+        Axis(low=0.8, high=1.0)
+        """
+        known = [value for value in values if value is not None]
+        low, high = (min(known), max(known)) if known else (0.0, 1.0)
+        low, high = NEAR * math.floor(low / NEAR + 1e-9), NEAR * math.ceil(high / NEAR - 1e-9)
+        if high - low < NEAR:
+            low, high = max(0.0, low - NEAR), low + NEAR
+        return cls(round(low, 2), round(high, 2))
+
+    def place(self, value: float | None) -> float | None:
+        """Return where a value stands, in percent."""
+        return None if value is None else round(100.0 * (value - self.low) / (self.high - self.low), 2)
+
+
+@dataclass(frozen=True)
+class Mark:
+    """One model's rate in one group: its text, its interval, and their places on the strip."""
+
+    model: str
+    text: str
+    interval: str
+    at: float | None
+    start: float | None
+    stop: float | None
+
+    @classmethod
+    def of(cls, model: str, found: Mapping[str, Any], axis: Axis, with_interval: bool) -> Mark:
+        """Place an estimate."""
+        if found["value"] is None:
+            return cls(model, "undefined", "", None, None, None)
+        ends = (found["lower"], found["upper"]) if with_interval else (None, None)
+        return cls(
+            model,
+            numbers.rate(found["value"]),
+            numbers.interval(found) if with_interval else "",
+            axis.place(found["value"]),
+            *(axis.place(end) for end in ends),
+        )
+
+
+@dataclass(frozen=True)
+class Line:
+    """A group: its name, rows, and for each rate the marks of the models."""
+
+    name: str
+    everyone: bool
+    rows: str
+    cells: tuple[tuple[Mark, ...], ...]
+
+
+@dataclass(frozen=True)
+class RateTable:
+    """The rates of the groups of one grouping, for one class where there are several."""
+
+    grouping: str
+    label: str | None
+    rates: tuple[tuple[str, Axis], ...]
+    lines: tuple[Line, ...]
+
+
+def rate_tables(
+    audits: Mapping[str, Mapping[str, Any] | None], names: Mapping[str, str], *, with_interval: bool
+) -> list[RateTable]:
+    """Return the tables of one part, from the audits before and after."""
+    known = {model: audit["groups"] for model, audit in audits.items() if audit is not None}
+    return list(_tables(known, names, with_interval, ranges=list(known.values())))
+
+
+def frontier_tables(
+    groups: Sequence[Mapping[str, Any]], ranges: Sequence[Any], names: Mapping[str, str], *, with_interval: bool
+) -> list[RateTable]:
+    """Return the tables of one point on one part; the axes hold all points."""
+    return list(_tables({"after": groups}, names, with_interval, ranges=ranges))
+
+
+def _tables(
+    models: Mapping[str, Sequence[Mapping[str, Any]]],
+    names: Mapping[str, str],
+    with_interval: bool,
+    ranges: Sequence[Sequence[Mapping[str, Any]]],
+) -> Iterator[RateTable]:
+    last = list(models.values())[-1]
+    labels = list(last[0]["rates"])
+    for grouping in dict.fromkeys(group["grouping"] for group in last):
+        places = [place for place, group in enumerate(last) if group["grouping"] == grouping]
+        for label in labels:
+            axes = {rate: _axis(ranges, places, label, rate, with_interval) for rate in RATES}
+            yield RateTable(
+                grouping,
+                names.get(label, label) if len(labels) > 1 else None,
+                tuple(axes.items()),
+                tuple(
+                    Line(
+                        last[place]["group"],
+                        last[place]["everyone"],
+                        numbers.count(last[place]["rows"]),
+                        tuple(
+                            tuple(
+                                Mark.of(model, groups[place]["rates"][label][rate], axes[rate], with_interval)
+                                for model, groups in models.items()
+                            )
+                            for rate in RATES
+                        ),
+                    )
+                    for place in places
+                ),
+            )
+
+
+def _axis(
+    ranges: Sequence[Sequence[Mapping[str, Any]]], places: Sequence[int], label: str, rate: str, with_interval: bool
+) -> Axis:
+    ends = ("value", "lower", "upper") if with_interval else ("value",)
+    return Axis.around(
+        groups[place]["rates"][label][rate][end] for groups in ranges for place in places for end in ends
+    )
+
+
+@dataclass(frozen=True)
+class CountTable:
+    """Rows, labels and decisions of the groups of one grouping; each count before and after."""
+
+    grouping: str
+    header: tuple[str, ...]
+    lines: tuple[tuple[str, bool, str, tuple[tuple[str | None, str], ...]], ...]
+
+
+def count_tables(audits: Mapping[str, Mapping[str, Any] | None], names: Mapping[str, str]) -> list[CountTable]:
+    """Return the counts of one part: labels, and the decisions right and wrong."""
+    after, before = audits["after"], audits["before"]
+    assert after is not None
+    two = len(after["classes"]) == 2
+    labels = tuple(f"label: {names.get(label, label)}" for label in after["groups"][0]["labels"])
+    kinds = ("true positives", "false positives", "false negatives", "true negatives") if two else ("right", "wrong")
+    tables = []
+    for grouping in after["missing"]:
+        lines = []
+        for place, group in enumerate(after["groups"]):
+            if group["grouping"] != grouping:
+                continue
+            counted: list[tuple[str | None, str]] = [(None, numbers.count(each)) for each in group["labels"].values()]
+            new, old = _kinds(group, two), None if before is None else _kinds(before["groups"][place], two)
+            counted += [
+                (None if old is None else numbers.count(old[kind]), numbers.count(each))
+                for kind, each in enumerate(new)
+            ]
+            lines.append((group["group"], group["everyone"], numbers.count(group["rows"]), tuple(counted)))
+        tables.append(CountTable(grouping, (*labels, *kinds), tuple(lines)))
+    return tables
+
+
+def _kinds(group: Mapping[str, Any], two: bool) -> list[float]:
+    if two:
+        (true_negatives, false_positives), (false_negatives, true_positives) = group["confusion"]
+        return [true_positives, false_positives, false_negatives, true_negatives]
+    right = sum(line[place] for place, line in enumerate(group["confusion"]))
+    return [right, sum(map(sum, group["confusion"])) - right]

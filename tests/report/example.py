@@ -1,0 +1,204 @@
+"""A realistic summary, made when the tests run: the Law School data, with and without a limit, on a split."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from typing import Any
+
+import numpy as np
+import torch
+
+from fairbound import Cells, DisparateImpact, TrainingProblem, fit, frontier, load_dataset, make_model
+from fairbound.evaluation.summary import Decisions, Run, Sweep, SweptPoint, summarize
+from fairbound.fairness import decide
+from fairbound.training.frontier import loss_price
+
+LIMIT = DisparateImpact(0.9)
+BOUNDS = (0.8, 0.85, 0.88, 0.9, 0.92, 0.95, 0.98)
+
+
+def decisions(module: torch.nn.Module, X: np.ndarray) -> np.ndarray:
+    """Decide each row."""
+    dtype = next(module.parameters()).dtype
+    with torch.no_grad():
+        return decide(module(torch.as_tensor(X, dtype=dtype)).reshape(len(X), -1), 0.5).numpy()
+
+
+@cache
+def law_pieces() -> dict[str, Any]:
+    """Train before and after, and a frontier; return the arguments of `summarize`."""
+    data = load_dataset("law")
+    parts = data.split(test_size=0.3, random_state=0)
+    cells = Cells.build(parts.train.y, {"race": parts.train.groups("race")})
+    found: dict[str, list[np.ndarray]] = {}
+    for name, limits in {"before": [], "after": [LIMIT]}.items():
+        module = make_model(data.X.shape[1], generator=torch.Generator().manual_seed(1))
+        problem = TrainingProblem(module, "binary_cross_entropy", limits, cells)
+        result = fit(problem, parts.train.X)
+        found[name] = [decisions(module, part.X) for part in parts]
+    run = Run(
+        status=result.status.value,
+        message=result.message,
+        solver=result.solver,
+        seconds=result.seconds,
+        loss_prices=[loss_price(problem.system, 0, result.multipliers, result.assessment.counts)],
+        history=result.history,
+    )
+    swept = frontier(problem, parts.train.X, BOUNDS)
+    points = []
+    for point in swept:
+        swept.use(point)
+        training, held_out = (decisions(module, part.X) for part in parts)
+        points.append(SweptPoint(point=point.as_dict(), training=training, held_out=held_out))
+    training, held_out = (
+        Decisions(
+            y=part.y,
+            sensitive_features={"race": part.groups("race")},
+            before=found["before"][place],
+            after=found["after"][place],
+        )
+        for place, part in enumerate(parts)
+    )
+    return {
+        "limits": [LIMIT],
+        "training": training,
+        "held_out": held_out,
+        "title": "Passing the bar exam",
+        "target": "passing the bar exam",
+        "class_names": dict(enumerate(data.target_names)),
+        "run": run,
+        "frontier": Sweep(limit=LIMIT, points=points),
+        "reproduction": {
+            "command": 'fairbound train law.csv --target pass_bar --sensitive race --require "disparate_impact >= 0.9"',
+            "version": "0.1.0",
+            "seed": 1,
+            "created": "2026-01-31",
+            "model": "linear",
+            "data": {"name": "law.csv", "sha256": "0123456789abcdef" * 4, "rows": len(data)},
+            "columns": list(data.feature_names),
+            "libraries": {"torch": torch.__version__.split("+")[0], "numpy": np.__version__},
+        },
+        "notes": ["The column sex is not among the groups of this run."],
+    }
+
+
+@cache
+def law_summary() -> dict[str, Any]:
+    """Return the summary of the pieces; do not change it."""
+    return summarize(**law_pieces())
+
+
+HOSTILE = (
+    "<script>window.hacked = 1</script>",
+    "\"><img src=x onerror='window.hacked = 2'>",
+    "</script><script>window.hacked = 3</script>",
+    "{{ 7 * 7 }} {% raw %} ${8 * 8} `a|b` *c* [d](javascript:window.hacked=4)",
+    "--><!-- ]]> &lt;b&gt; \u2028 end",
+)
+
+
+@cache
+def hostile_summary() -> dict[str, Any]:
+    """Return a summary in which every text that a user gives looks like a program."""
+    generator = np.random.default_rng(0)
+    n = 400
+    groups = np.array(HOSTILE)[generator.integers(0, len(HOSTILE), n)]
+    y = generator.integers(0, 2, n)
+    before, after = (np.where(generator.random(n) < 0.8, y, 1 - y) for _ in range(2))
+    rows = Decisions(y=y, sensitive_features={HOSTILE[0]: groups}, before=before, after=after)
+    limit = DisparateImpact(0.5, reference=HOSTILE[1])
+    return summarize(
+        limit,
+        rows,
+        rows,
+        title=HOSTILE[0],
+        target=HOSTILE[1],
+        class_names={0: HOSTILE[2], 1: HOSTILE[0]},
+        run=Run(
+            status=HOSTILE[0],
+            message=HOSTILE[1],
+            solver=HOSTILE[2],
+            seconds=1.0,
+            conflicts=list(HOSTILE),
+            history=[{"phase": name, "f": 0.5, "violation": 0.1, "step_length": 1.0} for name in HOSTILE],
+        ),
+        frontier=Sweep(
+            limit=limit,
+            points=[
+                SweptPoint(point={"bound": bound, "status": HOSTILE[0]}, training=after, held_out=after)
+                for bound in (0.4, 0.5)
+            ],
+        ),
+        reproduction={HOSTILE[0]: HOSTILE[1], "command": HOSTILE[2], "data": {HOSTILE[0]: HOSTILE[3]}},
+        notes=HOSTILE,
+    )
+
+
+@cache
+def large_summary() -> dict[str, Any]:
+    """Return a summary of 25 groups with long names, 50 points and 1,000 iterations."""
+    generator = np.random.default_rng(1)
+    n = 5000
+    names = np.array(
+        [f"group {place:02d} of people who live in the district of the river" for place in range(24)] + ["x" * 90]
+    )
+    parts = []
+    for _ in range(2):
+        groups, y = names[generator.integers(0, 25, n)], generator.integers(0, 2, n)
+        before, after = (np.where(generator.random(n) < 0.75, y, 1 - y) for _ in range(2))
+        parts.append(Decisions(y=y, sensitive_features={"district": groups}, before=before, after=after))
+    training, held_out = parts
+    bounds = np.linspace(0.5, 0.99, 50)
+    found = summarize(
+        "disparate_impact >= 0.8",
+        training,
+        held_out,
+        title="Twenty-five districts",
+        run=Run(
+            status="feasible",
+            history=[
+                {
+                    "epoch": epoch,
+                    "loss": 0.3 + float(np.exp(-epoch / 100)),
+                    "accuracy": 0.8,
+                    "surrogate_violation": float(np.exp(-epoch / 80)),
+                    "exact_violation": float(np.exp(-epoch / 60)) if epoch < 700 else 0.0,
+                    "kept": epoch >= 700,
+                    "step_length": 0.5,
+                }
+                for epoch in range(1000)
+            ],
+        ),
+        frontier=Sweep(
+            limit="disparate_impact >= 0.8",
+            points=[
+                SweptPoint(
+                    point={"bound": 0.8, "status": "feasible", "loss_price": 0.1, "accuracy_price": 0.02},
+                    training=training.after,
+                    held_out=held_out.after,
+                )
+            ],
+        ),
+    )
+    # The same point fifty times over, moved a little: counting fifty models would take long and show no more.
+    (point,) = found["frontier"]["points"]
+    found["frontier"]["points"] = [_moved(point, float(bound)) for bound in bounds]
+    return found
+
+
+def _moved(point: dict[str, Any], bound: float) -> dict[str, Any]:
+    moved = json.loads(json.dumps(point))
+    moved |= {"bound": bound, "text": f"disparate_impact >= {bound:.2f}"}
+    for part in ("training", "held_out"):
+        reached = moved[part]
+        shift = bound - reached["value"]
+        reached["kept"] = True
+        for key in ("value", "lower", "upper"):
+            reached[key] = min(1.0, max(0.0, reached[key] + shift))
+            reached["accuracy"][key] += 0.05 - 0.1 * bound
+        for group in reached["groups"]:
+            for rate in group["rates"]["1"].values():
+                for key in rate:
+                    rate[key] = min(1.0, max(0.0, rate[key] + 0.2 * (bound - 0.75)))
+    return moved

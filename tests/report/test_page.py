@@ -1,0 +1,338 @@
+"""The HTML as text: what is in it, what is escaped, and that nothing points outside."""
+
+from __future__ import annotations
+
+import base64
+import builtins
+import hashlib
+import itertools
+import json
+import re
+from dataclasses import replace
+from functools import cache
+from html.parser import HTMLParser
+
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from tests.report.example import HOSTILE, hostile_summary, large_summary, law_summary
+
+from fairbound.evaluation import certify
+from fairbound.evaluation.summary import Decisions, Run, Sweep, SweptPoint, summarize
+from fairbound.report import to_html
+from fairbound.report.history import MOST_ROWS, history_figure, phase_lines
+from fairbound.report.tables import Axis
+from fairbound.report.tradeoff import tradeoff
+
+ROWS = Decisions(
+    y=[0, 1, 1, 0, 1, 0, 1, 0],
+    sensitive_features={"side": ["a"] * 4 + ["b"] * 4},
+    before=[0, 1, 1, 0, 0, 0, 0, 0],
+    after=[0, 1, 1, 1, 1, 0, 0, 0],
+)
+
+
+class Reader(HTMLParser):
+    """Collects tags with their attributes, the visible text, and the scripts."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.text = ""
+        self.scripts: list[str] = []
+        self._inside: str | None = None
+        self.feed(html)
+        self.close()
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+        if tag in ("script", "style"):
+            self._inside = tag
+            if tag == "script":
+                self.scripts.append("")
+
+    def handle_endtag(self, tag):
+        if tag == self._inside:
+            self._inside = None
+
+    def handle_data(self, data):
+        if self._inside == "script":
+            self.scripts[-1] += data
+        elif self._inside is None:
+            self.text += data + " "
+
+    def all(self, tag: str) -> list[dict[str, str | None]]:
+        return [attributes for name, attributes in self.tags if name == tag]
+
+
+@pytest.fixture(scope="module")
+def law() -> Reader:
+    return Reader(to_html(law_summary()))
+
+
+def test_the_page_says_what_the_summary_holds(law):
+    text = " ".join(law.text.split())
+    summary = law_summary()
+    assert "Passing the bar exam" in text
+    assert "disparate_impact >= 0.9" in text
+    for group in summary["parts"]["held_out"]["after"]["groups"]:
+        assert group["group"] in text
+        for name in ("selection_rate", "true_positive_rate", "false_positive_rate"):
+            estimate = group["rates"]["1"][name]
+            assert f"{estimate['value']:.3f} {estimate['lower']:.3f} to {estimate['upper']:.3f}" in text
+    assert summary["reproduction"]["command"] in text
+    assert summary["reproduction"]["data"]["sha256"] in text
+    assert "What the numbers do not say" in text
+    assert summary["run"]["message"] in text
+
+
+def test_nothing_points_outside(law):
+    for tag, attributes in law.tags:
+        for name in ("src", "href", "action", "data", "srcset", "poster"):
+            target = attributes.get(name)
+            assert target is None or target.startswith("#"), (tag, name, target)
+    style = to_html(law_summary()).split("<style>")[1].split("</style>")[0]
+    assert "url(" not in style
+    assert "@import" not in style
+
+
+def test_the_policy_allows_its_own_scripts_and_nothing_else(law):
+    (policy,) = [each["content"] for each in law.all("meta") if each.get("http-equiv") == "Content-Security-Policy"]
+    rules = dict(rule.strip().split(" ", 1) for rule in policy.split(";"))
+    assert rules["default-src"] == "'none'"
+    allowed = rules["script-src"].split()
+    kinds = [each.get("type") for each in law.all("script")]
+    programs = [script for script, kind in zip(law.scripts, kinds, strict=True) if kind is None]
+    digests = [base64.b64encode(hashlib.sha256(program.encode()).digest()).decode() for program in programs]
+    assert allowed == [f"'sha256-{digest}'" for digest in digests]
+    assert len(programs) == 2
+
+
+def test_the_page_is_built_for_everyone(law):
+    assert law.all("html") == [{"lang": "en"}]
+    assert len(law.all("h1")) == 1
+    levels = [int(tag[1]) for tag, _ in law.tags if re.fullmatch(r"h[1-6]", tag)]
+    assert all(b - a <= 1 for a, b in itertools.pairwise(levels))
+    assert all(each.get("scope") in ("col", "row", "rowgroup") for each in law.all("th"))
+    ids = [attributes["id"] for _, attributes in law.tags if "id" in attributes]
+    assert len(ids) == len(set(ids))
+    targets = [each["href"][1:] for each in law.all("a")]
+    assert set(targets) <= set(ids)
+    labels = [each["for"] for each in law.all("label")]
+    assert labels == ["point"]
+    for _, attributes in law.tags:
+        if attributes.get("role") in ("img", "region"):
+            assert attributes["aria-label"]
+        for other in (attributes.get("aria-labelledby") or "").split():
+            assert other in ids
+
+
+def test_the_data_of_the_script_are_those_of_the_points(law):
+    data = [
+        json.loads(script)
+        for script, attributes in zip(law.scripts, law.all("script"), strict=True)
+        if attributes.get("id") == "points-data"
+    ]
+    (found,) = data
+    points = law_summary()["frontier"]["points"]
+    assert [point["text"] for point in found["points"]] == [point["text"] for point in points]
+    rates = ("selection_rate", "true_positive_rate", "false_positive_rate", "accuracy")
+    for point, shown in zip(points, found["points"], strict=True):
+        cells = iter(shown["cells"])
+        for held_out, training in zip(point["held_out"]["groups"], point["training"]["groups"], strict=True):
+            for rate in rates:
+                text, _, also, at, start, stop = next(cells)
+                assert text == f"{held_out['rates']['1'][rate]['value']:.3f}"
+                assert also == f"{training['rates']['1'][rate]['value']:.3f}"
+                assert 0 <= start <= at <= stop <= 100
+
+
+# --- what users give is text ----------------------------------------------------------------------------------------
+
+
+def test_names_that_look_like_programs_are_text():
+    html = to_html(hostile_summary())
+    page = Reader(html)
+    assert [each.get("type") for each in page.all("script")] == ["application/json", "application/json", None, None]
+    assert not page.all("img")
+    assert not any(name.startswith("on") for _, attributes in page.tags for name in attributes)
+    assert all(each["href"].startswith("#") for each in page.all("a"))
+    shown = " ".join(page.text.split())
+    for name in HOSTILE:
+        assert " ".join(name.split()) in shown
+
+
+def test_figures_hold_no_tags_of_users():
+    # plotly.js reads tags in the text of a figure; what a user gives has none left.
+    page = Reader(to_html(hostile_summary()))
+    (figures,) = [
+        script
+        for script, attributes in zip(page.scripts, page.all("script"), strict=True)
+        if attributes.get("id") == "figures-data"
+    ]
+    texts = json.dumps(json.loads(figures))
+    assert "window.hacked" in texts
+    assert set(re.findall(r"<(/?\w+)", texts)) == {"br", "extra", "/extra"}
+
+
+def renamed(value, old: str, new: str):
+    """Return a summary in which a name is another one, wherever it stands."""
+    if isinstance(value, dict):
+        return {renamed(key, old, new): renamed(entry, old, new) for key, entry in value.items()}
+    if isinstance(value, list):
+        return [renamed(entry, old, new) for entry in value]
+    return value.replace(old, new) if isinstance(value, str) else value
+
+
+@settings(max_examples=40)
+@given(name=st.text(max_size=40))
+def test_any_name_is_text(name):
+    summary, tags = _named_summary()
+    assert [tag for tag, _ in Reader(to_html(renamed(summary, "NAME", name))).tags] == tags
+
+
+@cache
+def _named_summary() -> tuple[dict, list[str]]:
+    rows = replace(ROWS, sensitive_features={"NAME": ["NAME 1"] * 4 + ["NAME 2"] * 4})
+    summary = summarize("disparate_impact >= 0.1", rows, rows, title="NAME", target="NAME", notes=["NAME"])
+    return summary, [tag for tag, _ in Reader(to_html(summary)).tags]
+
+
+# --- what may be absent, and what may be many -----------------------------------------------------------------------
+
+
+def test_without_figures_there_is_no_plotly():
+    html = to_html(summarize((), replace(ROWS, before=None)))
+    assert len(html) < 60_000
+    assert "No limit was asked for" in html
+    assert "trade-off" not in Reader(html).text.lower()
+
+
+@pytest.mark.parametrize("limits", [(), "disparate_impact >= 0.3", ["covariance <= 0.2", "selection_rate[a] >= 0.5"]])
+@pytest.mark.parametrize("before", [True, False])
+@pytest.mark.parametrize("held_out", [True, False])
+def test_every_combination_of_pieces(limits, before, held_out):
+    rows = ROWS if before else replace(ROWS, before=None)
+    points = [
+        SweptPoint(
+            point={"bound": 0.3, "status": "feasible"}, training=rows.after, held_out=rows.after if held_out else None
+        )
+    ]
+    summary = summarize(
+        limits,
+        rows,
+        rows if held_out else None,
+        run=Run(status="feasible", history=[{"phase": "free", "f": 0.5}]),
+        frontier=Sweep(limit="disparate_impact >= 0.3", points=points),
+        calibration=certify(rows.y, rows.after, rows.sensitive_features, limits) if limits else None,
+    )
+    text = Reader(to_html(summary)).text
+    assert "not known" in text  # the price of a point without prices
+    assert ("calibration" in text) == bool(limits)
+
+
+def test_several_classes_and_undefined_rates():
+    generator = np.random.default_rng(0)
+    y = np.array(["low", "middle", "high"] * 20)
+    rows = Decisions(
+        y=y,
+        sensitive_features={"side": ["a"] * 30 + ["b"] * 29 + ["c"]},
+        before=y,
+        after=generator.permutation(y),
+    )
+    text = " ".join(Reader(to_html(summarize("demographic_parity <= 0.5", rows, rows))).text.split())
+    assert "Rates by side, class middle" in text
+    assert "undefined" in text
+    assert "Right" in text
+
+
+def test_a_large_run_stays_usable():
+    html = to_html(large_summary())
+    small = to_html(law_summary())
+    assert len(html) < 6_500_000  # of which plotly.js is 4.8 million
+    assert len(html) - len(small) < 1_500_000
+    page = Reader(html)
+    assert len(page.tags) < 40_000
+    assert page.text.count("group 07 of people") >= 6
+
+
+def test_a_long_history_is_thinned_and_says_so():
+    history = [{"epoch": step, "loss": 1.0, "step_length": 1.0} for step in range(5 * MOST_ROWS)]
+    text = Reader(to_html(summarize((), ROWS, run=Run(status="feasible", history=history)))).text
+    assert "1,000 of 5,000 iterations, evenly spaced (all are in the JSON)" in " ".join(text.split())
+
+
+# --- figures --------------------------------------------------------------------------------------------------------
+
+
+def test_the_history_figure_draws_zero_at_the_foot_and_no_step_not_at_all():
+    history = summarize(
+        (),
+        ROWS,
+        run=Run(
+            status="x",
+            history=[
+                {"phase": "coarse", "f": 0.5, "violation": 0.1, "step_length": 1.0},
+                {"phase": "exact", "f": 0.4, "violation": 0.0, "step_length": 0.0, "locally_infeasible": True},
+            ],
+        ),
+    )["run"]["history"]
+    figure = history_figure(history)
+    traces = {trace["name"]: trace for trace in figure["data"]}
+    assert traces["loss"]["y"] == [0.5, 0.4]
+    assert traces["violation by surrogate"]["y"] == [0.1, None]
+    assert traces["violation by decisions"]["y"] == [None, 1e-5]
+    assert traces["violation by decisions"]["customdata"][1] == "0"
+    assert traces["step length"]["y"] == [1.0, None]
+    assert "locally infeasible" in traces["loss"]["text"][1]
+    assert figure["layout"]["yaxis2"]["range"][0] < -5
+    assert [line["iterations"] for line in phase_lines(history)] == [1, 1]
+
+
+def test_the_frontier_figure_holds_all_points_whiskers_and_the_limit():
+    names = {"0": "no", "1": "yes"}
+    figure = tradeoff(law_summary(), names).figure
+    points = law_summary()["frontier"]["points"]
+    training, held_out, *rings = figure["data"]
+    assert training["x"] == pytest.approx([point["training"]["value"] for point in points], abs=1e-6)
+    assert "error_x" not in training
+    low, high = figure["layout"]["xaxis"]["range"]
+    for point, value, up, down in zip(
+        points, held_out["x"], held_out["error_x"]["array"], held_out["error_x"]["arrayminus"], strict=True
+    ):
+        assert low <= value - down == pytest.approx(point["held_out"]["lower"], abs=1e-5)
+        assert high >= value + up == pytest.approx(point["held_out"]["upper"], abs=1e-5)
+    assert figure["layout"]["shapes"][0]["x0"] == 0.9
+    assert rings[0]["x"] == [training["x"][3]]  # the bound asked for is the fourth
+
+
+def test_no_room_is_wasted_on_a_constant_far_below():
+    figure = tradeoff(large_summary(), {"0": "0", "1": "1"}).figure
+    assert len(figure["layout"]["shapes"]) == 1
+    assert figure["layout"]["yaxis"]["range"][0] > 0.6
+
+
+@given(values=st.lists(st.floats(0.0, 1.0), min_size=1, max_size=20))
+def test_an_axis_holds_its_values(values):
+    axis = Axis.around(values)
+    for value in values:
+        assert -1e-6 <= axis.place(value) <= 100 + 1e-6
+    assert axis.high - axis.low <= max(values) - min(values) + 0.1 + 1e-9
+
+
+# --- without the extras ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("library", ["jinja2", "plotly"])
+def test_a_missing_library_is_named_with_its_pip_line(library, monkeypatch):
+    real = builtins.__import__
+
+    def fake(name, *arguments, **options):
+        if name.split(".")[0] == library:
+            raise ModuleNotFoundError(f"No module named {library!r}", name=library)
+        return real(name, *arguments, **options)
+
+    monkeypatch.setattr(builtins, "__import__", fake)
+    with pytest.raises(ImportError, match=rf"The HTML report needs {library}.*pip install 'fairbound\[cli\]'"):
+        to_html(law_summary())

@@ -1,0 +1,159 @@
+"""What a report says at its top, for every outcome."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+from tests.report.example import law_summary
+
+from fairbound.evaluation.summary import Decisions, summarize
+from fairbound.report import words
+from fairbound.report.caveats import caveats, remarks
+from fairbound.report.limits import limit_tables
+
+ROWS = Decisions(
+    y=[0, 1, 1, 0, 1, 0, 1, 0],
+    sensitive_features={"side": ["a"] * 4 + ["b"] * 4},
+    before=[0, 1, 1, 0, 0, 0, 0, 0],
+    after=[0, 1, 1, 1, 1, 0, 0, 0],
+)
+
+
+def changed(*, verdict: str = "INCONCLUSIVE", training: bool = True, held_out: bool = True) -> dict:
+    """The law summary with other outcomes."""
+    summary = copy.deepcopy(law_summary())
+    summary["limits"][0]["training"]["after"]["kept"] = training
+    summary["limits"][0]["held_out"]["after"]["kept"] = held_out
+    certificate = summary["parts"]["held_out"]["certificate"]
+    certificate["verdict"] = certificate["limits"][0]["verdict"] = verdict
+    return summary
+
+
+@pytest.mark.parametrize(
+    ("outcome", "tone", "said"),
+    [
+        ({"verdict": "PASS"}, "good", "kept on the training rows and, with 95% confidence, for new rows"),
+        ({"verdict": "FAIL"}, "bad", "kept on the training rows, but not for new rows"),
+        ({}, "open", "kept on the training rows and among the held-out rows; for new rows it is open"),
+        ({"held_out": False}, "open", "The limit is kept on the training rows; for new rows it is open"),
+        ({"training": False}, "bad", "The limit is not kept on the training rows"),
+        ({"training": False, "verdict": "PASS"}, "bad", "The limit is not kept on the training rows"),
+    ],
+)
+def test_the_first_sentence(outcome, tone, said):
+    verdict, *_ = words.answers(changed(**outcome))
+    assert verdict.tone == tone
+    assert said in verdict.short
+
+
+def test_beyond_the_limit_by_chance_is_said():
+    verdict, *_ = words.answers(changed(held_out=False))
+    assert "beyond the limit, but not so far that chance cannot explain it" in verdict.sentence
+
+
+def test_nothing_held_out_claims_nothing_about_new_rows():
+    answers = words.answers(summarize("disparate_impact >= 0.1", ROWS))
+    assert answers[0].tone == "open"
+    assert "No rows were held out" in answers[0].sentence
+    assert [answer.short for answer in answers if answer.question.startswith("Kept among")] == ["Not known"]
+    assert not any("confidence" in answer.sentence for answer in answers)
+
+
+def test_no_limit_asked_for():
+    questions = [answer.question for answer in words.answers(summarize((), ROWS))]
+    assert words.answers(summarize((), ROWS))[0].short == "No limit was asked for"
+    assert not any("Kept" in question for question in questions)
+
+
+def test_the_calibration_certificate_carries_the_claim():
+    summary = changed(verdict="FAIL")
+    summary["calibration"] = copy.deepcopy(summary["parts"]["held_out"]["certificate"]) | {"verdict": "PASS"}
+    answers = words.answers(summary)
+    assert answers[0].tone == "good"
+    assert "calibration rows" in answers[0].sentence
+    # Both are printed: the test rows are a second, independent statement.
+    assert [answer.short for answer in answers if "How sure" in answer.question] == ["PASS at 95%", "FAIL at 95%"]
+
+
+def test_several_limits_are_named():
+    summary = summarize(["disparate_impact >= 0.3", "demographic_parity <= 0.1"], ROWS, ROWS)
+    verdict, training, *_ = words.answers(summary)
+    assert verdict.short == "1 of 2 limits are not kept on the training rows"
+    assert "disparate impact 0.3333 (without limits 0.0000); demographic parity 0.5000" in training.sentence
+
+
+def test_cost_and_gain_of_the_law_model():
+    summary = law_summary()
+    answers = {answer.question: answer for answer in words.answers(summary)}
+    accuracy = summary["parts"]["held_out"]["accuracy"]
+    cost, gain = answers["What did it cost in accuracy?"], answers["Better than a constant prediction?"]
+    assert cost.short == f"−{100 * accuracy['cost']:.2f} points"
+    assert gain.short == f"+{100 * accuracy['gain']:.2f} points"
+    assert gain.tone == "good"
+
+
+def test_no_better_than_a_constant_is_said():
+    rows = Decisions(y=[1, 1, 1, 0], sensitive_features=list("abab"), after=[1, 1, 1, 1])
+    gain = words.answers(summarize("disparate_impact >= 0.8", rows))[-1]
+    assert (gain.tone, gain.short) == ("bad", "0.00 points")
+    assert "A constant prediction keeps any ratio" in gain.sentence
+
+
+@pytest.mark.parametrize(
+    ("limit", "said"),
+    [
+        ("disparate_impact >= 0.8", "ratio of selection rates between any two groups of side at least 0.8"),
+        (
+            "demographic_parity <= 0.1 against overall",
+            "difference of selection rates between each group of side and everyone at most 0.1",
+        ),
+        (
+            "0.8 <= disparate_impact <= 1.25 against a",
+            "ratio of selection rates between each group of side and group a at least 0.8 and at most 1.25",
+        ),
+        ("true_positive_rate[b] >= 0.3", "true-positive rate of group b at least 0.3"),
+        ("selection_rate <= 0.9", "selection rate of every group of side at most 0.9"),
+        ("covariance <= 0.1", "covariance of prediction and group, for groups of side, in size at most 0.1"),
+    ],
+)
+def test_limits_in_words(limit, said):
+    assert words.limit_in_words(summarize(limit, ROWS)["limits"][0]) == said
+
+
+def test_what_moved_although_nobody_asked():
+    texts = words.unasked(law_summary())
+    further = [each for each in law_summary()["changes"] if each["direction"] == "further apart"]
+    assert len(texts) == len(further) > 0
+    assert not any(text.startswith("disparate impact") for text in texts)
+    first = max(further, key=lambda each: abs(each["change"]))
+    assert f"from {first['before']['value']:.3f} to {first['after']['value']:.3f}" in texts[0]
+
+
+def test_rows_that_would_decide_are_listed_by_group():
+    (limit,) = limit_tables(law_summary())
+    needed = law_summary()["parts"]["held_out"]["certificate"]["limits"][0]["rows_needed"]["race"]
+    assert {group: rows for _, group, _, rows in limit.needed} == {key: f"{rows:,}" for key, rows in needed.items()}
+
+
+def test_caveats_fit_what_was_done():
+    with_rows, without = caveats(law_summary()), caveats(summarize((), ROWS))
+    assert any("population that the held-out rows were drawn from" in text for text in with_rows)
+    assert any("picks a point of the trade-off" in text for text in with_rows)
+    assert any("No rows were held out" in text for text in without)
+    assert not any("certificate" in text for text in without)
+
+
+def test_what_is_left_out_is_said():
+    rows = Decisions(
+        y=[1, 0, 1, 0, 1, 1],
+        sensitive_features={"side": ["a", "a", "b", "b", None, "c"]},
+        after=[1, 0, 1, 0, 0, 1],
+        sample_weight=[1, 2, 1, 1, 1, 1],
+    )
+    said = " ".join(remarks(summarize((), rows, notes=["Group d was left out."])))
+    assert "Group d was left out." in said
+    assert "weighted" in said
+    assert "1 training rows have no known side" in said
+    assert "Group c of side has no training row to count for: false-positive rate" in said
+    assert "Fewer than 30 training rows: a (2), b (2), c (1)." in said
