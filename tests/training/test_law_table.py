@@ -45,3 +45,45 @@ def test_law_reaches_the_accuracy_asked_for_with_every_limit_kept(limits: list[s
         assert lowest_ratio(rows.y, decisions, rows.groups(), rate) >= bound - 1e-12
     assert result.assessment.gain > 0
     assert result.solver == "quasi-newton"
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("dutch_file", "acsincome_file")
+@pytest.mark.parametrize(
+    ("name", "hidden", "objective", "at_least"),
+    [
+        ("dutch", (32,), "loss", {0.8: 81.40, 0.9: 79.00}),
+        ("dutch", (32,), "accuracy", {0.8: 81.65, 0.9: 79.70}),
+        ("acsincome", (256,), "loss", {0.8: 80.80, 0.9: 80.60}),
+    ],
+)
+def test_dutch_and_acsincome_reach_the_accuracy_asked_for(name, hidden, objective, at_least) -> None:
+    rows = load_dataset(name, protocol="paper").train
+    cells = Cells.build(rows.y, rows.sensitive)
+    for ratio, accuracy in at_least.items():
+        module = make_model(rows.X.shape[1], hidden=hidden, generator=torch.Generator().manual_seed(1))
+        problem = TrainingProblem(
+            module, "binary_cross_entropy", f"disparate_impact >= {ratio}", cells, regularizers=[L2(1e-5)]
+        )
+        result = fit(problem, rows.X, objective=objective)
+        with torch.no_grad():
+            decisions = (module(torch.from_numpy(rows.X))[:, 0] > 0).long().numpy()
+        assert 100 * (decisions == rows.y).mean() >= accuracy
+        assert lowest_ratio(rows.y, decisions, rows.groups(), selection_rate) >= ratio - 1e-12
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("dutch_file")
+@pytest.mark.parametrize("ratio", [0.8, 0.9])
+def test_five_seeds_agree_on_dutch(ratio: float) -> None:
+    rows = load_dataset("dutch", protocol="paper").train
+    cells = Cells.build(rows.y, rows.sensitive)
+    found = []
+    for seed in range(1, 6):
+        module = make_model(rows.X.shape[1], hidden=(32,), generator=torch.Generator().manual_seed(seed))
+        problem = TrainingProblem(
+            module, "binary_cross_entropy", f"disparate_impact >= {ratio}", cells, regularizers=[L2(1e-5)]
+        )
+        found.append(fit(problem, rows.X).assessment)
+    assert all(each.kept for each in found)
+    assert 100 * torch.tensor([each.accuracy for each in found]).std(correction=0) <= 0.15
