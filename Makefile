@@ -19,7 +19,7 @@ unexport FAIRBOUND_DATA
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow check format benchmark clean
+.PHONY: help demo test test-slow check format docs benchmark clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s  %s\n", $$1, $$2}'
@@ -48,6 +48,9 @@ check: $(STAMP)  ## check format, lint and types
 format: $(STAMP)  ## format, and repair what the linter can repair
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+docs: $(STAMP)  ## build the pages of docs/ into build/docs
+	$(BIN)/mkdocs build --strict --quiet
 
 benchmark: $(STAMP)  ## run the benchmarks
 	@for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python "$$script" || exit 1; done

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import csv
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
+from tests.cli.helpers import LOAN_COLUMNS, loan_rows, write_csv
 from typer.testing import CliRunner
 
 from fairbound.cli.program import program
-
-Row = Sequence[Any]
 
 
 @dataclass(frozen=True)
@@ -49,14 +46,6 @@ def fairbound(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., 
     return call
 
 
-def write_csv(path: Path, header: Row, rows: Iterable[Row]) -> Path:
-    with path.open("w", newline="", encoding="utf-8") as stream:
-        writer = csv.writer(stream)
-        writer.writerow(header)
-        writer.writerows(rows)
-    return path
-
-
 @pytest.fixture
 def decisions(tmp_path: Path) -> Path:
     """Return a file of 800 decisions: women are selected in 160 of 400 cases, men in 280 of 400."""
@@ -66,20 +55,6 @@ def decisions(tmp_path: Path) -> Path:
         for place in range(400)
     ]
     return write_csv(tmp_path / "decisions.csv", ("approved", "decision", "sex", "region"), rows)
-
-
-def loan_rows(n: int, seed: int = 0) -> list[tuple[Any, ...]]:
-    """Applicants whose approval depends on income, which depends on sex; some jobs, some gaps."""
-    rng = np.random.default_rng(seed)
-    sex = rng.choice(["female", "male"], n)
-    income = rng.normal(np.where(sex == "male", 2600.0, 2200.0), 500.0).round()
-    job = rng.choice(["cook", "nurse", "smith"], n)
-    approved = rng.random(n) < 1.0 / (1.0 + np.exp(-(income - 2400.0) / 200.0))
-    shown = ["" if gap else f"{value:.0f}" for value, gap in zip(income, rng.random(n) < 0.02, strict=True)]
-    return list(zip(range(n), shown, job.tolist(), sex.tolist(), approved.astype(int).tolist(), strict=True))
-
-
-LOAN_COLUMNS = ("id", "income", "job", "sex", "approved")
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from tests.cli.conftest import write_csv
+from tests.cli.helpers import write_csv
 
 ROWS = ["--target", "approved", "--prediction", "decision", "--positive", "yes"]
 LIMIT = "disparate_impact >= 0.8"

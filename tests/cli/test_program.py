@@ -13,7 +13,20 @@ import fairbound as package
 from fairbound.cli.errors import Guard, as_options, sentence_of
 from fairbound.cli.program import program
 
-COMMANDS = [[], ["audit"], ["certify"], ["data"], ["data", "list"], ["data", "describe"], ["data", "fetch"]]
+COMMANDS = [
+    [],
+    ["train"],
+    ["predict"],
+    ["audit"],
+    ["certify"],
+    ["frontier"],
+    ["report"],
+    ["data"],
+    ["data", "list"],
+    ["data", "describe"],
+    ["data", "fetch"],
+    ["demo"],
+]
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
@@ -134,7 +147,8 @@ def test_python_m_fairbound():
     assert shown.stdout.startswith("Data set 'law': 20,798 rows, S = race")
 
 
-# The package's own `__init__` is left out, so that this sees what the command line itself imports.
+# The package's own `__init__`, which gathers the names of all rooms, is left out: this sees what the command line itself
+# imports, and starts fast.
 ALONE = f"""
 import sys, types
 package = types.ModuleType("fairbound")
@@ -142,11 +156,13 @@ package.__path__ = [{str(Path(package.__file__).parent)!r}]
 package.__version__ = "0"
 sys.modules["fairbound"] = package
 from fairbound.cli import main
+"""
+WHAT_IS_LOADED = """
 try:
-    main({{arguments!r}})
+    main(sys.argv[1:])
 except SystemExit as ended:
-    heavy = {{{{"torch", "sklearn", "scipy", "pandas", "numpy"}}}} & set(sys.modules)
-    sys.stderr.write(f"{{{{ended.code}}}} {{{{sorted(heavy)}}}}")
+    heavy = {"torch", "sklearn", "scipy", "pandas", "numpy"} & set(sys.modules)
+    sys.stderr.write(f"{ended.code} {sorted(heavy)}")
 """
 
 
@@ -162,19 +178,27 @@ except SystemExit as ended:
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
 )
 def test_help_and_wrong_arguments_need_neither_torch_nor_numpy(arguments, code):
-    assert run("-c", ALONE.format(arguments=arguments)).stderr.splitlines()[-1].endswith(f"{code} []")
+    assert run("-c", ALONE + WHAT_IS_LOADED, *arguments).stderr.splitlines()[-1].endswith(f"{code} []")
+
+
+@pytest.mark.xfail(reason="fairbound/__init__.py imports every room, and torch with them, whoever imports the package")
+def test_help_of_the_whole_program_needs_no_torch():
+    program_text = "import sys; from fairbound.cli import main" + WHAT_IS_LOADED
+    assert run("-c", program_text, "--help").stderr.endswith("0 []")
 
 
 def test_without_the_extra_one_sentence():
-    shown = run("-c", "import sys; sys.modules['typer'] = None; from fairbound.cli import main; main(['--help'])")
+    shown = run("-c", ALONE + "sys.modules['typer'] = None; main(['--help'])")
     assert (shown.returncode, shown.stdout) == (2, "")
     assert shown.stderr == 'fairbound: The command line needs typer and rich: pip install "fairbound[cli]".\n'
 
 
 def test_a_reader_that_leaves_early_gets_no_traceback():
-    program_text = "from fairbound.cli import main; main(['data', 'list', '--json'])"
     with subprocess.Popen(
-        [sys.executable, "-c", program_text], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-c", ALONE + "main(['data', 'list', '--json'])"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     ) as process:
         assert process.stdout is not None
         assert process.stderr is not None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -69,7 +69,7 @@ def existing_file(path: str) -> Path:
     return file
 
 
-def column(columns: Columns, name: str, option: str, path: str) -> Any:
+def column(columns: Mapping[str, Any], name: str, option: str, path: str) -> Any:
     """Return one column, or name the nearest."""
     if name not in columns:
         from fairbound.data.labels import listed

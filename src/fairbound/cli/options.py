@@ -81,3 +81,10 @@ DataFolder = Annotated[
     ),
 ]
 Seed = Annotated[int, _option("--seed", min=0, help="Of all draws: the parts of the data, the first weights.")]
+Test = Annotated[float, _option("--test", metavar="SHARE", help="Share of the rows to hold out; 0 holds none out.")]
+Model = Annotated[str, _option("--model", metavar="linear|mlp:32", help="A linear model, or hidden layers, mlp:64,32.")]
+SmallGroups = Annotated[
+    str,
+    _option("--small-groups", metavar="error|warn|merge", help="What to do with groups of few rows."),
+]
+MinGroupSize = Annotated[int, _option("--min-group-size", min=1, help="Rows below which a group is small.")]

@@ -54,6 +54,7 @@ class Command(TyperCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Read the arguments."""
+        ctx.meta["arguments"] = list(args)  # as given, for the record of a run
         return super().parse_args(ctx, spread(args, self.params))
 
     def invoke(self, ctx: Any) -> Any:
@@ -91,7 +92,7 @@ def _version(wanted: bool) -> None:
 
 def program() -> typer.Typer:
     """Return the program with all its commands."""
-    from fairbound.cli import data, decisions
+    from fairbound.cli import data, decisions, demo, frontier, predict, reports, train
 
     app = typer.Typer(
         name="fairbound",
@@ -113,6 +114,6 @@ def program() -> typer.Typer:
         if context.invoked_subcommand is None:
             typer.echo(context.get_help())
 
-    for module in (decisions, data):
+    for module in (train, predict, decisions, frontier, reports, data, demo):
         module.register(app, Command)
     return app

@@ -1,0 +1,94 @@
+"""`fairbound demo`: the whole way on the shipped data, from a look at the labels to a report."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from fairbound.cli import options
+from fairbound.cli.errors import INTERRUPTED, KEPT, NOT_KEPT, complain
+from fairbound.cli.options import examples
+from fairbound.cli.output import Output
+
+DATA, GROUPS = "law", "race"
+
+MEASURE, BOUND = "disparate_impact", 0.9
+BOUNDS = (0.8, 0.85, 0.95)
+
+OutFolder = Annotated[
+    str | None,
+    typer.Option("--out", "-o", metavar="FOLDER", help="A folder to create; by default a temporary one."),
+]
+
+
+def register(app: typer.Typer, command: Any) -> None:
+    """Add the command."""
+    app.command(
+        "demo",
+        cls=command,
+        epilog=examples(("Under a minute", "fairbound demo"), ("And keep what it made", "fairbound demo --out demo")),
+    )(demo_command)
+
+
+def demo_command(
+    context: typer.Context,
+    out: OutFolder = None,
+    seed: options.Seed = 0,
+    json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Go the whole way on the shipped Law School data.
+
+    What the labels do by race; a model without limits; one whose selection rates are within nine tenths of each other;
+    what other bounds cost; what held-out rows say with 95% confidence; and the report.
+    """
+    from fairbound.cli.folders import fresh_folder
+    from fairbound.cli.frontier import show_frontier
+    from fairbound.cli.inputs import load
+    from fairbound.cli.outcome import in_short
+    from fairbound.cli.settings import check_settings
+    from fairbound.cli.shown import show
+    from fairbound.cli.study import Study
+    from fairbound.cli.sweeping import Sweeping, check_bounds
+
+    output = Output(json, quiet)
+    place = Path(out) if out is not None else Path(tempfile.mkdtemp(prefix="fairbound-demo-")) / DATA
+    with fresh_folder(place) as folder:
+        data = load(DATA, sensitive=[GROUPS])
+        _head(output, "1. What the labels themselves do by race, before any model")
+        output.text(repr(data.describe(GROUPS)))
+        _, settings = check_settings(None, "linear", seed, "each", "error", 10)
+        study = Study.open(data, 0.3, None, settings)
+        sweep = Sweeping(study, check_bounds(MEASURE, BOUNDS, BOUND), [], output)
+        sweep.run()
+        with output.stage("Evaluating and writing the report"):
+            summary = sweep.summary(context, DATA, BOUND)
+            sweep.write(folder, place, summary, models=True)
+    found = in_short(summary)
+    limit = summary["limits"][0]["text"]
+    _head(output, f"2. A model without limits, and one with {limit}")
+    show(output, summary)
+    _head(output, "3. What other bounds cost")
+    show_frontier(output, summary["frontier"])
+    _head(output, "4. What the held-out rows say about the limit, with 95% confidence")
+    for verdict in found["certificate"]["limits"]:
+        output.text(f"{verdict['verdict']}: {verdict['limit']} is {verdict['value']:.4f} there; {verdict['reason']}")
+    _head(output, "5. The report, to open in a browser")
+    output.text(str(place / "report.html"))
+    output.text()
+    output.text(
+        "The same on your own file: fairbound train FILE --target ... --sensitive ... --require ... --out FOLDER"
+    )
+    output.result({"command": "demo", "out": str(place), **found, "frontier": summary["frontier"]["points"]})
+    if sweep.interrupted:
+        complain(f"Interrupted: {place} has the bounds that were finished.")
+        raise typer.Exit(INTERRUPTED)
+    raise typer.Exit(KEPT if found["kept"] else NOT_KEPT)
+
+
+def _head(output: Output, text: str) -> None:
+    output.text()
+    output.text(text, style="bold cyan")

@@ -1,0 +1,150 @@
+"""`fairbound frontier`: what each bound of a limit costs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from fairbound.cli import options
+from fairbound.cli.errors import INTERRUPTED, KEPT, NOT_KEPT, complain
+from fairbound.cli.options import examples
+from fairbound.cli.output import Output
+
+Measure = Annotated[str, typer.Option("--measure", metavar="NAME", help="What is limited, such as disparate_impact.")]
+Bounds = Annotated[
+    list[float] | None,
+    typer.Option("--bounds", metavar="NUMBER...", help="The bounds to try; a grid that suits the measure by default."),
+]
+Choose = Annotated[
+    float | None,
+    typer.Option("--choose", metavar="BOUND", help="The bound whose model the report is about; the middle one."),
+]
+NoModels = Annotated[bool, typer.Option("--no-models", help="Keep the chosen model only, not one for each bound.")]
+
+
+def register(app: typer.Typer, command: Any) -> None:
+    """Add the command."""
+    loans = "fairbound frontier loans.csv --target approved --sensitive sex"
+    app.command(
+        "frontier",
+        cls=command,
+        epilog=examples(
+            ("The ratio of selection rates", f"{loans} --measure disparate_impact --out frontier"),
+            ("Three bounds", f"{loans} --measure equal_opportunity --bounds 0.1 0.05 0.02 --out frontier"),
+            (
+                "With another limit that always holds",
+                f'{loans} --measure disparate_impact --require "selection_rate >= 0.2" --out frontier',
+            ),
+        ),
+    )(frontier_command)
+
+
+def frontier_command(
+    context: typer.Context,
+    source: options.TableOrName,
+    out: options.Out,
+    target: options.TargetUnlessKnown = None,
+    sensitive: options.SensitiveUnlessKnown = None,
+    measure: Measure = "disparate_impact",
+    bounds: Bounds = None,
+    choose: Choose = None,
+    require: options.RequireIfAny = None,
+    model: options.Model = "linear",
+    test: options.Test = 0.2,
+    seed: options.Seed = 0,
+    no_models: NoModels = False,
+    positive: options.Positive = None,
+    categorical: options.Categorical = None,
+    ignore: options.Ignore = None,
+    groups: options.Groups = "each",
+    small_groups: options.SmallGroups = "error",
+    min_group_size: options.MinGroupSize = 10,
+    delimiter: options.Delimiter = None,
+    encoding: options.Encoding = "utf-8",
+    data_dir: options.DataFolder = None,
+    json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Train a model for each of several bounds, and show what each costs.
+
+    Writes a folder with the table (frontier.csv), a model for each bound, and the report with the frontier in it. The
+    exit code is 1 if a bound is not kept on the training rows. Ctrl-C leaves the bounds that are finished.
+    """
+    from fairbound.cli.folders import fresh_folder
+    from fairbound.cli.inputs import load
+    from fairbound.cli.settings import check_settings
+    from fairbound.cli.sweeping import Sweeping, check_bounds
+
+    others, settings = check_settings(require, model, seed, groups, small_groups, min_group_size)
+    grid = check_bounds(measure, bounds, choose)
+    output = Output(json, quiet)
+    with fresh_folder(out) as folder:
+        with output.stage(f"Reading {source}"):
+            data = load(
+                source,
+                target=target,
+                sensitive=sensitive,
+                positive=positive,
+                categorical=categorical,
+                ignore=ignore,
+                delimiter=delimiter,
+                encoding=encoding,
+                data_dir=data_dir,
+                quiet=quiet or json,
+            )
+        from fairbound.cli.study import Study
+
+        study = Study.open(data, test, None, settings)
+        output.text(study.described())
+        sweep = Sweeping(study, grid, others, output)
+        sweep.run()
+        with output.stage("Evaluating and writing the report"):
+            summary = sweep.summary(context, source, choose)
+            found = sweep.write(folder, Path(out), summary, models=not no_models)
+    output.text()
+    show_frontier(output, summary["frontier"])
+    output.text(f"Written to {out}: frontier.csv, frontier.json, models, report.html, summary.json, model-card.md.")
+    output.result({"command": "frontier", "out": out, **found, "interrupted": sweep.interrupted})
+    if sweep.interrupted:
+        complain(
+            f"Interrupted: {out} has the {len(sweep.points)} of {len(grid)} bounds that were finished: "
+            f"{', '.join(f'{point.bound:g}' for point in sweep.points)}."
+        )
+        raise typer.Exit(INTERRUPTED)
+    raise typer.Exit(KEPT if found["kept"] else NOT_KEPT)
+
+
+def show_frontier(output: Output, frontier: Mapping[str, Any]) -> None:
+    """Print what each bound reaches and costs."""
+    from fairbound.cli.sweeping import line_of
+
+    lines = [line_of(point) for point in frontier["points"]]
+    held_out = "held_out_value" in lines[0]
+    header = ["bound", "training rows", "kept", "accuracy", "gain"]
+    header += ["held-out rows", "accuracy", "gain"] if held_out else []
+    rows = []
+    for line in lines:
+        row = [
+            f"{line['bound']:g}",
+            _number(line["training_value"]),
+            "kept" if line["training_kept"] else "NOT KEPT",
+            f"{line['training_accuracy']:.2%}",
+            f"{100 * line['training_gain']:+.2f}",
+        ]
+        if held_out:
+            row += [
+                _number(line["held_out_value"]),
+                f"{line['held_out_accuracy']:.2%}",
+                f"{100 * line['held_out_gain']:+.2f}",
+            ]
+        row.append("-" if line["accuracy_price"] is None else f"{line['accuracy_price']:.2f}")
+        rows.append(row)
+    output.table(frontier["description"], [*header, "points for the next 0.01"], rows)
+    output.text("Gain: points of accuracy over the best constant prediction, which keeps any ratio.")
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.4f}"

@@ -1,0 +1,43 @@
+"""Ctrl-C while something trains: the first ends it at the next step with the best found, the second leaves at once."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+from types import FrameType
+from typing import Any
+
+
+class Interruptible:
+    """A context in which the first interrupt is only noted; a callback of training asks for it.
+
+    >>> with Interruptible() as interrupt:
+    ...     interrupt.asked({"phase": "free"})
+    False
+    """
+
+    def __init__(self) -> None:
+        self.happened = False
+        self._before: Any = None
+
+    def __enter__(self) -> Interruptible:
+        # Only the main thread may take signals; elsewhere an interrupt stays what it was.
+        if threading.current_thread() is threading.main_thread():
+            self._before = signal.signal(signal.SIGINT, self._note)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._before is not None:
+            signal.signal(signal.SIGINT, self._before)
+
+    def asked(self, row: dict[str, Any]) -> bool:  # noqa: ARG002  # the form of a callback of training
+        """Tell whether training shall end."""
+        return self.happened
+
+    def _note(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002  # the form of a handler
+        if self.happened:
+            raise KeyboardInterrupt
+        self.happened = True
+        sys.stderr.write("\nfairbound: Stopping at the next step; press Ctrl-C again to leave at once.\n")
+        sys.stderr.flush()

@@ -1,0 +1,72 @@
+"""`fairbound report`: the pages of a run, made anew from its summary."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from fairbound.cli import options
+from fairbound.cli.options import examples
+from fairbound.cli.output import Output
+
+RunFolder = Annotated[
+    str,
+    typer.Argument(metavar="RUN", help="The folder that train or frontier has written.", show_default=False),
+]
+OutFile = Annotated[
+    str | None,
+    typer.Option("--out", "-o", metavar="FILE", help="Write the page here; by default RUN/report.html is renewed."),
+]
+Form = Annotated[str, typer.Option("--format", metavar="html|markdown", help="A web page, or a model card.")]
+
+FORMATS = {"html": "report.html", "markdown": "model-card.md"}
+
+
+def register(app: typer.Typer, command: Any) -> None:
+    """Add the command."""
+    app.command(
+        "report",
+        cls=command,
+        epilog=examples(
+            ("Renew the pages of a run", "fairbound report model"),
+            ("One page to hand on", "fairbound report model --out review.html"),
+            ("The model card", "fairbound report model --format markdown --out CARD.md"),
+        ),
+    )(report_command)
+
+
+def report_command(
+    run: RunFolder,
+    out: OutFile = None,
+    form: Form = "html",
+    json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Make the report of a run from its summary.
+
+    The page is one file without any links to elsewhere. --json prints the summary itself.
+    """
+    from fairbound.cli.folders import fresh_file
+    from fairbound.cli.inputs import check_choice, nearest
+
+    check_choice(form, list(FORMATS), "--format")
+    output = Output(json, quiet)
+    folder = Path(run)
+    path = folder if folder.is_file() else folder / "summary.json"
+    if not path.is_file():
+        if folder.is_dir():
+            raise FileNotFoundError(f"{run} has no summary.json; give a folder that train or frontier has written.")
+        beside = [each.name for each in folder.parent.iterdir()] if folder.parent.is_dir() else []
+        raise FileNotFoundError(f"There is no folder {run}.{nearest(folder.name, beside)}")
+    from fairbound.report import read_summary, to_html, to_markdown
+
+    summary = read_summary(path)
+    page = to_html(summary) if form == "html" else to_markdown(summary)
+    place = Path(out) if out is not None else path.parent / FORMATS[form]
+    # The pages of a run are made from its summary, so they may be renewed; any other file is left alone.
+    with fresh_file(place, replace=out is None) as file:
+        file.write_text(page, encoding="utf-8")
+    output.text(f"Written to {place}.")
+    output.result({"command": "report", "out": str(place), "summary": summary})

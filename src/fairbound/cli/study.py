@@ -1,0 +1,186 @@
+"""A study: rows in their parts, and models trained on the first of them.
+
+    training      what models learn from
+    calibration   with a confidence: what they are tested on before one is chosen
+    held_out      what nobody has seen, for the evaluation
+
+All draws are stratified on label and groups, and come from one seed.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from fairbound.cli.output import Output
+
+if TYPE_CHECKING:
+    from fairbound.data import Dataset
+    from fairbound.estimator import ConstrainedClassifier
+    from fairbound.fairness import Constraint
+    from fairbound.training import Frontier
+
+CALIBRATION = 0.3
+"""Share of the rows that are not held out, on which models are tested when a confidence is asked for."""
+
+BACKENDS = ("pyarrow", "polars", "pandas")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How models are trained."""
+
+    model: str = "linear"
+    hidden: tuple[int, ...] = ()
+    seed: int = 0
+    groups: str = "each"
+    small_groups: str = "error"
+    min_group_size: int = 10
+
+
+@dataclass(frozen=True)
+class Part:
+    """Rows as the estimator and the evaluation take them: a table, words for labels, groups by column."""
+
+    data: Dataset
+    X: Any = field(repr=False)
+    y: Any = field(repr=False)
+
+    @classmethod
+    def of(cls, data: Dataset) -> Part:
+        """Make the table, by whichever library is there."""
+        import numpy as np
+
+        return cls(data, data.frame(backend=table_backend()), np.array(data.target_names)[data.y])
+
+    def __len__(self) -> int:
+        return len(self.data)
+
+    @property
+    def sensitive(self) -> dict[str, Any]:
+        """The groups."""
+        return dict(self.data.sensitive)
+
+
+@dataclass(frozen=True)
+class Study:
+    """Rows in their parts."""
+
+    whole: Dataset
+    training: Part
+    calibration: Part | None
+    held_out: Part | None
+    settings: Settings
+
+    @classmethod
+    def open(cls, data: Dataset, test: float, confidence: float | None, settings: Settings) -> Study:
+        """Draw the parts."""
+        import numpy as np
+
+        if not 0 <= test < 1:
+            raise ValueError(f"--test is {test:g}; give a share of the rows, from 0 (none) and below 1.")
+        if len(data) < 2:
+            raise ValueError(f"{data.name} has one row; give more to train on and to hold out.")
+        # One stream of draws, so that the parts do not depend on each other by sharing a seed.
+        draws = np.random.RandomState(settings.seed)
+        rest, held_out = data, None
+        if test > 0:
+            rest, held_out = data.split(test, random_state=draws, scale=False)
+        calibration = None
+        if confidence is not None:
+            rest, calibration = rest.split(CALIBRATION, random_state=draws, scale=False)
+        parts = [None if part is None else Part.of(part) for part in (rest, calibration, held_out)]
+        assert parts[0] is not None
+        return cls(data, parts[0], parts[1], parts[2], settings)
+
+    @property
+    def positive(self) -> str | None:
+        """The positive one of two labels."""
+        return str(self.whole.target_names[1]) if len(self.whole.target_names) == 2 else None
+
+    def classifier(self, limits: Sequence[Constraint], callback: Callable[[dict[str, Any]], bool]) -> Any:
+        """Return a classifier that is not fitted yet."""
+        from fairbound.estimator import ConstrainedClassifier
+
+        settings = self.settings
+        return ConstrainedClassifier(
+            list(limits),
+            hidden=settings.hidden,
+            pos_label=self.positive,
+            groups=settings.groups,
+            small_groups=settings.small_groups,
+            min_group_size=settings.min_group_size,
+            random_state=settings.seed,
+            callbacks=[callback],
+        )
+
+    def fit(
+        self, limits: Sequence[Constraint], callback: Callable[[dict[str, Any]], bool]
+    ) -> tuple[ConstrainedClassifier, list[str]]:
+        """Train on the training rows; return the classifier, and what it warned of."""
+        with _caught() as warned:
+            fitted = self.classifier(limits, callback).fit(
+                self.training.X, self.training.y, sensitive_features=self.training.sensitive
+            )
+        fitted.callbacks = ()  # they belong to this run, and not to the model
+        return fitted, warned
+
+    def frontier(
+        self, limits: Sequence[Constraint], bounds: Sequence[float], callback: Callable[[dict[str, Any]], bool]
+    ) -> Frontier:
+        """Train for each bound of the first limit."""
+        with _caught():  # the fit under the first bound has said it
+            return self.classifier(limits, callback).frontier(
+                self.training.X, self.training.y, bounds, sensitive_features=self.training.sensitive
+            )
+
+    def described(self) -> str:
+        """The study in a sentence."""
+        sizes = [f"{len(self.training):,} for training"]
+        if self.calibration is not None:
+            sizes.append(f"{len(self.calibration):,} for calibration")
+        sizes.append(f"{len(self.held_out):,} held out" if self.held_out is not None else "none held out")
+        positive = f" (positive: {self.positive})" if self.positive is not None else ""
+        return (
+            f"{self.whole.name}: {len(self.whole):,} rows, {', '.join(sizes)}. Label: {self.whole.target}{positive}. "
+            f"Groups: {', '.join(self.whole.sensitive)}."
+        )
+
+
+def progress(output: Output, name: str) -> Callable[[dict[str, Any]], None]:
+    """Return a callback that shows where training is."""
+
+    def show(row: dict[str, Any]) -> None:
+        step = row.get("iteration", row.get("epoch", 0))
+        bound = f", bound {row['bound']:g}" if isinstance(row.get("bound"), float) else ""
+        output.update(f"{name}{bound}: {row.get('phase', 'training')}, step {step}")
+
+    return show
+
+
+@contextmanager
+def _caught() -> Iterator[list[str]]:
+    """Collect what training warns of, in place of printing it."""
+    from fairbound._warnings import LimitWarning
+
+    texts: list[str] = []
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", LimitWarning)
+        yield texts
+    texts += [str(each.message) for each in caught if issubclass(each.category, LimitWarning)]
+
+
+def table_backend() -> Any:
+    """Return the first library for tables that is installed."""
+    from importlib.util import find_spec
+
+    found = next((name for name in BACKENDS if find_spec(name) is not None), None)
+    if found is None:
+        raise ImportError(
+            "Training on a table needs pyarrow, polars or pandas, none of which is installed: "
+            'pip install "fairbound[cli,data]".'
+        )
+    return found

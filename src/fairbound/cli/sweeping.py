@@ -1,0 +1,150 @@
+"""The models of a grid of bounds, each trained from its neighbour, and what is written of them."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from fairbound.cli.output import Output
+
+if TYPE_CHECKING:
+    from fairbound.cli.study import Study
+    from fairbound.estimator import ConstrainedClassifier
+    from fairbound.fairness import Constraint
+
+RATIOS = (0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95)
+DIFFERENCES = (0.3, 0.2, 0.15, 0.1, 0.075, 0.05, 0.02)
+
+
+def check_bounds(measure: str, bounds: Sequence[float] | None, choose: float | None) -> list[Constraint]:
+    """Return the limits of the grid, from loose to strict."""
+    from fairbound._registry import lookup
+    from fairbound.fairness import MEASURES, parse_constraint
+
+    known = lookup(MEASURES, measure, "measure")
+    if known.comparison == "value":
+        raise ValueError(f"--measure is {measure!r}, a group's own rate; a frontier compares groups.")
+    if known.comparison == "covariance" and not bounds:
+        raise ValueError("A covariance has no usual grid; give --bounds, such as 0.05 0.02 0.01.")
+    sign = ">=" if known.larger_is_stricter else "<="
+    chosen = set(bounds or (RATIOS if known.larger_is_stricter else DIFFERENCES))
+    chosen |= {choose} if choose is not None else set()
+    ordered = sorted(chosen, reverse=not known.larger_is_stricter)
+    return [parse_constraint(f"{measure} {sign} {bound!r}") for bound in ordered]
+
+
+class Sweeping:
+    """The models of a grid of bounds; an interrupt leaves those that are finished."""
+
+    def __init__(self, study: Study, grid: Sequence[Constraint], others: Sequence[Constraint], output: Output) -> None:
+        self.study, self.grid, self.others, self.output = study, grid, others, output
+        self.interrupted = False
+        self.points: list[Any] = []
+        self.models: list[ConstrainedClassifier] = []
+        self.before: ConstrainedClassifier
+        self.notes: list[str] = []
+
+    def run(self) -> None:
+        """Train without limits, then for each bound from its neighbour."""
+        from fairbound.cli.interrupts import Interruptible
+        from fairbound.cli.models import with_parameters
+        from fairbound.cli.study import progress
+
+        rows = self.study.training
+        with Interruptible() as interrupt:
+
+            def callback(name: str) -> Any:
+                shown = progress(self.output, name)
+                return lambda row: (shown(row), interrupt.asked(row))[1]
+
+            with self.output.stage("Training without limits"):
+                self.before, self.notes = self.study.fit([], callback("Training without limits"))
+            with self.output.stage(f"Training for {len(self.grid)} bounds"):
+                first = [self.grid[0], *self.others]
+                shell, warned = self.study.fit(first, interrupt.asked)
+                self.notes += warned
+                bounds: list[Any] = [limit.bound for limit in self.grid]  # numbers: `check_bounds` has made them
+                swept = self.study.frontier(first, bounds, callback(f"Training for {len(self.grid)} bounds"))
+            self.interrupted = interrupt.happened
+        for point, limit in zip(swept, self.grid, strict=True):
+            # A bound that is kept is a finished one, even if training was stopped on the way to the next.
+            if point.result.assessment.kept or not self.interrupted:
+                self.points.append(point)
+                self.models.append(with_parameters(shell, point.parameters, point.result, [limit, *self.others], rows))
+        if not self.points:
+            raise KeyboardInterrupt
+
+    def summary(self, context: typer.Context, source: str, choose: float | None) -> dict[str, Any]:
+        """Return the summary, about the chosen bound."""
+        from fairbound.cli.outcome import Models, summary_of
+        from fairbound.evaluation.summary import Sweep, SweptPoint
+
+        bounds = [point.bound for point in self.points]
+        place = bounds.index(choose) if choose in bounds else len(bounds) // 2
+        self.place = place
+        held_out = self.study.held_out
+        swept = Sweep(
+            limit=self.grid[0].with_bound(bounds[place]),
+            points=[
+                SweptPoint(
+                    point=point.as_dict(),
+                    training=model.predict(self.study.training.X),
+                    held_out=None if held_out is None else model.predict(held_out.X),
+                )
+                for point, model in zip(self.points, self.models, strict=True)
+            ],
+        )
+        limits = [self.grid[0].with_bound(bounds[place]), *self.others]
+        models = Models(self.before, self.models[place], tuple(self.notes))
+        return summary_of(self.study, limits, models, context, source=source, frontier=swept)
+
+    def write(self, folder: Path, place: Path, summary: Mapping[str, Any], *, models: bool) -> dict[str, Any]:
+        """Write table, plot data, models and report; return the numbers in short."""
+        from fairbound.cli.models import MODEL_FOLDER, save_model
+        from fairbound.report import write_report
+
+        save_model(self.models[self.place], folder / MODEL_FOLDER)
+        if models:
+            for point, model in zip(self.points, self.models, strict=True):
+                save_model(model, folder / "models" / f"{point.bound:g}")
+        write_report(summary, folder)
+        lines = [line_of(point) for point in summary["frontier"]["points"]]
+        with (folder / "frontier.csv").open("w", encoding="utf-8", newline="") as stream:
+            writer = csv.DictWriter(stream, list(lines[0]))
+            writer.writeheader()
+            writer.writerows(lines)
+        found = {
+            "limit": summary["frontier"]["limit"],
+            "kept": all(line["training_kept"] for line in lines),
+            "points": lines,
+            "reproduction": summary["reproduction"],
+        }
+        (folder / "frontier.json").write_text(
+            json.dumps(found, indent=2, ensure_ascii=False, allow_nan=False) + "\n", encoding="utf-8"
+        )
+        found["files"] = [str(place / name) for name in sorted(each.name for each in folder.iterdir())]
+        return found
+
+
+def line_of(point: Mapping[str, Any]) -> dict[str, Any]:
+    """Return one point of a frontier as a line of a table."""
+    line: dict[str, Any] = {"bound": point["bound"], "status": point["status"]}
+    for name in ("training", "held_out"):
+        part = point[name]
+        if part is not None:
+            line |= {
+                f"{name}_value": part["value"],
+                f"{name}_kept": part["kept"],
+                f"{name}_lower": part["lower"],
+                f"{name}_upper": part["upper"],
+                f"{name}_accuracy": part["accuracy"]["value"],
+                f"{name}_accuracy_lower": part["accuracy"]["lower"],
+                f"{name}_accuracy_upper": part["accuracy"]["upper"],
+                f"{name}_gain": part["gain"],
+            }
+    return line | {"loss_price": point["loss_price"], "accuracy_price": point["accuracy_price"]}

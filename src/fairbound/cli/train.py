@@ -1,0 +1,221 @@
+"""`fairbound train`: from a file to a model, its numbers and its report."""
+
+from __future__ import annotations
+
+import json as json_format
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from fairbound.cli import options
+from fairbound.cli.errors import INTERRUPTED, KEPT, NOT_KEPT, complain
+from fairbound.cli.options import examples
+from fairbound.cli.output import Output
+
+if TYPE_CHECKING:
+    from fairbound.cli.outcome import Models
+    from fairbound.cli.study import Study
+    from fairbound.evaluation import Certificate
+    from fairbound.fairness import Constraint
+
+LOANS = "fairbound train loans.csv --target approved --sensitive sex"
+
+Confidence = Annotated[
+    float | None,
+    typer.Option(
+        "--confidence", help="Keep the limits on unseen rows with this probability: holds a calibration part back."
+    ),
+]
+
+
+def register(app: typer.Typer, command: Any) -> None:
+    """Add the command."""
+    app.command(
+        "train",
+        cls=command,
+        epilog=examples(
+            ("Look first: what a model without limits does", f"{LOANS} --out look"),
+            ("Keep the four-fifths rule", f'{LOANS} --require "disparate_impact >= 0.8" --out model'),
+            (
+                "On unseen rows, too, with 95% confidence, by a network",
+                f'{LOANS} --require "disparate_impact >= 0.8" --confidence 0.95 --model mlp:32 --out model',
+            ),
+            (
+                "Two limits",
+                f'{LOANS} --require "disparate_impact >= 0.8" "equal_opportunity <= 0.1" --out model',
+            ),
+            ("The shipped data", 'fairbound train law --require "disparate_impact >= 0.9" --out law'),
+        ),
+    )(train_command)
+
+
+def train_command(
+    context: typer.Context,
+    source: options.TableOrName,
+    out: options.Out,
+    target: options.TargetUnlessKnown = None,
+    sensitive: options.SensitiveUnlessKnown = None,
+    require: options.RequireIfAny = None,
+    model: options.Model = "linear",
+    confidence: Confidence = None,
+    test: options.Test = 0.2,
+    seed: options.Seed = 0,
+    positive: options.Positive = None,
+    categorical: options.Categorical = None,
+    ignore: options.Ignore = None,
+    groups: options.Groups = "each",
+    small_groups: options.SmallGroups = "error",
+    min_group_size: options.MinGroupSize = 10,
+    delimiter: options.Delimiter = None,
+    encoding: options.Encoding = "utf-8",
+    data_dir: options.DataFolder = None,
+    json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Train a classifier under limits, and evaluate it on held-out rows.
+
+    Writes a folder with the model, its numbers (metrics.json, summary.json), the report (report.html) and a model card.
+    Without --require it trains without limits, shows what that model does, and suggests limits. The exit code is 1 if a
+    limit is not kept on the training rows, not certified where --confidence asks for it, or refuted by the held-out
+    rows.
+    """
+    from fairbound.cli.folders import fresh_folder
+    from fairbound.cli.inputs import load
+    from fairbound.cli.settings import check_settings
+
+    limits, settings = check_settings(require, model, seed, groups, small_groups, min_group_size, confidence)
+    output = Output(json, quiet)
+    with fresh_folder(out) as folder:
+        with output.stage(f"Reading {source}"):
+            data = load(
+                source,
+                target=target,
+                sensitive=sensitive,
+                positive=positive,
+                categorical=categorical,
+                ignore=ignore,
+                delimiter=delimiter,
+                encoding=encoding,
+                data_dir=data_dir,
+                quiet=quiet or json,
+            )
+        from fairbound.cli.study import Study
+
+        study = Study.open(data, test, confidence, settings)
+        output.text(study.described())
+        trained = Training(study, limits, confidence, output)
+        models = trained.run()
+        with output.stage("Evaluating and writing the report"):
+            from fairbound.cli.outcome import summary_of
+
+            summary = summary_of(
+                study,
+                trained.kept_to,
+                models,
+                context,
+                source=source,
+                confidence=confidence,
+                calibration=trained.calibration,
+            )
+            found = write_run(folder, Path(out), summary, models)
+    _say(output, summary, trained, require, out)
+    output.result({"command": "train", "out": out, **found, "interrupted": trained.interrupted})
+    if trained.interrupted:
+        complain(trained.interruption(out, bool(found["kept"])))
+        raise typer.Exit(INTERRUPTED)
+    raise typer.Exit(KEPT if found["kept"] else NOT_KEPT)
+
+
+class Training:
+    """The models of a study, one after the other; an interrupt leaves what is finished."""
+
+    def __init__(self, study: Study, limits: Sequence[Constraint], confidence: float | None, output: Output) -> None:
+        self.study, self.limits, self.confidence, self.output = study, limits, confidence, output
+        self.interrupted = False
+        self.calibration: Certificate | None = None
+        self.claim = ""
+        self.kept_to: Sequence[Constraint] = limits
+
+    def run(self) -> Models:
+        """Train without limits, with them, and for the confidence."""
+        from fairbound.cli.interrupts import Interruptible
+        from fairbound.cli.outcome import Models
+        from fairbound.cli.study import progress
+
+        with Interruptible() as interrupt:
+
+            def callback(name: str) -> Any:
+                shown = progress(self.output, name)
+                return lambda row: (shown(row), interrupt.asked(row))[1]
+
+            with self.output.stage("Training without limits"):
+                before, notes = self.study.fit([], callback("Training without limits"))
+            if not self.limits or interrupt.happened:
+                self.interrupted, self.kept_to = interrupt.happened, []
+                return Models(None, before, tuple(notes))
+            with self.output.stage("Training under the limits"):
+                after, notes = self.study.fit(self.limits, callback("Training under the limits"))
+            if self.confidence is not None and not interrupt.happened:
+                from fairbound.cli.confident import choose
+
+                with self.output.stage("Training for the confidence"):
+                    after, choice = choose(
+                        self.study, before, after, self.limits, self.confidence, callback("Training for the confidence")
+                    )
+                if not interrupt.happened:
+                    self.calibration, self.claim = choice.certificate, choice.claim
+            self.interrupted = interrupt.happened
+            return Models(before, after, tuple(notes))
+
+    def interruption(self, out: str, kept: bool) -> str:
+        """Say what is there after an interrupt."""
+        if not self.kept_to and self.limits:
+            return (
+                f"Interrupted: {out} has the model without limits, as far as it was trained; the limits were not tried."
+            )
+        if not self.limits:
+            return f"Interrupted: {out} has the model as far as it was trained."
+        state = "keeps every limit" if kept else "does not keep every limit"
+        uncertified = " and is not certified" if self.confidence is not None else ""
+        return f"Interrupted: {out} has the best model found so far, which {state} on the training rows{uncertified}."
+
+
+def write_run(folder: Path, place: Path, summary: Mapping[str, Any], models: Models) -> dict[str, Any]:
+    """Write everything of a run; return its numbers in short."""
+    from fairbound.cli.models import MODEL_FOLDER, save_model
+    from fairbound.cli.outcome import in_short
+    from fairbound.report import write_report
+
+    save_model(models.after, folder / MODEL_FOLDER)
+    write_report(summary, folder)
+    names = sorted(each.name for each in folder.iterdir())
+    found = in_short(summary)
+    found["files"] = [str(place / name) for name in sorted([*names, "metrics.json"])]
+    (folder / "metrics.json").write_text(
+        json_format.dumps(found, indent=2, ensure_ascii=False, allow_nan=False) + "\n", encoding="utf-8"
+    )
+    return found
+
+
+def _say(
+    output: Output, summary: Mapping[str, Any], trained: Training, require: Sequence[str] | None, out: str
+) -> None:
+    from fairbound.cli.shown import show
+    from fairbound.cli.suggestions import suggest
+
+    if output.silent:
+        return
+    output.text()
+    show(output, summary)
+    output.text()
+    if summary["limits"]:
+        output.text(f"{summary['run']['status']}: {summary['run']['message']}")
+    if trained.claim:
+        output.text(trained.claim)
+    for note in summary["notes"][:-1]:  # the last one says where the rows come from
+        output.text(f"Note: {note}")
+    if not require:
+        suggest(output, summary)
+    output.text(f"Written to {out}: model, metrics.json, summary.json, report.html, model-card.md.")

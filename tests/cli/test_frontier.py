@@ -1,0 +1,95 @@
+"""`fairbound frontier`."""
+
+from __future__ import annotations
+
+import csv
+import json
+
+import pytest
+from tests.cli.helpers import LOANS, interrupt_when
+
+from fairbound.cli.models import load_model
+
+BOUNDS = ["--bounds", 0.6, 0.7, 0.8]
+
+
+def test_the_frontier_of_a_file(fairbound, loans, tmp_path):
+    found = fairbound("frontier", loans, *LOANS, *BOUNDS, "--choose", 0.7, "--out", "run")
+    assert found.code == 0
+    assert "points for the next 0.01" in found.stdout
+    run = tmp_path / "run"
+    assert {each.name for each in run.iterdir()} == {
+        "frontier.csv", "frontier.json", "model", "model-card.md", "models", "report.html", "summary.json"
+    }  # fmt: skip
+    with (run / "frontier.csv").open(encoding="utf-8", newline="") as stream:
+        lines = list(csv.DictReader(stream))
+    assert [float(line["bound"]) for line in lines] == [0.6, 0.7, 0.8]
+    for line in lines:
+        assert line["training_kept"] == "True"
+        assert float(line["training_value"]) >= float(line["bound"]) - 1e-12
+    accuracies = [float(line["training_accuracy"]) for line in lines]
+    assert accuracies == sorted(accuracies, reverse=True)  # a stricter model that is more accurate replaces a looser
+    assert (
+        json.loads((run / "summary.json").read_text(encoding="utf-8"))["limits"][0]["text"] == "disparate_impact >= 0.7"
+    )
+    assert {each.name for each in (run / "models").iterdir()} == {"0.6", "0.7", "0.8"}
+
+
+def test_each_model_has_the_record_of_its_own_bound(fairbound, loans, tmp_path):
+    fairbound("frontier", loans, *LOANS, *BOUNDS, "--out", "run", "--quiet")
+    points = json.loads((tmp_path / "run" / "frontier.json").read_text(encoding="utf-8"))["points"]
+    for point in points:
+        result = load_model(str(tmp_path / "run" / "models" / f"{point['bound']:g}")).result_
+        assert result.limits[0].limit == f"disparate_impact >= {point['bound']:g}"
+        assert result.limits[0].reached == point["training_value"]
+        assert result.accuracy == point["training_accuracy"]
+        assert result.kept
+        rates = {group.group: group.rates["1"]["selection_rate"] for group in result.groups}
+        assert rates["female"] / rates["male"] == pytest.approx(point["training_value"], abs=1e-12)
+
+
+def test_the_default_grid_and_differences(fairbound, loans):
+    found = fairbound(
+        "frontier", loans, *LOANS, "--measure", "equal_opportunity", "--bounds", 0.05, 0.1, "--no-models", "--json",
+        "--out", "run",
+    )  # fmt: skip
+    points = json.loads(found.stdout)["points"]
+    assert [point["bound"] for point in points] == [0.1, 0.05]  # from loose to strict
+    assert not any(name.endswith("models") for name in json.loads(found.stdout)["files"])
+
+
+def test_another_limit_holds_at_every_bound(fairbound, loans, tmp_path):
+    found = fairbound(
+        "frontier", loans, *LOANS, "--bounds", 0.6, 0.8, "--require", "selection_rate <= 0.5", "--out", "run", "--json"
+    )  # fmt: skip
+    assert found.code == 0
+    for bound in ("0.6", "0.8"):
+        result = load_model(str(tmp_path / "run" / "models" / bound)).result_
+        assert [limit.kept for limit in result.limits] == [True, True]
+
+
+def test_an_interrupt_leaves_the_finished_bounds(fairbound, loans, monkeypatch, tmp_path):
+    interrupt_when(monkeypatch, "Training for 3 bounds: exact")
+    found = fairbound("frontier", loans, *LOANS, "--bounds", 0.4, 0.8, 0.9, "--out", "run", "--json")
+    assert found.code == 130
+    finished = json.loads(found.stdout)["points"]
+    assert 0 < len(finished) < 3
+    assert all(point["training_kept"] for point in finished)
+    assert f"Interrupted: run has the {len(finished)} of 3 bounds that were finished: 0.4" in found.stderr
+    assert len(list((tmp_path / "run" / "models").iterdir())) == len(finished)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--measure", "disparate_impct"], "Did you mean 'disparate_impact'?"),
+        (["--measure", "selection_rate"], "a group's own rate; a frontier compares groups"),
+        (["--measure", "covariance"], "give --bounds"),
+        (["--bounds", "1.5"], "must lie between 0 and 1"),
+    ],
+)
+def test_bad_options_are_one_sentence(fairbound, loans, tmp_path, arguments, words):
+    refused = fairbound("frontier", loans, *LOANS, *arguments, "--out", "run", "--quiet")
+    assert refused.code == 2
+    assert words in refused.sentence
+    assert not (tmp_path / "run").exists()

@@ -1,0 +1,134 @@
+"""`fairbound predict` and `fairbound report`: what is made from a run."""
+
+from __future__ import annotations
+
+import csv
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from tests.cli.helpers import LIMIT, LOAN_COLUMNS, LOANS, loan_rows, write_csv
+
+
+@pytest.fixture
+def run(fairbound, loans) -> Path:
+    """Return the folder of a trained model; the file is loans.csv beside it."""
+    assert fairbound("train", loans, *LOANS, "--require", LIMIT, "--out", "run", "--quiet").code == 0
+    return loans.parent / "run"
+
+
+def read(path: Path) -> list[dict[str, str]]:
+    with path.open(encoding="utf-8", newline="") as stream:
+        return list(csv.DictReader(stream))
+
+
+def test_decisions_beside_the_columns_of_the_file(fairbound, run, loans, tmp_path):
+    found = fairbound("predict", "run", loans, "--out", "decided.csv", "--probability")
+    assert found.code == 0
+    assert "Decided 1,500 rows" in found.stdout
+    before, after = read(loans), read(tmp_path / "decided.csv")
+    assert [{name: row[name] for name in LOAN_COLUMNS} for row in after] == before
+    assert {row["prediction"] for row in after} == {"0", "1"}
+    for row in after:
+        assert (float(row["probability of 1"]) > 0.5) == (row["prediction"] == "1")
+    # The decisions are those that the training has counted, and any system's decisions can be audited.
+    given = ["--target", "approved", "--prediction", "prediction", "--sensitive", "sex", "--json"]
+    audited = json.loads(fairbound("audit", "decided.csv", *given).stdout)
+    assert audited["rows"] == 1500
+
+
+def test_columns_in_any_order_without_label_and_groups(fairbound, run, tmp_path):
+    rows = [(row[2], row[1]) for row in loan_rows(20)]
+    write_csv(tmp_path / "new.csv", ("job", "income"), rows)
+    assert fairbound("predict", "run/model", "new.csv", "--out", "decided.csv", "--column", "outcome").code == 0
+    assert list(read(tmp_path / "decided.csv")[0]) == ["job", "income", "outcome"]
+
+
+def test_parquet_in_and_out(fairbound, run, tmp_path):
+    parquet = pytest.importorskip("pyarrow.parquet")
+    pa = pytest.importorskip("pyarrow")
+    table = pa.table({"income": [2100, None, 3000], "job": ["cook", "nurse", None], "note": ["a", None, "007"]})
+    parquet.write_table(table, tmp_path / "new.parquet")
+    assert fairbound("predict", "run", "new.parquet", "--out", "decided.parquet").code == 0
+    decided = parquet.read_table(tmp_path / "decided.parquet").to_pydict()
+    assert decided["income"] == [2100, None, 3000]
+    assert len(decided["prediction"]) == 3
+    assert fairbound("predict", "run", "new.parquet", "--out", "decided.csv").code == 0
+    assert [row["note"] for row in read(tmp_path / "decided.csv")] == ["a", "", "007"]
+
+
+def test_text_is_left_as_it_stands(fairbound, run, tmp_path):
+    text = 'income, job ,zip,note\n2100,cook,007,"a, b"\n\n2200, nurse,08001,\n'
+    (tmp_path / "new.csv").write_text(text, encoding="utf-8")
+    assert fairbound("predict", "run", "new.csv", "--out", "decided.csv").code == 0
+    decided = read(tmp_path / "decided.csv")
+    assert [row["zip"] for row in decided] == ["007", "08001"]
+    assert [row["note"] for row in decided] == ["a, b", ""]
+
+
+def test_words_that_training_has_not_seen_are_noted(fairbound, run, tmp_path):
+    write_csv(tmp_path / "new.csv", ("income", "job"), [(2000, "poet"), (2100, "cook")])
+    found = fairbound("predict", "run", "new.csv", "--out", "decided.csv")
+    assert "Note: Column 'job' has values that training has not seen: 'poet'." in found.stdout
+
+
+def test_a_known_data_set_by_name(fairbound, tmp_path):
+    assert fairbound("train", "law", "--out", "law-run", "--quiet").code == 0
+    found = fairbound("predict", "law-run", "law", "--out", "decided.csv", "--json")
+    assert json.loads(found.stdout)["rows"] == 20_798
+    assert json.loads(found.stdout)["notes"] == []
+
+
+def test_bad_input_is_one_sentence_and_writes_nothing(fairbound, run, loans, tmp_path):
+    def refused(*arguments) -> str:
+        before = {each.name for each in tmp_path.iterdir()}
+        found = fairbound("predict", *arguments, "--quiet")
+        assert found.code == 2
+        assert {each.name for each in tmp_path.iterdir()} == before
+        return found.sentence
+
+    assert "There is no folder rum. Did you mean 'run'?" in refused("rum", loans, "--out", "x.csv")
+    assert "There is no file new.csv" in refused("run", "new.csv", "--out", "x.csv")
+    assert "loans.csv exists already (--out)" in refused("run", loans, "--out", "loans.csv")
+    assert "has a column 'job' already" in refused("run", loans, "--out", "x.csv", "--column", "job")
+    write_csv(tmp_path / "short.csv", ("incomes", "job"), [(1, "cook")])
+    assert "short.csv has no column 'income' (the model needs it). Did you mean 'incomes'?" in refused(
+        "run", "short.csv", "--out", "x.csv"
+    )
+    write_csv(tmp_path / "words.csv", ("income", "job"), [("much", "cook")])
+    assert "'income'" in refused("run", "words.csv", "--out", "x.csv")
+    (tmp_path / "run" / "model" / "weights.safetensors").write_bytes(b"short")
+    assert "damaged" in refused("run", loans, "--out", "x.csv")
+
+
+# --- report ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_report_is_made_anew(fairbound, run, tmp_path):
+    first = (run / "report.html").read_text(encoding="utf-8")
+    (run / "report.html").write_text("gone", encoding="utf-8")
+    assert fairbound("report", "run").code == 0
+    assert (run / "report.html").read_text(encoding="utf-8") == first
+    assert fairbound("report", "run", "--format", "markdown", "--out", "CARD.md", "--quiet").stdout == ""
+    assert (tmp_path / "CARD.md").read_text(encoding="utf-8") == (run / "model-card.md").read_text(encoding="utf-8")
+    shown = json.loads(fairbound("report", "run/summary.json", "--out", "page.html", "--json").stdout)
+    assert shown["summary"]["schema"] == "fairbound.summary"
+
+
+def test_bad_runs_are_one_sentence(fairbound, run, tmp_path):
+    def refused(*arguments) -> str:
+        found = fairbound("report", *arguments)
+        assert (found.code, found.stdout) == (2, "")
+        return found.sentence
+
+    assert "There is no folder rin. Did you mean 'run'?" in refused("rin")
+    assert "run/model has no summary.json" in refused("run/model")
+    assert "--format is 'pdf'" in refused("run", "--format", "pdf")
+    assert "CARD.md exists already" in refused("run", "--out", (tmp_path / "CARD.md").write_text("x") and "CARD.md")
+    summary = run / "summary.json"
+    summary.write_text(summary.read_text(encoding="utf-8")[:1000], encoding="utf-8")
+    assert "is no JSON file" in refused("run")
+    assert (run / "report.html").stat().st_size > 1000
+    shutil.copy(run / "metrics.json", summary)
+    assert "This is no summary" in refused("run")

@@ -1,0 +1,203 @@
+"""`fairbound train`: what it writes, prints and answers."""
+
+from __future__ import annotations
+
+import json
+import signal
+
+import numpy as np
+import pytest
+from tests.cli.helpers import LIMIT, LOAN_COLUMNS, LOANS, interrupt_when, loan_rows, write_csv
+
+from fairbound import read_table
+from fairbound.cli.models import hidden_layers, load_model
+from fairbound.cli.suggestions import STEPS
+
+FILES = {"metrics.json", "model", "model-card.md", "report.html", "summary.json"}
+
+
+def test_train_under_a_limit(fairbound, loans, tmp_path):
+    found = fairbound("train", loans, *LOANS, "--require", LIMIT, "--out", "run")
+    assert found.code == 0
+    assert "1,200 for training, 300 held out" in found.stdout
+    assert "no limit" in found.stdout
+    assert "with limits" in found.stdout
+    assert "gain over the best constant prediction" in found.stdout
+    assert "selection rate, female" in found.stdout
+    assert "Training under the limits ..." in found.stderr  # progress, one line for each stage
+    run = tmp_path / "run"
+    assert {each.name for each in run.iterdir()} == FILES
+    assert [each.name for each in tmp_path.iterdir() if each.name.startswith(".")] == []
+    metrics = json.loads((run / "metrics.json").read_text(encoding="utf-8"))
+    assert metrics["kept"]
+    assert metrics["limits"][0]["training"]["after"]["value"] >= 0.8 - 1e-12
+    assert metrics["limits"][0]["training"]["before"]["value"] < 0.8
+    assert metrics["rows"] == {"training": 1200, "held_out": 300}
+    command = metrics["reproduction"]["command"]
+    assert command.startswith("fairbound train ")
+    assert f"--require '{LIMIT}' --out run" in command
+
+
+def test_the_model_is_the_one_that_the_numbers_speak_of(fairbound, loans, tmp_path):
+    found = fairbound("train", loans, *LOANS, "--require", LIMIT, "--test", 0, "--out", "run", "--json")
+    metrics = json.loads(found.stdout)
+    data = read_table(loans, target="approved", sensitive="sex", ignore="id")
+    decided = load_model(str(tmp_path / "run")).predict(data.frame())
+    rates = {sex: np.mean(decided[data.sensitive["sex"] == sex] == "1") for sex in ("female", "male")}
+    reached = metrics["limits"][0]["training"]["after"]["value"]
+    assert reached == pytest.approx(rates["female"] / rates["male"], abs=1e-12)  # counts over counts
+    accuracy = np.mean(decided == np.array(data.target_names)[data.y])
+    assert metrics["accuracy"]["training"]["after"]["value"] == pytest.approx(accuracy, abs=1e-12)
+
+
+def test_the_same_seed_gives_the_same_model(fairbound, loans, tmp_path):
+    for out, seed in (("a", 3), ("b", 3), ("c", 4)):
+        assert fairbound("train", loans, *LOANS, "--out", out, "--seed", seed, "--quiet").code == 0
+    a, b, c = ((tmp_path / out / "model" / "weights.safetensors").read_bytes() for out in "abc")
+    assert a == b
+    assert a != c  # other rows are held out
+
+
+def test_quiet_and_json(fairbound, loans):
+    quiet = fairbound("train", loans, *LOANS, "--out", "a", "--quiet")
+    assert (quiet.code, quiet.stdout, quiet.stderr) == (0, "", "")
+    machine = fairbound("train", loans, *LOANS, "--out", "b", "--json", "--quiet")
+    assert json.loads(machine.stdout)["command"] == "train"
+    assert machine.stderr == ""
+
+
+def test_without_limits_it_suggests_some(fairbound, loans):
+    found = fairbound("train", loans, *LOANS, "--out", "look")
+    assert found.code == 0
+    assert "Limits to try" in found.stdout
+    assert LIMIT in found.stdout
+    assert all(measure in found.stdout for measure in STEPS)
+    assert "with limits" not in found.stdout
+
+
+def test_train_for_a_confidence(fairbound, tmp_path):
+    # Enough rows that a model with equal rates passes, whatever the draw.
+    path = write_csv(tmp_path / "loans.csv", LOAN_COLUMNS, loan_rows(4000))
+    found = fairbound(
+        "train", path, *LOANS, "--require", "disparate_impact >= 0.6", "--confidence", 0.9, "--out", "run"
+    )  # fmt: skip
+    assert found.code == 0
+    assert "2,240 for training, 960 for calibration, 800 held out" in found.stdout
+    assert "Claim: the probability that this procedure returns a model that breaks a limit" in found.stdout
+    metrics = json.loads((tmp_path / "run" / "metrics.json").read_text(encoding="utf-8"))
+    assert metrics["calibration"]["verdict"] == "PASS"
+    assert metrics["calibration"]["confidence"] == 0.9
+    assert metrics["calibration"]["rows"] == 960
+    assert metrics["limits"][0]["text"] == "disparate_impact >= 0.6"
+
+
+def test_what_is_not_certified_has_exit_code_1(fairbound, tmp_path):
+    path = write_csv(tmp_path / "loans.csv", LOAN_COLUMNS, loan_rows(200))
+    found = fairbound(
+        "train", path, *LOANS, "--require", "disparate_impact >= 0.95", "--confidence", 0.99, "--out", "run"
+    )  # fmt: skip
+    assert found.code == 1
+    assert "No model passed at 99% confidence: nothing is claimed." in found.stdout
+    assert (tmp_path / "run" / "report.html").is_file()
+
+
+def test_a_limit_that_no_model_keeps_has_exit_code_1(fairbound, loans, tmp_path):
+    # Nobody can be selected always and never.
+    limits = ["selection_rate >= 0.9", "selection_rate <= 0.1"]
+    found = fairbound("train", loans, *LOANS, "--require", *limits, "--out", "run")
+    assert found.code == 1
+    assert "NOT KEPT" in found.stdout
+    assert not json.loads((tmp_path / "run" / "metrics.json").read_text(encoding="utf-8"))["kept"]
+
+
+def test_words_for_labels_and_a_network(fairbound, tmp_path):
+    rows = [(*row[:-1], ("no", "yes")[row[-1]]) for row in loan_rows(600)]
+    path = write_csv(tmp_path / "loans.csv", LOAN_COLUMNS, rows)
+    found = fairbound(
+        "train", path, *LOANS, "--positive", "yes", "--model", "mlp:4", "--require", LIMIT, "--out", "run", "--json"
+    )  # fmt: skip
+    assert json.loads(found.stdout)["reproduction"]["model"] == "mlp:4"
+    assert load_model("run").classes_.tolist() == ["no", "yes"]
+
+
+def test_the_shipped_data_by_name(fairbound):
+    found = fairbound("train", "law", "--require", "disparate_impact >= 0.9", "--out", "law", "--json")
+    metrics = json.loads(found.stdout)
+    assert found.code == 0
+    assert metrics["rows"] == {"training": 16_638, "held_out": 4_160}
+    assert metrics["accuracy"]["held_out"]["gain"] > 0
+    assert metrics["reproduction"]["data"]["name"] == "law"
+
+
+def test_small_groups_are_merged_when_asked_to(fairbound, tmp_path):
+    rows = [(*row[:3], "other" if number < 5 else row[3], row[4]) for number, row in enumerate(loan_rows(600))]
+    path = write_csv(tmp_path / "loans.csv", LOAN_COLUMNS, rows)
+    refused = fairbound("train", path, *LOANS, "--require", LIMIT, "--out", "run")
+    assert refused.code == 2
+    assert "other" in refused.stderr.splitlines()[-1]
+    assert not (tmp_path / "run").exists()
+    left_out = fairbound(
+        "train", path, *LOANS, "--require", LIMIT, "--small-groups", "warn", "--out", "run"
+    )  # fmt: skip
+    assert left_out.code == 0
+    assert "Note: " in left_out.stdout
+    assert "left out of the limits" in left_out.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--model", "forest"], "--model is 'forest'; give linear, or mlp:"),
+        (["--model", "mlp:0"], "--model is 'mlp:0'"),
+        (["--confidence", "0.95"], "--confidence needs limits to be confident of: add --require."),
+        (["--confidence", "95", "--require", LIMIT], "--confidence is 95; give a number above 0 and below 1"),
+        (["--test", "1"], "--test is 1; give a share of the rows"),
+        (["--small-groups", "drop"], "--small-groups is 'drop'. Give one of error, warn, merge."),
+        (["--groups", "eech"], "Did you mean 'each'?"),
+        (["--require", "disparate_impact <= 0.8"], "where larger is stricter"),
+        (["--require", "disparate_impact(race) >= 0.8"], "race"),
+    ],
+)
+def test_bad_options_are_one_sentence_and_write_nothing(fairbound, loans, tmp_path, arguments, words):
+    refused = fairbound("train", loans, *LOANS, *arguments, "--out", "run", "--quiet")
+    assert (refused.code, refused.stdout) == (2, "")
+    assert words in refused.sentence
+    assert {each.name for each in tmp_path.iterdir()} == {"loans.csv"}
+
+
+def test_hidden_layers():
+    assert hidden_layers("mlp:64x32") == hidden_layers("mlp:64,32") == (64, 32)
+
+
+# --- Ctrl-C ---------------------------------------------------------------------------------------------------------
+
+
+def test_an_interrupt_leaves_the_model_without_limits(fairbound, loans, monkeypatch, tmp_path):
+    interrupt_when(monkeypatch, "Training without limits: free, step 3")
+    found = fairbound("train", loans, *LOANS, "--require", LIMIT, "--out", "run")
+    assert found.code == 130
+    assert found.stderr.splitlines()[-1] == (
+        "fairbound: Interrupted: run has the model without limits, as far as it was trained; the limits were not tried."
+    )
+    assert {each.name for each in (tmp_path / "run").iterdir()} == FILES
+
+
+def test_an_interrupt_leaves_the_best_found_under_the_limits(fairbound, loans, monkeypatch, tmp_path):
+    interrupt_when(monkeypatch, "Training under the limits: coarse")
+    found = fairbound("train", loans, *LOANS, "--require", LIMIT, "--out", "run", "--json")
+    assert found.code == 130
+    metrics = json.loads(found.stdout)
+    assert metrics["interrupted"]
+    state = "keeps" if metrics["kept"] else "does not keep"
+    assert f"Interrupted: run has the best model found so far, which {state} every limit" in found.stderr
+    assert {each.name for each in (tmp_path / "run").iterdir()} == FILES
+
+
+def test_a_second_interrupt_leaves_at_once(fairbound, loans, monkeypatch, tmp_path):
+    interrupt_when(monkeypatch, "Training without limits: free", times=2)
+    monkeypatch.setattr("fairbound.cli.interrupts.Interruptible.asked", lambda self, row: False)
+    found = fairbound("train", loans, *LOANS, "--out", "run")
+    assert found.code == 130
+    assert found.stderr.splitlines()[-1] == "fairbound: Interrupted; nothing was written."
+    assert {each.name for each in tmp_path.iterdir()} == {"loans.csv"}
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
