@@ -65,7 +65,7 @@ def test_dutch_and_acsincome_reach_the_accuracy_asked_for(name, hidden, objectiv
         problem = TrainingProblem(
             module, "binary_cross_entropy", f"disparate_impact >= {ratio}", cells, regularizers=[L2(1e-5)]
         )
-        result = fit(problem, rows.X, objective=objective)
+        fit(problem, rows.X, objective=objective)
         with torch.no_grad():
             decisions = (module(torch.from_numpy(rows.X))[:, 0] > 0).long().numpy()
         assert 100 * (decisions == rows.y).mean() >= accuracy
