@@ -49,6 +49,10 @@ class Candidates:
         self.kept = [held for held in self.kept if not _beats(assessment, held.assessment)]
         self.kept.append(Candidate(w.clone(), assessment))
 
+    def least(self) -> Candidate:
+        """The one of least objective that keeps the limits."""
+        return min(self.kept, key=lambda held: held.assessment.objective)
+
     @property
     def least_objective(self) -> float:
         """The least objective under the limits; inf while no model keeps them."""

@@ -5,7 +5,7 @@
     exact     at full scale, with the exact measures of the decisions as values and the surrogate's slopes (`limits`)
     accurate  more accurate decisions under the same limits, with the loss held within a slack of the least found
 
-Each phase is a solve by `QuasiNewtonSQP` that starts where the last one ended.  Every point any of them visits is
+Each phase is a solve by `QuasiNewtonSQP` that starts where the last one ended.  Every point that the last two visit is
 assessed by its own decisions, for free, and the answer is chosen among those that keep every limit (`candidates`),
 checked once more in double precision.  Data too large for whole passes go by `StochasticSQP` in place of the first two
 phases.
@@ -17,6 +17,7 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal
 
 import torch
@@ -173,7 +174,8 @@ class Way:
         self.candidates = Candidates()
         self.multipliers = torch.zeros(problem.system.n_rows, dtype=torch.float64)
         self.free_accuracy = 0.0
-        self.stopped = self.infeasible = self.converged = False
+        self.stopped = False
+        self.converged_at: float | None = None  # the objective of the last solve for the loss, if it converged
 
     def free(self) -> None:
         """Go to the optimum without limits."""
@@ -186,29 +188,35 @@ class Way:
         size = min(self.effort.batch_size, len(self.rows))
         batches = StratifiedBatches(self.rows, size, constraints="subset", generator=generator)
         optimizer = StochasticSQP.from_paper(problem.parameters)
-        result = train(problem, batches, optimizer, epochs=self.effort.epochs, callback=self.callback)
-        self.history += [{"phase": "sample", **row} for row in result.history]
-        self.w, self.free_accuracy = problem.current(), result.assessment.accuracy
+        try:
+            result = train(
+                problem, batches, optimizer, epochs=self.effort.epochs, callback=partial(self._log, "sample")
+            )
+        finally:
+            self.w = problem.current()  # also on an interrupt: the best that `train` has found
+        self.free_accuracy = result.assessment.accuracy
 
     def limit(self, problem: TrainingProblem, objective: Objective, *, coarse: bool = True) -> None:
         """Go from where the module stands to the limits of `problem`."""
         self.candidates = Candidates(math.inf if objective == "accuracy" else self.effort.loss_slack)
         self.multipliers = torch.zeros(problem.system.n_rows, dtype=torch.float64)
-        self.infeasible = False
         problem.assign(self.w)
         start = assess_now(problem, self.rows)
         self.candidates.offer(self.w, start)
         if not start.kept:
             if coarse:
-                self._solve("coarse", WholePass(self._coarse(problem), self.rows), self.effort.coarse)
+                self._solve(
+                    "coarse", WholePass(_at_scale(problem, self.effort.coarseness), self.rows), self.effort.coarse
+                )
             self._solve_exact(problem, self.effort.exact)
+            if not self.candidates.kept:
+                self._insist(problem)
         if self.candidates.kept:
             cost = self.free_accuracy - max(held.assessment.accuracy for held in self.candidates.kept)
             if objective == "accuracy":
                 self._solve_most_accurate(problem)
             elif cost > self.effort.worth and not start.kept:
-                least = min(self.candidates.kept, key=lambda held: held.assessment.objective)
-                self._solve_accurate(problem, least, self.effort.loss_slack, self.effort.accurate)
+                self._solve_accurate(problem, self.candidates.least(), self.effort.loss_slack, self.effort.accurate)
 
     def settle(self, problem: TrainingProblem) -> None:
         """Leave the best found in the module."""
@@ -240,7 +248,11 @@ class Way:
         self.w = chosen.w
         # All phases have been tried: where none found a model that keeps the limits, none was found.
         in_vain = not chosen.assessment.kept and not self.stopped
-        status = choose_status(chosen.assessment, self.converged and objective == "loss", in_vain)
+        # A more accurate model within the slack is not the one whose optimality was checked.
+        converged = self.converged_at is not None and (
+            chosen.assessment.objective <= self.converged_at + self.effort.tolerance
+        )
+        status = choose_status(chosen.assessment, converged and objective == "loss", in_vain)
         conflicts = name_conflicts(problem, self.multipliers, chosen.assessment) if in_vain else []
         return TrainingResult(
             status=status,
@@ -255,33 +267,52 @@ class Way:
             value_evaluations=self.value_evaluations,
         )
 
-    def _coarse(self, problem: TrainingProblem) -> TrainingProblem:
-        """The same limits with bounded surrogates at a fraction of their scale."""
-        return problem.with_constraints(
-            [_at_scale(constraint, self.effort.coarseness) for constraint in problem.system.constraints]
+    def _solve_exact(
+        self, problem: TrainingProblem, phase: Phase, *, coarseness: float = 1.0, half_rows: float = 1.0
+    ) -> None:
+        """With the exact measures as values, the slopes of the surrogate at a scale, and an aim inside the limits."""
+        whole = WholePass(
+            _at_scale(problem, coarseness),
+            self.rows,
+            exact=True,
+            margin=half_rows * half_a_row(problem),
+            watch=self.candidates.offer,
         )
-
-    def _solve_exact(self, problem: TrainingProblem, phase: Phase) -> None:
-        whole = WholePass(problem, self.rows, exact=True, margin=half_a_row(problem), watch=self.candidates.offer)
         solution = self._solve("exact", whole, phase)
         if solution is not None:
             self.multipliers = solution.multipliers
         if self.candidates.kept:
             self.multipliers = self._prices(problem)
 
+    def _insist(self, problem: TrainingProblem) -> None:
+        """Where no model has kept the limits: again from the nearest, on gentler slopes, with an aim farther inside.
+
+        With few rows the slopes at full scale are those of a handful of rows, and a violation of a row or less gives no
+        way down that the line search could see.  What is found goes back to the limits themselves.
+        """
+        for coarseness, half_rows in ((1.0, 4.0), (0.4, 16.0), (0.16, 64.0)):
+            assert self.candidates.nearest is not None
+            self.w = self.candidates.nearest.w
+            self._solve_exact(problem, self.effort.exact, coarseness=coarseness, half_rows=half_rows)
+            if self.candidates.kept:
+                self.w = self.candidates.least().w
+                self._solve_exact(problem, self.effort.exact)
+                return
+
     def _prices(self, problem: TrainingProblem) -> Tensor:
         """Multipliers at the least objective found: those of the rows at their limits that balance its gradient best.
 
         The multipliers of single steps jump with every row that changes sides; these do not.
         """
-        least = min(self.candidates.kept, key=lambda held: held.assessment.objective)
+        least = self.candidates.least()
         problem.assign(least.w)
         self.evaluations += 1
         here = problem.evaluate(self.rows)
         near = 5e-3  # half a point of a rate: the least objective found need not lie at the limit to the last row
         found = least.assessment.exact
-        at_upper = (here.upper - found).abs() <= near
-        at_lower = ((found - here.lower).abs() <= near) & ~at_upper
+        to_upper, to_lower = (here.upper - found).abs(), (found - here.lower).abs()
+        at_upper = (to_upper <= near) & (to_upper <= to_lower)  # of two near sides, the nearer
+        at_lower = (to_lower <= near) & ~at_upper
         multipliers = torch.zeros_like(found)
         active = torch.nonzero(at_upper | at_lower).flatten()
         if len(active):
@@ -296,7 +327,7 @@ class Way:
 
         Without any limit on the loss the margins grow, the slopes of the step vanish, and the search stops early.
         """
-        start = min(self.candidates.kept, key=lambda held: held.assessment.objective)
+        start = self.candidates.least()
         for slack in (1.0, 2.0, 4.0, 8.0):
             before = max(held.assessment.accuracy for held in self.candidates.kept)
             self._solve_accurate(problem, start, slack * self.effort.loss_slack, self.effort.most_accurate)
@@ -318,9 +349,16 @@ class Way:
             loss_limit=least + slack * abs(least),
             watch=self.candidates.offer,
         )
-        converged = self.converged  # of the loss, which is what the status speaks of
+        converged_at = self.converged_at  # of the loss, which is what the status speaks of
         self._solve("accurate", whole, phase)
-        self.converged = converged
+        self.converged_at = converged_at
+
+    def _log(self, phase: str, row: dict[str, Any]) -> bool:
+        """Write a row of the history; True if the caller wants to stop."""
+        self.history.append({"phase": phase, **row})
+        if self.callback is not None and self.callback(self.history[-1]):
+            self.stopped = True
+        return self.stopped
 
     def _solve(self, name: str, whole: WholePass, phase: Phase) -> Solution | None:
         """One phase: from self.w, with the history written as it goes."""
@@ -328,12 +366,9 @@ class Way:
             return None
         paying = _Paying(phase)
 
-        def each(record: IterationRecord, _: Tensor) -> bool:
-            row = {"phase": name, **record.as_dict()}
-            self.history.append(row)
-            if self.callback is not None and self.callback(row):
-                self.stopped = True
-            return self.stopped or not paying.still(record)
+        def each(record: IterationRecord, w: Tensor) -> bool:
+            self.w = w  # for an interrupt
+            return self._log(name, record.as_dict()) or not paying.still(record)
 
         solver = QuasiNewtonSQP(
             tolerance=self.effort.tolerance,
@@ -347,24 +382,27 @@ class Way:
         self.w = solution.w
         self.evaluations += whole.evaluations
         self.value_evaluations += whole.value_evaluations
-        self.converged = solution.status is Status.CONVERGED
+        self.converged_at = solution.f if solution.status is Status.CONVERGED else None
         return solution
 
 
 class _Paying:
-    """Whether a solve still pays: the best merit falls enough over a window of iterations."""
+    """Whether a solve still pays: the best merit falls enough over a window of iterations.
+
+    The penalty moves, and merits at different penalties do not compare: all are taken at the latest one.
+    """
 
     def __init__(self, phase: Phase) -> None:
         self.phase = phase
-        self.best: list[float] = []
+        self.seen: list[tuple[float, float]] = []
 
     def still(self, record: IterationRecord) -> bool:
-        merit = record.f + record.penalty * record.violation
-        self.best.append(min(merit, self.best[-1]) if self.best else merit)
-        if len(self.best) <= max(self.phase.window, self.phase.least):
+        self.seen.append((record.f, record.violation))
+        if len(self.seen) <= max(self.phase.window, self.phase.least):
             return True
-        fall = self.best[-1 - self.phase.window] - self.best[-1]
-        return fall > self.phase.progress * max(abs(self.best[-1]), 1e-12)
+        merits = [f + record.penalty * violation for f, violation in self.seen]
+        best = min(merits)
+        return min(merits[: -self.phase.window]) - best > self.phase.progress * max(abs(best), 1e-12)
 
 
 def half_a_row(problem: TrainingProblem) -> Tensor:
@@ -378,7 +416,14 @@ def half_a_row(problem: TrainingProblem) -> Tensor:
     return 0.5 * problem.cells.smallest_weight * derivative.abs().flatten(1).amax(dim=1)
 
 
-def _at_scale(constraint: Constraint, factor: float) -> Constraint:
+def _at_scale(problem: TrainingProblem, factor: float) -> TrainingProblem:
+    """The same limits with bounded surrogates at a fraction of their scale."""
+    if factor == 1.0:
+        return problem
+    return problem.with_constraints([_rescaled(constraint, factor) for constraint in problem.system.constraints])
+
+
+def _rescaled(constraint: Constraint, factor: float) -> Constraint:
     measure = resolve_measure(constraint.measure)
     surrogate = measure.default_surrogate if constraint.surrogate is None else resolve_surrogate(constraint.surrogate)
     if not surrogate.bounded:

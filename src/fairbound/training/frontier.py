@@ -10,6 +10,7 @@ Prices.  A multiplier y of a row prices the *loss*: tightening the bound by one 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -19,10 +20,9 @@ from torch import Tensor
 
 from fairbound.fairness import Constraint, ConstraintSystem
 from fairbound.fairness.measures import resolve_measure
-from fairbound.training.candidates import Candidates
 from fairbound.training.fit import Effort, Objective, Phase, Progress, Way
 from fairbound.training.problem import TrainingProblem
-from fairbound.training.trainer import TrainingResult, assess_now
+from fairbound.training.trainer import TrainingResult, assess_now, choose_status
 
 FRONTIER_EFFORT = Effort(coarse=Phase(15, window=5))
 """A neighbour is near: shorter phases than a fit from the free optimum."""
@@ -106,7 +106,8 @@ def frontier(
     position : int
         Which of the problem's constraints the bounds are for.
     loss_weights, objective, effort, callback
-        As for `fit`.  Each history row names its bound.
+        As for `fit`.  Each point's result has its own history and passes; the first one's passes include those of the
+        free optimum.
     """
     constraints = problem.system.constraints
     if not 0 <= position < len(constraints):
@@ -148,21 +149,34 @@ def follow_path(
     """
     problems = [problem.with_constraints(constraints) for constraints in constraint_sets]
     way = Way(problem, X, loss_weights, effort, callback)
-    way.free()
-    found: list[tuple[Candidates, Tensor, bool, list[dict[str, Any]]]] = []
-    for each in problems:
-        before = len(way.history)
-        way.limit(each, objective)
-        way.settle(each)
-        found.append((way.candidates, way.multipliers, way.converged, way.history[before:]))
+    stretches = []
+    try:
+        way.free()
+        way.history = []
+        for each in problems:
+            way.limit(each, objective)
+            way.settle(each)
+            stretches.append(_take_out(way))
+    finally:
+        # Also on an interrupt: what was found so far stays in the module.
+        way.settle(problem)
     path = []
-    for each, (candidates, multipliers, converged, history) in zip(problems, found, strict=True):
-        way.candidates, way.multipliers, way.converged = candidates, multipliers, converged
+    for each, stretch in zip(problems, stretches, strict=True):
+        vars(way).update(stretch)
+        way.started += time.perf_counter()
         chosen = way.confirm(each)
-        result = way.result(each, chosen, objective, "quasi-newton")
-        path.append(PathPoint(each, replace(result, history=history), chosen.w))
+        path.append(PathPoint(each, way.result(each, chosen, objective, "quasi-newton"), chosen.w))
     _let_stricter_replace(path, way)
     return path
+
+
+def _take_out(way: Way) -> dict[str, Any]:
+    """Take out of the way what belongs to the stretch just gone, its start relative to now; the next begins at zero."""
+    names = ("candidates", "multipliers", "converged_at", "history", "evaluations", "value_evaluations")
+    now = time.perf_counter()
+    stretch = {name: getattr(way, name) for name in names} | {"started": way.started - now}
+    way.history, way.evaluations, way.value_evaluations, way.started = [], 0, 0, now
+    return stretch
 
 
 def _with_bound(constraints: tuple[Constraint, ...], position: int, bound: float) -> list[Constraint]:
@@ -181,7 +195,9 @@ def _let_stricter_replace(path: list[PathPoint], way: Way) -> None:
             here.problem.assign(stricter.parameters)
             assessment = assess_now(here.problem, way.rows)
             if assessment.kept:
-                result = replace(here.result, assessment=assessment, status=stricter.result.status)
+                # Optimal under the stricter set, if anywhere.
+                status = choose_status(assessment, converged=False, locally_infeasible=False)
+                result = replace(here.result, assessment=assessment, final=assessment, status=status, conflicts=[])
                 path[index] = PathPoint(here.problem, result, stricter.parameters)
 
 
@@ -205,9 +221,10 @@ def loss_price(system: ConstraintSystem, position: int, multipliers: Tensor, cou
     constraint = system.constraints[position]
     if isinstance(constraint.bound, tuple) or constraint.bound is None:
         raise ValueError(f"{constraint}: a price belongs to a single bound, not to a pair.")
-    tighter = 1.0 if resolve_measure(constraint.measure).larger_is_stricter else -1.0
+    measure = resolve_measure(constraint.measure)
+    tighter = 1.0 if measure.larger_is_stricter else -1.0
     # A step into the permitted range: from below at its upper end.
-    step = -1e-3 if constraint.bound > 0.5 else 1e-3
+    step = -1e-3 if constraint.bound > 0.5 * min(measure.largest, 1.0) else 1e-3
     moved = ConstraintSystem.build(
         _with_bound(system.constraints, position, constraint.bound + step), system.cells, threshold=system.threshold
     )
