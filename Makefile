@@ -31,8 +31,8 @@ $(STAMP): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[all,dev]"
 	touch $@
 
-demo: $(STAMP)  ## train on the shipped Law data, with and without a limit, and compare
-	$(BIN)/python examples/law_school.py
+demo: $(STAMP)  ## the whole way on the shipped Law data: without a limit, with one, frontier, certificate, report
+	$(BIN)/fairbound demo
 
 test: $(STAMP)  ## run the tests and the examples in the docstrings
 	$(BIN)/python -m pytest $(PYTEST_ARGS)

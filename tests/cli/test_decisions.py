@@ -86,9 +86,10 @@ def test_several_classes_and_the_favourable_one_of_them(fairbound, tmp_path):
     ]
     path = write_csv(tmp_path / "x.csv", ("y", "p", "g"), rows)
     given = ["--target", "y", "--prediction", "p", "--sensitive", "g", "--json"]
-    assert json.loads(fairbound("audit", path, *given).stdout)["classes"] == ["bad", "fair", "good"]
+    assert json.loads(fairbound("audit", path, *given, "--multiclass").stdout)["classes"] == ["bad", "fair", "good"]
     binary = json.loads(fairbound("audit", path, *given, "--positive", "good").stdout)
     assert binary["classes"] == ["not good", "good"]
+    assert "give one of both" in fairbound("audit", path, *given, "--positive", "good", "--multiclass").sentence
 
 
 def test_numbers_and_words_of_the_label_are_compared_as_words(fairbound, tmp_path):
@@ -116,9 +117,11 @@ def test_bad_options_are_one_sentence(fairbound, decisions, command, arguments, 
     assert words in refused.sentence
 
 
-def test_an_unparsable_limit_is_found_before_the_file_is_read(fairbound):
-    refused = fairbound("audit", "absent.csv", *ROWS, "--sensitive", "sex", "--require", "fairness!")
+def test_an_unparsable_limit_is_found_before_the_file_is_read(fairbound, tmp_path):
+    (tmp_path / "x.csv").write_bytes(b"\xff\xff")  # no text at all
+    refused = fairbound("audit", "x.csv", *ROWS, "--sensitive", "sex", "--require", "fairness!")
     assert "Cannot read the limit 'fairness!'" in refused.sentence
+    assert "x.csv is not text" in fairbound("audit", "x.csv", *ROWS, "--sensitive", "sex").sentence
 
 
 def test_missing_decisions_and_decisions_that_are_no_labels(fairbound, tmp_path):

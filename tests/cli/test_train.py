@@ -136,12 +136,16 @@ def test_small_groups_are_merged_when_asked_to(fairbound, tmp_path):
     assert refused.code == 2
     assert "other" in refused.stderr.splitlines()[-1]
     assert not (tmp_path / "run").exists()
-    left_out = fairbound(
-        "train", path, *LOANS, "--require", LIMIT, "--small-groups", "warn", "--out", "run"
-    )  # fmt: skip
+    left_out = fairbound("train", path, *LOANS, "--require", LIMIT, "--small-groups", "warn", "--out", "left", "--json")
     assert left_out.code == 0
-    assert "Note: " in left_out.stdout
-    assert "left out of the limits" in left_out.stdout
+    metrics = json.loads(left_out.stdout)
+    assert any("left out of the limits" in note for note in metrics["notes"])
+    for part in ("training", "held_out"):  # also where the small group is in one part only
+        assert {group["group"] for group in metrics["groups"][part]["after"]} == {"female", "male", "everyone"}
+    merged = fairbound(
+        "train", path, *LOANS, "--require", LIMIT, "--small-groups", "merge", "--min-group-size", 2, "--out", "m"
+    )  # fmt: skip
+    assert merged.code == 0
 
 
 @pytest.mark.parametrize(
@@ -153,6 +157,7 @@ def test_small_groups_are_merged_when_asked_to(fairbound, tmp_path):
         (["--confidence", "95", "--require", LIMIT], "--confidence is 95; give a number above 0 and below 1"),
         (["--test", "1"], "--test is 1; give a share of the rows"),
         (["--small-groups", "drop"], "--small-groups is 'drop'. Give one of error, warn, merge."),
+        (["--small-groups", "warn", "--groups", "both"], "--small-groups warn goes with --groups each"),
         (["--groups", "eech"], "Did you mean 'each'?"),
         (["--require", "disparate_impact <= 0.8"], "where larger is stricter"),
         (["--require", "disparate_impact(race) >= 0.8"], "race"),

@@ -77,6 +77,7 @@ def describe_command(
     target: options.TargetUnlessKnown = None,
     sensitive: options.SensitiveUnlessKnown = None,
     positive: options.Positive = None,
+    multiclass: options.Multiclass = False,
     categorical: options.Categorical = None,
     ignore: options.Ignore = None,
     delimiter: options.Delimiter = None,
@@ -89,14 +90,16 @@ def describe_command(
 
     Counts by group and label, and what a model that predicts every label right, or always the same, would reach.
     """
-    from fairbound.cli.inputs import load
+    from fairbound.cli.inputs import check_source, load
 
+    check_source(source)
     output = Output(json, quiet)
     data = load(
         source,
         target=target,
         sensitive=sensitive,
         positive=positive,
+        multiclass=multiclass,
         categorical=categorical,
         ignore=ignore,
         delimiter=delimiter,

@@ -52,6 +52,7 @@ def audit_command(
     sensitive: options.Sensitive,
     require: options.RequireIfAny = None,
     positive: options.Positive = None,
+    multiclass: options.Multiclass = False,
     weight: options.Weight = None,
     groups: options.Groups = "each",
     confidence: Confidence = 0.95,
@@ -65,9 +66,10 @@ def audit_command(
     Prints counts, rates with intervals, and every measure of disparity. With --require the exit code is 1 where these
     rows do not keep a limit; whether the population does is a question for certify.
     """
-    from fairbound.cli.inputs import check_choice, parse_limits, read_decisions
+    from fairbound.cli.inputs import check_choice, existing_file, parse_limits, read_decisions
 
     check_choice(groups, GROUPS, "--groups")
+    existing_file(file)
     limits = parse_limits(require)
     output = Output(json, quiet)
     from fairbound.evaluation import audit
@@ -80,6 +82,7 @@ def audit_command(
         prediction=prediction,
         sensitive=sensitive,
         positive=positive,
+        multiclass=multiclass,
         weight=weight,
         delimiter=delimiter,
         encoding=encoding,
@@ -118,6 +121,7 @@ def certify_command(
     require: options.Require,
     confidence: Confidence = 0.95,
     positive: options.Positive = None,
+    multiclass: options.Multiclass = False,
     weight: options.Weight = None,
     largest_weight: LargestWeight = None,
     groups: options.Groups = "each",
@@ -132,9 +136,10 @@ def certify_command(
     decisions. The exit code is 0 if every limit passes, else 1; an inconclusive verdict says how many rows would
     decide.
     """
-    from fairbound.cli.inputs import check_choice, parse_limits, read_decisions
+    from fairbound.cli.inputs import check_choice, existing_file, parse_limits, read_decisions
 
     check_choice(groups, GROUPS, "--groups")
+    existing_file(file)
     limits = parse_limits(require)
     output = Output(json, quiet)
     from fairbound.evaluation import certify
@@ -145,6 +150,7 @@ def certify_command(
         prediction=prediction,
         sensitive=sensitive,
         positive=positive,
+        multiclass=multiclass,
         weight=weight,
         delimiter=delimiter,
         encoding=encoding,

@@ -61,7 +61,7 @@ def demo_command(
         _head(output, "1. What the labels themselves do by race, before any model")
         output.text(repr(data.describe(GROUPS)))
         _, settings = check_settings(None, "linear", seed, "each", "error", 10)
-        study = Study.open(data, 0.3, None, settings)
+        study = Study.open(data, 0.3, None, settings, limited=True)
         sweep = Sweeping(study, check_bounds(MEASURE, BOUNDS, BOUND), [], output)
         sweep.run()
         with output.stage("Evaluating and writing the report"):

@@ -31,6 +31,8 @@ _OPTIONS = {
     "confidence": "--confidence",
     "largest_weight": "--largest-weight",
     "sample_weight": "--weight",
+    "small_groups": "--small-groups",
+    "min_group_size": "--min-group-size",
     "state": "--state",
     "year": "--year",
 }

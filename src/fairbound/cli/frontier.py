@@ -57,6 +57,7 @@ def frontier_command(
     seed: options.Seed = 0,
     no_models: NoModels = False,
     positive: options.Positive = None,
+    multiclass: options.Multiclass = False,
     categorical: options.Categorical = None,
     ignore: options.Ignore = None,
     groups: options.Groups = "each",
@@ -73,11 +74,13 @@ def frontier_command(
     Writes a folder with the table (frontier.csv), a model for each bound, and the report with the frontier in it. The
     exit code is 1 if a bound is not kept on the training rows. Ctrl-C leaves the bounds that are finished.
     """
-    from fairbound.cli.folders import fresh_folder
-    from fairbound.cli.inputs import load
+    from fairbound.cli.folders import fresh_folder, refuse_existing
+    from fairbound.cli.inputs import check_source, load
     from fairbound.cli.settings import check_settings
     from fairbound.cli.sweeping import Sweeping, check_bounds
 
+    refuse_existing(Path(out))
+    check_source(source)
     others, settings = check_settings(require, model, seed, groups, small_groups, min_group_size)
     grid = check_bounds(measure, bounds, choose)
     output = Output(json, quiet)
@@ -88,6 +91,7 @@ def frontier_command(
                 target=target,
                 sensitive=sensitive,
                 positive=positive,
+                multiclass=multiclass,
                 categorical=categorical,
                 ignore=ignore,
                 delimiter=delimiter,
@@ -97,7 +101,7 @@ def frontier_command(
             )
         from fairbound.cli.study import Study
 
-        study = Study.open(data, test, None, settings)
+        study = Study.open(data, test, None, settings, limited=True)
         output.text(study.described())
         sweep = Sweeping(study, grid, others, output)
         sweep.run()

@@ -69,6 +69,13 @@ def existing_file(path: str) -> Path:
     return file
 
 
+def check_source(source: str) -> None:
+    """Refuse a file that is not there, before anything is imported to read it; a bare word may name a data set."""
+    path = Path(source)
+    if path.exists() or path.suffix or len(path.parts) > 1:
+        existing_file(source)
+
+
 def column(columns: Mapping[str, Any], name: str, option: str, path: str) -> Any:
     """Return one column, or name the nearest."""
     if name not in columns:
@@ -99,6 +106,7 @@ def read_decisions(
     prediction: str,
     sensitive: Sequence[str],
     positive: str | None,
+    multiclass: bool,
     weight: str | None,
     delimiter: str | None,
     encoding: str,
@@ -114,6 +122,7 @@ def read_decisions(
     decided = column(columns, prediction, "--prediction", path)
     groups = {name: column(columns, name, "--sensitive", path) for name in sensitive}
     weights = None if weight is None else column(columns, weight, "--weight", path)
+    check_binary(label, target, positive, multiclass)
     codes, names = code_labels(label, target, positive)
     gaps = is_missing(decided)
     if gaps.any():
@@ -134,6 +143,26 @@ def read_decisions(
     )
 
 
+def check_binary(values: Any, target: str, positive: str | None, multiclass: bool) -> None:
+    """Refuse a label of more than two values unless that is meant: which one is favourable is never guessed."""
+    if multiclass and positive is not None:
+        raise ValueError(
+            "--multiclass keeps all values of the label, and --positive makes two of them; give one of both."
+        )
+    if multiclass or positive is not None:
+        return
+    from fairbound.data.columns import is_missing
+    from fairbound.data.labels import as_word, listed
+
+    distinct = sorted({as_word(value) for value in values[~is_missing(values)].tolist()})
+    if len(distinct) > 2:
+        raise ValueError(
+            f"Column {target!r} (--target) has {len(distinct):,} different values, {listed(distinct[:5])}"
+            f"{' and others' if len(distinct) > 5 else ''}; name the favourable one with --positive, or keep all with "
+            "--multiclass."
+        )
+
+
 def is_known_dataset(source: str) -> bool:
     """Tell whether it is the name of a data set; a file of that name in this folder goes first."""
     from fairbound.data import DATASETS
@@ -147,6 +176,7 @@ def load(
     target: str | None = None,
     sensitive: Sequence[str] | None = None,
     positive: str | None = None,
+    multiclass: bool = False,
     categorical: Sequence[str] | None = None,
     ignore: Sequence[str] | None = None,
     delimiter: str | None = None,
@@ -156,7 +186,9 @@ def load(
 ) -> Dataset:
     """Return a known data set, or the user's own file as one."""
     if is_known_dataset(source):
-        return _known(source, target, sensitive, positive, categorical or ignore, data_dir, quiet)
+        return _known(source, target, sensitive, positive or multiclass or categorical or ignore, data_dir, quiet)
+    import numpy as np
+
     from fairbound.data import DATASETS, read_table
 
     path = Path(source)
@@ -170,7 +202,7 @@ def load(
         raise ValueError(f"Which column of {path.name} is the label? Name it with --target.")
     if not sensitive:
         raise ValueError(f"Which columns of {path.name} are sensitive? Name at least one with --sensitive.")
-    return read_table(
+    data = read_table(
         path,
         target=target,
         sensitive=list(sensitive),
@@ -180,13 +212,14 @@ def load(
         delimiter=delimiter,
         encoding=encoding,
     )
+    check_binary(np.array(data.target_names)[data.y], target, positive, multiclass)
+    return data
 
 
 def _known(
     name: str,
     target: str | None,
     sensitive: Sequence[str] | None,
-    positive: str | None,
     choices: Any,
     data_dir: str | None,
     quiet: bool,
@@ -195,8 +228,10 @@ def _known(
 
     from fairbound.data import load_dataset
 
-    if positive is not None or choices:
-        raise ValueError(f"{name!r} is a known data set: --positive, --categorical and --ignore are for files.")
+    if choices:
+        raise ValueError(
+            f"{name!r} is a known data set: --positive, --multiclass, --categorical and --ignore are for files."
+        )
     data = load_dataset(name, data_dir=data_dir, progress=False if quiet else None)
     if target not in (None, data.target):
         raise ValueError(f"The label of the data set {name!r} is {data.target!r}, not {target!r}; leave out --target.")

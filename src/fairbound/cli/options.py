@@ -49,6 +49,9 @@ Positive = Annotated[
     str | None,
     _option("--positive", metavar="VALUE", help="The favourable value of the label; not needed for 0 and 1."),
 ]
+Multiclass = Annotated[
+    bool, _option("--multiclass", help="Keep all values of a label that has more than two, each as a class.")
+]
 Require = Annotated[
     list[str],
     _option("--require", metavar="LIMIT...", help='A limit, such as "disparate_impact >= 0.8".', show_default=False),

@@ -57,7 +57,7 @@ def summary_of(
             return None
         return Decisions(
             y=part.y,
-            sensitive_features=limited_groups(part, models.after),
+            sensitive_features=limited_groups(part, study, models.after),
             before=None if models.before is None else models.before.predict(part.X),
             after=models.after.predict(part.X),
         )
@@ -97,16 +97,24 @@ def summary_of(
     )
 
 
-def limited_groups(part: Part, classifier: ConstrainedClassifier) -> dict[str, Any]:
-    """Return the groups as the limits have them: small ones merged, or left out."""
+def limited_groups(part: Part, study: Study, classifier: ConstrainedClassifier) -> dict[str, Any]:
+    """Return the groups as the limits have them: small ones, and those not seen in training, merged or left out."""
     import numpy as np
 
+    from fairbound.data.columns import is_missing
+
     columns = part.sensitive
-    for small in classifier.result_.small_groups:
-        if small.grouping in columns:
-            values = np.array(columns[small.grouping], dtype=object)
-            values[values == small.group] = "(other)" if small.fate == "merged" else None
-            columns[small.grouping] = values
+    policy = study.settings.small_groups
+    if not classifier.result_.limits or policy == "error":
+        return columns
+    small = {(each.grouping, each.group) for each in classifier.result_.small_groups}
+    for name, values in columns.items():
+        known = set(study.training.sensitive[name].tolist())
+        limited = [(name, value) not in small and value in known for value in values.tolist()]
+        absent = np.array(None if policy == "warn" else "(other)", dtype=object)
+        named = np.where(limited, values.astype(object), absent)
+        named[is_missing(values)] = None
+        columns[name] = named
     return columns
 
 

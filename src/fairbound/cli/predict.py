@@ -59,8 +59,10 @@ def predict_command(
     Its rows are written with one more column. The same model and rows give the same decisions.
     """
     from fairbound.cli.folders import fresh_file
+    from fairbound.cli.inputs import check_source
     from fairbound.cli.models import load_model
 
+    check_source(source)
     output = Output(json, quiet)
     with fresh_file(out) as file, output.stage(f"Deciding {source}"):
         classifier = load_model(model)

@@ -10,6 +10,7 @@ All draws are stratified on label and groups, and come from one seed.
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -76,14 +77,16 @@ class Study:
     settings: Settings
 
     @classmethod
-    def open(cls, data: Dataset, test: float, confidence: float | None, settings: Settings) -> Study:
-        """Draw the parts."""
+    def open(cls, data: Dataset, test: float, confidence: float | None, settings: Settings, *, limited: bool) -> Study:
+        """Draw the parts; `limited` says whether there are limits, which groups of few rows make little sense of."""
         import numpy as np
 
         if not 0 <= test < 1:
             raise ValueError(f"--test is {test:g}; give a share of the rows, from 0 (none) and below 1.")
         if len(data) < 2:
             raise ValueError(f"{data.name} has one row; give more to train on and to hold out.")
+        if limited and settings.small_groups == "error":
+            check_group_sizes(data, settings.min_group_size)
         # One stream of draws, so that the parts do not depend on each other by sharing a seed.
         draws = np.random.RandomState(settings.seed)
         rest, held_out = data, None
@@ -148,6 +151,22 @@ class Study:
             f"{self.whole.name}: {len(self.whole):,} rows, {', '.join(sizes)}. Label: {self.whole.target}{positive}. "
             f"Groups: {', '.join(self.whole.sensitive)}."
         )
+
+
+def check_group_sizes(data: Dataset, least: int) -> None:
+    """Refuse groups of few rows before rows are drawn: the part that is trained on may have none of them."""
+    from fairbound.data.columns import is_missing
+
+    for name, values in data.sensitive.items():
+        sizes = Counter(values[~is_missing(values)].tolist())
+        few = {group: rows for group, rows in sizes.items() if rows < least}
+        if few:
+            listed = ", ".join(f"{group!r} with {rows}" for group, rows in list(few.items())[:5])
+            raise ValueError(
+                f"Column {name!r} (--sensitive) has groups of fewer than {least} rows (--min-group-size): {listed}; "
+                "leave them out of the limits with --small-groups warn, or make one group of them with "
+                "--small-groups merge."
+            )
 
 
 def progress(output: Output, name: str) -> Callable[[dict[str, Any]], None]:

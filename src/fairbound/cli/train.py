@@ -63,6 +63,7 @@ def train_command(
     test: options.Test = 0.2,
     seed: options.Seed = 0,
     positive: options.Positive = None,
+    multiclass: options.Multiclass = False,
     categorical: options.Categorical = None,
     ignore: options.Ignore = None,
     groups: options.Groups = "each",
@@ -81,10 +82,12 @@ def train_command(
     limit is not kept on the training rows, not certified where --confidence asks for it, or refuted by the held-out
     rows.
     """
-    from fairbound.cli.folders import fresh_folder
-    from fairbound.cli.inputs import load
+    from fairbound.cli.folders import fresh_folder, refuse_existing
+    from fairbound.cli.inputs import check_source, load
     from fairbound.cli.settings import check_settings
 
+    refuse_existing(Path(out))
+    check_source(source)
     limits, settings = check_settings(require, model, seed, groups, small_groups, min_group_size, confidence)
     output = Output(json, quiet)
     with fresh_folder(out) as folder:
@@ -94,6 +97,7 @@ def train_command(
                 target=target,
                 sensitive=sensitive,
                 positive=positive,
+                multiclass=multiclass,
                 categorical=categorical,
                 ignore=ignore,
                 delimiter=delimiter,
@@ -103,7 +107,7 @@ def train_command(
             )
         from fairbound.cli.study import Study
 
-        study = Study.open(data, test, confidence, settings)
+        study = Study.open(data, test, confidence, settings, limited=bool(limits))
         output.text(study.described())
         trained = Training(study, limits, confidence, output)
         models = trained.run()
