@@ -340,8 +340,10 @@ def test_the_positive_label_is_that_of_training(script):
     labels = ("no", "yes")
     problem = problem_with(DisparateImpact(0.5), labels=labels, pos_label="no")
     scripted = script(problem=problem, decisions=[decisions_with(GOOD, labels)])
-    rates = scripted.run(y=np.array(labels)[LABELS], strictness=(0.0,)).certificate.rates
-    assert [rate.value for rate in rates] == pytest.approx([0.2, 0.2])  # of those told "no", not of the others
+    for options in ({}, {"pos_label": None}, {"pos_label": "no"}):
+        choice = scripted.run(y=np.array(labels)[LABELS], strictness=(0.0,), certify_options=options)
+        # The shares of those told "no", not of the others.
+        assert [rate.value for rate in choice.certificate.rates] == pytest.approx([0.2, 0.2])
 
 
 # --- what is refused before anything is trained --------------------------------------------------------------------

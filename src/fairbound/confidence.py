@@ -27,7 +27,7 @@ from fairbound.fairness.measures import Measure, resolve_measure
 from fairbound.training import PathPoint, TrainingProblem, follow_path
 from fairbound.training.frontier import FRONTIER_EFFORT
 
-STRICTNESS = (0.0, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6)
+STRICTNESS = (0.0, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.75, 0.9)
 """Shares of the way from each requested bound to its strictest, from loose to strict."""
 
 SEQUENCE_EFFORT = replace(FRONTIER_EFFORT, worth=0.0)
@@ -183,8 +183,8 @@ def train_for_confidence(
     if not limits:
         raise ValueError("Training for a confidence needs limits to be confident of: give constraints with bounds.")
     further = dict(certify_options or {})
-    if problem.cells.n_labels == 2:
-        further.setdefault("pos_label", problem.cells.classes[1])
+    if problem.cells.n_labels == 2 and further.get("pos_label") is None:
+        further["pos_label"] = problem.cells.classes[1]
 
     def test(decisions: Any) -> Certificate:
         return certify(y, decisions, sensitive_features, limits, confidence=confidence, **further)
