@@ -56,7 +56,7 @@ def caveats(summary: Mapping[str, Any]) -> list[str]:
 
 def remarks(summary: Mapping[str, Any]) -> list[str]:
     """Say what was left out: rows without a group, rates without a row, small groups, and the notes given."""
-    found = [str(note) for note in summary["notes"]]
+    found = [str(note) for note in summary["notes"] if str(note).strip()]
     for name, part in summary["parts"].items():
         if part is not None:
             found += _remarks(name.replace("_", "-"), part["after"])

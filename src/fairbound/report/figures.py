@@ -44,7 +44,7 @@ def line(*, x: float | None = None, y: float | None = None, dash: str) -> Figure
 
 def note(text: str, *, x: float | None = None, y: float | None = None, side: str) -> Figure:
     """Return a remark at a vertical line (x) or a horizontal one (y)."""
-    where = {"xref": "x", "yref": "paper", "x": x, "y": 0.0, "xanchor": "left", "yanchor": "bottom", "textangle": -90}
+    where = {"xref": "x", "yref": "paper", "x": x, "y": 0.0, "xanchor": "right", "yanchor": "bottom", "textangle": -90}
     if side == "y":
         where = {"xref": "paper", "yref": "y", "x": 0.0, "y": y, "xanchor": "left", "yanchor": "bottom"}
     return {**where, "text": text, "showarrow": False, "font": {"size": 11, "color": "var(--muted)"}}

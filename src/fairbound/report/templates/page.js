@@ -98,7 +98,13 @@
   // --- light, dark, paper ---
   window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => drawAll());
   const paper = window.matchMedia("print");
-  paper.addEventListener("change", (event) => drawAll(event.matches ? 680 : undefined));
+  paper.addEventListener("change", (event) => {
+    drawAll(event.matches ? 680 : undefined);
+    if (!event.matches) {
+      // A figure keeps its last width until it is told to look at its place again.
+      document.querySelectorAll(".js-plotly-plot").forEach((element) => Plotly.Plots.resize(element));
+    }
+  });
   // On paper there is no slider: show the table of all points instead, and put it back afterwards.
   const opened = [];
   window.addEventListener("beforeprint", () => {

@@ -1,0 +1,269 @@
+"""The report in a real browser: Debian's Chromium, driven by playwright."""
+
+from __future__ import annotations
+
+import io
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.conftest import absent
+from tests.report.example import HOSTILE, hostile_summary, large_summary, law_summary
+
+from fairbound.report import to_html
+from fairbound.report.tradeoff import tradeoff
+
+SUMMARIES = {"law": law_summary, "hostile": hostile_summary, "large": large_summary}
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Any]:
+    program = shutil.which("chromium")
+    if program is None:
+        absent("needs a browser: apt-get install chromium")
+    try:
+        from playwright.sync_api import sync_playwright
+    except ImportError:
+        absent("needs playwright: pip install playwright")
+    with sync_playwright() as playwright:
+        # The sandbox needs rights that containers lack; the pages are our own.
+        browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("reports")
+    found = {}
+    for name, summary in SUMMARIES.items():
+        found[name] = folder / f"{name}.html"
+        found[name].write_text(to_html(summary()), encoding="utf-8")
+    return found
+
+
+class Visit:
+    """A page with everything that it complained about or asked for."""
+
+    def __init__(self, chromium: Any, path: Path, **options: Any) -> None:
+        self.context = chromium.new_context(**options)
+        self.page = self.context.new_page()
+        self.complaints: list[str] = []
+        self.requests: list[str] = []
+        self.page.on("console", lambda message: self.complaints.append(f"{message.type}: {message.text}"))
+        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        self.page.on("dialog", lambda dialog: self.complaints.append(dialog.message))
+        self.page.on("request", lambda request: self.requests.append(request.url))
+        self.page.goto(path.as_uri())
+
+    def __enter__(self) -> Any:
+        return self.page
+
+    def __exit__(self, *_: object) -> None:
+        self.context.close()
+
+
+def colours(picture: bytes) -> int:
+    """Count the colours of a picture."""
+    from PIL import Image
+
+    with Image.open(io.BytesIO(picture)) as image:
+        return len(image.convert("RGB").getcolors(maxcolors=1 << 24))
+
+
+def cells(page: Any) -> list[list[str]]:
+    """Return the numbers in the tables of the chosen point."""
+    return page.eval_on_selector_all(
+        "#chosen-groups [data-cell]",
+        "found => found.map(cell => ['.text', '.interval', '.also'].map(name => cell.querySelector(name).textContent))",
+    )
+
+
+def readouts(page: Any) -> list[str]:
+    return page.locator("#readouts dd").all_text_contents()
+
+
+@pytest.mark.parametrize(
+    ("name", "scheme"), [("law", "light"), ("law", "dark"), ("hostile", "light"), ("large", "light")]
+)
+def test_it_loads_without_complaint_and_asks_for_nothing(chromium, files, name, scheme):
+    visit = Visit(chromium, files[name], color_scheme=scheme, viewport={"width": 1280, "height": 900})
+    with visit as page:
+        assert page.locator("#frontier .main-svg").count() > 0
+        assert page.locator("#history .main-svg").count() > 0
+        assert visit.complaints == []
+        assert visit.requests == [files[name].as_uri()]
+        assert colours(page.screenshot()) > 100  # text alone has many shades
+        for figure in ("#frontier", "#history"):
+            assert colours(page.locator(figure).screenshot()) > 50
+        assert page.evaluate("window.hacked") is None
+
+
+@pytest.mark.parametrize(("name", "width"), [("law", 768), ("law", 390), ("hostile", 390), ("large", 390)])
+def test_nothing_sticks_out_of_the_page(chromium, files, name, width):
+    with Visit(chromium, files[name], viewport={"width": width, "height": 800}) as page:
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        # Wide tables scroll within themselves, and the keyboard can reach them.
+        assert page.locator(".scroll:not([tabindex='0'])").count() == 0
+
+
+@pytest.mark.parametrize("name", ["law", "large"])
+def test_the_slider_moves_the_tables(chromium, files, name):
+    summary = SUMMARIES[name]()
+    points = tradeoff(summary, dict(zip(summary["classes"], summary["class_names"], strict=True))).points
+    expected = [
+        ([text for _, text in point.readouts], [[cell[0], cell[1], cell[2]] for cell in point.cells])
+        for point in points
+    ]
+    visit = Visit(chromium, files[name])
+    with visit as page:
+        slider = page.get_by_role("slider", name="Bound")
+        chosen = int(slider.input_value())
+        assert (readouts(page), cells(page)) == expected[chosen]
+        slider.focus()
+        page.keyboard.press("ArrowRight")
+        assert (readouts(page), cells(page)) == expected[chosen + 1] != expected[chosen]
+        assert slider.get_attribute("aria-valuetext") == points[chosen + 1].text
+        assert page.locator("#point-text").text_content() == points[chosen + 1].text
+        page.keyboard.press("Home")
+        assert (readouts(page), cells(page)) == expected[0]
+        page.keyboard.press("End")
+        assert (readouts(page), cells(page)) == expected[-1]
+        assert visit.complaints == []
+
+
+def test_marks_on_the_strips_move_with_the_numbers(chromium, files):
+    with Visit(chromium, files["law"]) as page:
+        dot = page.locator("#chosen-groups .dot").first
+        slider = page.get_by_role("slider", name="Bound")
+        slider.focus()
+        page.keyboard.press("Home")
+        first = dot.bounding_box()["x"]
+        page.keyboard.press("End")
+        # The smaller group is selected more often the stricter the ratio.
+        assert dot.bounding_box()["x"] > first + 20
+
+
+def test_a_click_on_a_mark_chooses_its_point(chromium, files):
+    with Visit(chromium, files["law"], viewport={"width": 1280, "height": 900}) as page:
+        last = law_summary()["frontier"]["points"][-1]
+        mark = page.locator("#frontier .scatterlayer .trace").first.locator("path.point").last
+        mark.scroll_into_view_if_needed()
+        box = mark.bounding_box()
+        page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+        page.mouse.down()
+        page.mouse.up()
+        page.wait_for_function("text => document.getElementById('point-text').textContent === text", arg=last["text"])
+        assert page.get_by_role("slider", name="Bound").input_value() == str(
+            len(law_summary()["frontier"]["points"]) - 1
+        )
+
+
+def test_the_ring_is_around_the_chosen_point(chromium, files):
+    with Visit(chromium, files["law"]) as page:
+        slider = page.get_by_role("slider", name="Bound")
+        slider.focus()
+        page.keyboard.press("Home")
+        drawn = page.evaluate("document.getElementById('frontier').data.map(trace => [trace.x[0], trace.y[0]])")
+        # Two paths, then a ring for each.
+        assert drawn[0] == drawn[2]
+        assert drawn[1] == drawn[3]
+
+
+def test_dark_is_dark_and_figures_follow(chromium, files):
+    def look(page: Any) -> list[str]:
+        return [
+            page.evaluate("getComputedStyle(document.body).backgroundColor"),
+            page.evaluate("document.getElementById('frontier').layout.font.color"),
+        ]
+
+    with Visit(chromium, files["law"], color_scheme="light") as page:
+        light = look(page)
+        page.emulate_media(color_scheme="dark")
+        page.wait_for_function("old => document.getElementById('frontier').layout.font.color !== old", arg=light[1])
+        dark = look(page)
+    assert light == ["rgb(246, 247, 249)", "#1c2430"]
+    assert dark == ["rgb(18, 22, 28)", "#e6eaf0"]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_text_stands_out_from_its_ground(chromium, files, scheme):
+    with Visit(chromium, files["law"], color_scheme=scheme) as page:
+        style = page.evaluate(
+            "[...'text muted good open bad link before after'.split(' '), 'card', 'goodbg', 'openbg', 'badbg'].map("
+            "name => [name, getComputedStyle(document.documentElement).getPropertyValue('--' + name).trim()])"
+        )
+    colour = dict(style)
+    for name in ("text", "muted", "good", "open", "bad", "link", "before", "after"):
+        assert contrast(colour[name], colour["card"]) >= 4.5, name  # level AA of the accessibility guidelines
+    for tone in ("good", "open", "bad"):
+        assert contrast(colour[tone], colour[f"{tone}bg"]) >= 4.5, tone
+        assert contrast(colour["text"], colour[f"{tone}bg"]) >= 4.5, tone
+
+
+def contrast(first: str, second: str) -> float:
+    """Return the contrast ratio of two colours, (L₁ + 0.05) / (L₂ + 0.05) of their relative luminances."""
+
+    def luminance(colour: str) -> float:
+        parts = [int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)]
+        linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    light, dark = sorted((luminance(first), luminance(second)), reverse=True)
+    return (light + 0.05) / (dark + 0.05)
+
+
+def test_names_that_look_like_programs_are_shown(chromium, files):
+    with Visit(chromium, files["hostile"]) as page:
+        assert page.get_by_role("heading", level=1).text_content() == HOSTILE[0]
+        assert page.title() == f"{HOSTILE[0]}: report"
+        headers = [" ".join(text.split()) for text in page.locator("#chosen-groups tbody th").all_text_contents()]
+        assert headers == [*sorted(" ".join(name.split()) for name in HOSTILE), "everyone"]
+
+
+def test_what_assistive_technology_finds(chromium, files):
+    with Visit(chromium, files["law"]) as page:
+        headings = page.get_by_role("heading", level=2).all_text_contents()
+        assert headings[0] == "In short"
+        assert len(headings) == 6
+        assert page.get_by_role("region", name="Rates by race, held-out rows").count() == 1
+        assert page.get_by_role("columnheader", name="Selection rate").count() >= 1
+        assert page.get_by_role("rowheader", name="Non-White").count() >= 2
+        assert page.get_by_role("img", name="Accuracy against disparate_impact").count() == 1
+        page.keyboard.press("Tab")
+        assert page.evaluate("document.activeElement.textContent") == "Skip to the report"
+
+
+def test_without_scripts_the_numbers_are_there(chromium, files):
+    with Visit(chromium, files["law"], java_script_enabled=False) as page:
+        found = tradeoff(law_summary(), {"0": "0", "1": "1"})
+        assert readouts(page) == [text for _, text in found.points[found.chosen].readouts]
+        assert page.locator("noscript p").count() == 2
+
+
+def test_on_paper(chromium, files):
+    with Visit(chromium, files["law"], color_scheme="dark") as page:
+        page.emulate_media(media="print")
+        assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+        assert not page.locator("nav").is_visible()
+        page.wait_for_function("document.getElementById('frontier').layout.font.color === '#000000'")
+        page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
+        assert page.get_by_text("disparate_impact >= 0.98").first.is_visible()  # the table of all points is open
+        page.evaluate("window.dispatchEvent(new Event('afterprint'))")
+        assert len(page.pdf(format="A4")) > 20_000
+        page.emulate_media(media="screen")
+        # Back on the screen the figure is as wide as its place again.
+        page.wait_for_function(
+            "() => { const figure = document.getElementById('frontier');"
+            " return Math.abs(figure.querySelector('.main-svg').clientWidth - figure.clientWidth) < 2"
+            " && figure.clientWidth > 700; }"
+        )
+
+
+def test_the_browser_is_there_in_ci():
+    # Guards the guard: with CI set, a missing browser fails and does not skip.
+    if os.environ.get("CI"):
+        assert shutil.which("chromium")

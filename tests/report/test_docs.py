@@ -1,0 +1,58 @@
+"""The page docs/report.md: its programs run, and its table names what a summary has."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from tests.report.example import law_summary
+
+PAGE = (Path(__file__).parents[2] / "docs" / "report.md").read_text(encoding="utf-8")
+
+
+def test_the_programs_run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    programs = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+    assert len(programs) == 3
+    names: dict[str, object] = {}
+    for program in programs:
+        exec(compile(program, "report.md", "exec"), names)
+    assert sorted(path.name for path in (tmp_path / "bar-exam").iterdir()) == [
+        "model-card.md",
+        "report.html",
+        "summary.json",
+    ]
+    assert str(names["html"]).startswith("<!DOCTYPE html>")
+
+
+def rows() -> dict[str, str]:
+    found = {}
+    for keys, text in re.findall(r"^\| (`.+?`) \| (.+) \|$", PAGE, re.MULTILINE):
+        found |= dict.fromkeys(re.findall(r"`(\w+)`", keys), text)
+    return found
+
+
+def test_the_table_names_every_key():
+    assert set(rows()) == set(law_summary())
+
+
+@pytest.mark.parametrize(
+    ("key", "inside", "told_by_its_name"),
+    [
+        ("limits", lambda summary: summary["limits"][0], set()),
+        (
+            "changes",
+            lambda summary: summary["changes"][0],
+            {"part", "measure", "description", "grouping", "label"},
+        ),
+        ("run", lambda summary: summary["run"], set()),
+        ("run", lambda summary: summary["run"]["history"][0], set()),
+        ("frontier", lambda summary: summary["frontier"], set()),
+        ("frontier", lambda summary: summary["frontier"]["points"][0], {"training", "held_out"}),
+        ("parts", lambda summary: summary["parts"]["held_out"], {"certificate"}),
+        ("parts", lambda summary: summary["parts"]["training"]["accuracy"], set()),
+    ],
+)
+def test_the_table_names_what_is_inside(key, inside, told_by_its_name):
+    assert set(inside(law_summary())) - told_by_its_name <= set(re.findall(r"`(\w+)`", rows()[key]))
