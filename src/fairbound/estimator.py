@@ -403,6 +403,14 @@ class ConstrainedClassifier(ClassifierMixin, BaseEstimator):
         if not hasattr(self, "module_"):
             return None, None
         check_names(self, inputs)
+        if self.module is None:
+            linear = [part for part in self.module_.modules() if isinstance(part, nn.Linear)]
+            before, now = tuple(part.out_features for part in linear[:-1]), tuple(self.hidden)
+            if before != now:
+                raise ValueError(
+                    f"warm_start=True starts from the last network, which has hidden={before!r}, but hidden={now!r} is "
+                    "asked for: set warm_start=False to begin anew."
+                )
         return self.encoder_, self.module_
 
     def _known_constraints(self) -> tuple[Constraint, ...]:

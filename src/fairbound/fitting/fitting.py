@@ -31,9 +31,25 @@ from fairbound.fitting.modules import first_module, on_device, try_module
 from fairbound.fitting.result import FitResult, group_results, limit_results
 from fairbound.fitting.watching import Watched
 from fairbound.prediction import FeedForward, logits
-from fairbound.training import L2, Assessment, Frontier, TrainingProblem, TrainingResult, fit, frontier
+from fairbound.training import (
+    L2,
+    Assessment,
+    Effort,
+    Frontier,
+    Phase,
+    TrainingProblem,
+    TrainingResult,
+    fit,
+    frontier,
+)
 from fairbound.training.frontier import FRONTIER_EFFORT
 from fairbound.training.trainer import choose_status
+
+SMALL_UP_TO = 1e6
+"""Rows times parameters up to which a fit may take its time."""
+
+SMALL_EFFORT = Effort(coarse=Phase(60, window=15), exact=Phase(60, window=20, rounding=1e-3))
+"""With few rows each of them is a step in the measures, and a phase must not end at the first that does not pay."""
 
 NUDGES = tuple(sign * 10.0**-digits for digits in range(13, 5, -1) for sign in (1.0, -1.0))
 """Shifts of the last bias that are tried where rounding has broken a limit."""
@@ -94,6 +110,10 @@ class Fitting:
         """The labels in order, in the type that they came in."""
         return np.unique(self.data.y)
 
+    @property
+    def _is_small(self) -> bool:
+        return len(self.Z) * self.problem.n_parameters <= SMALL_UP_TO
+
     def run(self, validation: Data | None = None) -> FitResult:
         """Train, confirm, and return the record."""
         watched = None if validation is None else self._watch(validation)
@@ -105,7 +125,7 @@ class Fitting:
             loss_weights=self.data.loss_weights,
             objective="accuracy" if self.params.objective == "accuracy" else "loss",
             solver=self.params.solver,
-            effort=self.params.effort,
+            effort=self.params.effort or (SMALL_EFFORT if self._is_small else None),
             callback=self._callback(progress, watched, eval_inputs),
             generator=self.generator,
         )

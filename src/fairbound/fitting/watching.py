@@ -19,6 +19,7 @@ from torch import Tensor
 from fairbound.evaluation.tally import Tally
 from fairbound.fairness import Constraint, ConstraintSystem, outcome_indicators
 from fairbound.fairness.cells import Combine
+from fairbound.fairness.measures import resolve_measure
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,7 @@ class Watched:
     """Rows with labels, groups and weights on which decisions are measured.  Build it with `Watched.build`."""
 
     tally: Tally
-    systems: tuple[ConstraintSystem, ...]
+    systems: tuple[ConstraintSystem | None, ...]
     n_rows: int
 
     @classmethod
@@ -74,12 +75,13 @@ class Watched:
             groups=combine,
             pos_label=pos_label,
         )
-        return cls(tally, tuple(tally.compile(limit) for limit in limits), len(y))
+        systems = tuple(tally.compile(limit) if _comparable(limit, tally) else None for limit in limits)
+        return cls(tally, systems, len(y))
 
     def measured(self, decisions: Tensor) -> list[float | None]:
         """Return one number per limit for class indices in the order of the model; None where it is undefined."""
         tally = self._with(decisions)
-        return [tally.measured(system) for system in self.systems]
+        return [None if system is None else tally.measured(system) for system in self.systems]
 
     def accuracy(self, decisions: Tensor) -> float:
         """Share of the rows decided right, by weight."""
@@ -91,3 +93,13 @@ class Watched:
         cells = self.tally.cells
         indicators = outcome_indicators(torch.cat([decisions, cells.labels[self.n_rows :]]), cells.outcomes)
         return replace(self.tally, powers=tuple((each, each.sums(indicators)) for each, _ in self.tally.powers))
+
+
+def _comparable(limit: Constraint, tally: Tally) -> bool:
+    """Tell whether these rows have the groups that a limit speaks of."""
+    concerned = [each for each in tally.cells.groupings if limit.columns is None or each.name in limit.columns]
+    wanted = limit.reference if limit.reference is not None else limit.group
+    if wanted is not None:
+        concerned = [each for each in concerned if each.find(wanted) is not None]
+    alone = resolve_measure(limit.measure).comparison == "value"
+    return bool(concerned) and (alone or all(len(each.groups) > 1 for each in concerned))

@@ -1,0 +1,451 @@
+"""Fits: what the record says is what `predict` does; statuses, weights, validation rows, callbacks, repeatability."""
+
+from __future__ import annotations
+
+import io
+import json
+from contextlib import redirect_stdout
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from fairbound import ConstrainedClassifier, DisparateImpact, FitResult, LimitWarning, Status, audit, rate_limit
+from fairbound.fitting import fitting as fitting_module
+from fairbound.training import Effort, Phase
+
+
+def toy(n=400, seed=0, shift=1.5):
+    """Two groups whose inputs are shifted, so that their selection rates are far apart."""
+    rng = np.random.default_rng(seed)
+    group = rng.integers(0, 2, n)
+    X = rng.normal(size=(n, 3))
+    X[:, 0] += shift * group
+    y = (X[:, 0] + 0.7 * X[:, 1] + rng.normal(scale=0.7, size=n) > 0.8).astype(int)
+    return X, y, np.array(["a", "b"])[group]
+
+
+# --- the record is what predict does ---
+
+
+@pytest.mark.parametrize("measure", ["disparate_impact", "equal_opportunity", "predictive_parity", "covariance"])
+@pytest.mark.parametrize("hidden", [(), (5,)])
+@pytest.mark.filterwarnings("ignore::fairbound.LimitWarning")
+def test_the_record_equals_the_measures_of_predict_exactly(measure, hidden):
+    X, y, group = toy()
+    limit = f"{measure} >= 0.8" if measure == "disparate_impact" else f"{measure} <= 0.05"
+    clf = ConstrainedClassifier(limit, hidden=hidden).fit(X, y, sensitive_features=group)
+    found = audit(y, clf.predict(X), group)
+    (result,) = clf.result_.limits
+    assert result.reached == found.measure(measure).value
+    assert clf.result_.accuracy == np.mean(clf.predict(X) == y)
+    for entry in clf.result_.groups:
+        for name, value in entry.rates["1"].items():
+            assert value == found.group(entry.group).rate(name).value
+        assert entry.rows == (group == entry.group).sum()
+
+
+def test_the_record_of_weighted_rows(law, race):
+    weights = np.random.default_rng(0).integers(0, 4, len(law.y)).astype(float)
+    clf = ConstrainedClassifier("disparate_impact >= 0.9").fit(
+        law.X, law.y, sensitive_features=race, sample_weight=weights
+    )
+    found = audit(law.y, clf.predict(law.X), race, sample_weight=weights)
+    assert clf.result_.limits[0].reached == found.measure("disparate_impact").value >= 0.9
+    assert clf.result_.rows == (weights > 0).sum()
+    assert clf.result_.accuracy == pytest.approx(np.average(clf.predict(law.X) == law.y, weights=weights), abs=1e-12)
+
+
+def test_the_limit_binds_and_is_kept(limited, law, race):
+    free = ConstrainedClassifier().fit(law.frame(), law.y, sensitive_features={"race": race})
+    assert audit(law.y, free.predict(law.frame()), race).measure("disparate_impact").value < 0.88
+    result = limited.result_
+    assert result.kept
+    assert 0.9 <= result.limits[0].reached < 0.905
+    assert result.status in (Status.CONVERGED, Status.FEASIBLE)
+    assert result.limits[0].price > 0
+    assert result.accuracy > result.constant_accuracy
+
+
+def test_limits_on_several_measures_and_a_rate_of_one_group():
+    X, y, group = toy(800)
+    limits = ["disparate_impact >= 0.7", DisparateImpact(0.6), rate_limit("true_positive_rate", group="a", lower=0.75)]
+    clf = ConstrainedClassifier(limits, hidden=(6,)).fit(X, y, sensitive_features=group)
+    assert clf.result_.kept
+    found = audit(y, clf.predict(X), group)
+    assert found.measure("disparate_impact").value >= 0.7
+    assert found.group("a").rate("true_positive_rate").value >= 0.75
+    assert clf.result_.limits[2].price is None  # of a pair of bounds
+
+
+def test_rounding_that_breaks_a_limit_is_mended(monkeypatch):
+    X, y, group = toy()
+    clf = ConstrainedClassifier("disparate_impact >= 0.8")
+    # Training keeps the limit with a row of group "a" next to the threshold; predict shall see that row fall.
+    plain, calls = fitting_module.logits, []
+
+    def shifted(module, Z, n_labels):
+        z = plain(module, Z, n_labels)
+        if not calls:
+            calls.append(z)
+            margin = torch.where((torch.from_numpy(group == "a"))[:, None] & (z > 0), z, torch.inf)
+            fallen = z.clone()
+            fallen[margin.flatten().argsort()[:25]] = -1e-9
+            return fallen
+        return z
+
+    monkeypatch.setattr(fitting_module, "logits", shifted)
+    clf.fit(X, y, sensitive_features=group)
+    assert clf.result_.kept
+    assert "the last bias was shifted by 1e-13" in clf.result_.notes[0]
+    assert audit(y, clf.predict(X), group).measure("disparate_impact").value == clf.result_.limits[0].reached
+
+
+def test_rounding_that_cannot_be_mended_is_reported(monkeypatch):
+    X, y, group = toy()
+    plain = fitting_module.logits
+
+    def biased(module, Z, n_labels):
+        z = plain(module, Z, n_labels)
+        return torch.where(torch.from_numpy(group == "a")[:, None], -z.abs() - 1, z)
+
+    monkeypatch.setattr(fitting_module, "logits", biased)
+    with pytest.warns(LimitWarning, match="disparate_impact >= 0.8 .reached 0.0000"):
+        clf = ConstrainedClassifier("disparate_impact >= 0.8").fit(X, y, sensitive_features=group)
+    assert not clf.result_.kept
+    assert clf.result_.status is Status.MAX_ITERATIONS
+    assert "rounding in predict moves a row" in clf.result_.notes[0]
+
+
+# --- outcomes ---
+
+
+def test_limits_that_exclude_each_other_are_infeasible_and_named():
+    X, y, group = toy()
+    limits = [rate_limit("selection_rate", group="a", lower=0.6), rate_limit("selection_rate", group="b", upper=0.2)]
+    with pytest.warns(LimitWarning, match="keeps not every limit on the training rows: selection_rate"):
+        clf = ConstrainedClassifier([*limits, "disparate_impact >= 0.9"]).fit(X, y, sensitive_features=group)
+    assert clf.result_.status is Status.INFEASIBLE
+    assert not clf.result_.kept
+    assert "selection_rate" in clf.result_.message
+    assert "NO" in str(clf.result_)
+
+
+def test_a_constant_prediction_is_pointed_out():
+    rng = np.random.default_rng(0)
+    X, y, group = rng.normal(size=(200, 2)), np.r_[np.ones(150), np.zeros(50)].astype(int), np.arange(200) % 2
+    with pytest.warns(LimitWarning, match="no better than a constant, which any ratio allows"):
+        clf = ConstrainedClassifier("disparate_impact >= 1.0").fit(X * 1e-9, y, sensitive_features=group)
+    assert clf.result_.status is Status.DEGENERATE
+
+
+def test_without_limits_no_groups_are_needed_and_nothing_is_said_of_limits():
+    X, y, group = toy()
+    clf = ConstrainedClassifier().fit(X, y)
+    assert clf.result_.limits == ()
+    assert clf.result_.groups == ()
+    assert "Limits" not in str(clf.result_)
+    watched = ConstrainedClassifier().fit(X, y, sensitive_features=group)
+    assert {entry.group for entry in watched.result_.groups} == {"a", "b"}
+    assert (watched.predict(X) == clf.predict(X)).all()
+
+
+def test_limits_without_groups_name_the_argument():
+    X, y, _ = toy()
+    with pytest.raises(ValueError, match="no groups: pass sensitive_features= to fit, or name the columns"):
+        ConstrainedClassifier("disparate_impact >= 0.8").fit(X, y)
+
+
+# --- the record as text, HTML and JSON ---
+
+
+def test_the_record_prints_as_a_table(limited):
+    text = str(limited.result_)
+    for words in ("Status: ", "training rows", "gain over the best constant", "disparate_impact >= 0.9", "yes", "race"):
+        assert words in text
+    assert "Non-White" in text
+    assert max(map(len, text.splitlines())) <= 110
+    html = limited.result_._repr_html_()
+    assert html.startswith("<div>")
+    assert html.count("<table>") == 3
+    assert "disparate_impact &gt;= 0.9" in html
+
+
+def test_the_record_goes_through_json(limited):
+    values = json.loads(limited.result_.to_json())
+    assert values["status"] == limited.result_.status.value
+    assert FitResult.from_dict(values) == limited.result_
+
+
+# --- weights ---
+
+
+def test_weights_can_count_in_the_loss_alone(law, race):
+    weights = np.where(law.y == 1, 1.0, 5.0)
+    both = ConstrainedClassifier("disparate_impact >= 0.9").fit(
+        law.X, law.y, sensitive_features=race, sample_weight=weights
+    )
+    loss = ConstrainedClassifier("disparate_impact >= 0.9", constraint_weight="none").fit(
+        law.X, law.y, sensitive_features=race, sample_weight=weights
+    )
+    plain = audit(law.y, loss.predict(law.X), race).measure("disparate_impact").value
+    weighted = audit(law.y, both.predict(law.X), race, sample_weight=weights).measure("disparate_impact").value
+    assert loss.result_.limits[0].reached == plain >= 0.9
+    assert both.result_.limits[0].reached == weighted >= 0.9
+
+
+def test_weights_of_the_limits_alone():
+    X, y, group = toy()
+    survey = np.random.default_rng(1).uniform(0.2, 3.0, len(y))
+    by_fit = ConstrainedClassifier("disparate_impact >= 0.8").fit(
+        X, y, sensitive_features=group, constraint_weight=survey
+    )
+    by_parameter = ConstrainedClassifier("disparate_impact >= 0.8", constraint_weight=survey).fit(
+        X, y, sensitive_features=group
+    )
+    value = audit(y, by_fit.predict(X), group, sample_weight=survey).measure("disparate_impact").value
+    assert by_fit.result_.limits[0].reached == value >= 0.8
+    assert (by_fit.predict_proba(X) == by_parameter.predict_proba(X)).all()
+
+
+def test_rows_without_loss_weight_still_count_in_the_limits():
+    X, y, group = toy()
+    weights = (np.arange(len(y)) % 3 > 0).astype(float)
+    clf = ConstrainedClassifier("disparate_impact >= 0.8", constraint_weight="none").fit(
+        X, y, sensitive_features=group, sample_weight=weights
+    )
+    assert clf.result_.rows == len(y)
+    assert audit(y, clf.predict(X), group).measure("disparate_impact").value >= 0.8
+
+
+@pytest.mark.parametrize(
+    ("weights", "words"),
+    [
+        (np.zeros(400), "sample_weight is zero for every row"),
+        (-np.ones(400), "negative weights"),
+        (np.full(400, np.nan), "NaN or infinity: give finite weights"),
+        (np.ones(3), r"must have shape \(400,\), one weight for each row, but has shape \(3,\)"),
+        (["x"] * 400, "must hold numbers"),
+    ],
+)
+def test_bad_weights(weights, words):
+    X, y, _ = toy()
+    with pytest.raises(ValueError, match=words):
+        ConstrainedClassifier().fit(X, y, sample_weight=weights)
+
+
+# --- validation rows ---
+
+
+def test_validation_rows_are_watched_and_reported(law, race):
+    fold = np.arange(len(law.y)) % 3 == 0
+    rows = []
+    clf = ConstrainedClassifier("disparate_impact >= 0.9", callbacks=[rows.append])
+    clf.fit(
+        law.X[~fold],
+        law.y[~fold],
+        sensitive_features={"race": race[~fold]},
+        eval_set=(law.X[fold], law.y[fold], {"race": race[fold]}),
+    )
+    (limit,) = clf.result_.limits
+    decisions = clf.predict(law.X[fold])
+    assert limit.eval_reached == audit(law.y[fold], decisions, race[fold]).measure("disparate_impact").value
+    assert limit.eval_kept == (limit.eval_reached >= 0.9)
+    assert clf.result_.eval_accuracy == pytest.approx(np.mean(decisions == law.y[fold]), abs=1e-12)
+    assert clf.result_.eval_rows == fold.sum()
+    assert len(rows) == clf.n_iter_
+    assert all(0 <= row["eval accuracy"] <= 1 and "eval disparate_impact >= 0.9" in row for row in rows)
+    assert "validation" in str(clf.result_)
+
+
+def test_validation_rows_that_break_a_limit_are_pointed_out():
+    X, y, group = toy()
+    clf = ConstrainedClassifier("demographic_parity <= 0.02").fit(
+        X, y, sensitive_features=group, eval_set=(*toy(seed=5, shift=4.0)[:2], toy(seed=5, shift=4.0)[2])
+    )
+    assert clf.result_.kept
+    assert clf.result_.limits[0].eval_kept is False
+    assert "is not kept on the validation rows" in str(clf.result_)
+
+
+def test_validation_rows_may_lack_a_label_and_a_group():
+    X, y, group = toy()
+    some = (y == 1) & (group == "b")
+    clf = ConstrainedClassifier("equal_opportunity <= 0.1").fit(
+        X, y, sensitive_features=group, eval_set=(X[some][:20], y[some][:20], group[some][:20])
+    )
+    assert clf.result_.limits[0].eval_reached is None
+    assert clf.result_.limits[0].eval_kept is None
+
+
+def test_validation_rows_are_checked():
+    X, y, group = toy()
+    clf = ConstrainedClassifier("disparate_impact >= 0.5")
+    with pytest.raises(ValueError, match=r"eval_set must be a tuple \(X, y\) or \(X, y, groups\)"):
+        clf.fit(X, y, sensitive_features=group, eval_set=(X,))
+    with pytest.raises(ValueError, match="no groups: pass sensitive_features"):
+        clf.fit(X, y, sensitive_features=group, eval_set=(X, y))
+    with pytest.raises(ValueError, match="eval_set must have the same columns as X"):
+        clf.fit(X, y, sensitive_features=group, eval_set=(X[:, :2], y, group))
+    with pytest.raises(ValueError, match="y has the label 2, which the model was not trained on. Labels: 0, 1"):
+        clf.fit(X, y, sensitive_features=group, eval_set=(X, y + 1, group))
+
+
+# --- repeatability, warm starts, callbacks, progress ---
+
+
+@pytest.mark.parametrize("solver", ["quasi-newton", "stochastic"])
+def test_a_seed_makes_a_fit_repeatable_bit_for_bit(solver):
+    X, y, group = toy(600)
+    effort = Effort(epochs=5, batch_size=200)
+    models = [
+        ConstrainedClassifier("demographic_parity <= 0.5", hidden=(4,), solver=solver, random_state=seed, effort=effort)
+        for seed in (3, 3, 4)
+    ]
+    first, second, other = (clf.fit(X, y, sensitive_features=group).predict_proba(X) for clf in models)
+    assert (first == second).all()
+    assert (first != other).any()
+
+
+def test_no_global_generator_is_touched():
+    X, y, _ = toy()
+    torch.manual_seed(5)
+    before = torch.random.get_rng_state()
+    numpy_before = np.random.get_state()[1].copy()  # noqa: NPY002 (it is the one to look at)
+    ConstrainedClassifier(module=lambda n_in, n_out: torch.nn.Linear(n_in, n_out)).fit(X, y)
+    assert torch.equal(before, torch.random.get_rng_state())
+    assert (numpy_before == np.random.get_state()[1]).all()  # noqa: NPY002
+
+
+def test_a_warm_start_begins_where_the_last_fit_ended(law, race):
+    clf = ConstrainedClassifier("disparate_impact >= 0.85", hidden=(6,), warm_start=True)
+    clf.fit(law.X, law.y, sensitive_features=race)
+    first = clf.result_
+    encoder = clf.encoder_
+    clf.set_params(constraints__disparate_impact__bound=0.9).fit(law.X, law.y, sensitive_features=race)
+    assert clf.result_.kept
+    assert clf.encoder_ is encoder
+    assert clf.result_.history[0]["f"] < first.history[0]["f"]
+    with pytest.raises(ValueError, match=r"the last network, which has hidden=\(6,\), but hidden=\(\) is asked for"):
+        clf.set_params(hidden=()).fit(law.X, law.y, sensitive_features=race)
+
+
+def test_a_callback_ends_the_fit_with_the_best_found():
+    X, y, group = toy()
+    seen = []
+
+    def stop(row):
+        seen.append(row["phase"])
+        return row["phase"] == "exact"
+
+    others = []
+    clf = ConstrainedClassifier("disparate_impact >= 0.8", callbacks=[stop, others.append])
+    with pytest.warns(LimitWarning) if not _kept_early(X, y, group) else _nothing():
+        clf.fit(X, y, sensitive_features=group)
+    assert seen.count("exact") == 1
+    assert len(others) == len(seen) == clf.n_iter_
+
+
+def _kept_early(X, y, group):
+    clf = ConstrainedClassifier("disparate_impact >= 0.8", callbacks=[lambda row: row["phase"] == "exact"])
+    import warnings
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", LimitWarning)
+        return clf.fit(X, y, sensitive_features=group).result_.kept
+
+
+def _nothing():
+    from contextlib import nullcontext
+
+    return nullcontext()
+
+
+@pytest.mark.parametrize(("verbose", "least"), [(0, 0), (1, 3), (2, 15)])
+def test_progress_is_plain_text(verbose, least):
+    X, y, group = toy()
+    stream = io.StringIO()
+    with redirect_stdout(stream):
+        ConstrainedClassifier("disparate_impact >= 0.8", verbose=verbose).fit(X, y, sensitive_features=group)
+    lines = stream.getvalue().splitlines()
+    assert len(lines) >= least
+    assert bool(lines) == bool(verbose)
+    assert all("objective" in line and "violation" in line for line in lines)
+
+
+def test_effort_and_objective_reach_the_solver():
+    X, y, group = toy()
+    short = Effort(free=Phase(3))
+    clf = ConstrainedClassifier(effort=short).fit(X, y)
+    assert clf.n_iter_ <= 4
+    names = [
+        ConstrainedClassifier("disparate_impact >= 0.8", objective=objective).fit(X, y, sensitive_features=group)
+        for objective in ("loss", "cross_entropy", "accuracy")
+    ]
+    assert (names[0].predict_proba(X) == names[1].predict_proba(X)).all()
+    assert names[2].result_.accuracy >= names[0].result_.accuracy
+    assert any(row["phase"] == "accurate" for row in names[2].result_.history) or names[2].n_iter_ > names[0].n_iter_
+
+
+def test_the_frontier_of_a_limit():
+    X, y, group = toy()
+    clf = ConstrainedClassifier(["disparate_impact >= 0.8", "accuracy_parity <= 0.5"])
+    points = list(clf.frontier(X, y, [0.9, 0.5, 0.7], sensitive_features=group))
+    assert [point.bound for point in points] == [0.5, 0.7, 0.9]
+    assert all(point.result.assessment.kept for point in points)
+    assert not hasattr(clf, "module_")
+
+
+@pytest.mark.parametrize(
+    ("params", "words"),
+    [
+        ({"threshold": 1.5}, "'threshold' parameter of ConstrainedClassifier must be a float in the range"),
+        ({"l2": -1}, "'l2' parameter"),
+        ({"solver": "adam"}, "'solver' parameter"),
+        ({"objective": "fairness"}, "'objective' parameter"),
+        ({"small_groups": "drop"}, "'small_groups' parameter"),
+        ({"hidden": (0,)}, "hidden=.0,.: must hold the width"),
+        ({"hidden": 3}, "hidden=3: must hold the width"),
+        ({"constraints": "disparat_impact >= 0.8"}, "Unknown measure 'disparat_impact'. Did you mean 'disparate_impact'"),
+        ({"constraints": [3]}, "3 is not a constraint"),
+        ({"module": "mlp"}, "module='mlp': must be a torch.nn.Module"),
+        ({"module": lambda n_in, n_out: 3}, "module= returned int"),
+        ({"random_state": "x"}, "'random_state' parameter"),
+    ],
+)
+def test_bad_parameters_are_said_by_fit(params, words):
+    X, y, group = toy()
+    clf = ConstrainedClassifier(**params)
+    with pytest.raises((TypeError, ValueError), match=words):
+        clf.fit(X, y, sensitive_features=group)
+
+
+@pytest.mark.parametrize(
+    ("y", "words"),
+    [
+        (np.linspace(0, 1, 400), "Unknown label type: continuous. .* regression is out of its scope"),
+        (np.ones(400), "one class only, 1.0: a classifier needs at least two"),
+        (np.r_[np.nan, np.ones(399)], "Input y contains NaN or infinity: drop the rows"),
+        (np.array([None, *["a"] * 399], dtype=object), "Input y contains missing labels"),
+        (np.ones(399), "X has 400 rows, but y has 399"),
+        (None, "requires y to be passed, but the target y is None"),
+        (np.ones((400, 2)), "y should be a 1d array"),
+    ],
+)
+def test_bad_labels(y, words):
+    X, _, _ = toy()
+    with pytest.raises(ValueError, match=words):
+        ConstrainedClassifier().fit(X, y)
+
+
+def test_an_assessment_that_is_replaced_is_worked_out_anew(limited):
+    # The record relies on it: an assessment with other counts must not remember the values of the old ones.
+    from fairbound import Cells, TrainingProblem, make_model
+    from fairbound.training.trainer import assess_now
+
+    X, y, group = toy()
+    problem = TrainingProblem(make_model(3), "cross_entropy", "disparate_impact >= 0.8", Cells.build(y, group))
+    found = assess_now(problem, problem.rows(X))
+    assert found.exact is not None
+    assert float(replace(found, counts=torch.zeros_like(found.counts)).exact.abs().max()) == 0.0
