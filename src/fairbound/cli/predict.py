@@ -87,11 +87,13 @@ def _read(
     source: str, delimiter: str | None, encoding: str, data_dir: str | None, quiet: bool
 ) -> tuple[list[str], list[list[str]], dict[str, Any]]:
     """Return the names of all columns, the rows as text, and the columns as numbers and words."""
-    from fairbound.cli.inputs import existing_file, is_known_dataset, load, read_columns
+    from fairbound.cli.inputs import existing_file, is_known_dataset, read_columns
     from fairbound.data.parquet import MAGIC
 
     if is_known_dataset(source):
-        data = load(source, data_dir=data_dir, quiet=quiet)
+        from fairbound.data import load_dataset
+
+        data = load_dataset(source, data_dir=data_dir, progress=False if quiet else None)
         shown = {**data.table.show(), **data.sensitive, data.target: [data.target_names[code] for code in data.y]}
         return *_as_text(shown), shown
     columns = read_columns(source, delimiter=delimiter, encoding=encoding)

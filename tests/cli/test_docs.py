@@ -1,0 +1,51 @@
+"""The page docs/command_line.md: its commands are run in their order, and print what the page shows."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+PAGE = Path(__file__).parents[2] / "docs" / "command_line.md"
+BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+CODE = re.compile(r"# exit code (\d+)$")
+
+
+def commands(text: str) -> list[tuple[str, list[str]]]:
+    """Return each command of the page with the lines that it is shown to print."""
+    found: list[tuple[str, list[str]]] = []
+    for block in BLOCK.findall(text):
+        for line in block.splitlines():
+            if line.startswith("$ "):
+                found.append((line.removeprefix("$ "), []))
+            else:
+                found[-1][1].append(line)
+    return found
+
+
+def test_the_page_shows_what_its_commands_do(fairbound):
+    listed = commands(PAGE.read_text(encoding="utf-8"))
+    assert len(listed) >= 9
+    for command, shown in listed:
+        program, *arguments = shlex.split(command, comments=True)
+        assert program == "fairbound"
+        result = fairbound(*arguments)
+        stated = CODE.search(command)
+        assert result.code == (int(stated[1]) if stated else 0), command
+        # The lines shown come in this order, with others between them only where the page has dots.
+        printed = (result.stdout or result.stderr).splitlines()
+        gap = False
+        for line in shown:
+            if line == "...":
+                gap = True
+                continue
+            place = printed.index(line) if gap else 0
+            assert printed[place : place + 1] == [line], command
+            printed, gap = printed[place + 1 :], False
+        assert gap or not shown or not printed, command
+
+
+def test_the_page_lists_every_command(fairbound):
+    page = PAGE.read_text(encoding="utf-8")
+    for name in ("train", "predict", "audit", "certify", "frontier", "report", "data", "demo"):
+        assert f"| `fairbound {name}` |" in page
