@@ -195,7 +195,7 @@ def test_any_name_is_text(name):
 @cache
 def _named_summary() -> tuple[dict, list[str]]:
     rows = replace(ROWS, sensitive_features={"NAME": ["NAME 1"] * 4 + ["NAME 2"] * 4})
-    summary = summarize("disparate_impact >= 0.1", rows, rows, title="NAME", target="NAME", notes=["NAME"])
+    summary = summarize("disparate_impact >= 0.1", rows, rows, title="NAME", target="NAME", notes=["about NAME"])
     return summary, [tag for tag, _ in Reader(to_html(summary)).tags]
 
 

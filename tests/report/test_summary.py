@@ -379,6 +379,11 @@ POINT = SweptPoint(point={"bound": 0.8, "status": "feasible"}, training=ROWS.aft
             {"held_out": ROWS, "frontier": Sweep(limit="disparate_impact >= 0.8", points=[POINT])},
             "give held_out decisions if, and only if",
         ),
+        (
+            "disparate_impact >= 0.8",
+            {"calibration": certify(ROWS.y, ROWS.after, ROWS.sensitive_features, ["disparate_impact >= 0.8"] * 2)},
+            "calibration is about 2 limits, but there are 1",
+        ),
         ((), {"confidence": 1.5}, "confidence"),
         ((), {"training": replace(ROWS, after=[1])}, "one label per row"),
     ],

@@ -123,7 +123,9 @@ def summarize(
     {'value': 1.0, 'kept': True}
     """
     constraints = as_constraints(limits)
-    _check(constraints, training, held_out, run)
+    if isinstance(calibration, Certificate):
+        calibration = calibration.to_dict()
+    _check(constraints, training, held_out, run, calibration)
     reading = Reading(groups, pos_label, confidence)
     parts = {"training": Part("training", training, constraints, reading)}
     if held_out is not None:
@@ -160,7 +162,7 @@ def summarize(
                 "changes": list(_changes(main, constraints)),
                 "run": None if run is None else {**vars(run), "history": uniform_history(run.history)},
                 "frontier": None if frontier is None else summarize_frontier(frontier, training, held_out, reading),
-                "calibration": calibration.to_dict() if isinstance(calibration, Certificate) else calibration,
+                "calibration": calibration,
                 "reproduction": reproduction or {},
                 "notes": list(notes),
             }
@@ -169,7 +171,11 @@ def summarize(
 
 
 def _check(
-    constraints: tuple[Constraint, ...], training: Decisions, held_out: Decisions | None, run: Run | None
+    constraints: tuple[Constraint, ...],
+    training: Decisions,
+    held_out: Decisions | None,
+    run: Run | None,
+    calibration: Mapping[str, Any] | None,
 ) -> None:
     for limit in constraints:
         if limit.bound is None:
@@ -179,6 +185,11 @@ def _check(
     if run is not None and run.loss_prices and len(run.loss_prices) != len(constraints):
         raise ValueError(
             f"run has {len(run.loss_prices)} loss_prices, but there are {len(constraints)} limits; give one for each."
+        )
+    if calibration is not None and len(calibration["limits"]) != len(constraints):
+        raise ValueError(
+            f"calibration is about {len(calibration['limits'])} limits, but there are {len(constraints)}; "
+            "give the certificate of the same limits."
         )
 
 

@@ -68,7 +68,12 @@ def history_figure(history: History) -> Figure:
         "data": traces,
         "layout": {
             **base(620),
-            "xaxis": {**AXIS, "title": {"text": "iteration"}, "anchor": "y3", "rangemode": "nonnegative"},
+            "xaxis": {
+                **AXIS,
+                "title": {"text": "iteration"},
+                "anchor": "y3",
+                "range": [steps[0] - 0.5, steps[-1] + 0.5],
+            },
             "yaxis": {**AXIS, "title": {"text": "objective"}, "domain": [0.72, 1.0]},
             "yaxis2": {
                 **logarithmic,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import resources
@@ -96,6 +97,7 @@ def page_context(summary: Mapping[str, Any]) -> dict[str, Any]:
     found = tradeoff(summary, names) if summary["frontier"] else None
     return {
         "summary": summary,
+        "created": day(summary["reproduction"].get("created")),
         "verdict": verdict,
         "answers": answers,
         "limits": limit_tables(summary),
@@ -115,6 +117,16 @@ def page_context(summary: Mapping[str, Any]) -> dict[str, Any]:
         "remarks": remarks(summary),
         "reproduction": reproduction_lines(summary["reproduction"]),
     }
+
+
+def day(created: object) -> str:
+    """Return the day of a time in the form of ISO 8601; any other text as it is.
+
+    >>> day("2026-01-31T12:00:00+00:00"), day("last week"), day(None)
+    ('2026-01-31', 'last week', '')
+    """
+    text = "" if created is None else str(created)
+    return text[:10] if re.match(r"\d{4}-\d\d-\d\dT", text) else text
 
 
 def _shown(summary: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
