@@ -10,21 +10,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from tests.estimator.helpers import toy
 
 from fairbound import ConstrainedClassifier, DisparateImpact, FitResult, LimitWarning, Status, audit, rate_limit
 from fairbound.fitting import fitting as fitting_module
 from fairbound.training import Effort, Phase
-
-
-def toy(n=400, seed=0, shift=1.5):
-    """Two groups whose inputs are shifted, so that their selection rates are far apart."""
-    rng = np.random.default_rng(seed)
-    group = rng.integers(0, 2, n)
-    X = rng.normal(size=(n, 3))
-    X[:, 0] += shift * group
-    y = (X[:, 0] + 0.7 * X[:, 1] + rng.normal(scale=0.7, size=n) > 0.8).astype(int)
-    return X, y, np.array(["a", "b"])[group]
-
 
 # --- the record is what predict does ---
 
@@ -288,7 +278,7 @@ def test_validation_rows_are_checked():
         clf.fit(X, y, sensitive_features=group, eval_set=(X, y))
     with pytest.raises(ValueError, match="eval_set must have the same columns as X"):
         clf.fit(X, y, sensitive_features=group, eval_set=(X[:, :2], y, group))
-    with pytest.raises(ValueError, match="y has the label 2, which the model was not trained on. Labels: 0, 1"):
+    with pytest.raises(ValueError, match=r"y has the label 2, which the model was not trained on. Labels: 0, 1"):
         clf.fit(X, y, sensitive_features=group, eval_set=(X, y + 1, group))
 
 
@@ -407,7 +397,10 @@ def test_the_frontier_of_a_limit():
         ({"small_groups": "drop"}, "'small_groups' parameter"),
         ({"hidden": (0,)}, "hidden=.0,.: must hold the width"),
         ({"hidden": 3}, "hidden=3: must hold the width"),
-        ({"constraints": "disparat_impact >= 0.8"}, "Unknown measure 'disparat_impact'. Did you mean 'disparate_impact'"),
+        (
+            {"constraints": "disparat_impact >= 0.8"},
+            "Unknown measure 'disparat_impact'. Did you mean 'disparate_impact'",
+        ),
         ({"constraints": [3]}, "3 is not a constraint"),
         ({"module": "mlp"}, "module='mlp': must be a torch.nn.Module"),
         ({"module": lambda n_in, n_out: 3}, "module= returned int"),

@@ -12,12 +12,12 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
+from tests.estimator.helpers import toy
 from torch import nn
 
 from fairbound import ConstrainedClassifier
 from fairbound.prediction import FeedForward, logits
 from fairbound.prediction.products import ExactLinear
-from tests.estimator.test_fit import toy
 
 
 def own_network(n_inputs, n_outputs):
@@ -31,7 +31,11 @@ def own_network(n_inputs, n_outputs):
         {},
         {"hidden": (9, 5)},
         {"module": own_network},
-        {"module": lambda i, o: nn.Sequential(nn.Linear(i, 40), nn.Tanh(), nn.Linear(40, 9), nn.GELU(), nn.Linear(9, o))},
+        {
+            "module": lambda i, o: nn.Sequential(
+                nn.Linear(i, 40), nn.Tanh(), nn.Linear(40, 9), nn.GELU(), nn.Linear(9, o)
+            )
+        },
     ],
     ids=["linear", "network", "own", "smooth"],
 )

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.frozen import FrozenEstimator
 from sklearn.metrics import log_loss
+from tests.estimator.helpers import toy
 
 from fairbound import ConstrainedClassifier, audit
 from fairbound.fairness.decisions import logit
 from fairbound.prediction import SidedMap, Temperature, fit_recalibration
-from tests.estimator.test_fit import toy
 
 
 def halves(n=3000):

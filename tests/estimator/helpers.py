@@ -1,0 +1,15 @@
+"""What several tests of the estimator share."""
+
+from __future__ import annotations
+
+import numpy as np
+
+
+def toy(n=400, seed=0, shift=1.5):
+    """Two groups whose inputs are shifted, so that their selection rates are far apart."""
+    rng = np.random.default_rng(seed)
+    group = rng.integers(0, 2, n)
+    X = rng.normal(size=(n, 3))
+    X[:, 0] += shift * group
+    y = (X[:, 0] + 0.7 * X[:, 1] + rng.normal(scale=0.7, size=n) > 0.8).astype(int)
+    return X, y, np.array(["a", "b"])[group]

@@ -1,0 +1,246 @@
+"""Groups: arrays or columns of X, one or several, missing values, and groups of few rows."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from tests.estimator.helpers import toy
+
+from fairbound import ConstrainedClassifier, LimitWarning, audit
+
+
+def people(n=600, seed=0):
+    """A table with two group columns among the inputs."""
+    X, y, group = toy(n, seed)
+    rng = np.random.default_rng(seed + 1)
+    frame = pd.DataFrame(X, columns=["u", "v", "w"])
+    frame.insert(1, "sex", np.where(group == "a", "f", "m"))
+    frame["race"] = rng.choice(["x", "y", "z"], n, p=[0.5, 0.3, 0.2])
+    return frame, y
+
+
+# --- columns of X ---
+
+
+def test_columns_of_x_leave_the_inputs_and_are_not_needed_to_predict():
+    frame, y = people()
+    clf = ConstrainedClassifier("disparate_impact(sex) >= 0.8", sensitive_columns=["sex", "race"]).fit(frame, y)
+    assert clf.encoded_names_ == ["u", "v", "w"]
+    assert clf.n_features_in_ == 5
+    assert audit(y, clf.predict(frame), frame["sex"]).measure("disparate_impact").value >= 0.8
+    without = frame.drop(columns=["sex", "race"])
+    assert (clf.predict_proba(without) == clf.predict_proba(frame)).all()
+    other = frame.assign(sex="unknown", race=None)
+    assert (clf.predict_proba(other) == clf.predict_proba(frame)).all()
+    with pytest.raises(ValueError, match="yet now missing:\n- v\n"):
+        clf.predict(without.drop(columns="v"))
+
+
+def test_columns_may_be_named_when_fitting():
+    frame, y = people()
+    by_name = ConstrainedClassifier("disparate_impact >= 0.8").fit(frame, y, sensitive_features="sex")
+    by_names = ConstrainedClassifier("disparate_impact(sex) >= 0.8").fit(frame, y, sensitive_features=["sex", "race"])
+    apart = ConstrainedClassifier("disparate_impact >= 0.8").fit(
+        frame.drop(columns="sex"), y, sensitive_features=frame["sex"]
+    )
+    assert "sex" not in " ".join(by_name.encoded_names_)
+    assert by_names.encoded_names_ == ["u", "v", "w"]
+    assert (by_name.predict_proba(frame) == apart.predict_proba(frame.drop(columns="sex"))).all()
+
+
+def test_columns_of_polars_and_of_arrays():
+    frame, y = people()
+    table = pl.DataFrame(frame.to_dict(orient="list"))
+    by_table = ConstrainedClassifier("disparate_impact >= 0.8", sensitive_columns="sex").fit(table, y)
+    array = np.column_stack([frame[["u", "v", "w"]].to_numpy(), (frame["sex"] == "f").to_numpy().astype(float)])
+    by_array = ConstrainedClassifier("disparate_impact >= 0.8", sensitive_columns=3).fit(array, y)
+    assert by_table.result_.kept
+    assert by_array.result_.kept
+    assert by_array.result_.groups[0].grouping == "x3"
+    assert (by_array.predict(array[:, :3]) == by_array.predict(array)).all()
+    with pytest.raises(
+        ValueError, match=r"X has 2 features, .* expecting 4 features as input \(or 3, without the group\)"
+    ):
+        by_array.predict(array[:, :2])
+
+
+def test_a_group_that_is_an_input_is_asked_for():
+    frame, y = people()
+    clf = ConstrainedClassifier("disparate_impact >= 0.8", sensitive_columns="sex", sensitive_as_input=True)
+    clf.fit(frame, y)
+    assert "sex=f" in clf.encoded_names_
+    with pytest.raises(
+        ValueError, match="X lacks the column 'sex', which was made an input of the model by sensitive_as"
+    ):
+        clf.predict(frame.drop(columns="sex"))
+    with pytest.raises(ValueError, match="sensitive_as_input=True needs the groups among the columns of X"):
+        ConstrainedClassifier("disparate_impact >= 0.8", sensitive_as_input=True).fit(
+            frame[["u", "v"]], y, sensitive_features=frame["sex"]
+        )
+
+
+def test_misspelt_and_contradictory_columns():
+    frame, y = people()
+    with pytest.raises(ValueError, match=r"sensitive_columns= names the column 'sxe', .* Did you mean 'sex'?"):
+        ConstrainedClassifier("disparate_impact >= 0.8", sensitive_columns="sxe").fit(frame, y)
+    with pytest.raises(ValueError, match="sensitive_features= names the column 'gender', which X does not have"):
+        ConstrainedClassifier("disparate_impact >= 0.8").fit(frame, y, sensitive_features="gender")
+    with pytest.raises(ValueError, match="The groups are given twice"):
+        ConstrainedClassifier("disparate_impact >= 0.8", sensitive_columns="sex").fit(
+            frame, y, sensitive_features=frame["sex"]
+        )
+    with pytest.raises(ValueError, match="All columns of X are groups, so nothing is left"):
+        ConstrainedClassifier("disparate_impact >= 0.8", sensitive_columns="sex").fit(frame[["sex"]], y)
+    with pytest.raises(ValueError, match="sensitive_columns= names no column"):
+        ConstrainedClassifier("disparate_impact >= 0.8", sensitive_columns=[]).fit(frame, y)
+    with pytest.raises(ValueError, match="sensitive_features has 3 rows in 'sensitive_feature', but X has 600"):
+        ConstrainedClassifier("disparate_impact >= 0.8").fit(frame, y, sensitive_features=np.array([1, 2, 3]))
+    with pytest.raises(ValueError, match=r"sensitive_features must have shape \(n,\) or \(n, columns\)"):
+        ConstrainedClassifier("disparate_impact >= 0.8").fit(frame, y, sensitive_features=np.zeros((600, 2, 2)))
+    with pytest.raises(ValueError, match="sensitive_features has no column"):
+        ConstrainedClassifier("disparate_impact >= 0.8").fit(frame, y, sensitive_features={})
+
+
+# --- several columns ---
+
+
+@pytest.mark.parametrize("groups", ["each", "intersection", "both"])
+def test_several_columns_and_their_intersections(groups):
+    frame, y = people()
+    columns = frame[["sex", "race"]]
+    clf = ConstrainedClassifier("demographic_parity <= 0.15", groups=groups).fit(
+        frame[["u", "v", "w"]], y, sensitive_features=columns
+    )
+    found = audit(y, clf.predict(frame[["u", "v", "w"]]), columns, groups=groups)
+    values = [each.value for each in found.measures if each.measure == "demographic_parity"]
+    assert len(values) == {"each": 2, "intersection": 1, "both": 3}[groups]
+    assert clf.result_.limits[0].reached == max(values) <= 0.15
+    names = {entry.grouping for entry in clf.result_.groups}
+    assert ("sex & race" in names) == (groups != "each")
+
+
+# --- missing groups ---
+
+
+@pytest.mark.parametrize("missing", [None, np.nan, pd.NA])
+def test_missing_groups_count_in_the_loss_alone(missing):
+    X, y, group = toy()
+    known = group.astype(object)
+    known[::5] = missing
+    clf = ConstrainedClassifier("disparate_impact >= 0.8").fit(X, y, sensitive_features=pd.Series(known, name="sex"))
+    assert clf.result_.missing == {"sex": 80}
+    assert sum(entry.rows for entry in clf.result_.groups) == 320
+    rows = np.arange(len(y)) % 5 > 0
+    assert audit(y[rows], clf.predict(X)[rows], group[rows]).measure("disparate_impact").value >= 0.8
+    assert "80 rows have no known group" in str(clf.result_)
+
+
+def test_missing_groups_can_be_a_group():
+    X, y, group = toy()
+    known = group.astype(object)
+    known[::5] = None
+    clf = ConstrainedClassifier("demographic_parity <= 0.1", missing_groups="group").fit(X, y, sensitive_features=known)
+    assert {entry.group for entry in clf.result_.groups} == {"a", "b", "(missing)"}
+    rates = [entry.rates["1"]["selection_rate"] for entry in clf.result_.groups]
+    assert max(rates) - min(rates) <= 0.1
+    numbers = np.where(np.arange(len(y)) % 5 > 0, (group == "a").astype(float), np.nan)
+    clf = ConstrainedClassifier("demographic_parity <= 0.9", missing_groups="group").fit(
+        X, y, sensitive_features=numbers
+    )
+    assert {entry.group for entry in clf.result_.groups} == {0.0, 1.0, "(missing)"}
+
+
+# --- small groups ---
+
+
+def with_small_groups():
+    X, y, group = toy()
+    group = group.astype(object)
+    group[:3], group[3:7] = "c", "d"
+    return X, y, group
+
+
+def test_small_groups_are_an_error_that_lists_them():
+    X, y, group = with_small_groups()
+    with pytest.raises(
+        ValueError, match=r"fewer than min_group_size=10 rows: 'c' \(3\), 'd' \(4\).*small_groups=\"merge\""
+    ):
+        ConstrainedClassifier("demographic_parity <= 0.1").fit(X, y, sensitive_features=group)
+    ConstrainedClassifier().fit(X, y, sensitive_features=group)  # nothing is limited
+
+
+def test_small_groups_left_out_are_listed_with_their_counts():
+    X, y, group = with_small_groups()
+    with pytest.warns(
+        LimitWarning, match=r"left out of the limits, but stay in the loss: race: 'c' \(3 rows\); race: 'd'"
+    ):
+        clf = ConstrainedClassifier("demographic_parity <= 0.1", small_groups="warn").fit(
+            X, y, sensitive_features={"race": group}
+        )
+    assert [(each.group, each.rows, each.fate) for each in clf.result_.small_groups] == [
+        ("c", 3, "left out"),
+        ("d", 4, "left out"),
+    ]
+    assert "race: 'c' (3 rows) left out of the limits" in str(clf.result_)
+    assert {entry.group for entry in clf.result_.groups} == {"a", "b"}
+    large = np.isin(group, ["a", "b"])
+    found = audit(y[large], clf.predict(X)[large], group[large])
+    assert clf.result_.limits[0].reached == found.measure("demographic_parity").value <= 0.1
+
+
+def test_small_groups_merge_until_they_are_large_enough():
+    X, y, group = with_small_groups()
+    clf = ConstrainedClassifier("demographic_parity <= 0.2", small_groups="merge", min_group_size=5).fit(
+        X, y, sensitive_features=group
+    )
+    assert {entry.group: entry.rows for entry in clf.result_.groups}["(other)"] == 7
+    more = ConstrainedClassifier("demographic_parity <= 0.2", small_groups="merge", min_group_size=10).fit(
+        X, y, sensitive_features=group
+    )
+    assert {entry.group for entry in more.result_.groups} & {"a", "b"} in ({"a"}, {"b"})
+    merged = np.where(np.isin(group, ["c", "d"]), "(other)", group)
+    found = audit(y, clf.predict(X), merged)
+    assert clf.result_.limits[0].reached == found.measure("demographic_parity").value <= 0.2
+    with pytest.raises(
+        ValueError, match="All groups of 'sensitive_feature' together are too small to be limited: 400 rows"
+    ):
+        ConstrainedClassifier("demographic_parity <= 0.2", small_groups="merge", min_group_size=1000).fit(
+            X, y, sensitive_features=group
+        )
+
+
+def test_groups_in_which_a_rate_is_undefined_are_small_too():
+    X, y, group = toy()
+    group = group.astype(object)
+    group[np.flatnonzero(y == 0)[:15]] = "c"  # nobody there has the label 1
+    limit = "equal_opportunity <= 0.1"
+    with pytest.raises(ValueError, match="equal_opportunity is undefined for group 'c'"):
+        ConstrainedClassifier(limit).fit(X, y, sensitive_features=group)
+    with pytest.warns(LimitWarning, match=r"'c' \(15 rows\)"):
+        clf = ConstrainedClassifier(limit, small_groups="warn").fit(X, y, sensitive_features=group)
+    assert clf.result_.limits[0].reached <= 0.1
+    merged = ConstrainedClassifier(limit, small_groups="merge").fit(X, y, sensitive_features=group)
+    assert "(other)" in {entry.group for entry in merged.result_.groups}
+    ConstrainedClassifier("demographic_parity <= 0.5", small_groups="warn").fit(X, y, sensitive_features=group)
+
+
+def test_small_intersections_are_left_out_alone():
+    frame, y = people()
+    frame.loc[(frame["sex"] == "f") & (frame["race"] == "z"), "race"] = "x"
+    frame.loc[frame.index[frame["sex"] == "f"][:4], "race"] = "z"
+    with pytest.warns(LimitWarning, match=r"sex & race: f & z \(4 rows\)"):
+        clf = ConstrainedClassifier("demographic_parity <= 0.3", groups="both", small_groups="warn").fit(
+            frame[["u", "v", "w"]], y, sensitive_features=frame[["sex", "race"]]
+        )
+    assert len([entry for entry in clf.result_.groups if entry.grouping == "sex & race"]) == 5
+    assert {entry.group for entry in clf.result_.groups if entry.grouping == "race"} == {"x", "y", "z"}
+
+
+def test_validation_rows_follow_what_became_of_small_groups():
+    X, y, group = with_small_groups()
+    clf = ConstrainedClassifier("demographic_parity <= 0.3", small_groups="merge", min_group_size=5).fit(
+        X, y, sensitive_features=group, eval_set=(X, y, group)
+    )
+    assert clf.result_.limits[0].eval_reached == clf.result_.limits[0].reached

@@ -1,0 +1,316 @@
+"""Inputs of any kind: the same values give the same model, and what is wrong with them is said in a sentence."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from scipy import sparse
+from sklearn.compose import ColumnTransformer
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from tests.estimator.helpers import toy
+
+from fairbound import ConstrainedClassifier, TableEncoder
+from fairbound.preprocessing import CategoryColumn, NumberColumn, read_inputs
+
+
+def table():
+    """Numbers, codes, words and flags, with missing values in each but the first."""
+    rng = np.random.default_rng(0)
+    n = 240
+    columns = {
+        "income": rng.lognormal(size=n),
+        "rooms": rng.integers(1, 5, n),
+        "job": rng.choice(["cook", "nurse", "smith"], n),
+        "owner": rng.choice([True, False], n),
+    }
+    y = (np.log(columns["income"]) + (columns["job"] == "nurse") + 0.5 * rng.normal(size=n) > 0.3).astype(int)
+    lists = {name: values.tolist() for name, values in columns.items()}
+    for name, step in (("rooms", 11), ("job", 13), ("owner", 17)):
+        lists[name][::step] = [None] * len(lists[name][::step])
+    return lists, y, rng.choice(["f", "m"], n)
+
+
+def as_kinds():
+    lists, y, group = table()
+    plain = pd.DataFrame(lists)
+    return (
+        {
+            "pandas": plain,
+            "pandas nullable": plain.convert_dtypes(),
+            "pandas categories": plain.astype({"job": "category"}),
+            "polars": pl.DataFrame(lists),
+            "polars categories": pl.DataFrame(lists).with_columns(pl.col("job").cast(pl.Categorical)),
+            "pyarrow": pa.table(lists),
+        },
+        y,
+        group,
+    )
+
+
+def test_the_same_call_on_numpy_pandas_and_polars_gives_the_same_model(law, race):
+    numbers = np.asarray(law.X)
+    frames = [
+        numbers,
+        numbers.tolist(),
+        np.asfortranarray(numbers),
+        pd.DataFrame(numbers, columns=list(law.feature_names)),
+        pl.DataFrame(numbers, schema=list(law.feature_names)),
+        pa.table(dict(zip(law.feature_names, numbers.T, strict=True))),
+        sparse.csr_array(numbers),
+    ]
+    models = [ConstrainedClassifier("disparate_impact >= 0.9").fit(X, law.y, sensitive_features=race) for X in frames]
+    found = [clf.predict_proba(X) for clf, X in zip(models, frames, strict=True)]
+    assert all((p == found[0]).all() for p in found)
+    assert all((clf.coef_ == models[0].coef_).all() for clf in models)
+
+
+def test_tables_of_any_library_give_the_same_model():
+    frames, y, group = as_kinds()
+    models = {
+        name: ConstrainedClassifier("disparate_impact >= 0.5").fit(X, y, sensitive_features=group)
+        for name, X in frames.items()
+    }
+    first = models["pandas"]
+    assert first.encoded_names_ == [
+        "income", "rooms", "rooms=(missing)", "job=cook", "job=nurse", "job=smith", "job=(missing)", "owner",
+        "owner=(missing)",
+    ]  # fmt: skip
+    for name, clf in models.items():
+        assert clf.encoder_.columns_ == first.encoder_.columns_, name
+        assert (clf.coef_ == first.coef_).all(), name
+        for other in frames.values():  # fitted on one, asked with another
+            assert (clf.predict_proba(other) == first.predict_proba(frames["pandas"])).all()
+    assert first.feature_names_in_.tolist() == ["income", "rooms", "job", "owner"]
+
+
+def test_codes_are_categories_when_they_are_named():
+    frames, y, _ = as_kinds()
+    found = []
+    for X in frames.values():
+        clf = ConstrainedClassifier(categorical=["rooms"]).fit(X, y)
+        assert [name for name in clf.encoded_names_ if name.startswith("rooms")] == [
+            "rooms=1", "rooms=2", "rooms=3", "rooms=4", "rooms=(missing)",
+        ]  # fmt: skip
+        found.append(clf.predict_proba(X))
+    assert all((p == found[0]).all() for p in found)
+    by_number = ConstrainedClassifier(categorical=[1]).fit(frames["pandas"], y)
+    assert (by_number.predict_proba(frames["pandas"]) == found[0]).all()
+
+
+def test_labels_and_groups_of_any_library():
+    frames, y, group = as_kinds()
+    words = np.where(y == 1, "yes", "no")
+    found = []
+    for labels, groups in [
+        (words, group),
+        (words.tolist(), group.tolist()),
+        (pd.Series(words), pd.Series(group, name="sex")),
+        (pd.Series(words).astype("category"), pd.DataFrame({"sex": pd.Categorical(group)})),
+        (pl.Series(words), pl.DataFrame({"sex": group})),
+        (pa.chunked_array([words]), pa.table({"sex": group})),
+        (words, {"sex": group}),
+        (words, group[:, None]),
+    ]:
+        clf = ConstrainedClassifier("disparate_impact >= 0.8").fit(frames["pandas"], labels, sensitive_features=groups)
+        found.append(clf.predict_proba(frames["pandas"]))
+        assert set(clf.predict(frames["pandas"])) == {"yes", "no"}
+    assert all((p == found[0]).all() for p in found)
+
+
+def test_a_transformer_of_ones_own_replaces_the_encoder():
+    frames, y, group = as_kinds()
+    X = frames["pandas"].drop(columns="owner").fillna({"rooms": 0, "job": "none"})
+    own = ColumnTransformer([("words", OneHotEncoder(), ["job"]), ("numbers", StandardScaler(), ["income", "rooms"])])
+    clf = ConstrainedClassifier("disparate_impact >= 0.5", preprocessing=own).fit(X, y, sensitive_features=group)
+    assert clf.encoder_ is not own
+    assert not hasattr(own, "transformers_")
+    assert clf.encoded_names_ == own.fit(X).get_feature_names_out().tolist()
+    assert clf.score(X, y) > 0.7
+    with pytest.raises(ValueError, match='categorical= goes with preprocessing="auto"'):
+        clf.set_params(categorical=["rooms"]).fit(X, y, sensitive_features=group)
+
+
+def test_without_preprocessing_numbers_are_taken_as_they_are():
+    X, y, _ = toy()
+    clf = ConstrainedClassifier(preprocessing=None).fit(X, y)
+    layer = clf.module_[0]
+    assert (clf.coef_ == layer.weight.detach().numpy()).all()
+    assert clf.encoder_ is None
+    X[3, 1] = np.nan
+    with pytest.raises(ValueError, match="Input X contains NaN, first in row 3, column number 1: impute it"):
+        clf.fit(X, y)
+
+
+def test_an_encoder_with_other_settings_is_visible_and_replaceable():
+    frames, y, _ = as_kinds()
+    clf = ConstrainedClassifier(preprocessing=TableEncoder(max_categories=2, scale=False)).fit(frames["polars"], y)
+    job = clf.encoder_.columns_[2]
+    assert job == CategoryColumn("job", job.words, numeric=False, other=True, missing=True)
+    assert len(job.words) == 1
+    assert clf.encoder_.columns_[0] == NumberColumn("income", 0.0, 1.0, missing=False)
+
+
+# --- the encoder ---
+
+
+def test_what_training_has_not_seen():
+    X = pd.DataFrame({"job": ["cook"] * 5 + ["nurse"] * 4 + ["smith"], "age": np.arange(10.0)})
+    encoder = TableEncoder(max_categories=2).fit(X)
+    assert encoder.get_feature_names_out().tolist() == ["job=cook", "job=(other)", "age"]
+    new = pd.DataFrame({"job": ["cook", "smith", "baker", None], "age": [4.5, np.nan, 4.5, 1e300]})
+    assert encoder.transform(new).tolist() == [
+        [1, 0, 0],
+        [0, 1, 0],
+        [0, 1, 0],
+        [0, 1, 1e100],  # cut, so that no product overflows
+    ]
+    narrow = TableEncoder().fit(X)
+    assert narrow.transform(new)[2:, :3].tolist() == [[0, 0, 0], [0, 0, 0]]  # none of the words
+
+
+def test_words_and_numbers_in_one_column_are_words():
+    encoder = TableEncoder().fit(np.array([["1"], [1], [1.0], [2], ["x"], [None]], dtype=object))
+    assert encoder.columns_[0].words == ("1", "2", "x")
+    assert encoder.transform(np.array([[2.0], ["2"], [np.nan]], dtype=object)).tolist() == [
+        [0, 1, 0, 0],
+        [0, 1, 0, 0],
+        [0, 0, 0, 1],
+    ]
+
+
+def test_objects_that_all_are_numbers_are_numbers():
+    encoder = TableEncoder().fit(np.array([[1, True], [2.5, False], [None, True]], dtype=object))
+    assert all(isinstance(column, NumberColumn) for column in encoder.columns_)
+    assert encoder.columns_[0].mean == 1.75
+
+
+def test_weights_count_in_means_and_words():
+    X = pd.DataFrame({"age": [1.0, 3.0, 100.0, np.nan], "job": ["a", "b", "c", "a"]})
+    encoder = TableEncoder().fit(X, sample_weight=[1.0, 3.0, 0.0, 0.0])
+    age, job = encoder.columns_
+    assert (age.mean, age.scale, age.missing) == (2.5, pytest.approx(np.sqrt(0.75), rel=1e-15), False)
+    assert job.words == ("a", "b")
+
+
+@pytest.mark.parametrize("values", [[5.0] * 4, [1e9, 1e9, 1e9, 1e9 + 1e-7], [np.nan] * 4])
+def test_columns_without_variation_are_left_in_their_scale(values):
+    assert TableEncoder().fit(np.array(values)[:, None]).columns_[0].scale == 1.0
+
+
+def test_large_numbers_do_not_overflow():
+    X = np.array([[8e307], [-8e307], [1e307], [0.0]])
+    encoded = TableEncoder().fit_transform(X)
+    assert np.isfinite(encoded).all()
+    assert encoded.std() == pytest.approx(1.0)
+
+
+def test_bad_settings_of_the_encoder():
+    with pytest.raises(ValueError, match="max_categories=1: must be a whole number of at least 2"):
+        TableEncoder(max_categories=1).fit([[1.0]])
+    with pytest.raises(
+        ValueError, match=r"categorical= names the column 'jbo', which X does not have. Did you mean 'job'"
+    ):
+        TableEncoder(categorical=["jbo"]).fit(pd.DataFrame({"job": [1, 2]}))
+    with pytest.raises(ValueError, match="categorical= names the column 'job', but X has no column names"):
+        TableEncoder(categorical=["job"]).fit([[1.0]])
+    with pytest.raises(ValueError, match="categorical= has 3, but X has 1 columns, numbered from 0"):
+        TableEncoder(categorical=[3]).fit([[1.0]])
+    with pytest.raises(TypeError, match=r"categorical= has 1.5: name a column by its name, or by its number"):
+        TableEncoder(categorical=[1.5]).fit([[1.0]])
+
+
+# --- what is wrong ---
+
+
+@pytest.mark.parametrize("library", ["numpy", "pandas", "polars", "pyarrow", "sparse", "objects"])
+@pytest.mark.parametrize("preprocessing", ["auto", None])
+def test_infinities_always_raise(library, preprocessing):
+    X, y, _ = toy()
+    make = {
+        "numpy": lambda values: values,
+        "pandas": lambda values: pd.DataFrame(values, columns=["u", "v", "w"]),
+        "polars": lambda values: pl.DataFrame(values, schema=["u", "v", "w"]),
+        "pyarrow": lambda values: pa.table(dict(zip("uvw", values.T, strict=True))),
+        "sparse": sparse.csr_array,
+        "objects": lambda values: values.astype(object),
+    }[library]
+    clf = ConstrainedClassifier(preprocessing=preprocessing).fit(make(X), y)
+    X[5, 1] = -np.inf
+    with pytest.raises(ValueError, match=r"X contains infinity in column .*1|X contains infinity in column 'v', row 5"):
+        clf.predict(make(X))
+    with pytest.raises(ValueError, match="X contains infinity"):
+        clf.fit(make(X), y)
+
+
+@pytest.mark.parametrize(
+    ("X", "kind", "words"),
+    [
+        (
+            pd.DataFrame({"when": pd.to_datetime(["2020-01-01"] * 2)}),
+            TypeError,
+            "'when' of X holds .*string or a number",
+        ),
+        (
+            pl.DataFrame({"many": [[1], [2, 3]]}),
+            TypeError,
+            "'many' of X holds List.* argument must be a string or a num",
+        ),
+        (np.array([[{"a": 1}], [2]], dtype=object), TypeError, "X has {'a': 1} in column number 0, row 0"),
+        (np.array([[1j], [2]]), ValueError, "Complex data not supported"),
+        (pl.LazyFrame({"a": [1, 2]}), TypeError, r"X is a lazy table: call X.collect\(\) first"),
+        (pd.DataFrame([[1, 2], [3, 4]], columns=["a", "a"]), ValueError, "several columns of the same name"),
+        (pd.DataFrame([[1, 2], [3, 4]], columns=["a", 1]), TypeError, "Feature names are only supported if all"),
+        (pd.DataFrame({"a": []}), ValueError, "0 sample"),
+        (pd.DataFrame(index=[0, 1]), ValueError, "0 feature"),
+        (np.zeros(2), ValueError, "Reshape your data"),
+        (np.array(["2020-01-01"] * 2, dtype="datetime64[D]")[:, None], TypeError, "values of type datetime64"),
+        (sparse.csr_array((2, 2**29)), ValueError, "too large for the dense matrix that training needs"),
+    ],
+)
+def test_inputs_that_cannot_be_read(X, kind, words):
+    with pytest.raises(kind, match=words):
+        ConstrainedClassifier().fit(X, [0, 1])
+
+
+def test_words_where_numbers_were():
+    frames, y, _ = as_kinds()
+    clf = ConstrainedClassifier().fit(frames["pandas"], y)
+    wrong = frames["pandas"].astype({"income": object})
+    wrong.loc[4, "income"] = "much"
+    with pytest.raises(ValueError, match="X has 'much' in column 'income', row 4, where numbers are expected"):
+        clf.predict(wrong)
+
+
+def test_columns_that_are_not_those_of_fit():
+    frames, y, _ = as_kinds()
+    clf = ConstrainedClassifier().fit(frames["polars"], y)
+    with pytest.raises(ValueError, match="Feature names seen at fit time, yet now missing:\n- job"):
+        clf.predict(frames["polars"].drop("job"))
+    with pytest.raises(ValueError, match="Feature names must be in the same order"):
+        clf.predict(frames["polars"].select(["rooms", "income", "job", "owner"]))
+    with pytest.warns(UserWarning, match="X does not have valid feature names"):
+        clf.predict(frames["pandas"].to_numpy())
+    with pytest.raises(ValueError, match="X has 2 features, but ConstrainedClassifier is expecting 4"), pytest.warns():
+        clf.predict(np.zeros((2, 2)))
+    plain = ConstrainedClassifier().fit(*toy()[:2])
+    with pytest.warns(UserWarning, match="was fitted without feature names"):
+        plain.predict(pd.DataFrame(toy()[0], columns=["a", "b", "c"]))
+
+
+def test_inputs_are_read_only_once():
+    inputs = read_inputs([[1.0]])
+    assert read_inputs(inputs) is inputs
+
+
+def test_many_rows_are_encoded_in_parts(monkeypatch):
+    from fairbound import estimator
+
+    frames, y, _ = as_kinds()
+    clf = ConstrainedClassifier().fit(frames["polars"], y)
+    whole = {name: clf.predict_proba(X) for name, X in frames.items()}
+    monkeypatch.setattr(estimator, "ENCODED_AT_ONCE", 50)
+    for name, X in frames.items():
+        assert (clf.predict_proba(X) == whole[name]).all()
