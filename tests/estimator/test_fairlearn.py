@@ -56,6 +56,7 @@ def test_our_estimator_in_code_that_passes_sensitive_features():
 
 # fairlearn 0.15 sets values in a way that pandas 3.1 warns of; it concerns neither of our estimators.
 @pytest.mark.filterwarnings("ignore:Setting a value on a Series via .at:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:Setting an item of incompatible dtype")
 def test_our_estimator_as_the_model_that_fairlearn_mitigates():
     X, y, group = toy()
     reduced = ExponentiatedGradient(ConstrainedClassifier(), DemographicParity(difference_bound=0.05), max_iter=3)
