@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import hypothesis
+import pooch  # noqa: F401 - its log keeps the stream of the moment it is imported, which a single test may replace
 import pytest
 import torch
 

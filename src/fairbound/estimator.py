@@ -101,6 +101,8 @@ class ConstrainedClassifier(ClassifierMixin, BaseEstimator):
         The labels, in order.
     pos_label_ : label, or None
         The positive class of two.
+    group_columns_, left_columns_ : tuples of int
+        The columns of X that hold the groups, and those that are no inputs.
     n_features_in_ : int
     feature_names_in_ : array of str
         Where the columns of X have names.
@@ -242,7 +244,7 @@ class ConstrainedClassifier(ClassifierMixin, BaseEstimator):
         self.classes_ = fitting.classes
         self.pos_label_ = fitting.cells.classes[1] if len(self.classes_) == 2 else None
         self.threshold_ = float(self.threshold)
-        self.left_columns_ = data.left_columns
+        self.group_columns_, self.left_columns_ = data.group_columns, data.left_columns
         self.encoder_ = fitting.encoder
         self.encoded_names_ = encoded_names(fitting.encoder, data.inputs, fitting.Z.shape[1])
         self.module_ = fitting.module
@@ -378,11 +380,9 @@ class ConstrainedClassifier(ClassifierMixin, BaseEstimator):
     def _read_new(self, X: Any) -> Inputs:
         inputs = read_inputs(X)
         learnt = getattr(self, "feature_names_in_", None)
-        if self.sensitive_as_input and inputs.names is not None and learnt is not None:
-            named = (
-                self.sensitive_columns if isinstance(self.sensitive_columns, list | tuple) else [self.sensitive_columns]
-            )
-            absent = [name for name in named if isinstance(name, str) and name not in inputs.names]
+        if inputs.names is not None and learnt is not None:
+            asked = [learnt[position] for position in self.group_columns_ if position not in self.left_columns_]
+            absent = [name for name in asked if name not in inputs.names]
             if absent:
                 raise ValueError(
                     f"X lacks the column {absent[0]!r}, which was made an input of the model by "
@@ -396,7 +396,8 @@ class ConstrainedClassifier(ClassifierMixin, BaseEstimator):
         there = read_inputs(eval_set[0])
         if there.names != inputs.names or there.n_columns != inputs.n_columns:
             raise ValueError("eval_set must have the same columns as X, in the same order.")
-        return read_data(self, there, eval_set[1], eval_set[2] if len(eval_set) == 3 else None, None, None)
+        groups = eval_set[2] if len(eval_set) == 3 else None
+        return read_data(self, there, eval_set[1], groups, None, constraint_weight="none")
 
     def _last(self, inputs: Inputs) -> tuple[Any, nn.Module | None]:
         """Encoder and module of the last fit, to start from."""

@@ -402,6 +402,7 @@ def test_the_frontier_of_a_limit():
             "Unknown measure 'disparat_impact'. Did you mean 'disparate_impact'",
         ),
         ({"constraints": [3]}, "3 is not a constraint"),
+        ({"constraints": iter(["disparate_impact >= 0.8"])}, "is an iterator, which can be read only once"),
         ({"module": "mlp"}, "module='mlp': must be a torch.nn.Module"),
         ({"module": lambda n_in, n_out: 3}, "module= returned int"),
         ({"random_state": "x"}, "'random_state' parameter"),

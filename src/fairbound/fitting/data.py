@@ -6,7 +6,7 @@ neither in the loss nor in a limit leave.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -36,6 +36,7 @@ class Data:
     groups: dict[str, NDArray[Any]] | None
     loss_weights: Floats
     cell_weights: Floats
+    group_columns: tuple[int, ...]
     left_columns: tuple[int, ...]
 
     def take(self, rows: NDArray[np.intp]) -> Data:
@@ -47,6 +48,7 @@ class Data:
             groups,
             self.loss_weights[rows],
             self.cell_weights[rows],
+            self.group_columns,
             self.left_columns,
         )
 
@@ -56,6 +58,8 @@ def read_data(
 ) -> Data:
     """Read the rows of a fit; those that count nowhere leave."""
     name = type(params).__name__
+    if isinstance(params.constraints, Iterator):
+        raise TypeError("constraints= is an iterator, which can be read only once: give a list or a tuple.")
     labels = read_labels(y, inputs.n_rows, name)
     columns = group_columns(params, inputs, sensitive_features)
     groups = _read_groups(params, inputs, columns, sensitive_features)
@@ -71,7 +75,7 @@ def read_data(
     else:
         cell_weights = read_weights(stated, inputs.n_rows, "constraint_weight")
     left = () if params.sensitive_as_input else columns
-    data = Data(inputs.without(left), labels, groups, loss_weights, cell_weights, left)
+    data = Data(inputs.without(left), labels, groups, loss_weights, cell_weights, columns, left)
     counted = np.flatnonzero((loss_weights > 0) | (cell_weights > 0))
     return data if len(counted) == inputs.n_rows else data.take(counted)
 

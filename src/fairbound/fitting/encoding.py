@@ -33,7 +33,7 @@ def fitted_encoder(params: Parameters, data: Data) -> Any:
 def encode(encoder: Any, inputs: Inputs) -> Floats:
     """Make numbers of inputs, by a fitted encoder or as they are."""
     if isinstance(encoder, TableEncoder):
-        return encoder.transform(inputs)
+        return encoder.encode(inputs)  # the estimator has looked at the names
     read = inputs if encoder is None else read_inputs(encoder.transform(inputs.native))
     matrix = read.matrix()
     if matrix is None:

@@ -133,7 +133,8 @@ class Fitting:
         self.module.to("cpu", torch.float64)
         assessment, notes = self._confirm(result)
         if assessment.kept != result.assessment.kept:
-            result = replace(result, status=choose_status(assessment, converged=False, locally_infeasible=False))
+            status = choose_status(assessment, converged=False, locally_infeasible=False)
+            result = replace(result, status=status, conflicts=[])
         there = None
         if watched is not None and eval_inputs is not None:
             there = decide(logits(self.module, eval_inputs, self.cells.n_labels), self.problem.threshold)

@@ -58,6 +58,7 @@ def save_estimator(estimator: Any, path: str | os.PathLike[str]) -> None:
         "threshold": estimator.threshold_,
         "n_features_in": estimator.n_features_in_,
         "feature_names_in": [str(name) for name in getattr(estimator, "feature_names_in_", [])] or None,
+        "group_columns": list(estimator.group_columns_),
         "left_columns": list(estimator.left_columns_),
         "encoded_names": list(estimator.encoded_names_),
         "encoder": None if encoder is None else encoder_to_json(encoder),
@@ -104,6 +105,7 @@ def _restored(kind: type[Estimator], model: Mapping[str, Any], tensors: Mapping[
         if len(names) != found.n_features_in_:
             raise ValueError("there are not as many names as columns")
         found.feature_names_in_ = np.array(names, dtype=object)
+    found.group_columns_ = tuple(expect_list(model["group_columns"], int, "group_columns"))
     found.left_columns_ = tuple(expect_list(model["left_columns"], int, "left_columns"))
     found.encoded_names_ = expect_list(model["encoded_names"], str, "name")
     found.encoder_ = None if model["encoder"] is None else encoder_from_json(model["encoder"])
@@ -144,8 +146,8 @@ def _module(
 
 def _check_shapes(found: Any) -> None:
     """Make sure that the parts fit together, by one row of zeros."""
-    if any(not 0 <= column < found.n_features_in_ for column in found.left_columns_):
-        raise ValueError(f"left_columns is {found.left_columns_!r}")
+    if any(not 0 <= column < found.n_features_in_ for column in (*found.group_columns_, *found.left_columns_)):
+        raise ValueError(f"the groups are in columns {found.group_columns_!r}")
     n_inputs = found.n_features_in_ - len(found.left_columns_)
     width = len(found.encoded_names_)
     if found.encoder_ is not None:

@@ -159,6 +159,10 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         inputs = read_inputs(X)
         check_names(self, inputs)
+        return self.encode(inputs)
+
+    def encode(self, inputs: Inputs) -> Floats:
+        """Return the numbers of inputs whose columns are known to be those of `fit`."""
         matrix = inputs.matrix()
         if matrix is not None and all(
             isinstance(column, NumberColumn) and not column.missing for column in self.columns_

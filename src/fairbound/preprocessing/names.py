@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from typing import Any
 
 import numpy as np
@@ -23,17 +23,16 @@ def learn_names(estimator: Any, inputs: Inputs) -> None:
 def check_names(estimator: Any, inputs: Inputs, optional: Sequence[int] = ()) -> Inputs:
     """Refuse columns that are not those of `fit`; return the inputs without the `optional` columns.
 
-    The optional columns may be there, all of them, or not.
+    The optional columns may be there or not; where the columns have no names, all or none of them.
     """
     kind, learnt = type(estimator).__name__, getattr(estimator, "feature_names_in_", None)
     expected = estimator.n_features_in_
     needed = [position for position in range(expected) if position not in set(optional)]
     if learnt is not None and inputs.names is not None:
-        if optional and list(inputs.names) == [learnt[position] for position in needed]:
-            return inputs
-        if list(inputs.names) != learnt.tolist():
-            raise ValueError(_difference(learnt.tolist(), inputs.names, [learnt[position] for position in optional]))
-        return inputs.without(list(optional))
+        spare = {learnt[position] for position in optional}
+        if [name for name in inputs.names if name not in spare] != [learnt[position] for position in needed]:
+            raise ValueError(_difference(learnt.tolist(), inputs.names, spare))
+        return inputs.without([position for position, name in enumerate(inputs.names) if name in spare])
     if learnt is not None:
         warnings.warn(
             f"X does not have valid feature names, but {kind} was fitted with feature names", UserWarning, stacklevel=4
@@ -50,10 +49,10 @@ def check_names(estimator: Any, inputs: Inputs, optional: Sequence[int] = ()) ->
     )
 
 
-def _difference(learnt: Sequence[str], given: Sequence[str], optional: Sequence[str]) -> str:
+def _difference(learnt: Sequence[str], given: Sequence[str], optional: Set[str]) -> str:
     message = "The feature names should match those that were passed during fit.\n"
     unseen = sorted(set(given) - set(learnt))
-    missing = sorted(set(learnt) - set(given) - set(optional))
+    missing = sorted(set(learnt) - set(given) - optional)
     if unseen:
         message += "Feature names unseen at fit time:\n" + _listed(unseen)
     if missing:

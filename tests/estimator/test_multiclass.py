@@ -1,0 +1,79 @@
+"""Several classes with a limit for each: planted data, and the education level of the Dutch census by sex."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from fairbound import ConstrainedClassifier, DemographicParity, audit, load_dataset
+
+
+def three_classes(n=900):
+    rng = np.random.default_rng(0)
+    group = rng.choice(["f", "m"], n)
+    X = rng.normal(size=(n, 3))
+    X[:, 0] += 0.8 * (group == "m")
+    y = np.array(["low", "mid", "top"])[np.digitize(X[:, 0] + 0.5 * rng.normal(size=n), [-0.4, 0.9])]
+    return X, y, group
+
+
+@pytest.mark.parametrize("hidden", [(), (6,)])
+def test_a_limit_for_each_class(hidden):
+    X, y, group = three_classes()
+    free = ConstrainedClassifier(hidden=hidden).fit(X, y)
+    clf = ConstrainedClassifier("demographic_parity <= 0.1", hidden=hidden).fit(X, y, sensitive_features=group)
+    before, after = (audit(y, model.predict(X), group) for model in (free, clf))
+    parity = {each.label: each.value for each in after.measures if each.measure == "demographic_parity"}
+    assert max(each.value for each in before.measures if each.measure == "demographic_parity") > 0.15
+    assert clf.result_.limits[0].reached == max(parity.values()) <= 0.1
+    assert clf.result_.kept
+    assert clf.result_.gain > 0
+    assert set(clf.result_.groups[0].rates) == {"low", "mid", "top"}
+    assert "rates, class top" in str(clf.result_)
+
+
+def test_a_limit_on_named_classes():
+    X, y, group = three_classes()
+    clf = ConstrainedClassifier(DemographicParity(0.05, classes=["top"])).fit(X, y, sensitive_features=group)
+    found = {
+        each.label: each.value
+        for each in audit(y, clf.predict(X), group).measures
+        if each.measure == "demographic_parity"
+    }
+    assert clf.result_.limits[0].reached == found["top"] <= 0.05
+    with pytest.raises(ValueError, match=r"unknown class 'best'. Known classes: 'low', 'mid', 'top'"):
+        ConstrainedClassifier(DemographicParity(0.05, classes=["best"])).fit(X, y, sensitive_features=group)
+
+
+def test_what_several_classes_do_not_have():
+    X, y, group = three_classes()
+    with pytest.raises(ValueError, match=r"the decision is the likeliest class; leave 0.5"):
+        ConstrainedClassifier(threshold=0.4).fit(X, y)
+    with pytest.raises(ValueError, match="pos_label='top' goes with two classes, but y has 3"):
+        ConstrainedClassifier(pos_label="top").fit(X, y, sensitive_features=group)
+
+
+def test_the_education_level_of_the_dutch_census_by_sex(dutch_file):
+    data = load_dataset("dutch", data_dir=dutch_file.parent)
+    data = data.take(np.arange(0, len(data), 20))
+    table = data.frame(target=True)
+    # Six levels, 0 to 5, of which 0 and 4 are rare: low, middle, high.
+    level = np.array(["low", "low", "low", "middle", "high", "high"])[table["edu_level"].astype(int)]
+    X, sex = table.drop(columns="edu_level"), data.sensitive["sex"]
+    free = ConstrainedClassifier(max_categories=10).fit(X, level)
+    clf = ConstrainedClassifier("demographic_parity <= 0.02", max_categories=10)
+    clf.fit(X, level, sensitive_features={"sex": sex})
+    before, after = (
+        {
+            each.label: each.value
+            for each in audit(level, model.predict(X), sex).measures
+            if each.measure == "demographic_parity"
+        }
+        for model in (free, clf)
+    )
+    assert max(before.values()) > 0.02 >= max(after.values())
+    assert set(after) == {"high", "low", "middle"}
+    assert clf.result_.kept
+    assert clf.result_.limits[0].reached == max(after.values())
+    assert clf.result_.gain > 0.05
+    assert clf.classes_.tolist() == ["high", "low", "middle"]

@@ -1,0 +1,166 @@
+"""ONNX: one file with the preprocessing inside, whose decisions in onnxruntime are ours."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from sklearn.preprocessing import StandardScaler
+from tests.conftest import absent
+from tests.estimator.helpers import toy
+from torch import nn
+
+from fairbound import ConstrainedClassifier, Dataset, TableEncoder, load_dataset
+
+try:
+    import onnxruntime
+except ImportError:
+    onnxruntime = None
+
+
+@pytest.fixture(autouse=True)
+def runtime():
+    if onnxruntime is None:
+        absent('needs onnxruntime: pip install "fairbound[onnx]"')
+
+
+def run(path, X):
+    """Outputs of onnxruntime for a table or a matrix."""
+    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    feed = {}
+    for each in session.get_inputs():
+        if each.name == "X":
+            feed["X"] = np.asarray(X, dtype=np.float64)
+        elif "string" in each.type:
+            values = X[each.name].astype(object)
+            feed[each.name] = values.where(values.notna(), "").to_numpy(dtype=object)[:, None]
+        else:
+            feed[each.name] = X[each.name].to_numpy(dtype=np.float64, na_value=np.nan)[:, None]
+    return session.run(["label", "probabilities", "margin"], feed)
+
+
+def agree(clf, path, X, *, digits=1e-9):
+    label, p, margin = run(path, X)
+    expected = clf.decision_function(X)
+    assert np.allclose(margin, expected, rtol=digits, atol=digits)
+    assert np.allclose(p, clf.predict_proba(X), rtol=0, atol=digits)
+    near = np.abs(expected) if expected.ndim == 1 else np.diff(np.sort(expected, axis=1)[:, -2:])[:, 0]
+    far = near >= 1e-6
+    assert far.mean() > 0.99
+    assert (np.asarray(label)[far] == clf.predict(X)[far]).all()
+
+
+def test_decisions_on_real_data(limited, tmp_path):
+    full: Dataset = load_dataset("law")
+    limited.to_onnx(tmp_path / "law.onnx")
+    agree(limited, tmp_path / "law.onnx", full.frame())
+
+
+def test_a_matrix_of_numbers_with_gaps(network, law, tmp_path):
+    network.to_onnx(tmp_path / "net.onnx")
+    X = np.array(law.X)
+    X[::5, 2] = np.nan
+    agree(network, tmp_path / "net.onnx", X)
+
+
+def words(n=300):
+    X, y, group = toy(n)
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        {
+            "u": X[:, 0],
+            "code": rng.integers(0, 5, n).astype(float),
+            "job": rng.choice(["cook", "nurse", "smith", "tailor"], n, p=[0.5, 0.3, 0.15, 0.05]),
+            "owner": rng.choice([True, False], n),
+        }
+    )
+    frame.loc[::9, "u"] = np.nan
+    frame.loc[::11, "job"] = None
+    frame.loc[::13, "code"] = np.nan
+    return frame, y, group
+
+
+@pytest.mark.parametrize("recalibrated", [False, True])
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"categorical": ["code", "owner"], "max_categories": 3},
+        {"pos_label": 0, "threshold": 0.3, "hidden": (4,)},
+        {"module": lambda i, o: nn.Sequential(nn.Linear(i, 3), nn.Tanh(), nn.Linear(3, 3), nn.SiLU(), nn.Linear(3, 2))},
+        {"preprocessing": TableEncoder(scale=False)},
+    ],
+)
+def test_words_codes_and_missing_values(params, recalibrated, tmp_path):
+    X, y, group = words()
+    clf = ConstrainedClassifier("demographic_parity <= 0.5", **params).fit(X, y, sensitive_features=group)
+    if recalibrated:
+        clf.recalibrate(X, y)
+    clf.to_onnx(tmp_path / "model.onnx")
+    new = X.copy()
+    new.loc[:5, "job"] = "baker"  # never seen
+    new.loc[:5, "code"] = 77.0
+    agree(clf, tmp_path / "model.onnx", new)
+
+
+@pytest.mark.parametrize("recalibrated", [False, True])
+def test_several_classes(recalibrated, tmp_path):
+    X, _, _ = toy(300)
+    y = np.array(["low", "mid", "top"])[np.digitize(X[:, 0], [0.0, 1.5])]
+    clf = ConstrainedClassifier(hidden=(5,)).fit(X, y)
+    if recalibrated:
+        clf.recalibrate(X, y)
+    clf.to_onnx(tmp_path / "model.onnx")
+    agree(clf, tmp_path / "model.onnx", X)
+
+
+def test_the_groups_are_no_inputs(tmp_path):
+    X, y, group = words()
+    clf = ConstrainedClassifier("demographic_parity <= 0.5", sensitive_columns="sex").fit(X.assign(sex=group), y)
+    clf.to_onnx(tmp_path / "model.onnx")
+    session = onnxruntime.InferenceSession(str(tmp_path / "model.onnx"), providers=["CPUExecutionProvider"])
+    assert [each.name for each in session.get_inputs()] == ["u", "code", "job", "owner"]
+    agree(clf, tmp_path / "model.onnx", X)
+
+
+class Own(nn.Module):
+    """A network that only torch's own exporter can write."""
+
+    def __init__(self, n_inputs, n_outputs):
+        super().__init__()
+        self.first, self.last = nn.Linear(n_inputs, n_inputs), nn.Linear(n_inputs, n_outputs)
+
+    def forward(self, x):
+        return self.last(x + torch.relu(self.first(x)))
+
+
+@pytest.mark.slow  # torch's exporter takes a few seconds
+def test_a_network_of_any_kind(tmp_path):
+    X, y, _ = toy()
+    clf = ConstrainedClassifier(module=Own).fit(X, y)
+    clf.to_onnx(tmp_path / "model.onnx")
+    agree(clf, tmp_path / "model.onnx", X)
+
+
+@pytest.mark.slow
+def test_an_operator_that_the_runtime_has_in_single_precision_only(tmp_path):
+    X, y, _ = toy()
+    clf = ConstrainedClassifier(module=lambda i, o: nn.Sequential(nn.Linear(i, 3), nn.GELU(), nn.Linear(3, o)))
+    clf.fit(X, y)
+    with pytest.warns(UserWarning, match="lacks an operator of your network in double precision"):
+        clf.to_onnx(tmp_path / "model.onnx")
+    agree(clf, tmp_path / "model.onnx", X, digits=1e-4)
+
+
+def test_what_cannot_be_written(tmp_path, monkeypatch):
+    X, y, _ = toy()
+    clf = ConstrainedClassifier(preprocessing=StandardScaler()).fit(X, y)
+    with pytest.raises(
+        ValueError, match=r"StandardScaler\(...\) is code that is not ours and cannot be written as ONNX"
+    ):
+        clf.to_onnx(tmp_path / "model.onnx")
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    with pytest.raises(ImportError, match=r'to_onnx needs onnx: pip install "fairbound\[onnx\]"'):
+        ConstrainedClassifier().fit(X, y).to_onnx(tmp_path / "model.onnx")

@@ -1,0 +1,213 @@
+"""Models on disk: save here, load elsewhere, the same to the last bit; nothing but ours is overwritten or believed."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from sklearn.exceptions import NotFittedError
+from sklearn.preprocessing import StandardScaler
+from tests.estimator.helpers import toy
+from torch import nn
+
+from fairbound import (
+    ConstrainedClassifier,
+    Constraint,
+    DemographicParity,
+    DisparateImpact,
+    Measure,
+    ModelFileError,
+    TableEncoder,
+    load,
+    rate_limit,
+)
+from fairbound.fairness import Sigmoid
+from fairbound.fairness.rates import selection_rate
+
+
+class OwnNetwork(nn.Module):
+    def __init__(self, n_inputs=3, n_outputs=1):
+        super().__init__()
+        self.norm, self.last = nn.LayerNorm(n_inputs), nn.Linear(n_inputs, n_outputs)
+
+    def forward(self, x):
+        return self.last(torch.tanh(self.norm(x)))
+
+
+def table(n=300):
+    X, y, group = toy(n)
+    frame = pd.DataFrame({"u": X[:, 0], "code": np.arange(n) % 4, "job": np.where(X[:, 1] > 0, "cook", "nurse")})
+    frame.loc[::9, "u"] = np.nan
+    frame.loc[::11, "job"] = None
+    return frame, y, group
+
+
+CASES = {
+    "linear": {},
+    "network": {"hidden": (5, 3)},
+    "first class positive": {"pos_label": 0, "threshold": 0.6},
+    "codes": {"categorical": ["code"], "max_categories": 3},
+    "own encoder": {"preprocessing": TableEncoder(scale=False, max_categories=2)},
+    "plain network": {
+        "module": lambda i, o: nn.Sequential(nn.Linear(i, 4), nn.ELU(0.5), nn.Linear(4, 3), nn.GELU(), nn.Linear(3, o))
+    },
+}
+
+
+@pytest.mark.parametrize("params", CASES.values(), ids=CASES)
+@pytest.mark.parametrize("recalibrated", [False, True])
+def test_what_is_loaded_is_what_was_saved(params, recalibrated, tmp_path):
+    X, y, group = table()
+    clf = ConstrainedClassifier("demographic_parity <= 0.4", **params).fit(X, y, sensitive_features={"sex": group})
+    if recalibrated:
+        clf.recalibrate(X, y)
+    clf.save(tmp_path / "model")
+    read = load(tmp_path / "model")
+    for method in ("predict", "predict_proba", "decision_function"):
+        assert (getattr(read, method)(X) == getattr(clf, method)(X)).all()
+    assert read.result_ == clf.result_
+    assert str(read.result_) == str(clf.result_)
+    assert (read.classes_ == clf.classes_).all()
+    assert read.classes_.dtype == clf.classes_.dtype
+    assert read.encoded_names_ == clf.encoded_names_
+    assert (read.feature_names_in_ == clf.feature_names_in_).all()
+    assert read.calibration_ == clf.calibration_
+    names = set(clf.get_params(deep=False)) - {"module", "preprocessing", "constraints"}
+    assert {name: read.get_params()[name] for name in names} == {name: clf.get_params()[name] for name in names}
+    assert list(read.constraints) == [DemographicParity(0.4)]
+    if "module" not in params:
+        again = read.fit(X, y, sensitive_features={"sex": group})  # it can be trained on
+        assert again.result_.limits[0].reached <= 0.4
+
+
+def test_another_process_predicts_the_same(tmp_path):
+    X, y, group = table()
+    clf = ConstrainedClassifier("demographic_parity <= 0.4", hidden=(6,)).fit(X, y, sensitive_features=group)
+    clf.save(tmp_path / "model")
+    X.to_pickle(tmp_path / "rows.pickle")
+    program = f"""
+import sys, numpy as np, pandas as pd
+from fairbound import load
+clf = load({str(tmp_path / "model")!r})
+np.save({str(tmp_path / "found.npy")!r}, clf.predict_proba(pd.read_pickle({str(tmp_path / "rows.pickle")!r})))
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)
+    assert (np.load(tmp_path / "found.npy") == clf.predict_proba(X)).all()
+
+
+@pytest.mark.parametrize("labels", [["no", "yes"], [False, True], [1.0, 2.0], [3, 9], ["a", "b", "c"]])
+@pytest.mark.parametrize("objects", [False, True])
+def test_labels_keep_their_type(labels, objects, tmp_path):
+    X, y, _ = toy(150)
+    given = np.array(labels)[np.arange(len(y)) % len(labels)]
+    if objects and given.dtype.kind == "U":
+        given = given.astype(object)
+    clf = ConstrainedClassifier().fit(X, given)
+    clf.save(tmp_path / "model")
+    read = load(tmp_path / "model")
+    assert read.predict(X).dtype == clf.predict(X).dtype
+    assert (read.predict(X) == clf.predict(X)).all()
+    assert read.pos_label_ == clf.pos_label_
+
+
+def test_limits_are_kept_with_all_that_they_say(tmp_path):
+    X, y, group = toy()
+    limits = [
+        DisparateImpact(0.5, surrogate=Sigmoid(scale=30.0), margin="logit"),
+        DisparateImpact((0.3, None), reference="a", columns=("sex",)),
+        rate_limit("selection_rate", group="b", upper=0.95),
+        DisparateImpact(0.4, surrogate="tanh"),
+    ]
+    clf = ConstrainedClassifier(limits).fit(X, y, sensitive_features={"sex": group})
+    clf.save(tmp_path / "model")
+    assert load(tmp_path / "model").constraints == limits
+
+
+def test_a_limit_of_ones_own_measure_is_kept_as_text(tmp_path):
+    X, y, group = toy()
+    own = Measure("my_gap", (selection_rate,), "difference")
+    clf = ConstrainedClassifier(Constraint(0.4, measure=own)).fit(X, y, sensitive_features=group)
+    clf.save(tmp_path / "model")
+    read = load(tmp_path / "model")
+    assert (read.predict(X) == clf.predict(X)).all()
+    assert read.constraints == ["my_gap <= 0.4"]
+    with pytest.raises(ValueError, match="Unknown measure 'my_gap'"):  # rather than train without the limit
+        read.fit(X, y, sensitive_features=group)
+
+
+def test_a_network_of_ones_own_code_is_asked_for(tmp_path):
+    X, y, _ = toy()
+    clf = ConstrainedClassifier(module=OwnNetwork).fit(X, y)
+    clf.save(tmp_path / "model")
+    with pytest.raises(ModelFileError, match=r"a network of your own \(.*OwnNetwork\), and a file holds no code"):
+        load(tmp_path / "model")
+    for module in (OwnNetwork(), OwnNetwork):
+        assert (load(tmp_path / "model", module=module).predict_proba(X) == clf.predict_proba(X)).all()
+    with pytest.raises(ModelFileError, match="do not fit the module that you gave"):
+        load(tmp_path / "model", module=nn.Linear(3, 1))
+
+
+def test_code_that_is_not_ours_is_not_written(tmp_path):
+    X, y, _ = toy()
+    clf = ConstrainedClassifier(preprocessing=StandardScaler()).fit(X, y)
+    with pytest.raises(
+        ValueError, match=r"StandardScaler\(...\) is code that is not ours, and a model on disk holds no"
+    ):
+        clf.save(tmp_path / "model")
+    assert not (tmp_path / "model").exists()
+    with pytest.raises(NotFittedError):
+        ConstrainedClassifier().save(tmp_path / "model")
+    dates = pd.to_datetime(["2020-01-01", "2021-01-01"]).to_numpy()[y]
+    with pytest.raises((TypeError, ValueError)):
+        ConstrainedClassifier().fit(X, dates).save(tmp_path / "model")
+
+
+def test_a_model_replaces_a_model_and_nothing_else(tmp_path):
+    X, y, _ = toy()
+    first, second = ConstrainedClassifier().fit(X, y), ConstrainedClassifier(hidden=(2,)).fit(X, y)
+    first.save(tmp_path / "deep" / "model")
+    second.save(str(tmp_path / "deep" / "model"))
+    assert load(tmp_path / "deep" / "model").hidden == (2,)
+    assert [entry.name for entry in (tmp_path / "deep").iterdir()] == ["model"]  # nothing is left lying about
+    assert sorted(entry.name for entry in (tmp_path / "deep" / "model").iterdir()) == [
+        "model.json",
+        "weights.safetensors",
+    ]
+    (tmp_path / "letters").mkdir()
+    (tmp_path / "letters" / "to_mother.txt").write_text("Dear Mother,")
+    with pytest.raises(ValueError, match=r"holds other files, such as 'to_mother.txt': give a"):
+        first.save(tmp_path / "letters")
+    with pytest.raises(ValueError, match="is a file: a model is saved as a folder"):
+        first.save(tmp_path / "letters" / "to_mother.txt")
+    assert (tmp_path / "letters" / "to_mother.txt").read_text() == "Dear Mother,"
+
+
+def test_a_write_that_fails_leaves_the_old_model(tmp_path, monkeypatch):
+    X, y, _ = toy()
+    clf = ConstrainedClassifier().fit(X, y)
+    clf.save(tmp_path / "model")
+
+    def fails(*_):
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr("fairbound.persistence.folder.os.fsync", fails)
+    with pytest.raises(OSError, match="no space left"):
+        ConstrainedClassifier(hidden=(2,)).fit(X, y).save(tmp_path / "model")
+    monkeypatch.undo()
+    assert load(tmp_path / "model").hidden == ()
+    assert [entry.name for entry in tmp_path.iterdir()] == ["model"]
+
+
+def test_the_file_is_readable_and_says_what_it_is(tmp_path):
+    X, y, group = toy()
+    clf = ConstrainedClassifier("disparate_impact >= 0.5").fit(X, y, sensitive_features=group)
+    clf.save(tmp_path / "model")
+    document = json.loads((tmp_path / "model" / "model.json").read_text())
+    assert document["format"] == "fairbound-model"
+    assert document["version"] == 1
+    assert document["model"]["result"]["limits"][0]["limit"] == "disparate_impact >= 0.5"

@@ -1,0 +1,54 @@
+"""The programs of the pages and of the README run, and so do the examples."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+import runpy
+from pathlib import Path
+
+import pytest
+import sklearn
+
+ROOT = Path(__file__).parents[1]
+BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+OURS = {"quickstart", "choosing_a_limit", "several_limits", "own_network", "what_the_numbers_do_not_say"}
+
+
+@pytest.fixture(autouse=True)
+def in_a_folder_of_its_own(tmp_path, monkeypatch):
+    """Programs may write files, and change scikit-learn's settings."""
+    monkeypatch.chdir(tmp_path)
+    with sklearn.config_context():
+        yield
+
+
+def test_the_pages_are_there():
+    assert {page.stem for page in PAGES} >= OURS
+    assert len(EXAMPLES) >= 5
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_the_programs_of_a_page_run_one_after_the_other(page):
+    text = page.read_text(encoding="utf-8")
+    namespace: dict[str, object] = {"__name__": "__page__"}
+    for found in BLOCK.finditer(text):
+        # Tracebacks then show the line of the page.
+        program = "\n" * text.count("\n", 0, found.start(1)) + found.group(1)
+        with contextlib.redirect_stdout(io.StringIO()):
+            exec(compile(program, str(page), "exec"), namespace)
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page.stem in OURS], ids=lambda page: page.stem)
+def test_links_between_pages_lead_somewhere(page):
+    for target in re.findall(r"\]\(([^)#:]+\.md)\)", page.read_text(encoding="utf-8")):
+        assert (page.parent / target).exists(), target
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.stem)
+def test_an_example_runs(example, capsys):
+    runpy.run_path(str(example), run_name="__main__")
+    assert capsys.readouterr().out.strip()
