@@ -58,6 +58,22 @@ def test_parquet_in_and_out(fairbound, run, tmp_path):
     assert [row["note"] for row in read(tmp_path / "decided.csv")] == ["a", "", "007"]
 
 
+def test_columns_of_dates_that_nobody_needs_do_no_harm(fairbound, run, tmp_path):
+    parquet, pa = pytest.importorskip("pyarrow.parquet"), pytest.importorskip("pyarrow")
+    days = pa.array([0, 1, 2], pa.date32())
+    table = pa.table({"income": [2100, 2200, 3000], "job": ["cook", "nurse", "smith"], "day": days, "y": [0, 1, 1]})
+    parquet.write_table(table.append_column("g", pa.array(["a", "b", "a"])), tmp_path / "new.parquet")
+    found = fairbound("predict", "run", "new.parquet", "--out", "decided.csv")
+    assert found.code == 0
+    assert "Note: Columns that are neither numbers nor text are left out: day." in found.stdout
+    given = ["--target", "y", "--prediction", "y", "--quiet"]
+    assert fairbound("audit", "new.parquet", *given, "--sensitive", "g").code == 0
+    assert (
+        "'day' of new.parquet has the type date32"
+        in fairbound("audit", "new.parquet", *given, "--sensitive", "day").sentence
+    )
+
+
 def test_text_is_left_as_it_stands(fairbound, run, tmp_path):
     text = 'income, job ,zip,note\n2100,cook,007,"a, b"\n\n2200, nurse,08001,\n'
     (tmp_path / "new.csv").write_text(text, encoding="utf-8")

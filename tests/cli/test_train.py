@@ -148,6 +148,18 @@ def test_small_groups_are_merged_when_asked_to(fairbound, tmp_path):
     assert merged.code == 0
 
 
+def test_a_missing_group_is_none_of_the_small_ones(fairbound, tmp_path):
+    groups = {0: "rare", 1: "rare", 2: "", 3: "", 4: ""}
+    rows = [(*row[:3], groups.get(number % 100, row[3]), row[4]) for number, row in enumerate(loan_rows(500))]
+    path = write_csv(tmp_path / "loans.csv", LOAN_COLUMNS, rows)
+    given = ["--require", "disparate_impact >= 0.3", "--small-groups", "merge", "--min-group-size", 30, "--json"]
+    metrics = json.loads(fairbound("train", path, *LOANS, *given, "--out", "run").stdout)
+    summary = json.loads((tmp_path / "run" / "summary.json").read_text(encoding="utf-8"))
+    parts = [summary["parts"][name]["after"]["missing"]["sex"] for name in ("training", "held_out")]
+    assert sum(parts) == 15
+    assert metrics["kept"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

@@ -90,7 +90,8 @@ def describe_command(
 
     Counts by group and label, and what a model that predicts every label right, or always the same, would reach.
     """
-    from fairbound.cli.inputs import check_source, load
+    from fairbound.cli.files import check_source
+    from fairbound.cli.inputs import load
 
     check_source(source)
     output = Output(json, quiet)

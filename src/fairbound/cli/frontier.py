@@ -74,8 +74,9 @@ def frontier_command(
     Writes a folder with the table (frontier.csv), a model for each bound, and the report with the frontier in it. The
     exit code is 1 if a bound is not kept on the training rows. Ctrl-C leaves the bounds that are finished.
     """
+    from fairbound.cli.files import check_source
     from fairbound.cli.folders import fresh_folder, refuse_existing
-    from fairbound.cli.inputs import check_source, load
+    from fairbound.cli.inputs import load
     from fairbound.cli.settings import check_settings
     from fairbound.cli.sweeping import Sweeping, check_bounds
 

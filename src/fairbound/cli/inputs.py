@@ -1,16 +1,16 @@
-"""What commands read: columns of a file, known data sets, limits as text, and decisions beside labels."""
+"""What commands read: limits as text, decisions beside labels, known data sets and files as data sets."""
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fairbound.cli.files import column, existing_file, nearest, read_columns
+
 if TYPE_CHECKING:
     from fairbound.data import Dataset
-    from fairbound.data.table import Columns
     from fairbound.fairness import Constraint
 
 
@@ -27,65 +27,6 @@ def check_choice(value: str, known: Sequence[str], option: str) -> None:
     """Refuse what is not one of the known words."""
     if value not in known:
         raise ValueError(f"{option} is {value!r}.{nearest(value, known)} Give one of {', '.join(known)}.")
-
-
-def nearest(name: str, known: Iterable[str]) -> str:
-    """Return " Did you mean …?" where a known name is near, whatever the case of its letters.
-
-    >>> nearest("Sexx", ["sex", "race"])
-    " Did you mean 'sex'?"
-    """
-    lower = {each.lower(): each for each in known}
-    found = difflib.get_close_matches(name.lower(), lower, n=1)
-    return f" Did you mean {lower[found[0]]!r}?" if found else ""
-
-
-def read_columns(path: str, *, delimiter: str | None = None, encoding: str = "utf-8") -> Columns:
-    """Return the raw columns of a CSV or Parquet file."""
-    from fairbound.data.delimited import read_delimited
-    from fairbound.data.parquet import MAGIC, read_parquet
-
-    file = existing_file(path)
-    if delimiter is None:
-        delimiter = "\t" if file.suffix.lower() == ".tsv" else ","
-    if len(delimiter) != 1 or delimiter in '"\r\n':
-        raise ValueError(f"--delimiter is {delimiter!r}; give one character, for example ',' or ';'.")
-    with file.open("rb") as stream:
-        parquet = stream.read(len(MAGIC)) == MAGIC
-        stream.seek(0)
-        if parquet:
-            return read_parquet(stream, place=file.name)
-        return read_delimited(stream, place=file.name, delimiter=delimiter, encoding=encoding)
-
-
-def existing_file(path: str) -> Path:
-    """Return the path of a file, or say that there is none."""
-    file = Path(path)
-    if file.is_dir():
-        raise IsADirectoryError(f"{path} is a folder; give the path of a file.")
-    if not file.is_file():
-        near = nearest(file.name, [each.name for each in file.parent.iterdir()]) if file.parent.is_dir() else ""
-        raise FileNotFoundError(f"There is no file {path}.{near}")
-    return file
-
-
-def check_source(source: str) -> None:
-    """Refuse a file that is not there, before anything is imported to read it; a bare word may name a data set."""
-    path = Path(source)
-    if path.exists() or path.suffix or len(path.parts) > 1:
-        existing_file(source)
-
-
-def column(columns: Mapping[str, Any], name: str, option: str, path: str) -> Any:
-    """Return one column, or name the nearest."""
-    if name not in columns:
-        from fairbound.data.labels import listed
-
-        place = Path(path).name
-        raise ValueError(
-            f"{place} has no column {name!r} ({option}).{nearest(name, columns)} It has {listed(columns)}."
-        )
-    return columns[name]
 
 
 @dataclass(frozen=True)
@@ -117,7 +58,8 @@ def read_decisions(
     from fairbound.data.columns import is_missing
     from fairbound.data.labels import as_word, code_labels
 
-    columns = read_columns(path, delimiter=delimiter, encoding=encoding)
+    needed = {target, prediction, *sensitive, *([] if weight is None else [weight])}
+    columns = read_columns(path, needed=needed, delimiter=delimiter, encoding=encoding)
     label = column(columns, target, "--target", path)
     decided = column(columns, prediction, "--prediction", path)
     groups = {name: column(columns, name, "--sensitive", path) for name in sensitive}

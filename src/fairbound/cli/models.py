@@ -126,7 +126,7 @@ def load_model(path: str) -> ConstrainedClassifier:
     """Read a fitted classifier back, from the folder of a run or that of the model itself; nothing in it is run."""
     folder = Path(path)
     if not folder.is_dir():
-        from fairbound.cli.inputs import nearest
+        from fairbound.cli.files import nearest
 
         beside = [each.name for each in folder.parent.iterdir() if each.is_dir()] if folder.parent.is_dir() else []
         raise FileNotFoundError(

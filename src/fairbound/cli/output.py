@@ -78,7 +78,7 @@ class Output:
                 text.append(" " if place == 0 else "  ")
                 if place >= left:
                     text.append(gap)
-                text.append(cell, style=STYLES.get(cell, ""))
+                text.append(cell, style=STYLES.get(cell, "") if number else "")
                 if place < left:
                     text.append(gap)
             text.rstrip()

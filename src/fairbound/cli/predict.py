@@ -58,15 +58,15 @@ def predict_command(
     The file needs the columns that the model was trained on, by name and in any order; groups and label are not needed.
     Its rows are written with one more column. The same model and rows give the same decisions.
     """
+    from fairbound.cli.files import check_source
     from fairbound.cli.folders import fresh_file
-    from fairbound.cli.inputs import check_source
     from fairbound.cli.models import load_model
 
     check_source(source)
     output = Output(json, quiet)
     with fresh_file(out) as file, output.stage(f"Deciding {source}"):
         classifier = load_model(model)
-        names, rows, columns = _read(source, delimiter, encoding, data_dir, quiet or json)
+        names, rows, columns, notes = _read(classifier, source, delimiter, encoding, data_dir, quiet or json)
         frame, unseen = _inputs(classifier, columns, source)
         added = {column: [_text(value) for value in classifier.predict(frame).tolist()]}
         if probability:
@@ -76,38 +76,45 @@ def predict_command(
                 raise ValueError(f"{source} has a column {name!r} already; name the new one with --column.")
         _write(file, names, rows, added)
     decided = {label: added[column].count(label) for label in dict.fromkeys(map(_text, classifier.classes_.tolist()))}
-    for note in unseen:
+    notes += unseen
+    for note in notes:
         output.text(f"Note: {note}")
     counted = ", ".join(f"{label}: {count:,}" for label, count in decided.items())
     output.text(f"Decided {len(rows):,} rows ({counted}). Written to {out}.")
-    output.result({"command": "predict", "out": out, "rows": len(rows), "decided": decided, "notes": unseen})
+    output.result({"command": "predict", "out": out, "rows": len(rows), "decided": decided, "notes": notes})
 
 
 def _read(
-    source: str, delimiter: str | None, encoding: str, data_dir: str | None, quiet: bool
-) -> tuple[list[str], list[list[str]], dict[str, Any]]:
-    """Return the names of all columns, the rows as text, and the columns as numbers and words."""
-    from fairbound.cli.inputs import existing_file, is_known_dataset, read_columns
-    from fairbound.data.parquet import MAGIC
+    classifier: ConstrainedClassifier,
+    source: str,
+    delimiter: str | None,
+    encoding: str,
+    data_dir: str | None,
+    quiet: bool,
+) -> tuple[list[str], list[list[str]], dict[str, Any], list[str]]:
+    """Return the names of all columns, the rows as text, the columns as numbers and words, and notes."""
+    from fairbound.cli.files import is_parquet, other_columns, read_columns
+    from fairbound.cli.inputs import is_known_dataset
 
     if is_known_dataset(source):
         from fairbound.data import load_dataset
 
         data = load_dataset(source, data_dir=data_dir, progress=False if quiet else None)
         shown = {**data.table.show(), **data.sensitive, data.target: [data.target_names[code] for code in data.y]}
-        return *_as_text(shown), shown
-    columns = read_columns(source, delimiter=delimiter, encoding=encoding)
-    path = existing_file(source)
-    with path.open("rb") as stream:
-        if stream.read(len(MAGIC)) == MAGIC:
-            return *_as_text(columns), columns
+        return *_as_text(shown), shown, []
+    needed = [str(name) for name in classifier.feature_names_in_]
+    columns = read_columns(source, needed=needed, delimiter=delimiter, encoding=encoding)
+    if is_parquet(source):
+        left_out = [name for name in other_columns(source) if name not in needed]
+        notes = [f"Columns that are neither numbers nor text are left out: {', '.join(left_out)}."] if left_out else []
+        return *_as_text(columns), columns, notes
     # The text itself, so that 007 stays 007; read by the same rules as the columns.
     codec = "utf-8-sig" if encoding.lower().replace("_", "-") in ("utf-8", "utf8") else encoding
-    separator = delimiter or ("\t" if path.suffix.lower() == ".tsv" else ",")
-    with path.open(encoding=codec, newline="") as text:
+    separator = delimiter or ("\t" if Path(source).suffix.lower() == ".tsv" else ",")
+    with Path(source).open(encoding=codec, newline="") as text:
         lines = [row for row in csv.reader(text, delimiter=separator, skipinitialspace=True) if row]
     rows = [row for row in lines if len(columns) == 1 or len(row) > 1 or row[0].strip()]
-    return [name.strip() for name in rows[0]], rows[1:], columns
+    return [name.strip() for name in rows[0]], rows[1:], columns, []
 
 
 def _as_text(columns: dict[str, Any]) -> tuple[list[str], list[list[str]]]:
@@ -123,7 +130,7 @@ def _text(value: Any) -> str:
 
 def _inputs(classifier: ConstrainedClassifier, columns: dict[str, Any], source: str) -> tuple[Any, list[str]]:
     """Return the table that the model needs, and notes on words that it has not seen."""
-    from fairbound.cli.inputs import column
+    from fairbound.cli.files import column
     from fairbound.cli.study import table_backend
     from fairbound.data.table import make_frame
 

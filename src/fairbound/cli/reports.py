@@ -48,8 +48,9 @@ def report_command(
 
     The page is one file without any links to elsewhere. --json prints the summary itself.
     """
+    from fairbound.cli.files import nearest
     from fairbound.cli.folders import fresh_file
-    from fairbound.cli.inputs import check_choice, nearest
+    from fairbound.cli.inputs import check_choice
 
     check_choice(form, list(FORMATS), "--format")
     output = Output(json, quiet)

@@ -82,8 +82,9 @@ def train_command(
     limit is not kept on the training rows, not certified where --confidence asks for it, or refuted by the held-out
     rows.
     """
+    from fairbound.cli.files import check_source
     from fairbound.cli.folders import fresh_folder, refuse_existing
-    from fairbound.cli.inputs import check_source, load
+    from fairbound.cli.inputs import load
     from fairbound.cli.settings import check_settings
 
     refuse_existing(Path(out))
