@@ -100,7 +100,7 @@ np.save({str(tmp_path / "found.npy")!r}, clf.predict_proba(pd.read_pickle({str(t
     assert (np.load(tmp_path / "found.npy") == clf.predict_proba(X)).all()
 
 
-@pytest.mark.parametrize("labels", [["no", "yes"], [False, True], [1.0, 2.0], [3, 9], ["a", "b", "c"]])
+@pytest.mark.parametrize("labels", [["no", "yes"], [False, True], [2.0, 7.0], [3, 9], ["a", "b", "c"]])
 @pytest.mark.parametrize("objects", [False, True])
 def test_labels_keep_their_type(labels, objects, tmp_path):
     X, y, _ = toy(150)
@@ -155,9 +155,7 @@ def test_a_network_of_ones_own_code_is_asked_for(tmp_path):
 def test_code_that_is_not_ours_is_not_written(tmp_path):
     X, y, _ = toy()
     clf = ConstrainedClassifier(preprocessing=StandardScaler()).fit(X, y)
-    with pytest.raises(
-        ValueError, match=r"StandardScaler\(...\) is code that is not ours, and a model on disk holds no"
-    ):
+    with pytest.raises(ValueError, match=r"StandardScaler\(...\) is code that is not ours, and a model on disk"):
         clf.save(tmp_path / "model")
     assert not (tmp_path / "model").exists()
     with pytest.raises(NotFittedError):
