@@ -11,6 +11,7 @@ from tests.cli.helpers import LIMIT, LOAN_COLUMNS, LOANS, interrupt_when, loan_r
 
 from fairbound import read_table
 from fairbound.cli.models import hidden_layers, load_model
+from fairbound.cli.outcome import is_kept
 from fairbound.cli.suggestions import STEPS
 
 FILES = {"metrics.json", "model", "model-card.md", "report.html", "summary.json"}
@@ -108,6 +109,26 @@ def test_a_limit_that_no_model_keeps_has_exit_code_1(fairbound, loans, tmp_path)
     assert found.code == 1
     assert "NOT KEPT" in found.stdout
     assert not json.loads((tmp_path / "run" / "metrics.json").read_text(encoding="utf-8"))["kept"]
+
+
+@pytest.mark.parametrize(
+    ("training", "calibration", "held_out", "kept"),
+    [
+        (True, None, None, True),
+        (True, None, "INCONCLUSIVE", True),  # the measured value there scatters around the limit
+        (True, None, "FAIL", False),  # refuted
+        (True, "PASS", "INCONCLUSIVE", True),
+        (True, "INCONCLUSIVE", "PASS", False),  # what was asked for is a pass on the calibration rows
+        (False, None, "PASS", False),
+    ],
+)
+def test_what_counts_as_kept(training, calibration, held_out, kept):
+    summary = {
+        "limits": [{"training": {"after": {"kept": training}}}],
+        "calibration": None if calibration is None else {"verdict": calibration},
+        "parts": {"held_out": None if held_out is None else {"certificate": {"verdict": held_out}}},
+    }
+    assert is_kept(summary) is kept
 
 
 def test_words_for_labels_and_a_network(fairbound, tmp_path):

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from fairbound import ConstrainedClassifier
+from fairbound.training import Effort, Phase
+
 
 def toy(n=400, seed=0, shift=1.5):
     """Two groups whose inputs are shifted, so that their selection rates are far apart."""
@@ -13,3 +16,12 @@ def toy(n=400, seed=0, shift=1.5):
     X[:, 0] += shift * group
     y = (X[:, 0] + 0.7 * X[:, 1] + rng.normal(scale=0.7, size=n) > 0.8).astype(int)
     return X, y, np.array(["a", "b"])[group]
+
+
+QUICK = Effort(free=Phase(15), coarse=Phase(8, window=4), exact=Phase(10, window=5, rounding=1e-3), accurate=Phase(5))
+"""Phases for tests to which the quality of the model does not matter."""
+
+
+def quick(constraints=(), **params) -> ConstrainedClassifier:
+    """A classifier that does not take its time."""
+    return ConstrainedClassifier(constraints, **{"effort": QUICK, **params})

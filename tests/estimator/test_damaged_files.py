@@ -15,16 +15,16 @@ import safetensors.torch
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.estimator.helpers import toy
+from tests.estimator.helpers import quick, toy
 
-from fairbound import ConstrainedClassifier, ModelFileError, load
+from fairbound import ModelFileError, load
 
 
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory) -> Path:
     X, y, group = toy(200)
     table = np.column_stack([X.astype(object), np.where(X[:, 1] > 0, "cook", "nurse")])
-    clf = ConstrainedClassifier("disparate_impact >= 0.5", hidden=(3,), sensitive_columns=None)
+    clf = quick("disparate_impact >= 0.5", hidden=(3,), sensitive_columns=None)
     clf.fit(table, y, sensitive_features=group).recalibrate(table, y)
     path = tmp_path_factory.mktemp("saved") / "model"
     clf.save(path)

@@ -10,10 +10,10 @@ import pytest
 import torch
 from sklearn.preprocessing import StandardScaler
 from tests.conftest import absent
-from tests.estimator.helpers import toy
+from tests.estimator.helpers import quick, toy
 from torch import nn
 
-from fairbound import ConstrainedClassifier, Dataset, TableEncoder, load_dataset
+from fairbound import Dataset, TableEncoder, load_dataset
 
 try:
     import onnxruntime
@@ -95,7 +95,7 @@ def words(n=300):
 )
 def test_words_codes_and_missing_values(params, recalibrated, tmp_path):
     X, y, group = words()
-    clf = ConstrainedClassifier("demographic_parity <= 0.5", **params).fit(X, y, sensitive_features=group)
+    clf = quick("demographic_parity <= 0.5", **params).fit(X, y, sensitive_features=group)
     if recalibrated:
         clf.recalibrate(X, y)
     clf.to_onnx(tmp_path / "model.onnx")
@@ -109,7 +109,7 @@ def test_words_codes_and_missing_values(params, recalibrated, tmp_path):
 def test_several_classes(recalibrated, tmp_path):
     X, _, _ = toy(300)
     y = np.array(["low", "mid", "top"])[np.digitize(X[:, 0], [0.0, 1.5])]
-    clf = ConstrainedClassifier(hidden=(5,)).fit(X, y)
+    clf = quick(hidden=(5,)).fit(X, y)
     if recalibrated:
         clf.recalibrate(X, y)
     clf.to_onnx(tmp_path / "model.onnx")
@@ -118,7 +118,7 @@ def test_several_classes(recalibrated, tmp_path):
 
 def test_the_groups_are_no_inputs(tmp_path):
     X, y, group = words()
-    clf = ConstrainedClassifier("demographic_parity <= 0.5", sensitive_columns="sex").fit(X.assign(sex=group), y)
+    clf = quick("demographic_parity <= 0.5", sensitive_columns="sex").fit(X.assign(sex=group), y)
     clf.to_onnx(tmp_path / "model.onnx")
     session = onnxruntime.InferenceSession(str(tmp_path / "model.onnx"), providers=["CPUExecutionProvider"])
     assert [each.name for each in session.get_inputs()] == ["u", "code", "job", "owner"]
@@ -139,7 +139,7 @@ class Own(nn.Module):
 @pytest.mark.slow  # torch's exporter takes a few seconds
 def test_a_network_of_any_kind(tmp_path):
     X, y, _ = toy()
-    clf = ConstrainedClassifier(module=Own).fit(X, y)
+    clf = quick(module=Own).fit(X, y)
     clf.to_onnx(tmp_path / "model.onnx")
     agree(clf, tmp_path / "model.onnx", X)
 
@@ -147,7 +147,7 @@ def test_a_network_of_any_kind(tmp_path):
 @pytest.mark.slow
 def test_an_operator_that_the_runtime_has_in_single_precision_only(tmp_path):
     X, y, _ = toy()
-    clf = ConstrainedClassifier(module=lambda i, o: nn.Sequential(nn.Linear(i, 3), nn.GELU(), nn.Linear(3, o)))
+    clf = quick(module=lambda i, o: nn.Sequential(nn.Linear(i, 3), nn.GELU(), nn.Linear(3, o)))
     clf.fit(X, y)
     with pytest.warns(UserWarning, match="lacks an operator of your network in double precision"):
         clf.to_onnx(tmp_path / "model.onnx")
@@ -156,11 +156,11 @@ def test_an_operator_that_the_runtime_has_in_single_precision_only(tmp_path):
 
 def test_what_cannot_be_written(tmp_path, monkeypatch):
     X, y, _ = toy()
-    clf = ConstrainedClassifier(preprocessing=StandardScaler()).fit(X, y)
+    clf = quick(preprocessing=StandardScaler()).fit(X, y)
     with pytest.raises(
         ValueError, match=r"StandardScaler\(...\) is code that is not ours and cannot be written as ONNX"
     ):
         clf.to_onnx(tmp_path / "model.onnx")
     monkeypatch.setitem(sys.modules, "onnx", None)
     with pytest.raises(ImportError, match=r'to_onnx needs onnx: pip install "fairbound\[onnx\]"'):
-        ConstrainedClassifier().fit(X, y).to_onnx(tmp_path / "model.onnx")
+        quick().fit(X, y).to_onnx(tmp_path / "model.onnx")

@@ -10,7 +10,7 @@ from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from tests.estimator.helpers import toy
+from tests.estimator.helpers import quick, toy
 
 from fairbound import ConstrainedClassifier, Constraint, DemographicParity, DisparateImpact, Measure
 from fairbound.fairness.rates import false_positive_rate, true_positive_rate
@@ -93,7 +93,7 @@ def test_clones_and_pickles():
 def test_a_search_over_a_bound_with_groups_in_x():
     X, y, group = toy(600)
     table = np.column_stack([X, group == "a"])
-    clf = ConstrainedClassifier(DisparateImpact(0.8), sensitive_columns=3)
+    clf = quick(DisparateImpact(0.8), sensitive_columns=3)
     search = GridSearchCV(clf, {"constraints__disparate_impact__bound": [0.5, 0.9], "hidden": [(), (2,)]}, cv=2)
     search.fit(table, y)
     assert len(search.cv_results_["params"]) == 4

@@ -9,11 +9,10 @@ import pandas as pd
 import polars as pl
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.estimator.helpers import quick
 
-from fairbound import ConstrainedClassifier, LimitWarning, Status, audit
-from fairbound.training import Effort, Phase
+from fairbound import LimitWarning, Status, audit
 
-QUICK = Effort(free=Phase(15), coarse=Phase(8, window=4), exact=Phase(8, window=4, rounding=1e-3), accurate=Phase(5))
 LIMITS = ["disparate_impact >= 0.8", "demographic_parity <= 0.1", "accuracy_parity <= 0.1", "covariance <= 0.05"]
 
 CODINGS = {
@@ -45,12 +44,12 @@ def problems(draw):
     return X, y, codes, draw(st.sampled_from(sorted(CODINGS))), weights
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
 @given(problem=problems(), limit=st.sampled_from(LIMITS), hidden=st.sampled_from([(), (), (3,)]))
 def test_limits_are_kept_or_the_status_says_so(problem, limit, hidden):
     X, y, codes, coding, weights = problem
     group = CODINGS[coding](codes)
-    clf = ConstrainedClassifier(limit, hidden=hidden, small_groups="merge", min_group_size=1, effort=QUICK)
+    clf = quick(limit, hidden=hidden, small_groups="merge", min_group_size=1)
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         clf.fit(X, y, sensitive_features=group, sample_weight=weights)
