@@ -1,0 +1,1 @@
+"""The paper's figures and tables by name, resumable, beside the printed numbers."""

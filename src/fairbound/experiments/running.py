@@ -1,0 +1,95 @@
+"""Runs in parallel processes, each on one core, with the results kept as they come.
+
+Through joblib, so that a larger study goes to a cluster by `with joblib.parallel_config(backend="dask"):` around it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from fairbound.experiments.outcomes import Outcome
+from fairbound.experiments.performing import perform
+from fairbound.experiments.runs import Run
+from fairbound.experiments.store import Results
+
+EXTRA = 'The experiments need matplotlib and joblib: pip install "fairbound[paper]".'
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far the runs are: how many are done of how many, the last one, and the seconds that remain, by estimate."""
+
+    done: int
+    total: int
+    last: Outcome | None
+    remaining: float | None
+
+
+def complete(
+    runs: Sequence[Run],
+    results: Results,
+    *,
+    jobs: int = 1,
+    data_dir: str | None = None,
+    limit: int | None = None,
+    report: Callable[[Progress], None] | None = None,
+) -> None:
+    """Perform the runs that have no outcome yet; an interrupt keeps those that are finished.
+
+    Parameters
+    ----------
+    runs : sequence of Run
+    results : Results
+    jobs : int
+        Processes.
+    data_dir : str, optional
+        The folder with the data files.
+    limit : int, optional
+        Rows of each part, for a quick look.
+    report : function of Progress, optional
+    """
+    try:
+        from joblib import Parallel, delayed
+    except ImportError as error:
+        raise ImportError(EXTRA) from error
+    # The longest first: no process is left alone with a long one at the end.
+    missing = sorted(results.missing(runs), key=lambda run: -run.cost)
+    if not missing:
+        return
+    started, waiting = time.perf_counter(), dict.fromkeys(missing)
+    if report is not None:
+        report(Progress(0, len(missing), None, _remaining(waiting, results, jobs, 0.0, [])))
+    finished: list[Run] = []
+    for outcome in Parallel(n_jobs=jobs, return_as="generator_unordered")(
+        delayed(perform)(run, data_dir, limit) for run in missing
+    ):
+        results.add(outcome)
+        del waiting[outcome.run]
+        finished.append(outcome.run)
+        if report is not None:
+            elapsed = time.perf_counter() - started
+            remaining = _remaining(waiting, results, jobs, elapsed, finished)
+            report(Progress(len(finished), len(missing), outcome, remaining))
+
+
+def _remaining(
+    waiting: dict[Run, None], results: Results, jobs: int, elapsed: float, finished: list[Run]
+) -> float | None:
+    """Seconds, from runs of the same kind where there are any, else from the cost of all that are finished."""
+    spent: dict[tuple[str, str, bool], list[float]] = {}
+    for outcome in results:
+        spent.setdefault(_kind(outcome.run), []).append(outcome.seconds / outcome.run.cost)
+    done = sum(run.cost for run in finished)
+    if not done and any(_kind(run) not in spent for run in waiting):
+        return None
+    total = 0.0
+    for run in waiting:
+        rates = spent.get(_kind(run))
+        total += run.cost * (sum(rates) / len(rates) if rates else elapsed * jobs / done)
+    return total / jobs
+
+
+def _kind(run: Run) -> tuple[str, str, bool]:
+    return run.dataset, run.solver, run.batches

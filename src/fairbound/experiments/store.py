@@ -1,0 +1,83 @@
+"""The results file: one line of JSON for each finished run, looked up by what defines the run.
+
+Lines are only ever added, each in one write, so that an interrupt or a full disk costs at most the run under way; a
+last line that was cut short is dropped when the file is opened again.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import fairbound
+from fairbound.experiments.outcomes import Outcome
+from fairbound.experiments.runs import Run
+
+
+class Results:
+    """Outcomes by run, and the file that they are kept in.
+
+    Parameters
+    ----------
+    path : path, optional
+        The file, read when there is one; without a path, outcomes live in memory only.
+
+    Attributes
+    ----------
+    outdated : int
+        How many of the file's results are left alone because another version of the package made them.
+    """
+
+    def __init__(self, path: Path | None = None) -> None:
+        self.path = path
+        self.outdated = 0
+        self._outcomes: dict[str, Outcome] = {}
+        if path is not None and path.exists():
+            self._read(path)
+
+    def _read(self, path: Path) -> None:
+        whole, _, rest = path.read_bytes().rpartition(b"\n")
+        if rest:
+            # Cut short by an interrupt: what was under way is run again.
+            with path.open("r+b") as file:
+                file.truncate(len(whole) + 1 if whole else 0)
+        for number, line in enumerate(whole.splitlines(), start=1):
+            try:
+                outcome = Outcome.from_dict(json.loads(line))
+            except (ValueError, KeyError, TypeError) as error:
+                raise ValueError(
+                    f"{path}, line {number}, is not a result of `fairbound reproduce`. Give another --out, or delete "
+                    "the file to begin anew."
+                ) from error
+            if outcome.version == fairbound.__version__:
+                self._outcomes[outcome.run.key] = outcome
+            else:
+                self.outdated += 1
+
+    def add(self, outcome: Outcome) -> None:
+        """Keep an outcome, on disk first."""
+        if self.path is not None:
+            line = json.dumps(outcome.as_dict(), separators=(",", ":")).encode() + b"\n"
+            with self.path.open("ab") as file:
+                file.write(line)
+                file.flush()
+                os.fsync(file.fileno())
+        self._outcomes[outcome.run.key] = outcome
+
+    def __getitem__(self, run: Run) -> Outcome:
+        return self._outcomes[run.key]
+
+    def __contains__(self, run: Run) -> bool:
+        return run.key in self._outcomes
+
+    def __iter__(self) -> Iterator[Outcome]:
+        return iter(self._outcomes.values())
+
+    def __len__(self) -> int:
+        return len(self._outcomes)
+
+    def missing(self, runs: Iterable[Run]) -> list[Run]:
+        """Those of the runs that have no outcome yet, each once, in their order."""
+        return [run for run in dict.fromkeys(runs) if run not in self]
