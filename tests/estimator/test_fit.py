@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from tests.estimator.helpers import toy
+from tests.estimator.helpers import quick, toy
 
 from fairbound import ConstrainedClassifier, DisparateImpact, FitResult, LimitWarning, Status, audit, rate_limit
 from fairbound.fitting import fitting as fitting_module
@@ -247,6 +247,18 @@ def test_validation_rows_are_watched_and_reported(law, race):
     assert len(rows) == clf.n_iter_
     assert all(0 <= row["eval accuracy"] <= 1 and "eval disparate_impact >= 0.9" in row for row in rows)
     assert "validation" in str(clf.result_)
+
+
+@pytest.mark.filterwarnings("ignore::fairbound.LimitWarning")
+def test_limits_of_the_same_words_have_columns_of_their_own():
+    """Here two limits that differ only in how they are trained."""
+    X, y, group = toy(120)
+    limits = [DisparateImpact(0.5), DisparateImpact(0.5, margin="logit")]
+    row = quick(limits).fit(X, y, sensitive_features=group, eval_set=(X, y, group)).result_.history[0]
+    assert [name for name in row if name.startswith("eval disparate")] == [
+        "eval disparate_impact >= 0.5",
+        "eval disparate_impact >= 0.5 (2)",
+    ]
 
 
 def test_validation_rows_that_break_a_limit_are_pointed_out():

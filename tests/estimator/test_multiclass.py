@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from tests.estimator.helpers import quick
 
 from fairbound import ConstrainedClassifier, DemographicParity, audit, load_dataset
 
@@ -43,6 +44,21 @@ def test_a_limit_on_named_classes():
     assert clf.result_.limits[0].reached == found["top"] <= 0.05
     with pytest.raises(ValueError, match=r"unknown class 'best'. Known classes: 'low', 'mid', 'top'"):
         ConstrainedClassifier(DemographicParity(0.05, classes=["best"])).fit(X, y, sensitive_features=group)
+
+
+@pytest.mark.filterwarnings("ignore::fairbound.LimitWarning")
+def test_classes_in_words_and_by_the_text_of_their_value():
+    X, y, group = three_classes(300)
+    codes = np.array([{"low": 1, "mid": 2, "top": 3}[label] for label in y])
+    limits = ["demographic_parity <= 0.1 for class 3", "demographic_parity <= 0.2 for classes 1, 2"]
+    clf = quick(limits, small_groups="warn").fit(X, codes, sensitive_features=group)
+    assert [each.limit for each in clf.result_.limits] == limits
+    found = {
+        each.label: each.value
+        for each in audit(codes, clf.predict(X), group).measures
+        if each.measure == "demographic_parity"
+    }
+    assert [each.reached for each in clf.result_.limits] == [found[3], max(found[1], found[2])]
 
 
 def test_what_several_classes_do_not_have():

@@ -32,6 +32,8 @@ from fairbound.fairness import (
     parse_constraint,
     rate_limit,
 )
+from fairbound.fairness.constraints import distinct_texts
+from fairbound.fairness.rates import QUOTIENT_RATES
 
 DIFFERENCES = [name for name in COMPARING if MEASURES[name].comparison == "difference"]
 RATIOS = [name for name in COMPARING if MEASURES[name].comparison == "ratio"]
@@ -54,6 +56,7 @@ def every_form():
             for bound in bounds:
                 yield limit(name, bound, **options)
                 yield limit(name, bound, columns=("sex", "age & race"), **options)
+                yield limit(name, bound, classes=("low", "very high"), **options)
 
 
 # --- construction ----------------------------------------------------------------------------------------------------
@@ -178,6 +181,12 @@ def test_surrogates_by_name_and_by_instance(name):
         ("accuracy(sex)[female] >= 0.3", rate_limit("accuracy", group="female", lower=0.3, columns=("sex",))),
         ("0.1 <= selection_rate <= 0.4", rate_limit("selection_rate", lower=0.1, upper=0.4)),
         ("10% <= selection_rate[b] < 40%", rate_limit("selection_rate", group="b", lower=0.1, upper=0.4)),
+        ("demographic_parity <= 0.1 for class high", DemographicParity(0.1, classes=("high",))),
+        (
+            "demographic_parity(sex) <= 0.1 against m for classes low, very high",
+            DemographicParity(0.1, columns="sex", reference="m", classes=("low", "very high")),
+        ),
+        ("selection_rate[f] >= 0.1 for class 2", rate_limit("selection_rate", group="f", lower=0.1, classes="2")),
         ("selection_rate[('f', 'old')] <= 0.4", rate_limit("selection_rate", group="('f', 'old')", upper=0.4)),
     ],
 )
@@ -206,6 +215,21 @@ def test_text_of_a_limit():
     assert str(DisparateImpact((0.8, None), reference="m")) == "0.8 <= disparate_impact <= inf against m"
     assert str(rate_limit("selection_rate", group="f", lower=1 / 3)) == "selection_rate[f] >= 0.3333333333333333"
     assert str(EqualizedOdds(None)) == "equalized_odds"
+    assert str(DemographicParity(0.1, classes=(3,))) == "demographic_parity <= 0.1 for class 3"
+
+
+def test_the_same_words_for_several_limits_are_numbered():
+    limits = [EqualizedOdds(0.1), EqualizedOdds(0.1, surrogate=Sigmoid(10)), EqualizedOdds(0.2), EqualizedOdds(0.1)]
+    assert distinct_texts(limits) == [
+        "equalized_odds <= 0.1",
+        "equalized_odds <= 0.1 (2)",
+        "equalized_odds <= 0.2",
+        "equalized_odds <= 0.1 (3)",
+    ]
+    assert distinct_texts([DemographicParity(0.1, classes=name) for name in ("low", "high")]) == [
+        "demographic_parity <= 0.1 for class low",
+        "demographic_parity <= 0.1 for class high",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -355,3 +379,12 @@ def test_unknown_options_are_refused():
         DisparateImpact(0.8, columns=())
     with pytest.raises(ValueError, match=r"disparate_impact: classes=\[\] names nothing"):
         DisparateImpact(0.8, classes=[])
+
+
+@pytest.mark.parametrize("surrogate", ["linear", "max", SURROGATES["linear"](2.0)])
+@pytest.mark.parametrize("name", [name for name, each in MEASURES.items() if QUOTIENT_RATES & set(each.rates)])
+def test_an_unbounded_surrogate_in_a_denominator_is_refused(name, surrogate):
+    """S_g1 / (S_g0 + S_g1) of positive and negative numbers is any number at all."""
+    sentence = rf"{name}: surrogate=.* is unbounded, and \w+ divides by a sum .*choose one of 'smoothed_step', .*, or"
+    with pytest.raises(ValueError, match=sentence):
+        limit(name, None, surrogate=surrogate)

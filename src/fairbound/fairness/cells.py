@@ -53,13 +53,7 @@ class Grouping:
 
         The text of 1.0 is "1.0" or "1": a column of integers in which some are missing often arrives as floats.
         """
-        if group in self.groups:
-            return self.groups.index(group)
-        for write in (str, lambda known: f"{known:g}" if isinstance(known, float) else str(known)):
-            texts = [write(known) for known in self.groups]
-            if str(group) in texts:
-                return texts.index(str(group))
-        return None
+        return find_value(group, self.groups)
 
     def position(self, group: Hashable) -> int:
         """Index of a group as `find` has it; an unknown one raises a sentence with the known ones."""
@@ -198,6 +192,10 @@ class Cells:
         known = ", ".join(repr(grouping.name) for grouping in self.groupings) or "none"
         raise ValueError(f"Unknown sensitive column {name!r}. Known: {known}.")
 
+    def find_class(self, label: Hashable) -> int | None:
+        """Index of a class, by its value or else by the text of its value; None where there is no such class."""
+        return find_value(label, self.classes)
+
     def group_counts(self) -> dict[str, dict[Hashable, dict[Hashable, float]]]:
         """Weight of each label in each group of each grouping."""
         by_atom = self.totals.reshape(-1, self.n_labels)
@@ -208,6 +206,17 @@ class Cells:
             }
             for grouping in self.groupings
         }
+
+
+def find_value(value: Hashable, known: Sequence[Hashable]) -> int | None:
+    """Place of a value among known ones, by itself or else by its text; None where it is not there."""
+    if value in known:
+        return known.index(value)
+    for write in (str, lambda each: f"{each:g}" if isinstance(each, float) else str(each)):
+        texts = [write(each) for each in known]
+        if str(value) in texts:
+            return texts.index(str(value))
+    return None
 
 
 def encode(column: Any, name: str) -> tuple[np.ndarray, tuple[Hashable, ...]]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Hashable, Iterable
 from dataclasses import KW_ONLY, dataclass, fields, replace
 from numbers import Real
@@ -20,8 +21,8 @@ from typing import Any
 from fairbound._registry import lookup
 from fairbound.fairness.decisions import MarginKind
 from fairbound.fairness.measures import MEASURES, Measure, resolve_measure
-from fairbound.fairness.rates import RATES
-from fairbound.fairness.surrogates import Surrogate, resolve_surrogate
+from fairbound.fairness.rates import QUOTIENT_RATES, RATES
+from fairbound.fairness.surrogates import SURROGATES, Surrogate, resolve_surrogate
 
 Bound = float | tuple[float | None, float | None] | None
 
@@ -71,7 +72,7 @@ class Constraint:
                 if not getattr(self, option):
                     raise ValueError(f"{measure.name}: {option}={names!r} names nothing; leave it out to mean all.")
         if self.surrogate is not None:
-            resolve_surrogate(self.surrogate)
+            self._check_surrogate(measure, resolve_surrogate(self.surrogate))
         if self.margin not in ("probability", "logit"):
             raise ValueError(f'{measure.name}: margin={self.margin!r} must be "probability" or "logit".')
         if self.against not in ("pairwise", "overall"):
@@ -87,6 +88,16 @@ class Constraint:
         self._check_comparison(measure)
         if self.bound is not None:
             self._check_bound(measure)
+
+    def _check_surrogate(self, measure: Measure, surrogate: Surrogate) -> None:
+        """Refuse values without bounds in a denominator, where they cancel, and the quotient is no rate."""
+        divided = [rate.__name__ for rate in measure.rates if rate in QUOTIENT_RATES]
+        if divided and not surrogate.bounded:
+            bounded = ", ".join(repr(name) for name, kind in SURROGATES.items() if kind().bounded and name != "exact")
+            raise ValueError(
+                f"{measure.name}: surrogate={self.surrogate!r} is unbounded, and {divided[0]} divides by a sum of its "
+                f"values, which then means nothing: choose one of {bounded}, or leave surrogate= out."
+            )
 
     def _check_comparison(self, measure: Measure) -> None:
         if self.reference is not None and self.against == "overall":
@@ -166,6 +177,8 @@ class Constraint:
         group = f"[{self.group}]" if self.group is not None else ""
         other = f" against {self.reference}" if self.reference is not None else ""
         other = other or (" against overall" if self.against == "overall" else "")
+        if self.classes is not None:
+            other += f" for class{'es' if len(self.classes) > 1 else ''} {', '.join(map(str, self.classes))}"
         subject = f"{measure.name}{column}{group}"
         if self.bound is None:
             return subject + other
@@ -173,9 +186,9 @@ class Constraint:
             return f"{subject} {'>=' if measure.larger_is_stricter else '<='} {_shortest(self.bound)}{other}"
         lower, upper = self.limits
         if measure.comparison == "value" and not math.isfinite(upper):
-            return f"{subject} >= {_shortest(lower)}"
+            return f"{subject} >= {_shortest(lower)}{other}"
         if measure.comparison == "value" and not math.isfinite(lower):
-            return f"{subject} <= {_shortest(upper)}"
+            return f"{subject} <= {_shortest(upper)}{other}"
         return f"{_shortest(lower)} <= {subject} <= {_shortest(upper)}{other}"
 
     def __repr__(self) -> str:
@@ -324,7 +337,8 @@ _TEXT = re.compile(
     (?:\((?P<columns>[^()]+)\))?\s*                # (sex)
     (?:\[(?P<group>[^\[\]]+)\])?\s*                # [female]
     (?:(?P<sign><=?|>=?)\s*(?P<bound>{_NUMBER}))?\s*
-    (?:against\s+(?P<against>.+?))?\s*$""",
+    (?:against\s+(?P<against>.+?))?\s*            # against overall
+    (?:for\s+class(?:es)?\s+(?P<classes>.+?))?\s*$  # for class high""",
     re.VERBOSE,
 )
 
@@ -333,7 +347,8 @@ def parse_constraint(text: str) -> Constraint:
     """Read a limit such as "disparate_impact >= 0.8", "demographic_parity(sex) <= 0.05 against overall".
 
     A rate of a group is `rate[group]`, as in "selection_rate[female] >= 0.3" or "0.1 <= selection_rate <= 0.4".
-    A limit in one direction has an infinite side: "0.8 <= disparate_impact <= inf against white".
+    A limit in one direction has an infinite side: "0.8 <= disparate_impact <= inf against white".  With several classes
+    some of them can be named: "demographic_parity <= 0.1 for class high".
     """
     match = _TEXT.match(text)
     if match is None or match["bound"] is None:
@@ -346,6 +361,8 @@ def parse_constraint(text: str) -> Constraint:
         options["columns"] = tuple(column.strip() for column in match["columns"].split(","))
     if match["group"]:
         options["group"] = match["group"].strip()
+    if match["classes"]:
+        options["classes"] = tuple(label.strip() for label in match["classes"].split(","))
     if match["against"] == "overall":
         options["against"] = "overall"
     elif match["against"] not in (None, "pairwise"):
@@ -389,3 +406,18 @@ def as_constraints(constraints: Constraint | str | Iterable[Constraint | str]) -
             )
         result.append(constraint)
     return tuple(result)
+
+
+def distinct_texts(constraints: Iterable[Constraint]) -> list[str]:
+    """Return each limit in words, with a number where the same words stand for several: names of columns.
+
+    >>> distinct_texts([DisparateImpact(0.8), DisparateImpact(0.8, margin="logit")])
+    ['disparate_impact >= 0.8', 'disparate_impact >= 0.8 (2)']
+    """
+    seen: Counter[str] = Counter()
+    texts = []
+    for constraint in constraints:
+        text = str(constraint)
+        seen[text] += 1
+        texts.append(text if seen[text] == 1 else f"{text} ({seen[text]})")
+    return texts

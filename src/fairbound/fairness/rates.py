@@ -152,6 +152,9 @@ AFFINE_RATES: frozenset[RateFunction] = frozenset(
 )
 """Rates whose denominators the model does not move: affine in S, with a derivative that never changes."""
 
+QUOTIENT_RATES: frozenset[RateFunction] = frozenset(RATES.values()) - AFFINE_RATES
+"""Rates that divide one sum of predictions by another."""
+
 
 def undefined_groups(rate: RateFunction, cells: Cells, grouping: Grouping, outcome: int) -> list[int]:
     """Find the groups for which the rate divides by nothing, whatever the model predicts."""

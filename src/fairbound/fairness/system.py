@@ -257,11 +257,11 @@ class _Compiler:
             raise ValueError(f"{constraint}: classes= needs more than two classes; with two use pos_label.")
         if not measure.per_class:
             raise ValueError(f"{constraint}: {measure.name} concerns all classes at once; leave classes= out.")
-        for label in constraint.classes:
-            if label not in self.cells.classes:
-                known = ", ".join(map(repr, self.cells.classes))
-                raise ValueError(f"{constraint}: unknown class {label!r}. Known classes: {known}.")
-        return tuple(self.cells.classes.index(label) for label in constraint.classes)
+        found = [self.cells.find_class(label) for label in constraint.classes]
+        if None in found:
+            label, known = constraint.classes[found.index(None)], ", ".join(map(repr, self.cells.classes))
+            raise ValueError(f"{constraint}: unknown class {label!r}. Known classes: {known}.")
+        return tuple(place for place in found if place is not None)
 
     def _block(self, constraint: Constraint, grouping: Grouping, outcome: int, rate: RateFunction) -> RateBlock:
         measure = resolve_measure(constraint.measure)

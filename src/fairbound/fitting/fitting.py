@@ -24,6 +24,7 @@ from torch import Tensor, nn
 from fairbound._progress import Progress
 from fairbound._warnings import LimitWarning
 from fairbound.fairness import Cells, as_constraints, as_logits, decide, outcome_indicators
+from fairbound.fairness.constraints import distinct_texts
 from fairbound.fitting.data import Data, Parameters
 from fairbound.fitting.encoding import encode, fitted_encoder
 from fairbound.fitting.groups import OTHER, SmallGroup, count_missing, settle_small_groups
@@ -181,7 +182,7 @@ class Fitting:
         decisions = decide(z, self.problem.threshold)
         measured = {
             f"eval {limit}": float("nan") if value is None else value
-            for limit, value in zip(self.constraints, watched.measured(decisions), strict=True)
+            for limit, value in zip(distinct_texts(self.constraints), watched.measured(decisions), strict=True)
         }
         return {"eval accuracy": watched.accuracy(decisions), **measured}
 

@@ -150,7 +150,7 @@ def _undefined(cells: Cells, grouping: Grouping, constraints: Sequence[Constrain
         measure = resolve_measure(constraint.measure)
         for rate in measure.rates:
             for outcome in cells.outcomes if measure.per_class else cells.outcomes[:1]:
-                if constraint.classes is not None and cells.classes[outcome] not in constraint.classes:
+                if constraint.classes is not None and outcome not in map(cells.find_class, constraint.classes):
                     continue
                 positions = undefined_groups(rate, cells, grouping, outcome)
                 if constraint.group is not None:

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from fairbound.fairness.constraints import distinct_texts
 from fairbound.sqp import Evaluation, Status, StepRecord, StochasticSQP
 from fairbound.training.assessment import Assessment, assess
 from fairbound.training.batches import FullBatch, StratifiedBatches
@@ -227,9 +228,6 @@ def _history_row(epoch: int, problem: TrainingProblem, assessment: Assessment, r
         "surrogate_violation": assessment.surrogate_violation,
         "exact_violation": assessment.exact_violation,
         "kept": assessment.kept,
-        **{
-            str(constraint): measured
-            for constraint, measured in zip(problem.system.constraints, assessment.measured, strict=True)
-        },
+        **dict(zip(distinct_texts(problem.system.constraints), assessment.measured, strict=True)),
         **steps,
     }
