@@ -85,11 +85,7 @@ def make_problem(run: Run, rows: Dataset) -> TrainingProblem:
     """The paper's network with the run's limits and penalty."""
     generator = torch.Generator().manual_seed(run.seed)
     module = make_model(rows.X.shape[1], hidden=NETWORKS[run.dataset], generator=generator)
-    constraints: list[Constraint] = []
-    for measure, bound in run.limits:
-        # The covariance is made of its own linear surrogate, which no other replaces.
-        options = {} if measure == "covariance" else {"surrogate": _surrogate(run)}
-        constraints.append(CONSTRAINTS[measure](bound, **options))
+    constraints = [_constraint(run, measure, bound) for measure, bound in run.limits]
     regularizers: list[Any] = [L2(REGULARITY)] if run.solver == "fast" else []
     if run.penalty is not None:
         covariance = run.surrogate == "covariance"
@@ -124,6 +120,13 @@ def _run_paper(run: Run, rows: Dataset) -> tuple[TrainingProblem, TrainingResult
 def _run_fast(run: Run, rows: Dataset) -> tuple[TrainingProblem, TrainingResult]:
     problem = make_problem(run, rows)
     return problem, fit(problem, rows.X, solver="stochastic" if run.batches else "auto")
+
+
+def _constraint(run: Run, measure: str, bound: float) -> Constraint:
+    if measure == "covariance":
+        # Made of its own linear surrogate; beyond 0.25 there is nothing to limit, and a constraint refuses to try.
+        return Covariance(min(bound, 0.25))
+    return CONSTRAINTS[measure](bound, surrogate=_surrogate(run))
 
 
 def _surrogate(run: Run) -> Surrogate:

@@ -28,7 +28,7 @@ SEARCH_FITS = 12
 """Bisection over seven decades leaves a factor of 1.004 after twelve fits; who has not arrived by then does not."""
 
 
-def unscaled(setting: Setting, results: Results | None = None) -> list[Run]:
+def unscaled(setting: Setting) -> list[Run]:
     """Ratios demanded of surrogates as they are."""
     return [
         setting.free(),
@@ -36,7 +36,7 @@ def unscaled(setting: Setting, results: Results | None = None) -> list[Run]:
     ]
 
 
-def scaled(setting: Setting, results: Results | None = None) -> list[Run]:
+def scaled(setting: Setting) -> list[Run]:
     """Ratios demanded of scaled surrogates, and limits on the covariance."""
     return [
         setting.free(),
@@ -45,7 +45,7 @@ def scaled(setting: Setting, results: Results | None = None) -> list[Run]:
     ]
 
 
-def scales(setting: Setting, results: Results | None = None) -> list[Run]:
+def scales(setting: Setting) -> list[Run]:
     """The same limits at several scales."""
     return [
         setting.limited(bound, surrogate=name, scale=scale)
@@ -55,7 +55,7 @@ def scales(setting: Setting, results: Results | None = None) -> list[Run]:
     ]
 
 
-def penalties(setting: Setting, results: Results | None = None) -> list[Run]:
+def penalties(setting: Setting) -> list[Run]:
     """Constraints against regularisation."""
     return [*scaled(setting), *(setting.penalized(penalty, name) for name in APPROACHES for penalty in PENALTIES)]
 
@@ -70,7 +70,7 @@ def scenarios(bound: float, setting: Setting) -> list[Run]:
     return [scenario(setting, name, bound) for name in printed.SCENARIOS]
 
 
-def seeds(setting: Setting, results: Results | None = None) -> list[Run]:
+def seeds(setting: Setting) -> list[Run]:
     """Limits from several random starts."""
     return [setting.limited(bound, seed=seed) for bound in VARIANCE_RATIOS for seed in setting.seeds or SEEDS]
 
