@@ -31,7 +31,7 @@ MAY_USE: dict[str, set[str]] = {
     "evaluation": {"fairness"},
     "preprocessing": {"data"},
     "prediction": {"fairness"},
-    "fitting": BOTTOM | {"training", "evaluation", "preprocessing", "prediction"},
+    "fitting": BOTTOM | {"training", "evaluation", "confidence", "preprocessing", "prediction"},
     "persistence": {"fairness", "preprocessing", "prediction", "fitting"},
     "estimator": BOTTOM | {"training", "evaluation", "preprocessing", "prediction", "fitting", "persistence"},
     "scoring": {"fairness", "evaluation", "preprocessing", "fitting"},

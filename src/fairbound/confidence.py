@@ -66,17 +66,22 @@ class CertifiedChoice:
     @property
     def claim(self) -> str:
         """What may be said of the model returned, in words; the certificate by itself speaks of one model only."""
-        confidence = self.certificate.confidence
-        if self.chosen is None:
-            return (
-                f"No model passed at {100 * confidence:g}% confidence: nothing is claimed. The bounds of the "
-                "certificate are those of the strictest model, which was tested first."
-            )
+        return claim_of_choice(self.certificate)
+
+
+def claim_of_choice(certificate: Certificate) -> str:
+    """Return what may be said of a model that was chosen as the last to pass, or, if it did not pass, was the first."""
+    confidence = certificate.confidence
+    if not certificate.passed:
         return (
-            "Claim: the probability that this procedure returns a model that breaks a limit in the population is at "
-            f"most {100 * (1 - confidence):.3g}%, over draws of the calibration rows; provided that they are "
-            "independent draws from it that had no part in training."
+            f"No model passed at {100 * confidence:g}% confidence: nothing is claimed. The bounds of the "
+            "certificate are those of the strictest model, which was tested first."
         )
+    return (
+        "Claim: the probability that this procedure returns a model that breaks a limit in the population is at "
+        f"most {100 * (1 - confidence):.3g}%, over draws of the calibration rows; provided that they are "
+        "independent draws from it that had no part in training."
+    )
 
 
 def strengthened(constraint: Constraint, strictness: float) -> Constraint:
@@ -191,7 +196,7 @@ def train_for_confidence(
 
     _check_rows(problem, y, sensitive_features, further)
     # The labels stand in for decisions: what cannot be certified of them cannot be certified of any.
-    _check_limits(test(y))
+    _check_limits(limits, test(y))
     sets = [[strengthened(limit, share) for limit in problem.system.constraints] for share in shares]
     path = list(zip(shares, follow_path(problem, X, sets, **({"effort": SEQUENCE_EFFORT} | options)), strict=True))
     # A model that breaks even on the training rows what it was trained for is no step of the sequence.
@@ -255,10 +260,10 @@ def _check_rows(problem: TrainingProblem, y: Any, sensitive_features: Any, furth
             )
 
 
-def _check_limits(certificate: Certificate) -> None:
+def _check_limits(limits: Sequence[Constraint], certificate: Certificate) -> None:
     """Refuse limits of which no rows could ever show that they are kept."""
-    for found in certificate.limits:
-        limit, measure = found.limit, resolve_measure(found.limit.measure)
+    for limit, found in zip(limits, certificate.limits, strict=True):
+        measure = resolve_measure(limit.measure)
         if found.verdict is Verdict.NOT_CERTIFIABLE:
             raise ValueError(f"{limit} cannot be certified: {found.reason}")
         lower, upper = limit.limits

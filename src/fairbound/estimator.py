@@ -25,7 +25,7 @@ from torch import Tensor, nn
 from fairbound._parameters import nested_parameters, with_parameters
 from fairbound.fairness import Constraint, as_constraints, decide
 from fairbound.fairness.decisions import logit
-from fairbound.fitting import Data, Fitting, encode, encoded_names, encoded_units, read_data
+from fairbound.fitting import Data, Fitting, check_confident, encode, encoded_names, encoded_units, hold_back, read_data
 from fairbound.persistence import export_onnx, load_estimator, save_estimator
 from fairbound.prediction import Recalibration, class_probabilities, fit_recalibration, logits
 from fairbound.preprocessing.names import check_names, learn_names
@@ -60,6 +60,12 @@ class ConstrainedClassifier(ClassifierMixin, BaseEstimator):
         Weight of ½‖w‖² in the objective; a little keeps the optimum finite.
     pos_label : label, optional
         The positive of two classes; by default the larger.
+    confidence : float, optional
+        Keep the limits on unseen rows, too, with this probability of not being wrong, such as 0.95: a part of the rows
+        is held back, a sequence of models from strict to loose is trained on the others and tested on that part, and
+        the most accurate of those that pass before the first failure is returned, with its certificate.
+    calibration_size : float
+        The share of the rows that a confidence holds back, drawn with the same shares of labels and groups.
     sensitive_columns : column name or number, or several, optional
         The columns of X that hold the groups; then `fit(X, y)` needs nothing else.
     sensitive_as_input : bool
@@ -86,8 +92,8 @@ class ConstrainedClassifier(ClassifierMixin, BaseEstimator):
     warm_start : bool
         Whether `fit` starts from the model of the last fit, and keeps its preprocessing.
     random_state : int, RandomState or None
-        Of the first weights and of mini-batches.  The same number gives the same model, bit for bit, for the same
-        number of threads; None draws one.
+        Of the first weights, of mini-batches, and of the rows that are held back.  The same number gives the same
+        model, bit for bit, for the same number of threads; None draws one.
     device : str or torch.device, optional
         Where the network is trained, such as "cuda"; predictions are always made on the processor, in double precision.
     callbacks : sequence of functions
@@ -117,6 +123,8 @@ class ConstrainedClassifier(ClassifierMixin, BaseEstimator):
     n_iter_ : int
     calibration_ : recalibration, or None
         Set by `recalibrate`.
+    certificate_ : Certificate, or None
+        With a confidence: what the calibration rows say about the limits.
     result_ : FitResult
         Status, limits and what was reached, prices, rates by group, history; prints as a table.
 
@@ -139,6 +147,8 @@ class ConstrainedClassifier(ClassifierMixin, BaseEstimator):
         "solver": [StrOptions({"auto", "quasi-newton", "stochastic"})],
         "threshold": [Interval(Real, 0, 1, closed="neither")],
         "l2": [Interval(Real, 0, None, closed="left")],
+        "confidence": [Interval(Real, 0.5, 1, closed="left"), None],
+        "calibration_size": [Interval(Real, 0, 1, closed="neither")],
         "sensitive_as_input": ["boolean"],
         "groups": [StrOptions({"each", "intersection", "both"})],
         "missing_groups": [StrOptions({"ignore", "group"})],
@@ -164,6 +174,8 @@ class ConstrainedClassifier(ClassifierMixin, BaseEstimator):
         threshold: float = 0.5,
         l2: float = 1e-5,
         pos_label: Any = None,
+        confidence: float | None = None,
+        calibration_size: float = 0.3,
         sensitive_columns: Any = None,
         sensitive_as_input: bool = False,
         groups: str = "each",
@@ -189,6 +201,8 @@ class ConstrainedClassifier(ClassifierMixin, BaseEstimator):
         self.threshold = threshold
         self.l2 = l2
         self.pos_label = pos_label
+        self.confidence = confidence
+        self.calibration_size = calibration_size
         self.sensitive_columns = sensitive_columns
         self.sensitive_as_input = sensitive_as_input
         self.groups = groups
@@ -215,6 +229,7 @@ class ConstrainedClassifier(ClassifierMixin, BaseEstimator):
         sample_weight: Any = None,
         constraint_weight: Any = None,
         eval_set: tuple[Any, ...] | None = None,
+        calibration_set: tuple[Any, ...] | None = None,
     ) -> Self:
         """Train under the limits.
 
@@ -232,14 +247,18 @@ class ConstrainedClassifier(ClassifierMixin, BaseEstimator):
             Weights in the limits, in place of the parameter of this name.
         eval_set : tuple (X, y) or (X, y, groups), optional
             Rows that are not trained on, on which accuracy and limits are watched and reported.
+        calibration_set : tuple (X, y) or (X, y, groups), optional
+            With a confidence: rows of your own to test models on, in place of a part of the training rows.  They must
+            have had no part in anything that led to the model.
         """
         self._validate_params()
         inputs = read_inputs(X)
         data = read_data(self, inputs, y, sensitive_features, sample_weight, constraint_weight)
-        validation = None if eval_set is None else self._read_eval_set(eval_set, inputs)
+        validation = None if eval_set is None else self._read_further("eval_set", eval_set, inputs)
+        data, calibration = self._set_apart(data, calibration_set, inputs)
         encoder, module = self._last(inputs) if self.warm_start else (None, None)
         fitting = Fitting(self, data, encoder, module)
-        result = fitting.run(validation)
+        result = fitting.run(validation, calibration)
         learn_names(self, inputs)
         self.classes_ = fitting.classes
         self.pos_label_ = fitting.cells.classes[1] if len(self.classes_) == 2 else None
@@ -250,6 +269,7 @@ class ConstrainedClassifier(ClassifierMixin, BaseEstimator):
         self.module_ = fitting.module
         self.n_iter_ = len(result.history)
         self.calibration_: Recalibration | None = None
+        self.certificate_ = result.certificate
         self.result_ = result
         return self
 
@@ -390,14 +410,26 @@ class ConstrainedClassifier(ClassifierMixin, BaseEstimator):
                 )
         return check_names(self, inputs, self.left_columns_)
 
-    def _read_eval_set(self, eval_set: Any, inputs: Inputs) -> Data:
-        if not isinstance(eval_set, list | tuple) or len(eval_set) not in (2, 3):
-            raise ValueError("eval_set must be a tuple (X, y) or (X, y, groups).")
-        there = read_inputs(eval_set[0])
+    def _read_further(self, name: str, rows: Any, inputs: Inputs) -> Data:
+        """Read rows that are not trained on."""
+        if not isinstance(rows, list | tuple) or len(rows) not in (2, 3):
+            raise ValueError(f"{name} must be a tuple (X, y) or (X, y, groups).")
+        there = read_inputs(rows[0])
         if there.names != inputs.names or there.n_columns != inputs.n_columns:
-            raise ValueError("eval_set must have the same columns as X, in the same order.")
-        groups = eval_set[2] if len(eval_set) == 3 else None
-        return read_data(self, there, eval_set[1], groups, None, constraint_weight="none")
+            raise ValueError(f"{name} must have the same columns as X, in the same order.")
+        groups = rows[2] if len(rows) == 3 else None
+        return read_data(self, there, rows[1], groups, None, constraint_weight="none")
+
+    def _set_apart(self, data: Data, calibration_set: Any, inputs: Inputs) -> tuple[Data, Data | None]:
+        """Return the rows to train on, and with a confidence those to test on."""
+        if self.confidence is None:
+            if calibration_set is not None:
+                raise ValueError("calibration_set= is for a confidence: give confidence= as well, such as 0.95.")
+            return data, None
+        check_confident(self, data)
+        if calibration_set is None:
+            return hold_back(self, data)
+        return data, self._read_further("calibration_set", calibration_set, inputs)
 
     def _last(self, inputs: Inputs) -> tuple[Any, nn.Module | None]:
         """Encoder and module of the last fit, to start from."""

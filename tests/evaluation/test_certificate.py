@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.evaluation.helpers import rows
 
 from fairbound import Constraint, Covariance, DemographicParity, DisparateImpact, EqualizedOdds, Measure, rate_limit
-from fairbound.evaluation import Share, Verdict, certify
+from fairbound.evaluation import Certificate, Share, Verdict, certify
 from fairbound.evaluation.bounds import Frontier, least_independent, quantity
 from fairbound.fairness import MEASURES
 from fairbound.fairness.rates import false_positive_rate, share_of_selected, true_positive_rate
@@ -334,6 +334,16 @@ def test_the_dictionary_is_json():
     assert second["rows_needed"]["sensitive_feature"]["a"] > 1000
     assert third["bounds"] == []
     assert loaded["rates"][0]["rate"] == "selection_rate"
+
+
+def test_a_certificate_that_was_read_back_says_the_same():
+    y, decision, group = np.arange(400) % 2, (np.arange(400) % 7 > 1).astype(int), np.repeat(["a", "b"], 200)
+    limits = ["disparate_impact >= 0.8", "demographic_parity <= 0.01", "covariance <= 0.1", "selection_rate <= 0.2"]
+    written = certify(y, decision, {"g": group, "h": np.tile(["x", "y"], 200)}, limits, groups="both")
+    read = Certificate.from_dict(json.loads(written.to_json()))
+    assert read.to_dict() == written.to_dict()
+    assert str(read) == str(written)
+    assert read.verdict is written.verdict
 
 
 COUNT = st.integers(0, 60)

@@ -15,7 +15,8 @@ The rows are independent draws from the population that the statement is about, 
 from __future__ import annotations
 
 import json
-from collections.abc import Hashable, Iterable, Sequence
+import math
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,6 +24,7 @@ from fairbound.evaluation.intervals import Statistic, check_confidence, check_we
 from fairbound.evaluation.requirements import RateKey, Requirement, requirements_of
 from fairbound.evaluation.tables import (
     Table,
+    as_group,
     as_json,
     at_least,
     at_most,
@@ -128,13 +130,36 @@ class Certificate:
         """Return `to_dict()` as JSON."""
         return json.dumps(self.to_dict(), indent=indent, allow_nan=False)
 
-    def _page(self) -> tuple[str, list[Table], list[str]]:
-        heading = f"Certificate: {self.verdict.value} ({count(self.rows)} rows, {percent(self.confidence)} confidence)"
-        sure = f"with {percent(self.confidence)} confidence"
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Certificate:
+        """Return what `to_dict` has written; groups that were no words are text then."""
+
+        def known(value: float | None) -> float:
+            return math.nan if value is None else value
+
+        return cls(
+            limits=tuple(LimitCertificate.from_dict(each) for each in values["limits"]),
+            rates=tuple(
+                RateInterval(
+                    RateKey(each["grouping"], as_group(each["group"]), each["label"], each["rate"]),
+                    *(known(each[name]) for name in ("value", "lower", "upper")),
+                )
+                for each in values["rates"]
+            ),
+            **{name: values[name] for name in ("confidence", "rows", "group_rows", "missing", "weighted")},
+        )
+
+    def limit_table(self, title: str = "Limits") -> Table:
+        """Return the verdicts and bounds as a table."""
         limits = tuple(
             (str(limit.limit), limit.verdict.value, number(limit.value, 4), sides_in_words(limit))
             for limit in self.limits
         )
+        return Table(title, ("limit", "verdict", "measured", f"with {percent(self.confidence)} confidence"), limits, 2)
+
+    def _page(self) -> tuple[str, list[Table], list[str]]:
+        heading = f"Certificate: {self.verdict.value} ({count(self.rows)} rows, {percent(self.confidence)} confidence)"
+        sure = f"with {percent(self.confidence)} confidence"
         rates = tuple(
             (
                 rate.key.grouping,
@@ -144,7 +169,7 @@ class Certificate:
             )
             for rate in self.rates
         )
-        tables = [Table("Limits", ("limit", "verdict", "measured", sure), limits, left=2)]
+        tables = [self.limit_table()]
         if rates:
             tables.append(
                 Table(f"Rates, all within their intervals {sure}", ("groups", "rate", "measured", "interval"), rates, 2)

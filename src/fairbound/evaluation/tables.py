@@ -118,6 +118,11 @@ def as_json(value: Any) -> Any:
     return str(value)
 
 
+def as_group(value: Any) -> Hashable:
+    """Return a group that JSON has written: an intersection is a tuple again."""
+    return tuple(value) if isinstance(value, list) else value
+
+
 def key_text(key: Hashable) -> str:
     """Return a group or a label as the key of a JSON object; the values of an intersection are joined.
 

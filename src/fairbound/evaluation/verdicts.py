@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
@@ -12,7 +12,7 @@ from fairbound.evaluation.planning import times_as_many
 from fairbound.evaluation.requirements import Requirement, group_name
 from fairbound.evaluation.tables import as_json, at_least, at_most, count, number, percent
 from fairbound.evaluation.tally import WHOLES, Tally
-from fairbound.fairness import Constraint, ConstraintSystem
+from fairbound.fairness import Constraint, ConstraintSystem, parse_constraint
 from fairbound.fairness.measures import resolve_measure
 
 
@@ -47,12 +47,24 @@ class Bounds:
 
 
 @dataclass(frozen=True)
+class StatedRequirement:
+    """A requirement as it is written, without the rates behind it: what a certificate that was read back has."""
+
+    text: str
+    limit: float
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True)
 class LimitCertificate:
     """What the rows say about one limit.
 
     Attributes
     ----------
-    limit : Constraint
+    limit : Constraint, or str
+        Its text alone, where it was read back and its measure is not known here.
     verdict : Verdict
     value : float or None
         The measure among the rows, over the groups where it is defined.
@@ -68,21 +80,21 @@ class LimitCertificate:
         Each requirement with its worst and best value.
     """
 
-    limit: Constraint
+    limit: Constraint | str
     verdict: Verdict
     value: float | None
     bounds: tuple[Bounds, ...]
     reason: str
     times_as_many: float | None = None
     rows_needed: dict[str, dict[Hashable, int]] | None = None
-    requirements: tuple[tuple[Requirement, float, float], ...] = field(default=(), repr=False)
+    requirements: tuple[tuple[Requirement | StatedRequirement, float, float], ...] = field(default=(), repr=False)
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as a dictionary that JSON has."""
         return as_json(
             {
                 "limit": str(self.limit),
-                "measure": self.limit.name,
+                "measure": self.limit if isinstance(self.limit, str) else self.limit.name,
                 "verdict": self.verdict.value,
                 "value": self.value,
                 "bounds": [dict(vars(side)) for side in self.bounds],
@@ -95,6 +107,34 @@ class LimitCertificate:
                 ],
             }
         )
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> LimitCertificate:
+        """Return what `to_dict` has written; the groups of `rows_needed` are text then."""
+        try:
+            limit: Constraint | str = parse_constraint(values["limit"])
+        except ValueError:  # of a measure of the user's own
+            limit = str(values["limit"])
+        return cls(
+            limit,
+            Verdict(values["verdict"]),
+            values["value"],
+            tuple(Bounds(side["side"], side["limit"], *_read_open(side, side["side"])) for side in values["bounds"]),
+            values["reason"],
+            values["times_as_many"],
+            values["rows_needed"],
+            tuple(
+                (StatedRequirement(each["text"], each["limit"]), *_read_open(each, "at least"))
+                for each in values["requirements"]
+            ),
+        )
+
+
+def _read_open(values: Mapping[str, Any], side: str) -> tuple[float, float]:
+    """Return worst and best value; JSON has no infinities."""
+    end = math.inf if side == "at most" else -math.inf
+    worst, best = values["worst"], values["best"]
+    return end if worst is None else worst, -end if best is None else best
 
 
 def refusal(limit: Constraint, tally: Tally, largest_weight_stated: bool) -> str:

@@ -1,10 +1,11 @@
 """One fit, from whatever the user has to a trained module and its record: rows, groups, module, result."""
 
+from fairbound.fitting.confident import check_confident, hold_back
 from fairbound.fitting.data import Data, read_data
 from fairbound.fitting.encoding import encode, encoded_names, encoded_units
 from fairbound.fitting.fitting import Fitting
 from fairbound.fitting.groups import SmallGroup
-from fairbound.fitting.result import FitResult, GroupResult, LimitResult
+from fairbound.fitting.result import FitResult, GroupResult, LimitResult, TrialResult
 
 __all__ = [
     "Data",
@@ -13,8 +14,11 @@ __all__ = [
     "GroupResult",
     "LimitResult",
     "SmallGroup",
+    "TrialResult",
+    "check_confident",
     "encode",
     "encoded_names",
     "encoded_units",
+    "hold_back",
     "read_data",
 ]

@@ -23,8 +23,10 @@ from torch import Tensor, nn
 
 from fairbound._progress import Progress
 from fairbound._warnings import LimitWarning
+from fairbound.confidence import SEQUENCE_EFFORT
 from fairbound.fairness import Cells, as_constraints, as_logits, decide, outcome_indicators
 from fairbound.fairness.constraints import distinct_texts
+from fairbound.fitting.confident import choose, predictor, with_certificate
 from fairbound.fitting.data import Data, Parameters
 from fairbound.fitting.encoding import encode, fitted_encoder
 from fairbound.fitting.groups import OTHER, SmallGroup, count_missing, settle_small_groups
@@ -115,24 +117,30 @@ class Fitting:
     def _is_small(self) -> bool:
         return len(self.Z) * self.problem.n_parameters <= SMALL_UP_TO
 
-    def run(self, validation: Data | None = None) -> FitResult:
-        """Train, confirm, and return the record."""
+    def run(self, validation: Data | None = None, calibration: Data | None = None) -> FitResult:
+        """Train, confirm, and return the record; with calibration rows, train for a confidence."""
         watched = None if validation is None else self._watch(validation)
         eval_inputs = None if validation is None else encode(self.encoder, validation.inputs)
         progress = Progress(int(self.params.verbose))
-        result = fit(
-            self.problem,
-            self.Z,
-            loss_weights=self.data.loss_weights,
-            objective="accuracy" if self.params.objective == "accuracy" else "loss",
-            solver=self.params.solver,
-            effort=self.params.effort or (SMALL_EFFORT if self._is_small else None),
-            callback=self._callback(progress, watched, eval_inputs),
-            generator=self.generator,
-        )
+        options: dict[str, Any] = {
+            "loss_weights": self.data.loss_weights,
+            "objective": "accuracy" if self.params.objective == "accuracy" else "loss",
+            "callback": self._callback(progress, watched, eval_inputs),
+        }
+        effort = self.params.effort or (SMALL_EFFORT if self._is_small else None)
+        choice = None
+        if calibration is None:
+            result = fit(
+                self.problem, self.Z, solver=self.params.solver, effort=effort, generator=self.generator, **options
+            )
+        else:
+            options["effort"] = SEQUENCE_EFFORT if effort is None else replace(effort, worth=SEQUENCE_EFFORT.worth)
+            inputs = encode(self.encoder, calibration.inputs)
+            predict = predictor(self.module, self.problem, inputs, calibration.y.dtype)
+            result, choice = choose(self.problem, self.Z, predict, calibration, self.params, **options)
         progress.close()
         self.module.to("cpu", torch.float64)
-        assessment, notes = self._confirm(result)
+        assessment, notes = self._confirm(result, mend=choice is None)
         if assessment.kept != result.assessment.kept:
             status = choose_status(assessment, converged=False, locally_infeasible=False)
             result = replace(result, status=status, conflicts=[])
@@ -140,6 +148,8 @@ class Fitting:
         if watched is not None and eval_inputs is not None:
             there = decide(logits(self.module, eval_inputs, self.cells.n_labels), self.problem.threshold)
         record = self._record(result, assessment, watched, there, notes)
+        if choice is not None:
+            record = with_certificate(record, choice)
         self._warn(record)
         return record
 
@@ -205,13 +215,13 @@ class Fitting:
             pos_label=self.params.pos_label,
         )
 
-    def _confirm(self, result: TrainingResult) -> tuple[Assessment, list[str]]:
+    def _confirm(self, result: TrainingResult, *, mend: bool) -> tuple[Assessment, list[str]]:
         """Count the decisions of `predict`; mend a limit that rounding has broken, or say so."""
         found = self._count(result.assessment)
         if found.kept or not result.assessment.kept:
             return found, []
         last = self.module[-1] if FeedForward.fits(self.module) else None  # type: ignore[index]
-        if isinstance(last, nn.Linear) and last.bias is not None and self.cells.n_labels == 2:
+        if mend and isinstance(last, nn.Linear) and last.bias is not None and self.cells.n_labels == 2:
             start = last.bias.detach().clone()
             for nudge in NUDGES:
                 with torch.no_grad():
@@ -276,6 +286,8 @@ class Fitting:
                 LimitWarning,
                 stacklevel=4,
             )
+        elif record.certified is False:
+            warnings.warn(f"{name} is not certified. {record.message}", LimitWarning, stacklevel=4)
         elif self.constraints and record.gain <= 0:
             warnings.warn(
                 f"{name} keeps the limits, but predicts no better than a constant, which any ratio allows: loosen the "

@@ -9,10 +9,12 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Hashable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from fairbound.evaluation.tables import Table, as_json, count, number, page_as_html, page_as_text
+from fairbound.confidence import claim_of_choice
+from fairbound.evaluation import Certificate
+from fairbound.evaluation.tables import Table, as_group, as_json, count, number, page_as_html, page_as_text
 from fairbound.fairness import RATES, Cells, Constraint
 from fairbound.fairness.measures import resolve_measure
 from fairbound.fairness.rates import group_sums
@@ -39,7 +41,8 @@ class LimitResult:
         The same by the smooth surrogate that training differentiates.
     kept : bool
     price : float or None
-        Loss per unit by which the bound is tightened; None for a pair of bounds.
+        Loss per unit by which the bound is tightened; None for a pair of bounds, and where the model was trained for a
+        stricter bound than this.
     eval_reached : float or None
         The measure on the validation rows, where there are some and it is defined.
     eval_kept : bool or None
@@ -74,6 +77,30 @@ class GroupResult:
 
 
 @dataclass(frozen=True)
+class TrialResult:
+    """A model that was tested on the calibration rows.
+
+    Attributes
+    ----------
+    strictness : float
+        How much stricter than asked it was trained: the share of the way to the strictest bound.
+    accuracy : float
+        On the training rows.
+    passed : bool
+        Whether it passed for every limit.
+    returned : bool
+    bounds : tuple of str
+        For each limit, what is left open at the confidence, such as "at least 0.8123".
+    """
+
+    strictness: float
+    accuracy: float
+    passed: bool
+    returned: bool
+    bounds: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class FitResult:
     """The outcome of a fit.
 
@@ -101,6 +128,11 @@ class FitResult:
     seconds : float
     eval_rows, eval_accuracy : int and float, or None
         Of the validation rows.
+    certificate : Certificate or None
+        Where a confidence was asked for: of the calibration rows, for the model returned; where none passed, for the
+        strictest, which was tested first.
+    trials : tuple of TrialResult
+        The models that were tested, strictest first.
     notes : tuple of str
     history : list of dict
         One row for each iteration.
@@ -124,6 +156,8 @@ class FitResult:
     seconds: float
     eval_rows: int | None = None
     eval_accuracy: float | None = None
+    certificate: Certificate | None = None
+    trials: tuple[TrialResult, ...] = ()
     notes: tuple[str, ...] = ()
     history: list[dict[str, Any]] = field(default_factory=list, repr=False)
 
@@ -132,9 +166,22 @@ class FitResult:
         """Whether the decisions keep every limit on the training rows."""
         return all(limit.kept for limit in self.limits)
 
+    @property
+    def certified(self) -> bool | None:
+        """Whether the model passed on the calibration rows; None where no confidence was asked for."""
+        return None if self.certificate is None else self.certificate.passed
+
+    @property
+    def claim(self) -> str:
+        """What may be said about unseen rows; nothing without a confidence."""
+        return "" if self.certificate is None else claim_of_choice(self.certificate)
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, ready for JSON; numbers that are not finite become None."""
-        return as_json({**asdict(self), "status": self.status.value})
+        certificate = None if self.certificate is None else self.certificate.to_dict()
+        return as_json(
+            {**asdict(replace(self, certificate=None)), "status": self.status.value, "certificate": certificate}
+        )
 
     def to_json(self, **options: Any) -> str:
         """Return the dictionary as text; options go to `json.dumps`."""
@@ -146,11 +193,16 @@ class FitResult:
         found = dict(values)
         found["status"] = Status(found["status"])
         found["limits"] = tuple(LimitResult(**_numbers(each)) for each in found["limits"])
-        found["groups"] = tuple(GroupResult(**{**each, "group": _group(each["group"])}) for each in found["groups"])
+        found["groups"] = tuple(GroupResult(**{**each, "group": as_group(each["group"])}) for each in found["groups"])
         found["small_groups"] = tuple(
-            SmallGroup(**{**each, "group": _group(each["group"])}) for each in found["small_groups"]
+            SmallGroup(**{**each, "group": as_group(each["group"])}) for each in found["small_groups"]
         )
         found["notes"] = tuple(found["notes"])
+        if found.get("certificate") is not None:
+            found["certificate"] = Certificate.from_dict(found["certificate"])
+        found["trials"] = tuple(
+            TrialResult(**{**each, "bounds": tuple(each["bounds"])}) for each in found.get("trials", ())
+        )
         return cls(**found)
 
     def _page(self) -> tuple[str, list[Table], list[str]]:
@@ -158,6 +210,11 @@ class FitResult:
         tables = [self._overview()]
         if self.limits:
             tables.append(self._limit_table())
+        if self.certificate is not None:
+            tables.append(
+                self.certificate.limit_table(f"Certificate ({count(self.certificate.rows)} calibration rows)")
+            )
+            tables.append(self._trial_table())
         tables += self._group_tables()
         notes = [str(each) for each in self.small_groups]
         notes += [
@@ -168,7 +225,9 @@ class FitResult:
         if any(limit.eval_kept is False for limit in self.limits):
             notes.append("A limit that holds on the training rows is not kept on the validation rows.")
         notes += self.notes
-        notes.append("Measures are of the model's own decisions on the training rows; unseen rows can differ.")
+        notes.append(
+            self.claim or "Measures are of the model's own decisions on the training rows; unseen rows can differ."
+        )
         return heading, tables, notes
 
     def _overview(self) -> Table:
@@ -203,6 +262,19 @@ class FitResult:
             for limit in self.limits
         )
         return Table("Limits", header, rows)
+
+    def _trial_table(self) -> Table:
+        rows = tuple(
+            (
+                f"{100 * trial.strictness:g}% stricter" if trial.strictness else "as asked",
+                f"{trial.accuracy:.2%}",
+                "PASS" if trial.passed else "no pass: stop",
+                "; ".join(trial.bounds),
+                "<- returned" if trial.returned else "",
+            )
+            for trial in self.trials
+        )
+        return Table("Models tested, in this order", ("trained for", "accuracy", "test", "bounds", ""), rows)
 
     def _group_tables(self) -> list[Table]:
         tables = []
@@ -304,10 +376,6 @@ def _known(value: float) -> float | None:
 
 def _numbers(values: Mapping[str, Any]) -> dict[str, Any]:
     return {**values, **{name: math.inf for name in ("reached", "surrogate") if values[name] is None}}
-
-
-def _group(value: Any) -> Hashable:
-    return tuple(value) if isinstance(value, list) else value
 
 
 def _said(group: Hashable) -> str:

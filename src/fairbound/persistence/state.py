@@ -115,6 +115,7 @@ def _restored(kind: type[Estimator], model: Mapping[str, Any], tensors: Mapping[
     found.calibration_ = calibration_from_json(model["calibration"])
     found.n_iter_ = expect(model["n_iter"], int, "n_iter")
     found.result_ = FitResult.from_dict(expect(model["result"], dict, "result"))
+    found.certificate_ = found.result_.certificate
     _check_shapes(found)
     return found
 

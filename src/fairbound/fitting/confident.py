@@ -1,0 +1,141 @@
+"""A fit for a confidence: rows held back for calibration, and a sequence of models tested on them.
+
+The calibration rows have no part in anything but the test: neither in the encoder, nor in the weights, nor in the
+sequence.  See `fairbound.confidence` for the sequence, and for what may be claimed.
+"""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.utils import check_random_state
+from torch import Tensor, nn
+
+from fairbound.confidence import CertifiedChoice, train_for_confidence
+from fairbound.data.splitting import draw_parts
+from fairbound.evaluation.verdicts import sides_in_words
+from fairbound.fairness import as_constraints, decide
+from fairbound.fitting.data import Data, Parameters
+from fairbound.fitting.result import FitResult, TrialResult
+from fairbound.prediction import logits
+from fairbound.training import TrainingProblem, TrainingResult
+from fairbound.training.models import assign, trainable
+from fairbound.training.trainer import choose_status
+
+
+def check_confident(params: Parameters, data: Data) -> None:
+    """Refuse what a confidence cannot be had with, in one sentence each."""
+    name = type(params).__name__
+    if not as_constraints(params.constraints):
+        raise ValueError(f"confidence={params.confidence!r} needs limits to be confident of: give constraints=.")
+    if params.warm_start:
+        raise ValueError(
+            f"confidence= and warm_start=True do not go together: the last model of {name} may have learnt from rows "
+            "that are now held back for calibration. Leave one of them out."
+        )
+    if params.small_groups != "error":
+        raise ValueError(
+            f"confidence= speaks of every group, so small_groups={params.small_groups!r} does not go with it: use "
+            '"error".'
+        )
+    if params.solver == "stochastic":
+        raise ValueError('confidence= trains a sequence by whole passes: use solver="auto" or "quasi-newton".')
+    if data.cell_weights.min() < data.cell_weights.max():
+        raise ValueError(
+            "confidence= certifies rates of rows that count equally, but rows have different weights in the limits: "
+            'use constraint_weight="none", or leave confidence= out.'
+        )
+
+
+def hold_back(params: Parameters, data: Data) -> tuple[Data, Data]:
+    """Return the rows to train on and those for calibration, with the same shares of labels and groups."""
+    share = float(params.calibration_size)
+    codes = np.unique(data.y, return_inverse=True)[1].astype(np.int64)
+    columns = list((data.groups or {}).values())
+    try:
+        rows = draw_parts(codes, columns, share, check_random_state(params.random_state), pool=True)
+    except ValueError as error:
+        raise ValueError(
+            f"confidence= holds calibration_size={share:g} of the rows back, and {len(data.y)} rows are too few to "
+            "have every label and group in both parts: give more rows, or merge groups."
+        ) from error
+    training, calibration = (data.take(np.sort(part).astype(np.intp)) for part in rows)
+    return training, calibration
+
+
+def predictor(
+    module: nn.Module, problem: TrainingProblem, inputs: NDArray[np.float64], labels: np.dtype[Any]
+) -> Callable[[Tensor], NDArray[Any]]:
+    """Return a function from flat parameters to the labels that `predict` would decide for, of type `labels`."""
+    trial, classes = copy.deepcopy(module).to("cpu", torch.float64), np.array(problem.cells.classes, dtype=labels)
+
+    def predict(parameters: Tensor) -> NDArray[Any]:
+        assign(trainable(trial), parameters)
+        return classes[decide(logits(trial, inputs, len(classes)), problem.threshold).numpy()]
+
+    return predict
+
+
+def choose(
+    problem: TrainingProblem,
+    Z: NDArray[np.float64],
+    predict: Callable[[Tensor], NDArray[Any]],
+    calibration: Data,
+    params: Parameters,
+    **options: Any,
+) -> tuple[TrainingResult, CertifiedChoice]:
+    """Train the sequence, test it, and leave the chosen model in the problem's module.
+
+    The result speaks of the requested limits: a model that was trained for stricter ones is none that is optimal.
+    """
+    start = time.perf_counter()
+    choice = train_for_confidence(
+        problem,
+        Z,
+        predict,
+        calibration.y,
+        calibration.groups,
+        confidence=float(params.confidence),
+        certify_options={"groups": params.groups},
+        **options,
+    )
+    taken = choice.chosen or choice.trials[0]
+    result = taken.point.result
+    assessment = replace(result.assessment, system=problem.system)
+    if taken.strictness and assessment.kept:
+        result = replace(result, status=choose_status(assessment, False, False), conflicts=[])
+    return replace(result, assessment=assessment, seconds=time.perf_counter() - start), choice
+
+
+def with_certificate(record: FitResult, choice: CertifiedChoice) -> FitResult:
+    """Return the record with what the calibration rows say; where no model passed, its message says so first."""
+    taken, message = choice.chosen, record.message
+    if taken is None:
+        first = choice.trials[0].certificate
+        bounds = "; ".join(f"{each.limit} ({sides_in_words(each)})" for each in first.limits)
+        message = f"{choice.claim} There: {bounds}. {message}"
+    return replace(
+        record,
+        message=message,
+        limits=tuple(
+            each if taken is not None and not taken.strictness else replace(each, price=None) for each in record.limits
+        ),
+        certificate=choice.certificate,
+        trials=tuple(
+            TrialResult(
+                trial.strictness,
+                trial.point.result.assessment.accuracy,
+                trial.passed,
+                trial is taken,
+                tuple(sides_in_words(limit) for limit in trial.certificate.limits),
+            )
+            for trial in choice.trials
+        ),
+    )

@@ -1,0 +1,257 @@
+"""`ConstrainedClassifier(confidence=...)`: rows held back, the certificate of the model returned, and what is refused.
+
+The sequence, its stopping rule and the claim are tested in `tests/test_confidence.py`.
+"""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+import sklearn
+from sklearn.base import clone
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from tests.estimator.helpers import quick, toy
+
+from fairbound import ConstrainedClassifier, Covariance, LimitWarning, Measure, certify, load
+from fairbound.evaluation import Verdict
+from fairbound.fairness import Constraint
+from fairbound.fairness.rates import selection_rate
+from fairbound.fitting import hold_back, read_data
+from fairbound.preprocessing import read_inputs
+
+LIMIT = "disparate_impact >= 0.6"
+ROWS = toy(1500)
+
+
+def confident(constraints=LIMIT, **params) -> ConstrainedClassifier:
+    return quick(constraints, **{"confidence": 0.9, **params})
+
+
+def fit(clf: ConstrainedClassifier, rows=ROWS, **options) -> ConstrainedClassifier:
+    X, y, group = rows
+    return clf.fit(X, y, sensitive_features={"group": group}, **options)
+
+
+@pytest.fixture(scope="module")
+def certified() -> ConstrainedClassifier:
+    """Not to be changed."""
+    return fit(confident())
+
+
+def held_back(clf: ConstrainedClassifier, rows=ROWS):
+    """The rows that a fit trains on, and those that it tests on."""
+    X, y, group = rows
+    return hold_back(clf, read_data(clf, read_inputs(X), y, {"group": group}, None, None))
+
+
+def test_the_certificate_is_that_of_the_model_on_the_rows_held_back(certified):
+    training, calibration = held_back(certified)
+    assert (len(training.y), len(calibration.y)) == (1050, 450)
+    assert certified.result_.rows == 1050
+    anew = certify(calibration.y, certified.predict(calibration.inputs.native), calibration.groups, LIMIT, 0.9)
+    assert certified.certificate_.to_dict() == anew.to_dict()
+    assert certified.certificate_ is certified.result_.certificate
+    assert certified.certificate_.passed
+    assert certified.result_.certified is True
+    assert certified.result_.kept
+
+
+def test_the_limits_are_those_that_were_asked_for(certified):
+    (limit,) = certified.result_.limits
+    assert limit.limit == LIMIT
+    assert limit.reached > 0.6  # trained for more than that
+    assert limit.price is None
+    assert certified.constraints == LIMIT
+
+
+def test_testing_stops_at_the_first_failure_and_the_most_accurate_that_passed_is_returned(certified):
+    trials = certified.result_.trials
+    assert [trial.strictness for trial in trials] == sorted((each.strictness for each in trials), reverse=True)
+    assert all(trial.passed for trial in trials[:-1])
+    (returned,) = [trial for trial in trials if trial.returned]
+    assert returned.passed
+    assert returned.accuracy == max(trial.accuracy for trial in trials if trial.passed)
+    assert returned.accuracy == pytest.approx(certified.result_.accuracy, abs=1e-12)  # the same count, divided
+
+
+def test_the_rows_held_back_have_no_part_in_the_model(certified):
+    X = ROWS[0]
+    training, calibration = held_back(certified)
+    apart = confident().fit(
+        training.inputs.native,
+        training.y,
+        sensitive_features=training.groups,
+        calibration_set=(calibration.inputs.native, calibration.y, calibration.groups),
+    )
+    assert (apart.predict(X) == certified.predict(X)).all()
+    assert (apart.coef_ == certified.coef_).all()
+    assert apart.certificate_.to_dict() == certified.certificate_.to_dict()
+
+
+def test_the_seed_chooses_the_rows_and_labels_and_groups_keep_their_shares():
+    _, first = held_back(confident(random_state=1))
+    _, again = held_back(confident(random_state=1))
+    _, other = held_back(confident(random_state=2, calibration_size=0.5))
+    assert (first.inputs.native == again.inputs.native).all()
+    assert len(other.y) == 750
+    _, y, group = ROWS
+    for part in (first, other):
+        for label in (0, 1):
+            for name in ("a", "b"):
+                share = np.mean((part.y == label) & (part.groups["group"] == name))
+                # Each stratum is rounded to whole rows.
+                assert share == pytest.approx(np.mean((y == label) & (group == name)), abs=1.0 / len(part.y))
+
+
+def test_the_result_prints_the_certificate_and_the_claim(certified):
+    text = str(certified.result_)
+    assert "Certificate (450 calibration rows)" in text
+    assert "with 90% confidence" in text
+    assert "<- returned" in text
+    assert "Claim: the probability that this procedure returns a model that breaks a limit" in " ".join(text.split())
+    assert "unseen rows can differ" not in text
+    assert "PASS" in certified.result_._repr_html_()
+
+
+def test_where_none_passes_it_says_so_with_the_bound_of_the_first():
+    with pytest.warns(LimitWarning, match=r"is not certified\. No model passed at 99% confidence: nothing is claimed"):
+        clf = fit(confident("disparate_impact >= 0.95", confidence=0.99), toy(300))
+    assert clf.result_.certified is False
+    assert clf.certificate_.verdict is not Verdict.PASS
+    first = clf.result_.trials[0]
+    assert not first.returned
+    assert f"disparate_impact >= 0.95 ({first.bounds[0]})" in clf.result_.message
+    assert "nothing is claimed" in str(clf.result_)
+    assert clf.predict(ROWS[0][:2]).shape == (2,)  # the strictest model is there
+
+
+def test_without_a_confidence_there_is_no_certificate():
+    clf = fit(quick(LIMIT), toy(200))
+    assert clf.certificate_ is None
+    assert clf.result_.certified is None
+    assert clf.result_.claim == ""
+
+
+def test_it_is_saved_and_loaded(certified, tmp_path):
+    certified.save(tmp_path / "model")
+    read = load(tmp_path / "model")
+    assert str(read.certificate_) == str(certified.certificate_)
+    assert read.certificate_.to_dict() == certified.certificate_.to_dict()
+    assert read.result_.to_dict() == certified.result_.to_dict()
+    assert str(read.result_) == str(certified.result_)
+    assert (read.confidence, read.calibration_size) == (0.9, 0.3)
+    json.loads(certified.result_.to_json())
+
+
+def test_a_measure_of_ones_own_is_saved_as_its_text(tmp_path):
+    own = Constraint(0.6, measure=Measure("chance_ratio", (selection_rate,), "ratio"))
+    clf = fit(confident(own))
+    clf.save(tmp_path / "model")
+    read = load(tmp_path / "model")
+    assert read.certificate_.limits[0].limit == "chance_ratio >= 0.6"
+    assert str(read.certificate_) == str(clf.certificate_)
+
+
+def test_parameters_are_cloned_and_routed(certified):
+    copy = clone(certified)
+    assert (copy.confidence, copy.calibration_size) == (0.9, 0.3)
+    assert not hasattr(copy, "certificate_")
+    X, y, group = ROWS
+    with sklearn.config_context(enable_metadata_routing=True):
+        pipeline = make_pipeline(StandardScaler(), confident()).fit(X, y, sensitive_features=group)
+    assert pipeline[-1].certificate_.rows == 450
+
+
+def test_groups_that_are_columns_of_the_table():
+    X, y, group = ROWS
+    frame = pd.DataFrame(X, columns=["u", "v", "w"]).assign(sex=group)
+    clf = confident(sensitive_columns="sex").fit(frame, y)
+    assert list(clf.certificate_.group_rows) == ["sex"]
+    assert (clf.predict(frame.drop(columns="sex")) == clf.predict(frame)).all()
+
+
+def test_words_for_labels_and_the_other_one_positive():
+    X, y, group = ROWS
+    words = np.array(["yes", "no"])[y]
+    clf = confident(pos_label="yes").fit(X, words, sensitive_features=group)
+    assert clf.certificate_.passed
+    assert set(clf.predict(X)) == {"no", "yes"}
+
+
+def test_several_classes():
+    X, y, group = ROWS
+    classes = y + (X[:, 1] > 0.5)
+    clf = confident("demographic_parity <= 0.5", confidence=0.8).fit(X, classes, sensitive_features=group)
+    assert clf.certificate_.passed
+    assert {rate.key.label for rate in clf.certificate_.rates} == {0, 1, 2}
+
+
+def test_validation_rows_are_watched_as_well(certified):
+    X, y, group = toy(200, seed=1)
+    clf = fit(confident(), eval_set=(X, y, {"group": group}))
+    assert clf.result_.eval_rows == 200
+    assert (clf.coef_ == certified.coef_).all()
+
+
+def test_sample_weights_count_in_the_loss_alone():
+    weights = 1.0 + (np.arange(1500) % 3)
+    clf = fit(confident(constraint_weight="none"), sample_weight=weights)
+    assert clf.certificate_.passed
+    assert not clf.certificate_.weighted
+    assert fit(confident(), sample_weight=np.full(1500, 2.0)).certificate_.passed  # all the same is no weighting
+
+
+def test_the_last_bias_is_not_shifted_after_the_test(monkeypatch):
+    # Whatever rounding does: the model returned is the one that was tested.
+    monkeypatch.setattr("fairbound.fitting.fitting.NUDGES", (1e6,))
+    _, calibration = held_back(confident())
+    clf = fit(confident())
+    anew = certify(calibration.y, clf.predict(calibration.inputs.native), calibration.groups, LIMIT, 0.9)
+    assert clf.certificate_.to_dict() == anew.to_dict()
+
+
+@pytest.mark.parametrize(
+    ("params", "words"),
+    [
+        ({"constraints": ()}, r"confidence=0\.9 needs limits to be confident of: give constraints="),
+        ({"warm_start": True}, r"confidence= and warm_start=True do not go together"),
+        ({"small_groups": "merge"}, r"speaks of every group, so small_groups='merge' does not go with it"),
+        ({"solver": "stochastic"}, r'trains a sequence by whole passes: use solver="auto"'),
+        ({"constraint_weight": np.arange(1500.0) + 1}, r"rows have different weights in the limits: use constraint_w"),
+        ({"constraints": Covariance(0.1)}, r"covariance <= 0\.1 cannot be certified"),
+        ({"constraints": "disparate_impact >= 1"}, r"cannot be certified: it leaves no room"),
+        ({"confidence": 95}, r"The 'confidence' parameter"),
+        ({"confidence": 0.2}, r"The 'confidence' parameter"),
+        ({"calibration_size": 1.0}, r"The 'calibration_size' parameter"),
+    ],
+)
+def test_what_does_not_go_with_it_is_refused(params, words):
+    with pytest.raises(ValueError, match=words):
+        fit(confident(**params))
+
+
+def test_sample_weights_in_the_limits_are_refused():
+    with pytest.raises(ValueError, match=r'use constraint_weight="none", or leave confidence= out'):
+        fit(confident(), sample_weight=np.arange(1500) % 3)
+
+
+@pytest.mark.parametrize(("y", "group"), [([0, 1], ["a", "b"]), ([0, 0, 0, 0, 1], ["a", "a", "b", "b", "a"])])
+def test_too_few_rows_to_hold_some_back(y, group):
+    with pytest.raises(ValueError, match=rf"of the rows back, and {len(y)} rows are too few to have every label and"):
+        fit(confident(min_group_size=1), (ROWS[0][: len(y)], np.array(y), np.array(group)))
+
+
+def test_calibration_rows_of_ones_own_that_do_not_fit():
+    X, y, group = ROWS
+    with pytest.raises(ValueError, match="calibration_set= is for a confidence: give confidence= as well"):
+        fit(quick(LIMIT), calibration_set=(X, y, group))
+    with pytest.raises(ValueError, match=r"calibration_set must be a tuple \(X, y\) or \(X, y, groups\)"):
+        fit(confident(), calibration_set=X)
+    with pytest.raises(ValueError, match="calibration_set must have the same columns as X"):
+        fit(confident(), calibration_set=(X[:, :2], y, group))
+    with pytest.raises(ValueError, match="No calibration row is of group 'b'"):
+        fit(confident(), calibration_set=(X, y, {"group": np.where(group == "b", "c", group)}))
