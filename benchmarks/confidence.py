@@ -5,33 +5,33 @@ the truth.  Limits on the ratio of selection rates by sex.  Three models for eac
 
     plain       trained under the limit itself on the training rows
     plain, all  the same on training and calibration rows together, which it may use since it certifies nothing
-    certified   chosen by `train_for_confidence` at 95%
+    certified   `ConstrainedClassifier(confidence=0.95)`, tested on the calibration rows
 
-`--out` writes the tables as Markdown, `--figure` the picture of docs/confidence.md.  Needs the file of the data: see
-`load_dataset`.  One core suffices, and on a busy machine OMP_NUM_THREADS=1 is faster than many.
+`--results` names a file of JSON lines, one for each model: a run that was broken off goes on from there.  `--out` writes
+the tables as Markdown, `--figure` the picture of docs/confidence.md.  Needs the file of the data: see `load_dataset`.
+One core suffices, and on a busy machine OMP_NUM_THREADS=1 is faster than many.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import statistics
 import time
+import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from fairbound import L2, Cells, Dataset, DisparateImpact, TrainingProblem, fit, load_dataset, make_model
-from fairbound.confidence import CertifiedChoice, train_for_confidence
-from fairbound.fairness import decide
+from fairbound import ConstrainedClassifier, Dataset, DisparateImpact, LimitWarning, load_dataset
 
-TRAINING, CALIBRATION, CHUNK = 50_000, 20_000, 2**16
+TRAINING, CALIBRATION = 50_000, 20_000
 KINDS = ("plain", "plain, all", "certified")
 
 
@@ -42,10 +42,16 @@ class Outcome:
     kind: str
     bound: float
     draw: int
+    hidden: tuple[int, ...]
     ratio: float | None
     accuracy: float | None
     strictness: float | None
     seconds: float
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """Which model of which draw it is."""
+        return self.kind, self.bound, self.draw, self.hidden
 
     @property
     def broken(self) -> bool:
@@ -54,72 +60,53 @@ class Outcome:
 
 
 class Draw:
-    """One division of the rows into training, calibration and truth, with columns scaled by the training rows."""
+    """One division of the rows into training, calibration and truth."""
 
-    def __init__(self, data: Dataset, seed: int) -> None:
-        order = np.random.default_rng(seed).permutation(len(data))
+    def __init__(self, data: Dataset, number: int) -> None:
+        order = np.random.default_rng(number).permutation(len(data))
+        self.data, self.sex, self.number = data, data.groups("sex"), number
         self.training, self.calibration = order[:TRAINING], order[TRAINING : TRAINING + CALIBRATION]
         self.truth = np.sort(order[TRAINING + CALIBRATION :])
-        self.data, self.sex = data, data.groups("sex")
-        inputs = data.X[self.training]
-        spread = inputs.std(axis=0)
-        self.mean, self.spread = inputs.mean(axis=0), np.where(spread > 0, spread, 1.0)
 
-    def inputs(self, rows: np.ndarray) -> np.ndarray:
-        """Scaled inputs."""
-        return (self.data.X[rows] - self.mean) / self.spread
+    def rows(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]]:
+        """Inputs, labels and groups of some rows."""
+        return self.data.X[rows], self.data.y[rows], {"sex": self.sex[rows]}
 
-    def problem(self, rows: np.ndarray, bound: float, hidden: Sequence[int]) -> TrainingProblem:
-        """The limit on some rows, with a new model."""
-        module = make_model(self.data.X.shape[1], hidden=hidden, generator=torch.Generator().manual_seed(0))
-        cells = Cells.build(self.data.y[rows], {"sex": self.sex[rows]})
-        return TrainingProblem(module, "binary_cross_entropy", DisparateImpact(bound), cells, regularizers=[L2(1e-5)])
+    def train(self, kind: str, bound: float, hidden: Sequence[int]) -> ConstrainedClassifier:
+        """Train one of the three models."""
+        whole = np.concatenate([self.training, self.calibration])
+        X, y, groups = self.rows(whole if kind == "plain, all" else self.training)
+        clf = ConstrainedClassifier(DisparateImpact(bound), hidden=hidden)
+        if kind != "certified":
+            return clf.fit(X, y, sensitive_features=groups)
+        clf.set_params(confidence=0.95)
+        return clf.fit(X, y, sensitive_features=groups, calibration_set=self.rows(self.calibration))
 
-    def decisions(self, problem: TrainingProblem, rows: np.ndarray) -> np.ndarray:
-        """What the problem's module decides."""
-        with torch.no_grad():
-            parts = [
-                decide(problem.module(torch.from_numpy(self.inputs(part))), problem.threshold)
-                for part in np.array_split(rows, -(-len(rows) // CHUNK))
-            ]
-        return torch.cat(parts).numpy()
-
-    def judge(self, problem: TrainingProblem) -> tuple[float, float]:
-        """Return the ratio of selection rates and the accuracy on the truth."""
-        decided, sex = self.decisions(problem, self.truth), self.sex[self.truth]
-        rates = [float(decided[sex == group].mean()) for group in ("female", "male")]
-        return min(rates) / max(rates), float((decided == self.data.y[self.truth]).mean())
-
-    def plain(self, kind: str, bound: float, hidden: Sequence[int]) -> tuple[TrainingProblem, float]:
-        """Train under the limit itself; return the problem and the seconds."""
-        rows = self.training if kind == "plain" else np.concatenate([self.training, self.calibration])
-        start, problem = time.perf_counter(), self.problem(rows, bound, hidden)
-        fit(problem, self.inputs(rows))
-        return problem, time.perf_counter() - start
-
-    def certified(self, bound: float, hidden: Sequence[int]) -> tuple[TrainingProblem, CertifiedChoice, float]:
-        """Train for a confidence; return the problem, the choice and the seconds."""
-        start, problem = time.perf_counter(), self.problem(self.training, bound, hidden)
-
-        def predict(parameters: torch.Tensor) -> np.ndarray:
-            problem.assign(parameters)
-            return self.decisions(problem, self.calibration)
-
-        labels, groups = self.data.y[self.calibration], {"sex": self.sex[self.calibration]}
-        choice = train_for_confidence(problem, self.inputs(self.training), predict, labels, groups)
-        return problem, choice, time.perf_counter() - start
+    def judge(self, kind: str, bound: float, hidden: Sequence[int]) -> Outcome:
+        """Train one of the three models, and look at the truth."""
+        start = time.perf_counter()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", LimitWarning)  # what it warns of is what is counted here
+            clf = self.train(kind, bound, hidden)
+        seconds = time.perf_counter() - start
+        returned = [trial.strictness for trial in clf.result_.trials if trial.returned]
+        ratio = accuracy = None
+        if returned or kind != "certified":
+            X, y, groups = self.rows(self.truth)
+            decided = clf.predict(X)
+            rates = [float(decided[groups["sex"] == group].mean()) for group in ("female", "male")]
+            ratio, accuracy = min(rates) / max(rates), float((decided == y).mean())
+        strictness = returned[0] if returned else None
+        return Outcome(kind, bound, self.number, tuple(hidden), ratio, accuracy, strictness, seconds)
 
 
-def run(draw: Draw, number: int, bound: float, hidden: Sequence[int]) -> list[Outcome]:
-    """All three models of one draw."""
-    found = []
-    for kind in ("plain", "plain, all"):
-        problem, seconds = draw.plain(kind, bound, hidden)
-        found.append(Outcome(kind, bound, number, *draw.judge(problem), 0.0, seconds))
-    problem, choice, seconds = draw.certified(bound, hidden)
-    if choice.chosen is None:
-        return [*found, Outcome("certified", bound, number, None, None, None, seconds)]
-    return [*found, Outcome("certified", bound, number, *draw.judge(problem), choice.chosen.strictness, seconds)]
+def read_results(path: Path | None) -> dict[tuple[Any, ...], Outcome]:
+    """Return the outcomes that an earlier run has written."""
+    if path is None or not path.exists():
+        return {}
+    records = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    found = [Outcome(**{**record, "hidden": tuple(record["hidden"])}) for record in records]
+    return {outcome.key: outcome for outcome in found}
 
 
 def summarise(outcomes: Sequence[Outcome], bound: float) -> list[list[str]]:
@@ -201,6 +188,7 @@ def arguments() -> Any:
     parser.add_argument("--draws", type=int, default=20)
     parser.add_argument("--ratios", type=float, nargs="+", default=[0.8, 0.9])
     parser.add_argument("--hidden", type=int, nargs="*", default=[], help="widths of hidden layers; none is linear")
+    parser.add_argument("--results", type=Path, help="JSON lines to go on from, and to add to")
     parser.add_argument("--out", type=Path, help="write the table as Markdown")
     parser.add_argument("--figure", type=Path, help="write the picture (needs matplotlib)")
     return parser.parse_args()
@@ -214,11 +202,22 @@ def main() -> None:
     except FileNotFoundError as error:
         console.print(f"Skipped: {error}", highlight=False)
         return
-    outcomes = []
+    known = read_results(options.results)
     for number in track(range(options.draws), "Draws", console=console):
         draw = Draw(data, number)
         for bound in options.ratios:
-            outcomes += run(draw, number, bound, options.hidden)
+            for kind in KINDS:
+                if (kind, bound, number, tuple(options.hidden)) not in known:
+                    outcome = draw.judge(kind, bound, options.hidden)
+                    known[outcome.key] = outcome
+                    if options.results is not None:
+                        with options.results.open("a", encoding="utf-8") as stream:
+                            stream.write(json.dumps(asdict(outcome)) + "\n")
+    outcomes = [
+        each
+        for each in known.values()
+        if each.hidden == tuple(options.hidden) and each.draw < options.draws and each.bound in options.ratios
+    ]
     rows = [row for bound in options.ratios for row in summarise(outcomes, bound)]
     model = f"hidden layers {tuple(options.hidden)}" if options.hidden else "linear model"
     truth = len(data) - TRAINING - CALIBRATION
