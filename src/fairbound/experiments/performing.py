@@ -17,7 +17,6 @@ from fairbound.experiments.outcomes import Grid, Outcome, Part
 from fairbound.experiments.protocol import BATCH_SIZE, NETWORKS
 from fairbound.experiments.runs import Run
 from fairbound.fairness import SURROGATES, Cells, Constraint, Covariance, DisparateImpact, Surrogate
-from fairbound.fairness.constraints import CONSTRAINTS
 from fairbound.sqp import StochasticSQP
 from fairbound.training import (
     L2,
@@ -30,6 +29,7 @@ from fairbound.training import (
     make_model,
     train,
 )
+from fairbound.training.assessment import KEPT_TOLERANCE
 from fairbound.training.trainer import assess_now, choose_status
 
 REGULARITY = 1e-5
@@ -65,13 +65,14 @@ def perform(run: Run, data_dir: str | None = None, limit: int | None = None) -> 
         problem, result = (_run_paper if run.solver == "paper" else _run_fast)(run, split.train)
         seconds, processor_seconds = time.perf_counter() - started, time.process_time() - worked
         peak = _peak_megabytes()
-        parts = [_look(run, problem.module, part) for part in (split.train, split.test)]
+        seen, unseen = (_look(run, problem.module, part) for part in (split.train, split.test))
     finally:
         torch.set_num_threads(threads)
     return Outcome(
         run,
-        *parts,
-        kept=all(parts[0].violation(*limit) <= 1e-12 for limit in run.limits),
+        seen,
+        unseen,
+        kept=all(seen.violation(measure, bound) <= KEPT_TOLERANCE for measure, bound in run.limits),
         status=result.status.value if run.solver == "fast" else choose_status(result.final, False, False).value,
         seconds=seconds,
         processor_seconds=processor_seconds,
@@ -126,7 +127,7 @@ def _constraint(run: Run, measure: str, bound: float) -> Constraint:
     if measure == "covariance":
         # Made of its own linear surrogate; beyond 0.25 there is nothing to limit, and a constraint refuses to try.
         return Covariance(min(bound, 0.25))
-    return CONSTRAINTS[measure](bound, surrogate=_surrogate(run))
+    return Constraint(bound, measure=measure, surrogate=_surrogate(run))
 
 
 def _surrogate(run: Run) -> Surrogate:

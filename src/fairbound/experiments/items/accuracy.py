@@ -1,0 +1,105 @@
+"""Figure 4: the accuracy that limits leave, and how the decisions meet them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fairbound.experiments import printed
+from fairbound.experiments.claims import Check
+from fairbound.experiments.drawing import COLORS, INK, QUIET, mark_printed, panels
+from fairbound.experiments.items.demanded import SLACK
+from fairbound.experiments.outcomes import By
+from fairbound.experiments.protocol import COVARIANCES, RATIOS, SURROGATES, WORDS
+from fairbound.experiments.study import Study
+from fairbound.experiments.tables import Column, Columns, Table, Value
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+HIGH = 0.01
+"""An accuracy that has fallen by no more than this (a point) counts as high still."""
+
+
+def draw(study: Study) -> Figure:
+    """Accuracy and violation against what is demanded."""
+    figure, axes = panels(f"{study.title}: accuracy under limits, and how they are met", 3, 2, height=2.4)
+    for column, name in enumerate((*SURROGATES, "covariance")):
+        bounds = COVARIANCES if name == "covariance" else RATIOS
+        measure = "covariance" if name == "covariance" else "disparate_impact"
+        runs = [
+            study.setting.covariance(bound) if name == "covariance" else study.setting.limited(bound, surrogate=name)
+            for bound in bounds
+        ]
+        top, bottom = axes[column], axes[3 + column]
+        top.plot(bounds, [100 * study.part(run).accuracy for run in runs], "o-", color=COLORS[name])
+        top.axhline(100 * study.part(study.setting.free()).accuracy, color=QUIET, linestyle=":", label="without limits")
+        top.set_title(WORDS[name])
+        styles: tuple[tuple[By, str, str], ...] = (
+            ("surrogate", "--", "by surrogate"),
+            ("decisions", "-", "by decisions"),
+        )
+        for by, line, label in styles:
+            values = [study.part(run).violation(measure, bound, by) for run, bound in zip(runs, bounds, strict=True)]
+            color = COLORS[name] if by == "decisions" else QUIET
+            bottom.plot(bounds, values, "o" + line, color=color, markersize=4, label=label)
+        bottom.axhline(0.0, color=INK, linewidth=0.8)
+        bottom.set_xlabel("limit on the covariance" if name == "covariance" else "ratio demanded")
+        if name == "covariance":
+            for ax in (top, bottom):
+                ax.set_xscale("log")
+                ax.invert_xaxis()
+        elif name == "smoothed_step" and study.setting.part == "train":
+            for index, (bound, table) in enumerate(printed.TABLES.items()):
+                value = table[study.setting.dataset, "only DI"].accuracy
+                mark_printed(top, bound, value, label=None if index else "printed")
+    axes[0].set_ylabel("accuracy, %")
+    axes[3].set_ylabel("violation (kept: up to 0)")
+    axes[0].legend()
+    axes[3].legend()
+    return figure
+
+
+def tabulate(study: Study) -> list[Table]:
+    """Accuracy and violation of every run."""
+    columns: Columns = [
+        "surrogate",
+        Column("limit", ".4g"),
+        Column("accuracy, %", ".2f"),
+        Column("violation by surrogate", ".4f"),
+        Column("violation by decisions", ".4f"),
+    ]
+    rows: list[list[Value]] = []
+    for name in SURROGATES:
+        for bound in RATIOS:
+            part = study.part(study.setting.limited(bound, surrogate=name))
+            by = [part.violation("disparate_impact", bound, "surrogate"), part.violation("disparate_impact", bound)]
+            rows.append([WORDS[name], bound, 100 * part.accuracy, *by])
+    for bound in COVARIANCES:
+        part = study.part(study.setting.covariance(bound))
+        by = [part.violation("covariance", bound, "surrogate"), part.violation("covariance", bound)]
+        rows.append(["covariance", bound, 100 * part.accuracy, *by])
+    return [Table.build(f"{study.title}: accuracy and violation", columns, rows)]
+
+
+def check(study: Study) -> list[Check]:
+    """Limits are met, and accuracy stays high until they bind."""
+    found = []
+    free = study.part(study.setting.free()).accuracy
+    for name in SURROGATES:
+        parts = {bound: study.part(study.setting.limited(bound, surrogate=name)) for bound in RATIOS}
+        worst = max(RATIOS, key=lambda bound: parts[bound].violation("disparate_impact", bound))
+        amount = parts[worst].violation("disparate_impact", worst)
+        figures = f"{study.title}, {WORDS[name]}: largest violation by decisions {amount:.4f}, at {worst:g}."
+        found.append(Check("Hard limits on scaled surrogates are met by the decisions.", amount <= SLACK, figures))
+        strict = study.binding(RATIOS)
+        if strict:
+            first = free - parts[strict[0]].accuracy
+            last = free - parts[strict[-1]].accuracy
+            figures = (
+                f"{study.title}, {WORDS[name]}: {100 * first:.2f} points lost at {strict[0]:g}, the first ratio that "
+                f"binds, {100 * last:.2f} at {strict[-1]:g}; high means up to {100 * HIGH:g} point."
+            )
+            claim = "Accuracy remains high up to where the limits begin to bind."
+            found.append(Check(claim, first <= HIGH, figures))
+    return found

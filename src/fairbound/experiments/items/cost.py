@@ -1,0 +1,77 @@
+"""Table 3: time, memory and total processor time of each approach, beside the printed values."""
+
+from __future__ import annotations
+
+import statistics
+
+from fairbound.experiments.claims import Check
+from fairbound.experiments.items.penalized import constrained, penalized
+from fairbound.experiments.outcomes import Outcome
+from fairbound.experiments.printed import TABLE_3
+from fairbound.experiments.protocol import APPROACHES, WORDS
+from fairbound.experiments.study import Study
+from fairbound.experiments.tables import Column, Columns, Table, Value
+
+SLIGHTLY = 1.5
+"""A constrained run that takes up to this many times a regularised one is slightly dearer."""
+
+
+def _outcomes(study: Study, name: str, approach: str) -> list[Outcome]:
+    points = constrained(study, name) if approach == "constraint" else penalized(study, name)
+    return [study.outcome(run) for _, run in points]
+
+
+def tabulate(study: Study) -> list[Table]:
+    """Ours in seconds, the printed in minutes and hours."""
+    columns: Columns = [
+        "surrogate",
+        "approach",
+        Column("runs", "d"),
+        Column("seconds a run", ".2f"),
+        Column("printed, minutes", ".2f"),
+        Column("memory at most, MB", ".0f"),
+        Column("printed, MB", ".0f"),
+        Column("processor seconds in all", ".1f"),
+        Column("printed, hours", ".2f"),
+        Column("times faster", ".0f"),
+    ]
+    rows: list[list[Value]] = []
+    for name in APPROACHES:
+        for approach in ("regularization", "constraint"):
+            outcomes = _outcomes(study, name, approach)
+            stated = TABLE_3[study.setting.dataset, name, approach]
+            total = sum(outcome.processor_seconds for outcome in outcomes)
+            rows.append(
+                [
+                    WORDS[name],
+                    approach.replace("z", "s"),
+                    len(outcomes),
+                    statistics.fmean(outcome.seconds for outcome in outcomes),
+                    stated.minutes,
+                    max(outcome.peak_megabytes for outcome in outcomes),
+                    stated.megabytes,
+                    total,
+                    stated.hours,
+                    3600 * stated.hours / total,
+                ]
+            )
+    return [
+        Table.build(f"{study.title}: time and memory (one core a run; another machine than the paper's)", columns, rows)
+    ]
+
+
+def check(study: Study) -> list[Check]:
+    """Constraints are slightly dearer than regularisation, run by run."""
+    found = []
+    for name in APPROACHES:
+        limited, weighted = (
+            statistics.fmean(outcome.processor_seconds for outcome in _outcomes(study, name, approach))
+            for approach in ("constraint", "regularization")
+        )
+        figures = (
+            f"{study.title}, {WORDS[name]}: {limited:.2f} s a constrained run, {weighted:.2f} s a regularised one, "
+            f"{limited / weighted:.2f} times; slightly means up to {SLIGHTLY:g}."
+        )
+        claim = "A run with constraints costs at most slightly more than one with a penalty."
+        found.append(Check(claim, limited <= SLIGHTLY * weighted, figures))
+    return found

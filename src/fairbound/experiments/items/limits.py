@@ -1,0 +1,111 @@
+"""Tables 2 and 4: limits on disparate impact, on equal impact and on both, beside the printed values."""
+
+from __future__ import annotations
+
+from fairbound.experiments import printed
+from fairbound.experiments.claims import Check
+from fairbound.experiments.plans import scenario
+from fairbound.experiments.protocol import TITLES
+from fairbound.experiments.study import Study
+from fairbound.experiments.tables import Column, Columns, Table, Value
+
+ROUNDING = 0.05
+"""Points of accuracy: 8 rows of Law's 16,638."""
+
+SPREAD = 1.2
+"""Points of accuracy between seeds of the paper's own program on Dutch (78.00 to 79.19 at 0.8)."""
+
+MET = 1e-3
+"""Violations up to this are met by the paper's solver, whose surrogates leave such gaps; the fast one has none."""
+
+
+def tabulate(study: Study, bound: float) -> list[Table]:
+    """Ours, and the printed row below each."""
+    columns: Columns = [
+        "limits",
+        "whose",
+        *(Column(heading, ".4f") for heading in ("accuracy, %", "S = 1, %", "S = 0, %")),
+        *(Column(heading, ".4f") for heading in ("c DI", "c EI", "c̄ DI", "c̄ EI")),
+    ]
+    rows: list[list[Value]] = []
+    for name in printed.SCENARIOS:
+        part = study.part(scenario(study.setting, name, bound))
+        violations = [
+            part.violation(measure, bound, by)
+            for by in ("surrogate", "decisions")
+            for measure in ("disparate_impact", "equal_impact")
+        ]
+        accuracies = [100 * part.accuracy, 100 * part.group_accuracy(1), 100 * part.group_accuracy(0)]
+        rows.append([name, "ours", *accuracies, *violations])
+        row = printed.TABLES[bound][study.setting.dataset, name]
+        rows.append(
+            [name, "printed", row.accuracy, row.male, row.female, row.surrogate_di, row.surrogate_ei, row.exact_di,
+             row.exact_ei]
+        )  # fmt: skip
+    first, second = study.part(scenario(study.setting, "both", bound)).groups
+    return [Table.build(f"{study.title}: ratio {bound:g} (S = 1 is {second}, S = 0 is {first})", columns, rows)]
+
+
+def check(study: Study, bound: float) -> list[Check]:
+    """Printed accuracies reached; both limits kept, at a price."""
+    found = _check_printed(study, bound) if study.setting.part == "train" else []
+    parts = {name: study.part(scenario(study.setting, name, bound)) for name in printed.SCENARIOS}
+    both = parts["both"]
+    amounts = [both.violation(measure, bound) for measure in printed.SCENARIOS["both"]]
+    figures = f"{study.title}, {bound:g}: violations by decisions {amounts[0]:.4f} (DI) and {amounts[1]:.4f} (EI)."
+    tolerance = MET if study.setting.part == "train" else 0.02
+    found.append(Check("Both limits are kept together.", max(amounts) <= tolerance, figures))
+    single = min(parts["only DI"].accuracy, parts["only EI"].accuracy)
+    figures = (
+        f"{study.title}, {bound:g}: {100 * both.accuracy:.2f}% under both, {100 * parts['only DI'].accuracy:.2f}% "
+        f"under DI, {100 * parts['only EI'].accuracy:.2f}% under EI."
+    )
+    because = ""
+    if both.accuracy > single + ROUNDING / 100:
+        because = "Different local solutions: one limit alone has ended at a worse one than both together."
+    found.append(
+        Check(
+            "Both limits together cost at least as much as either alone.",
+            both.accuracy <= single + ROUNDING / 100,
+            figures,
+            because,
+        )
+    )
+    return found
+
+
+def _check_printed(study: Study, bound: float) -> list[Check]:
+    found = []
+    for name in printed.SCENARIOS:
+        outcome = study.outcome(scenario(study.setting, name, bound))
+        ours, stated = 100 * outcome.train.accuracy, printed.TABLES[bound][study.setting.dataset, name].accuracy
+        where = f"{TITLES[study.setting.dataset]}, {name}, {bound:g}"
+        if study.setting.solver == "fast":
+            figures = (
+                f"{where}: {ours:.2f}% against {stated:.2f}% printed, limits "
+                f"{'kept exactly' if outcome.kept else 'NOT kept'}."
+            )
+            claim = "The fast solver is at least as accurate as printed, with its limits kept exactly."
+            found.append(Check(claim, ours >= stated and outcome.kept, figures))
+            continue
+        low, high = _expected(study.setting.dataset, name, bound, stated)
+        figures = f"{where}: {ours:.2f}% against {stated:.2f}% printed; expected between {low:.2f}% and {high:.2f}%."
+        holds = low <= ours <= high
+        because = ""
+        if study.setting.dataset == "acsincome":
+            because = (
+                "These are other rows: a draw from those that were loaded, where the paper drew from all of California."
+            )
+        elif not holds:
+            because = "Seeds and orders of arithmetic end at different local solutions of the same problem."
+        found.append(Check("The printed accuracies come out again.", holds, figures, because))
+    return found
+
+
+def _expected(dataset: str, name: str, bound: float, stated: float) -> tuple[float, float]:
+    """Where an honest repetition may land, percent: rounding on Law, the spread of seeds on networks."""
+    if dataset == "law":
+        return stated - ROUNDING, stated + ROUNDING
+    low, high = printed.SPREAD.get((dataset, bound), (stated, stated)) if name == "only DI" else (stated, stated)
+    reach = ROUNDING if high > low else SPREAD
+    return low - reach, high + reach

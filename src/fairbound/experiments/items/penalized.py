@@ -1,0 +1,166 @@
+"""Figure 5, constraints against regularisation, and what a demanded ratio costs: one fit, or a search."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from fairbound.experiments.claims import Check
+from fairbound.experiments.drawing import COLORS, QUIET, panels
+from fairbound.experiments.plans import SCALE_RATIOS, SEARCH_FITS, SEARCH_TOLERANCE, search
+from fairbound.experiments.protocol import APPROACHES, COVARIANCES, PENALTIES, RATIOS, WORDS
+from fairbound.experiments.runs import Run
+from fairbound.experiments.study import Study
+from fairbound.experiments.tables import Column, Columns, Table, Value
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+STEADY = 0.005
+"""A step back smaller than this is the noise of single rows, and no loss of monotony."""
+
+COMPARED = 0.9
+"""The ratio at which accuracies are compared: it binds on every data set."""
+
+ROUNDING = 5e-4
+"""Accuracies nearer than this are equal: 8 rows of Law's 16,638."""
+
+
+def constrained(study: Study, name: str) -> list[tuple[float, Run]]:
+    """Limits from loose to strict, and their runs."""
+    if name == "covariance":
+        return [(bound, study.setting.covariance(bound)) for bound in reversed(COVARIANCES)]
+    return [(bound, study.setting.limited(bound, surrogate=name)) for bound in RATIOS]
+
+
+def penalized(study: Study, name: str) -> list[tuple[float, Run]]:
+    """Penalties from weak (large λ) to strong, and their runs."""
+    return [(penalty, study.setting.penalized(penalty, name)) for penalty in reversed(PENALTIES)]
+
+
+def draw(study: Study) -> Figure:
+    """Accuracy and ratio, limit by limit and penalty by penalty, one row for each surrogate."""
+    figure, axes = panels(f"{study.title}: constraints (left) and regularisation (right)", 2, 3, height=2.3, width=4.8)
+    for row, name in enumerate(APPROACHES):
+        for column, points in enumerate((constrained(study, name), penalized(study, name))):
+            left = axes[2 * row + column]
+            right = left.twinx()
+            right.spines["right"].set_visible(True)
+            right.grid(visible=False)
+            bounds = [bound for bound, _ in points]
+            parts = [study.part(run) for _, run in points]
+            left.plot(bounds, [part.ratio() for part in parts], "o-", color=COLORS[name], label="ratio (left scale)")
+            accuracies = [100 * part.accuracy for part in parts]
+            right.plot(bounds, accuracies, "s--", color=QUIET, markersize=4, label="accuracy, % (right)")
+            if column == 0 and name != "covariance":
+                left.plot(bounds, bounds, color=QUIET, linewidth=1, linestyle=":")
+                left.set_xlabel("ratio demanded")
+            else:
+                left.set_xscale("log")
+                left.invert_xaxis()
+                left.set_xlabel("λ (stronger to the right)" if column else "limit on the covariance")
+            left.set_ylim(-0.03, 1.03)
+            left.set_title(WORDS[name])
+            if row == column == 0:
+                lines = [*left.get_lines()[:1], *right.get_lines()]
+                left.legend(lines, [str(line.get_label()) for line in lines], loc="lower right")
+    return figure
+
+
+def tabulate(study: Study) -> list[Table]:
+    """Every point of the figure."""
+    columns: Columns = [
+        "surrogate",
+        "approach",
+        Column("bound or λ", ".4g"),
+        Column("ratio", ".4f"),
+        Column("accuracy, %", ".2f"),
+    ]
+    rows: list[list[Value]] = []
+    for name in APPROACHES:
+        for approach, points in (("constraint", constrained(study, name)), ("regularisation", penalized(study, name))):
+            for bound, run in points:
+                part = study.part(run)
+                rows.append([WORDS[name], approach, bound, part.ratio(), 100 * part.accuracy])
+    return [Table.build(f"{study.title}: constraints and regularisation", columns, rows)]
+
+
+def largest_step_back(ratios: list[float]) -> float:
+    """By how much a ratio falls at most from one point to the next stronger; 0 where it never falls."""
+    return max([0.0, *(before - after for before, after in pairwise(ratios))])
+
+
+def check(study: Study) -> list[Check]:
+    """Constraints answer monotonously, regularisation does not, and costs more accuracy."""
+    found = []
+    for name in APPROACHES:
+        limited = [(bound, study.part(run)) for bound, run in constrained(study, name)]
+        back = largest_step_back([part.ratio() for _, part in limited])
+        figures = f"{study.title}, {WORDS[name]}: the largest step back of the ratio is {back:.4f}."
+        found.append(Check("A stricter constraint never lowers the ratio.", back <= STEADY, figures))
+        weighted = [study.part(run) for _, run in penalized(study, name)]
+        back = largest_step_back([part.ratio() for part in weighted])
+        figures = f"{study.title}, {WORDS[name]}: the largest step back of the ratio is {back:.4f}."
+        found.append(Check("A stronger penalty can lower the ratio.", back > STEADY, figures))
+        by_limit = [part.accuracy for _, part in limited if part.ratio() >= COMPARED - STEADY]
+        by_weight = [part.accuracy for part in weighted if part.ratio() >= COMPARED - STEADY]
+        if by_limit:
+            best = f"{100 * max(by_weight):.2f}%" if by_weight else "none"
+            figures = (
+                f"{study.title}, {WORDS[name]}: the best accuracy at a ratio of {COMPARED:g} or more is "
+                f"{100 * max(by_limit):.2f}% by constraint and {best} by regularisation."
+            )
+            holds = not by_weight or max(by_limit) >= max(by_weight) - ROUNDING
+            found.append(Check("At equal ratio, constraints are at least as accurate.", holds, figures))
+    return found
+
+
+def tabulate_search(study: Study) -> list[Table]:
+    """What one demanded ratio costs either way."""
+    columns: Columns = [
+        Column("ratio demanded", "g"),
+        "approach",
+        Column("fits", "d"),
+        Column("seconds", ".1f"),
+        Column("ratio reached", ".4f"),
+        Column("accuracy, %", ".2f"),
+        "within 0.01",
+    ]
+    rows: list[list[Value]] = []
+    for target in SCALE_RATIOS:
+        run = study.setting.limited(target)
+        part = study.part(run)
+        near = abs(part.ratio() - target) <= SEARCH_TOLERANCE
+        rows.append(
+            [target, "one constrained fit", 1, study.outcome(run).processor_seconds, part.ratio(),
+             100 * part.accuracy, near]
+        )  # fmt: skip
+        found = search(study.setting, study.results, target)
+        nearest = min(found.fits, key=lambda fit: study.gap_to(fit, target))
+        part = study.part(nearest)
+        seconds = sum(study.outcome(fit).processor_seconds for fit in found.fits)
+        rows.append([target, "search over λ", len(found.fits), seconds, part.ratio(), 100 * part.accuracy, found.found])
+    return [Table.build(f"{study.title}: what a demanded ratio costs", columns, rows)]
+
+
+def check_search(study: Study) -> list[Check]:
+    """One constrained fit against a search."""
+    claim = "A demanded ratio takes one constrained fit, and a search over penalties."
+    found = []
+    for target in study.binding(SCALE_RATIOS):
+        run = study.setting.limited(target)
+        one = study.outcome(run)
+        reached = study.gap_to(run, target) <= SEARCH_TOLERANCE or (one.kept and target <= one.train.ratio())
+        looked = search(study.setting, study.results, target)
+        seconds = sum(study.outcome(fit).processor_seconds for fit in looked.fits)
+        nearest = min(looked.fits, key=lambda fit: study.gap_to(fit, target))
+        end = "reached it" if looked.found else f"came no nearer than {study.outcome(nearest).train.ratio():.3f}"
+        accuracy = 100 * study.outcome(nearest).train.accuracy
+        figures = (
+            f"{study.title}, {target:g} ± {SEARCH_TOLERANCE:g}: one constrained fit ({one.processor_seconds:.1f} s, "
+            f"ratio {one.train.ratio():.4f}, {100 * one.train.accuracy:.2f}%); the search {end} in {len(looked.fits)} "
+            f"fits of at most {SEARCH_FITS} ({seconds:.1f} s, {accuracy:.2f}%)."
+        )
+        holds = reached and (not looked.found or (len(looked.fits) > 1 and seconds > one.processor_seconds))
+        found.append(Check(claim, holds, figures))
+    return found

@@ -1,0 +1,120 @@
+"""The choice of the scale: the gap between ratios demanded and achieved, and the speed of training, at each."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fairbound.experiments.claims import Check
+from fairbound.experiments.drawing import COLORS, panels
+from fairbound.experiments.items.demanded import SLACK, TIGHT, because
+from fairbound.experiments.plans import SCALE_RATIOS
+from fairbound.experiments.protocol import SCALE, SCALES, SURROGATES, UNSCALED, WORDS
+from fairbound.experiments.runs import Run
+from fairbound.experiments.study import Study
+from fairbound.experiments.tables import Column, Columns, Table, Value
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+def draw(study: Study) -> Figure:
+    """The gap at each scale, and how soon training settles there."""
+    figure, (left, right) = panels(f"{study.title}: the choice of the scale", 2)
+    for name in SURROGATES:
+        for bound, line in zip(SCALE_RATIOS, ("-", "--"), strict=True):
+            runs = [study.setting.limited(bound, surrogate=name, scale=scale) for scale in SCALES]
+            label = f"{WORDS[name]}, {bound:g}"
+            left.plot(SCALES, [study.gap(run) for run in runs], "o" + line, color=COLORS[name], label=label)
+            if study.setting.solver == "paper":
+                epochs = [settled(study, run) for run in runs]
+                right.plot(SCALES, epochs, "o" + line, color=COLORS[name], label=label)
+            else:
+                seconds = [study.outcome(run).processor_seconds for run in runs]
+                right.plot(SCALES, seconds, "o" + line, color=COLORS[name], label=label)
+    left.set_ylabel("|achieved − demanded| ratio")
+    right.set_ylabel("epochs until settled" if study.setting.solver == "paper" else "seconds")
+    right.set_ylim(bottom=0)
+    for axes in (left, right):
+        axes.set_xscale("log")
+        axes.set_xticks(SCALES, [f"{scale:g}" for scale in SCALES])
+        axes.set_xlabel("scale")
+    left.legend()
+    return figure
+
+
+def settled(study: Study, run: Run) -> int:
+    """The epoch from which on accuracy stays within half a point of its last value and the limit is nearly met."""
+    history = study.outcome(run).history
+    last = history["accuracy"][-1]
+    unsettled = [
+        epoch
+        for epoch, (accuracy, violation) in enumerate(
+            zip(history["accuracy"], history["surrogate_violation"], strict=True)
+        )
+        if abs(accuracy - last) > 0.005 or violation > SLACK
+    ]
+    return unsettled[-1] + 1 if unsettled else 0
+
+
+def tabulate(study: Study) -> list[Table]:
+    """Gap, accuracy and speed at each scale."""
+    columns: Columns = [
+        "surrogate",
+        Column("demanded", "g"),
+        Column("scale", "g"),
+        Column("achieved", ".4f"),
+        Column("gap", ".4f"),
+        Column("accuracy, %", ".2f"),
+        Column("settled after epochs", "d"),
+        Column("seconds", ".2f"),
+    ]
+    rows: list[list[Value]] = []
+    for bound in SCALE_RATIOS:
+        for name in SURROGATES:
+            for scale in SCALES:
+                run = study.setting.limited(bound, surrogate=name, scale=scale)
+                part, outcome = study.part(run), study.outcome(run)
+                epochs = settled(study, run) if outcome.history else None
+                rows.append(
+                    [
+                        WORDS[name],
+                        bound,
+                        scale,
+                        part.ratio(),
+                        study.gap(run),
+                        100 * part.accuracy,
+                        epochs,
+                        outcome.processor_seconds,
+                    ]
+                )
+    return [Table.build(f"{study.title}: scales", columns, rows)]
+
+
+def check(study: Study) -> list[Check]:
+    """50 is as good as any, and training there is no slower."""
+    found = []
+    for name in SURROGATES:
+        for bound in SCALE_RATIOS:
+            if bound <= study.free_ratio:
+                continue
+            runs = {scale: study.setting.limited(bound, surrogate=name, scale=scale) for scale in SCALES}
+            gaps = {scale: study.gap(run) for scale, run in runs.items()}
+            best = min(gaps, key=lambda scale: gaps[scale])
+            figures = (
+                f"{study.title}, {WORDS[name]}, {bound:g}: gap {gaps[SCALE]:.4f} at 50; the least is {gaps[best]:.4f}, "
+                f"at {best:g}."
+            )
+            # As small as any, up to what separates matched from not matched within a quarter.
+            holds = gaps[SCALE] <= gaps[best] + TIGHT / 4
+            found.append(
+                Check("A scale of 50 gives the smallest gap.", holds, figures, "" if holds else because(study))
+            )
+            if study.setting.solver == "paper":
+                epochs = {scale: settled(study, run) for scale, run in runs.items()}
+                figures = (
+                    f"{study.title}, {WORDS[name]}, {bound:g}: settled after {epochs[SCALE]} epochs at 50, "
+                    f"{epochs[100.0]} at 100, {epochs[UNSCALED]} at 1."
+                )
+                holds = max(epochs[SCALE], epochs[100.0]) <= 1.25 * epochs[UNSCALED]
+                found.append(Check("A larger scale does not slow training.", holds, figures))
+    return found

@@ -1,0 +1,108 @@
+"""The figure of the appendix on variance: accuracy and violation per epoch, over five random starts."""
+
+from __future__ import annotations
+
+import statistics
+from typing import TYPE_CHECKING
+
+from fairbound.experiments.claims import Check
+from fairbound.experiments.drawing import COLORS, INK, QUIET, panels
+from fairbound.experiments.protocol import SEEDS, VARIANCE_RATIOS
+from fairbound.experiments.runs import Run
+from fairbound.experiments.study import Study
+from fairbound.experiments.tables import Column, Columns, Table, Value
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+AGREE = 0.005
+"""A standard deviation of accuracy up to half a point is agreement."""
+
+MET = 0.01
+"""Violations of training by decisions up to this are met at the last epoch."""
+
+
+def _runs(study: Study, bound: float) -> list[Run]:
+    return [study.setting.limited(bound, seed=seed) for seed in study.setting.seeds or SEEDS]
+
+
+def draw(study: Study) -> Figure:
+    """Mean and one standard deviation by epoch; for the fast solver, which has no epochs, by ratio."""
+    if study.setting.solver == "fast":
+        return _draw_ends(study)
+    figure, axes = panels(f"{study.title}: five random starts", 2, len(VARIANCE_RATIOS), height=1.9, width=4.6)
+    for row, bound in enumerate(VARIANCE_RATIOS):
+        histories = [study.outcome(run).history for run in _runs(study, bound)]
+        for column, (name, factor, label) in enumerate(
+            (("accuracy", 100.0, "accuracy, %"), ("exact_violation", 1.0, "violation"))
+        ):
+            ax = axes[2 * row + column]
+            by_epoch = [
+                [factor * value for value in values] for values in zip(*(h[name] for h in histories), strict=True)
+            ]
+            mean = [statistics.fmean(values) for values in by_epoch]
+            deviation = [statistics.pstdev(values) for values in by_epoch]
+            epochs = range(len(mean))
+            low = [m - s for m, s in zip(mean, deviation, strict=True)]
+            high = [m + s for m, s in zip(mean, deviation, strict=True)]
+            ax.fill_between(epochs, low, high, color=COLORS["smoothed_step"], alpha=0.2, linewidth=0)
+            ax.plot(epochs, mean, color=COLORS["smoothed_step"])
+            ax.set_ylabel(label)
+            ax.set_title(f"ratio {bound:g}")
+            if name == "accuracy":
+                ax.set_ylim(min(mean[20:] or mean) - 2, max(high) + 1)
+    for ax in axes[-2:]:
+        ax.set_xlabel("epoch")
+    return figure
+
+
+def _draw_ends(study: Study) -> Figure:
+    figure, (left, right) = panels(f"{study.title}: five random starts", 2)
+    for seed in study.setting.seeds or SEEDS:
+        parts = [study.part(study.setting.limited(bound, seed=seed)) for bound in VARIANCE_RATIOS]
+        left.plot(
+            VARIANCE_RATIOS, [100 * part.accuracy for part in parts], "o", color=COLORS["smoothed_step"], alpha=0.6
+        )
+        right.plot(VARIANCE_RATIOS, [part.ratio() for part in parts], "o", color=COLORS["smoothed_step"], alpha=0.6)
+    right.plot(VARIANCE_RATIOS, VARIANCE_RATIOS, color=QUIET, linestyle=":", label="demanded")
+    left.set_ylabel("accuracy, %")
+    right.set_ylabel("ratio achieved")
+    right.legend(labelcolor=INK)
+    for ax in (left, right):
+        ax.set_xlabel("ratio demanded")
+    return figure
+
+
+def tabulate(study: Study) -> list[Table]:
+    """Where the random starts end."""
+    columns: Columns = [
+        Column("ratio demanded", "g"),
+        Column("accuracy, mean %", ".2f"),
+        Column("standard deviation", ".3f"),
+        Column("least", ".2f"),
+        Column("largest", ".2f"),
+        Column("largest violation by decisions", ".4f"),
+    ]
+    rows: list[list[Value]] = []
+    for bound in VARIANCE_RATIOS:
+        parts = [study.part(run) for run in _runs(study, bound)]
+        accuracies = [100 * part.accuracy for part in parts]
+        worst = max(part.violation("disparate_impact", bound) for part in parts)
+        mean, deviation = statistics.fmean(accuracies), statistics.pstdev(accuracies)
+        rows.append([bound, mean, deviation, min(accuracies), max(accuracies), worst])
+    return [Table.build(f"{study.title}: five random starts", columns, rows)]
+
+
+def check(study: Study) -> list[Check]:
+    """Several seeds agree."""
+    found = []
+    for bound in VARIANCE_RATIOS:
+        parts = [study.part(run) for run in _runs(study, bound)]
+        deviation = statistics.pstdev(part.accuracy for part in parts)
+        worst = max(part.violation("disparate_impact", bound) for part in parts)
+        figures = (
+            f"{study.title}, {bound:g}: standard deviation of accuracy {100 * deviation:.2f} points over {len(parts)} "
+            f"seeds, largest violation {worst:.4f}; agreement means up to {100 * AGREE:g} points and {MET:g}."
+        )
+        found.append(Check("Several random starts agree.", deviation <= AGREE and worst <= MET, figures))
+    return found

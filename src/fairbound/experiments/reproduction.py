@@ -1,0 +1,177 @@
+"""The way from names to files: run what is missing, then draw, tabulate and judge.
+
+out/results.jsonl             one line for each finished run; what is there is not run again
+out/figures/NAME-DATA-SOLVER  .png and .svg
+out/tables/NAME-DATA-SOLVER   .csv and .md
+out/verdicts.json             the claims, computed
+out/gallery.html              all of it on one page
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from fairbound._registry import lookup
+from fairbound.experiments import drawing
+from fairbound.experiments.claims import Check, Verdict, verdicts
+from fairbound.experiments.items import ITEMS, Item
+from fairbound.experiments.performing import fingerprint, load_rows
+from fairbound.experiments.protocol import DATASETS, EPOCHS, PartName, SolverName
+from fairbound.experiments.running import Progress, complete
+from fairbound.experiments.runs import Run, Setting
+from fairbound.experiments.store import Results
+from fairbound.experiments.study import Study
+from fairbound.experiments.tables import Table
+
+
+@dataclass(frozen=True)
+class Exhibit:
+    """An item made for one setting: its tables, the files of its figure, what its claims came to."""
+
+    item: Item
+    setting: Setting
+    tables: tuple[Table, ...]
+    checks: tuple[Check, ...]
+    figures: tuple[Path, ...] = ()
+
+
+@dataclass
+class Reproduction:
+    """What `reproduce` has made."""
+
+    out: Path
+    exhibits: list[Exhibit] = field(default_factory=list)
+    results: Results = field(default_factory=Results)
+    seconds: float = 0.0
+
+    @property
+    def verdicts(self) -> list[Verdict]:
+        """The claims of all exhibits."""
+        return verdicts(
+            (exhibit.setting.solver if exhibit.item.trains else "", check)
+            for exhibit in self.exhibits
+            for check in exhibit.checks
+        )
+
+
+@dataclass(frozen=True)
+class Request:
+    """What to reproduce.
+
+    Parameters
+    ----------
+    names : names of items
+    datasets, solvers
+    part : the rows that are reported on
+    batches : whether training goes by mini-batches
+    epochs, limit, seeds : fewer epochs, rows and random starts, for a quick look
+    data_dir : the folder with the data files
+    """
+
+    names: tuple[str, ...]
+    datasets: tuple[str, ...] = DATASETS
+    solvers: tuple[SolverName, ...] = ("paper", "fast")
+    part: PartName = "train"
+    batches: bool = False
+    epochs: int = EPOCHS
+    limit: int | None = None
+    seeds: tuple[int, ...] = ()
+    data_dir: str | None = None
+
+    def items(self) -> list[Item]:
+        """The items, in the order of the paper."""
+        for name in self.names:
+            lookup(ITEMS, name, "item")
+        return [item for name, item in ITEMS.items() if name in self.names]
+
+    def settings(self, item: Item) -> list[Setting]:
+        """What the item is made for; once only where no training is involved."""
+        solvers = self.solvers if item.trains else self.solvers[:1]
+        datasets = self.datasets if item.name != "figure-1" else self.datasets[:1]
+        return [
+            Setting(
+                dataset,
+                fingerprint(load_rows(dataset, self.data_dir, self.limit)),
+                solver,
+                self.part,
+                self.batches,
+                self.epochs,
+                self.seeds,
+            )
+            for dataset in datasets
+            for solver in solvers
+        ]
+
+
+def planned(request: Request, results: Results) -> list[Run]:
+    """All runs that the request needs, as far as the results tell."""
+    return [
+        run for item in request.items() for setting in request.settings(item) for run in item.runs(setting, results)
+    ]
+
+
+def reproduce(
+    request: Request, out: Path, *, jobs: int = 1, report: Callable[[Progress], None] | None = None
+) -> Reproduction:
+    """Run what is missing, and write figures, tables and verdicts."""
+    out.mkdir(parents=True, exist_ok=True)
+    results = Results(out / "results.jsonl")
+    # A search asks for its next step when it knows the last: several rounds.
+    while missing := results.missing(planned(request, results)):
+        complete(missing, results, jobs=jobs, data_dir=request.data_dir, limit=request.limit, report=report)
+    made = Reproduction(out, results=results)
+    for item in request.items():
+        for setting in request.settings(item):
+            made.exhibits.append(exhibit(item, setting, request, results, out))
+    path = out / "verdicts.json"
+    path.write_text(json.dumps([_as_dict(verdict) for verdict in made.verdicts], indent=2) + "\n", encoding="utf-8")
+    return made
+
+
+def exhibit(item: Item, setting: Setting, request: Request, results: Results, out: Path) -> Exhibit:
+    """Draw, tabulate and judge one item from finished runs."""
+    study = Study(setting, results, load_rows(setting.dataset, request.data_dir, request.limit))
+    tables, checks = item.tabulate(study), item.check(study)
+    stem = _stem(item, setting)
+    for index, table in enumerate(tables):
+        name = stem if len(tables) == 1 else f"{stem}-{index + 1}"
+        _write(out / "tables" / f"{name}.csv", table.to_csv())
+        _write(out / "tables" / f"{name}.md", f"{table.title}\n\n{table.to_markdown()}")
+    figures: Sequence[Path] = ()
+    if item.draw is not None:
+        (out / "figures").mkdir(exist_ok=True)
+        with drawing.style():
+            figures = drawing.save(item.draw(study), out / "figures" / stem)
+    return Exhibit(item, setting, tuple(tables), tuple(checks), tuple(figures))
+
+
+def _stem(item: Item, setting: Setting) -> str:
+    """The name of an exhibit's files."""
+    parts = [item.name]
+    if item.name != "figure-1":
+        parts.append(setting.dataset)
+    if item.trains:
+        parts.append(setting.solver)
+        parts += ["batches"] if setting.batches else []
+        parts += ["test"] if setting.part == "test" else []
+    return "-".join(parts)
+
+
+def _write(path: Path, text: str) -> None:
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+
+
+def _as_dict(verdict: Verdict) -> dict[str, Any]:
+    return {
+        "claim": verdict.claim,
+        "solver": verdict.solver,
+        "verdict": verdict.word,
+        "checks": [
+            {"holds": check.holds, "figures": check.figures, "because": check.because} for check in verdict.checks
+        ],
+    }

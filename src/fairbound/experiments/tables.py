@@ -1,0 +1,68 @@
+"""Tables: plain numbers in CSV, rounded ones in Markdown and in the gallery."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+Value = str | float | int | bool | None
+
+
+@dataclass(frozen=True)
+class Column:
+    """A heading and how its numbers are written (a format specification such as ".2f")."""
+
+    heading: str
+    form: str = ""
+
+    def write(self, value: Value) -> str:
+        """A value in the column's own form; nothing where there is no value."""
+        if value is None:
+            return ""
+        if isinstance(value, bool):
+            return "yes" if value else "no"
+        return value if isinstance(value, str) else format(value, self.form)
+
+
+Columns = Sequence[Column | str]
+
+
+@dataclass(frozen=True)
+class Table:
+    """A title, columns and rows of plain values."""
+
+    title: str
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[Value, ...], ...]
+
+    @classmethod
+    def build(cls, title: str, columns: Columns, rows: Sequence[Sequence[Value]]) -> Table:
+        """Make a table; columns of text may be given by their heading alone."""
+        made = tuple(Column(column) if isinstance(column, str) else column for column in columns)
+        for row in rows:
+            if len(row) != len(made):
+                raise ValueError(f"{title}: a row has {len(row)} values for {len(made)} columns.")
+        return cls(title, made, tuple(map(tuple, rows)))
+
+    def written(self) -> list[list[str]]:
+        """The rows as text."""
+        return [[column.write(value) for column, value in zip(self.columns, row, strict=True)] for row in self.rows]
+
+    def to_csv(self) -> str:
+        """Headings, and values at full precision."""
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow([column.heading for column in self.columns])
+        writer.writerows([["" if value is None else value for value in row] for row in self.rows])
+        return text.getvalue()
+
+    def to_markdown(self) -> str:
+        """A table for a page, numbers to the right."""
+        lines = [
+            [column.heading for column in self.columns],
+            ["---:" if column.form else "---" for column in self.columns],
+            *self.written(),
+        ]
+        return "\n".join("| " + " | ".join(cell.replace("|", r"\|") for cell in line) + " |" for line in lines) + "\n"
