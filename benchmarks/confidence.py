@@ -7,9 +7,9 @@ the truth.  Limits on the ratio of selection rates by sex.  Three models for eac
     plain, all  the same on training and calibration rows together, which it may use since it certifies nothing
     certified   `ConstrainedClassifier(confidence=0.95)`, tested on the calibration rows
 
-`--results` names a file of JSON lines, one for each model: a run that was broken off goes on from there.  `--out` writes
-the tables as Markdown, `--figure` the picture of docs/confidence.md.  Needs the file of the data: see `load_dataset`.
-One core suffices, and on a busy machine OMP_NUM_THREADS=1 is faster than many.
+`--results` names a file of JSON lines, one for each model: a run that was broken off goes on from there.  `--out`
+writes the tables as Markdown, `--figure` the picture of docs/confidence.md.  Needs the file of the data: see
+`load_dataset`.  One core suffices, and on a busy machine OMP_NUM_THREADS=1 is faster than many.
 """
 
 from __future__ import annotations

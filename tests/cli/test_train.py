@@ -187,7 +187,7 @@ def test_a_missing_group_is_none_of_the_small_ones(fairbound, tmp_path):
         (["--model", "forest"], "--model is 'forest'; give linear, or mlp:"),
         (["--model", "mlp:0"], "--model is 'mlp:0'"),
         (["--confidence", "0.95"], "--confidence needs limits to be confident of: add --require."),
-        (["--confidence", "95", "--require", LIMIT], "--confidence is 95; give a number above 0 and below 1"),
+        (["--confidence", "95", "--require", LIMIT], "--confidence is 95; give a number from 0.5 and below 1"),
         (["--test", "1"], "--test is 1; give a share of the rows"),
         (["--small-groups", "drop"], "--small-groups is 'drop'. Give one of error, warn, merge."),
         (["--small-groups", "warn", "--groups", "both"], "--small-groups warn goes with --groups each"),

@@ -30,8 +30,8 @@ def check_settings(
     check_choice(groups, GROUPS, "--groups")
     check_choice(small_groups, SMALL_GROUPS, "--small-groups")
     if confidence is not None:
-        if not 0 < confidence < 1:
-            raise ValueError(f"--confidence is {confidence:g}; give a number above 0 and below 1, such as 0.95.")
+        if not 0.5 <= confidence < 1:
+            raise ValueError(f"--confidence is {confidence:g}; give a number from 0.5 and below 1, such as 0.95.")
         if not require:
             raise ValueError("--confidence needs limits to be confident of: add --require.")
         if small_groups != "error":

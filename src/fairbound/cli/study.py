@@ -121,15 +121,30 @@ class Study:
         )
 
     def fit(
-        self, limits: Sequence[Constraint], callback: Callable[[dict[str, Any]], bool]
+        self,
+        limits: Sequence[Constraint],
+        callback: Callable[[dict[str, Any]], bool],
+        confidence: float | None = None,
     ) -> tuple[ConstrainedClassifier, list[str]]:
-        """Train on the training rows; return the classifier, and what it warned of."""
+        """Train on the training rows; return the classifier, and what it warned of.
+
+        With a confidence the models are tested on the calibration rows.
+        """
+        apart = self.calibration if confidence is not None else None
         with _caught() as warned:
-            fitted = self.classifier(limits, callback).fit(
-                self.training.X, self.training.y, sensitive_features=self.training.sensitive
+            fitted = (
+                self.classifier(limits, callback)
+                .set_params(confidence=confidence)
+                .fit(
+                    self.training.X,
+                    self.training.y,
+                    sensitive_features=self.training.sensitive,
+                    calibration_set=None if apart is None else (apart.X, apart.y, apart.sensitive),
+                )
             )
         fitted.callbacks = ()  # they belong to this run, and not to the model
-        return fitted, warned
+        said = fitted.result_.message  # which is shown by itself
+        return fitted, [text for text in warned if said not in text]
 
     def frontier(
         self, limits: Sequence[Constraint], bounds: Sequence[float], callback: Callable[[dict[str, Any]], bool]

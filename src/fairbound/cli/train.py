@@ -144,7 +144,7 @@ class Training:
         self.kept_to: Sequence[Constraint] = limits
 
     def run(self) -> Models:
-        """Train without limits, with them, and for the confidence."""
+        """Train without limits, and with them; where a confidence is asked for, for that."""
         from fairbound.cli.interrupts import Interruptible
         from fairbound.cli.outcome import Models
         from fairbound.cli.study import progress
@@ -160,17 +160,10 @@ class Training:
             if not self.limits or interrupt.happened:
                 self.interrupted, self.kept_to = interrupt.happened, []
                 return Models(None, before, tuple(notes))
-            with self.output.stage("Training under the limits"):
-                after, notes = self.study.fit(self.limits, callback("Training under the limits"))
-            if self.confidence is not None and not interrupt.happened:
-                from fairbound.cli.confident import choose
-
-                with self.output.stage("Training for the confidence"):
-                    after, choice = choose(
-                        self.study, before, after, self.limits, self.confidence, callback("Training for the confidence")
-                    )
-                if not interrupt.happened:
-                    self.calibration, self.claim = choice.certificate, choice.claim
+            name = "Training under the limits" if self.confidence is None else "Training for the confidence"
+            with self.output.stage(name):
+                after, notes = self.study.fit(self.limits, callback(name), self.confidence)
+            self.calibration, self.claim = after.certificate_, after.result_.claim
             self.interrupted = interrupt.happened
             return Models(before, after, tuple(notes))
 
@@ -183,7 +176,7 @@ class Training:
         if not self.limits:
             return f"Interrupted: {out} has the model as far as it was trained."
         state = "keeps every limit" if kept else "does not keep every limit"
-        uncertified = " and is not certified" if self.confidence is not None else ""
+        uncertified = " and is not certified" if self.calibration is not None and not self.calibration.passed else ""
         return f"Interrupted: {out} has the best model found so far, which {state} on the training rows{uncertified}."
 
 
@@ -217,8 +210,8 @@ def _say(
     output.text()
     if summary["limits"]:
         output.text(f"{summary['run']['status']}: {summary['run']['message']}")
-    if trained.claim:
-        output.text(trained.claim)
+    if trained.calibration is not None and trained.calibration.passed:
+        output.text(trained.claim)  # where none passed, the message says so
     for note in summary["notes"][:-1]:  # the last one says where the rows come from
         output.text(f"Note: {note}")
     if not require:

@@ -25,6 +25,7 @@ from fairbound.fairness import as_constraints, decide
 from fairbound.fitting.data import Data, Parameters
 from fairbound.fitting.result import FitResult, TrialResult
 from fairbound.prediction import logits
+from fairbound.sqp import Status
 from fairbound.training import TrainingProblem, TrainingResult
 from fairbound.training.models import assign, trainable
 from fairbound.training.trainer import choose_status
@@ -115,12 +116,19 @@ def choose(
 
 
 def with_certificate(record: FitResult, choice: CertifiedChoice) -> FitResult:
-    """Return the record with what the calibration rows say; where no model passed, its message says so first."""
+    """Return the record with what the calibration rows say, which its message says first."""
     taken, message = choice.chosen, record.message
     if taken is None:
         first = choice.trials[0].certificate
         bounds = "; ".join(f"{each.limit} ({sides_in_words(each)})" for each in first.limits)
         message = f"{choice.claim} There: {bounds}. {message}"
+    elif record.status in (Status.CONVERGED, Status.FEASIBLE):
+        count = sum(trial.passed for trial in choice.trials)
+        way = f"limits {100 * taken.strictness:g}% stricter than asked" if taken.strictness else "the limits as asked"
+        message = (
+            "All limits are kept, and pass on the calibration rows: the most accurate of "
+            f"{count} model{'s' if count > 1 else ''} that did, trained for {way}."
+        )
     return replace(
         record,
         message=message,
