@@ -1,17 +1,10 @@
-"""The report as one HTML file: everything is inside it, and it asks for nothing from a network.
-
-Text is escaped by the template engine.  Beside that, the page's own policy (a `meta` element) lets only the scripts run
-whose digests it lists, and lets nothing be loaded: a name that slipped through could do nothing.
-"""
+"""The report as one HTML file: everything is inside it, and it asks for nothing from a network."""
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cache
-from importlib import resources
 from typing import Any
 
 from fairbound.report import numbers, words
@@ -21,6 +14,7 @@ from fairbound.report.limits import limit_tables
 from fairbound.report.reproduction import reproduction_lines
 from fairbound.report.schema import check_summary
 from fairbound.report.tables import count_tables, rate_tables
+from fairbound.report.templating import environment, policy, resource
 from fairbound.report.tradeoff import tradeoff
 
 
@@ -39,7 +33,7 @@ def to_html(summary: Mapping[str, Any]) -> str:
     """
     check_summary(summary)
     try:
-        import jinja2
+        import jinja2  # noqa: F401 - named where it is missing
         from markupsafe import Markup
         from plotly.offline import get_plotlyjs
     except ImportError as error:
@@ -47,45 +41,29 @@ def to_html(summary: Mapping[str, Any]) -> str:
             f"The HTML report needs {error.name}, which is not installed: pip install 'fairbound[cli]'"
         ) from None
     context = page_context(summary)
-    scripts = [_resource("page.js")]
+    scripts = [resource("page.js")]
     if context["figures"]:
         scripts.insert(0, get_plotlyjs())
     return (
-        _environment(jinja2)
+        _environment()
         .get_template("page.html")
         .render(
             **context,
-            policy=_policy(scripts),
-            style=Markup(_resource("page.css")),
+            policy=policy(scripts),
+            style=Markup(resource("page.css")),
             scripts=[Markup(script) for script in scripts],
         )
     )
 
 
 @cache
-def _environment(jinja2: Any) -> Any:
-    """Return the template engine, which compiles the template once."""
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("fairbound.report"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+def _environment() -> Any:
+    """Return the template engine with the report's ways to write numbers and limits."""
+    engine = environment("fairbound.report")
     names = ("count", "interval", "percent", "rate", "short", "signed", "significant", "words")
-    environment.filters |= {name: getattr(numbers, name) for name in names}
-    environment.filters |= {"sure": numbers.confidence, "limit": words.limit_in_words}
-    return environment
-
-
-def _resource(name: str) -> str:
-    return (resources.files("fairbound.report") / "templates" / name).read_text(encoding="utf-8")
-
-
-def _policy(scripts: Sequence[str]) -> str:
-    digests = (base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts)
-    allowed = " ".join(f"'sha256-{digest}'" for digest in digests)
-    return f"default-src 'none'; style-src 'unsafe-inline'; img-src data: blob:; script-src {allowed}"
+    engine.filters |= {name: getattr(numbers, name) for name in names}
+    engine.filters |= {"sure": numbers.confidence, "limit": words.limit_in_words}
+    return engine
 
 
 def page_context(summary: Mapping[str, Any]) -> dict[str, Any]:
