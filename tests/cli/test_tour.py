@@ -64,10 +64,12 @@ def test_the_demo(fairbound, tmp_path):
         "2. A model without limits",
         "3. What other bounds cost",
         "4. What the held-out",
+        "5. A model trained to keep disparate_impact >= 0.9 on unseen rows",
     ):
         assert heading in found.stdout
     assert "disparate_impact >= 0.9" in found.stdout
     assert re.search(r"^(PASS|INCONCLUSIVE): disparate_impact >= 0.9 is ", found.stdout, re.MULTILINE)
+    assert re.search(r"^PASS on 4,368 calibration rows: .*, hence at least 0\.9", found.stdout, re.MULTILINE)
     assert (tmp_path / "demo" / "report.html").is_file()
     assert str(Path("demo") / "report.html") in found.stdout
 

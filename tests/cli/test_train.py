@@ -13,6 +13,7 @@ from fairbound import read_table
 from fairbound.cli.models import hidden_layers, load_model
 from fairbound.cli.outcome import is_kept
 from fairbound.cli.suggestions import STEPS
+from fairbound.report import write_report
 
 FILES = {"metrics.json", "model", "model-card.md", "report.html", "summary.json"}
 
@@ -187,6 +188,7 @@ def test_a_missing_group_is_none_of_the_small_ones(fairbound, tmp_path):
         (["--model", "forest"], "--model is 'forest'; give linear, or mlp:"),
         (["--model", "mlp:0"], "--model is 'mlp:0'"),
         (["--confidence", "0.95"], "--confidence needs limits to be confident of: add --require."),
+        (["--confidence", "0.95", "--require", "covariance <= 0.1"], "--confidence does not go with covariance <= 0.1"),
         (["--confidence", "95", "--require", LIMIT], "--confidence is 95; give a number from 0.5 and below 1"),
         (["--test", "1"], "--test is 1; give a share of the rows"),
         (["--small-groups", "drop"], "--small-groups is 'drop'. Give one of error, warn, merge."),
@@ -228,6 +230,28 @@ def test_an_interrupt_leaves_the_best_found_under_the_limits(fairbound, loans, m
     assert metrics["interrupted"]
     state = "keeps" if metrics["kept"] else "does not keep"
     assert f"Interrupted: run has the best model found so far, which {state} every limit" in found.stderr
+    assert {each.name for each in (tmp_path / "run").iterdir()} == FILES
+
+
+def test_an_interrupt_of_the_sequence_leaves_what_it_found(fairbound, loans, monkeypatch, tmp_path):
+    interrupt_when(monkeypatch, "Training for the confidence: exact")
+    found = fairbound("train", loans, *LOANS, "--require", LIMIT, "--confidence", 0.9, "--out", "run", "--json")
+    assert found.code == 130
+    metrics = json.loads(found.stdout)
+    state = "keeps" if metrics["limits"][0]["training"]["after"]["kept"] else "does not keep"
+    assert f"Interrupted: run has the best model found so far, which {state} every limit" in found.stderr
+    assert ("and is not certified" in found.stderr) == (metrics["calibration"]["verdict"] != "PASS")
+
+
+def test_an_interrupt_while_writing_throws_nothing_away(fairbound, loans, monkeypatch, tmp_path):
+    def interrupted(summary, folder):
+        signal.raise_signal(signal.SIGINT)
+        return write_report(summary, folder)
+
+    monkeypatch.setattr("fairbound.report.write_report", interrupted)
+    found = fairbound("train", loans, *LOANS, "--out", "run")
+    assert found.code == 0
+    assert "Writing what is finished; press Ctrl-C again to leave at once." in found.stderr
     assert {each.name for each in (tmp_path / "run").iterdir()} == FILES
 
 

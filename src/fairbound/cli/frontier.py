@@ -10,6 +10,7 @@ import typer
 
 from fairbound.cli import options
 from fairbound.cli.errors import INTERRUPTED, KEPT, NOT_KEPT, complain
+from fairbound.cli.interrupts import finishing
 from fairbound.cli.options import examples
 from fairbound.cli.output import Output
 
@@ -106,7 +107,7 @@ def frontier_command(
         output.text(study.described())
         sweep = Sweeping(study, grid, others, output)
         sweep.run()
-        with output.stage("Evaluating and writing the report"):
+        with finishing(output):
             summary = sweep.summary(context, source, choose)
             found = sweep.write(folder, Path(out), summary, models=not no_models)
     output.text()

@@ -39,6 +39,9 @@ def check_settings(
     if small_groups != "error" and groups != "each":
         raise ValueError(f"--small-groups {small_groups} goes with --groups each; intersections are taken as they are.")
     limits = parse_limits(require)
+    for limit in limits:
+        if confidence is not None and limit.name == "covariance":
+            raise ValueError(f"--confidence does not go with {limit}: no bound is known for a covariance.")
     from fairbound.cli.study import Settings
 
     return limits, Settings(model, hidden, seed, groups, small_groups, min_group_size)

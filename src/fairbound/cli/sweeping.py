@@ -71,11 +71,12 @@ class Sweeping:
                 bounds: list[Any] = [limit.bound for limit in self.grid]  # numbers: `check_bounds` has made them
                 swept = self.study.frontier(first, bounds, callback(f"Training for {len(self.grid)} bounds"))
             self.interrupted = interrupt.happened
-        for point, limit in zip(swept, self.grid, strict=True):
-            # A bound that is kept is a finished one, even if training was stopped on the way to the next.
-            if point.result.assessment.kept or not self.interrupted:
-                self.points.append(point)
-                self.models.append(with_parameters(shell, point.parameters, point.result, [limit, *self.others], rows))
+            for point, limit in zip(swept, self.grid, strict=True):
+                # A bound that is kept is a finished one, even if training was stopped on the way to the next.
+                if point.result.assessment.kept or not self.interrupted:
+                    made = with_parameters(shell, point.parameters, point.result, [limit, *self.others], rows)
+                    self.points.append(point)
+                    self.models.append(made)
         if not self.points:
             raise KeyboardInterrupt
 

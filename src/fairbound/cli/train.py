@@ -11,6 +11,7 @@ import typer
 
 from fairbound.cli import options
 from fairbound.cli.errors import INTERRUPTED, KEPT, NOT_KEPT, complain
+from fairbound.cli.interrupts import finishing
 from fairbound.cli.options import examples
 from fairbound.cli.output import Output
 
@@ -112,7 +113,7 @@ def train_command(
         output.text(study.described())
         trained = Training(study, limits, confidence, output)
         models = trained.run()
-        with output.stage("Evaluating and writing the report"):
+        with finishing(output):
             from fairbound.cli.outcome import summary_of
 
             summary = summary_of(
@@ -128,7 +129,7 @@ def train_command(
     _say(output, summary, trained, require, out)
     output.result({"command": "train", "out": out, **found, "interrupted": trained.interrupted})
     if trained.interrupted:
-        complain(trained.interruption(out, bool(found["kept"])))
+        complain(trained.interruption(out, models.after.result_.kept))
         raise typer.Exit(INTERRUPTED)
     raise typer.Exit(KEPT if found["kept"] else NOT_KEPT)
 
