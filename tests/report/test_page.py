@@ -18,8 +18,7 @@ import pytest
 from hypothesis import given, settings
 from tests.report.example import HOSTILE, hostile_summary, large_summary, law_summary
 
-from fairbound.evaluation import certify
-from fairbound.evaluation.summary import Decisions, Run, Sweep, SweptPoint, summarize
+from fairbound.evaluation import Decisions, Run, Sweep, SweptPoint, certify, summarize
 from fairbound.report import to_html
 from fairbound.report.history import MOST_ROWS, history_figure, phase_lines
 from fairbound.report.tables import Axis
@@ -126,6 +125,12 @@ def test_the_page_is_built_for_everyone(law):
             assert attributes["aria-label"]
         for other in (attributes.get("aria-labelledby") or "").split():
             assert other in ids
+
+
+def test_no_class_is_written_with_escaped_quotes(law):
+    classes = [each["class"] for tag in ("tr", "th", "td", "details") for each in law.all(tag) if each.get("class")]
+    assert "everyone" in classes
+    assert not any('"' in name for name in classes)
 
 
 def test_the_data_of_the_script_are_those_of_the_points(law):
