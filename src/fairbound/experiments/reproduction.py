@@ -10,6 +10,7 @@ out/gallery.html              all of it on one page
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +19,7 @@ from typing import Any
 from fairbound._registry import lookup
 from fairbound.experiments import drawing
 from fairbound.experiments.claims import Check, Verdict, verdicts
+from fairbound.experiments.gallery import write_gallery
 from fairbound.experiments.items import ITEMS, Item
 from fairbound.experiments.performing import fingerprint, load_rows
 from fairbound.experiments.protocol import DATASETS, EPOCHS, PartName, SolverName
@@ -30,23 +32,25 @@ from fairbound.experiments.tables import Table
 
 @dataclass(frozen=True)
 class Exhibit:
-    """An item made for one setting: its tables, the files of its figure, what its claims came to."""
+    """An item made for one setting: its tables, what its claims came to, the files of its figure and of its tables."""
 
     item: Item
     setting: Setting
     tables: tuple[Table, ...]
     checks: tuple[Check, ...]
     figures: tuple[Path, ...] = ()
+    table_files: tuple[Path, ...] = ()
 
 
 @dataclass
 class Reproduction:
-    """What `reproduce` has made."""
+    """What `reproduce` has made, in how many seconds, and how many runs were not there before."""
 
     out: Path
     exhibits: list[Exhibit] = field(default_factory=list)
     results: Results = field(default_factory=Results)
     seconds: float = 0.0
+    trained: int = 0
 
     @property
     def verdicts(self) -> list[Verdict]:
@@ -115,20 +119,29 @@ def planned(request: Request, results: Results) -> list[Run]:
 
 
 def reproduce(
-    request: Request, out: Path, *, jobs: int = 1, report: Callable[[Progress], None] | None = None
+    request: Request,
+    out: Path,
+    *,
+    jobs: int = 1,
+    report: Callable[[Progress], None] | None = None,
+    command: str = "",
 ) -> Reproduction:
-    """Run what is missing, and write figures, tables and verdicts."""
+    """Run what is missing, and write figures, tables, verdicts and the gallery, which records the command."""
+    started = time.perf_counter()
     out.mkdir(parents=True, exist_ok=True)
     results = Results(out / "results.jsonl")
+    known = len(results)
     # A search asks for its next step when it knows the last: several rounds.
     while missing := results.missing(planned(request, results)):
         complete(missing, results, jobs=jobs, data_dir=request.data_dir, limit=request.limit, report=report)
-    made = Reproduction(out, results=results)
+    made = Reproduction(out, results=results, trained=len(results) - known)
     for item in request.items():
         for setting in request.settings(item):
             made.exhibits.append(exhibit(item, setting, request, results, out))
     path = out / "verdicts.json"
     path.write_text(json.dumps([_as_dict(verdict) for verdict in made.verdicts], indent=2) + "\n", encoding="utf-8")
+    made.seconds = time.perf_counter() - started
+    write_gallery(made, request, command)
     return made
 
 
@@ -137,16 +150,18 @@ def exhibit(item: Item, setting: Setting, request: Request, results: Results, ou
     study = Study(setting, results, load_rows(setting.dataset, request.data_dir, request.limit))
     tables, checks = item.tabulate(study), item.check(study)
     stem = _stem(item, setting)
+    table_files: list[Path] = []
     for index, table in enumerate(tables):
         name = stem if len(tables) == 1 else f"{stem}-{index + 1}"
-        _write(out / "tables" / f"{name}.csv", table.to_csv())
-        _write(out / "tables" / f"{name}.md", f"{table.title}\n\n{table.to_markdown()}")
+        for suffix, text in (("csv", table.to_csv()), ("md", f"{table.title}\n\n{table.to_markdown()}")):
+            table_files.append(out / "tables" / f"{name}.{suffix}")
+            _write(table_files[-1], text)
     figures: Sequence[Path] = ()
     if item.draw is not None:
         (out / "figures").mkdir(exist_ok=True)
         with drawing.style():
             figures = drawing.save(item.draw(study), out / "figures" / stem)
-    return Exhibit(item, setting, tuple(tables), tuple(checks), tuple(figures))
+    return Exhibit(item, setting, tuple(tables), tuple(checks), tuple(figures), tuple(table_files))
 
 
 def _stem(item: Item, setting: Setting) -> str:

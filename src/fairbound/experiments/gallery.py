@@ -1,0 +1,193 @@
+"""The gallery: everything that `reproduce` has made on one page that stands alone, in the style of the report.
+
+Beside each item stand the paper's claims with verdicts computed from the numbers.  No verdict is written here or in the
+template: they come from `claims`, and the page shows the checks that they are made of.
+"""
+
+from __future__ import annotations
+
+import platform
+import re
+from collections import Counter
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+import fairbound
+from fairbound.experiments.performing import load_rows
+from fairbound.experiments.protocol import EPOCHS, SEEDS, TITLES
+from fairbound.experiments.sections import SOLVERS, TONES, Judged, judge, label_of, sections
+from fairbound.report.numbers import count
+from fairbound.report.templating import environment, policy, resource
+
+if TYPE_CHECKING:
+    from fairbound.experiments.reproduction import Reproduction, Request
+
+PACKAGE = "fairbound.experiments"
+
+
+def write_gallery(made: Reproduction, request: Request, command: str = "") -> Path:
+    """Write `gallery.html` into the folder of the results.
+
+    Parameters
+    ----------
+    made : Reproduction
+    request : Request
+    command : str
+        The line that was typed; without it, the page does not say.
+
+    Returns
+    -------
+    path : Path
+    """
+    from markupsafe import Markup
+
+    script = resource("gallery.js", PACKAGE)
+    engine = environment(PACKAGE)
+    engine.filters |= {"count": count, "duration": duration, "label": label_of}
+    page = engine.get_template("gallery.html").render(
+        **page_context(made, request, command),
+        policy=policy([script]),
+        style=Markup(resource("page.css") + resource("gallery.css", PACKAGE)),
+        script=Markup(script),
+    )
+    path = made.out / "gallery.html"
+    path.write_text(page, encoding="utf-8")
+    return path
+
+
+def page_context(made: Reproduction, request: Request, command: str) -> dict[str, Any]:
+    """Return what the template shows."""
+    shown = sections(made)
+    judged = judge(made.exhibits)
+    outcomes = [made.results[run] for run in _runs(made)]
+    return {
+        "command": command,
+        "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        "versions": versions(),
+        "data": [_rows(name, request) for name in request.datasets],
+        "conditions": conditions(request),
+        "runs": len(outcomes),
+        "trained": made.trained,
+        "seconds": made.seconds,
+        "processor_seconds": sum(outcome.processor_seconds for outcome in outcomes),
+        "costs": costs(made),
+        "judged": judged,
+        "solvers": [solver for solver in request.solvers if any(solver in claim.verdicts for claim in judged)],
+        "tallies": tallies(judged),
+        "sections": shown,
+        "tones": TONES,
+        "solver_words": SOLVERS,
+    }
+
+
+def _runs(made: Reproduction) -> list[Any]:
+    return list(
+        dict.fromkeys(
+            run for exhibit in made.exhibits for run in exhibit.item.runs(exhibit.setting, made.results)
+        )
+    )  # fmt: skip
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of what the numbers depend on."""
+    return {
+        "fairbound": fairbound.__version__,
+        "torch": str(torch.__version__),
+        "Python": platform.python_version(),
+        "platform": platform.platform(),
+    }
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A data set in numbers and words."""
+
+    title: str
+    train: int
+    test: int
+    description: str
+    warning: str
+
+
+def _rows(name: str, request: Request) -> Rows:
+    split = load_rows(name, request.data_dir, request.limit)
+    description = split.train.description
+    return Rows(TITLES[name], len(split.train), len(split.test), description, sample_warning(description))
+
+
+def sample_warning(description: str) -> str:
+    """Say what it means that the rows are a sample, where the data set says that they are.
+
+    >>> sample_warning("California: a sample of 46 of its 100 rows.")
+    'These are drawn from a 46% sample of the rows (46 of 100), not from all of them as in the paper.'
+    """
+    found = re.search(r"a sample of ([\d,]+) of its ([\d,]+) rows", description)
+    if found is None:
+        return ""
+    some, every = (int(number.replace(",", "")) for number in found.groups())
+    where = "California rows" if "California" in description and every > 1000 else "rows"
+    return (
+        f"These are drawn from a {100 * some / every:.0f}% sample of the {where} ({some:,} of {every:,}), "
+        "not from all of them as in the paper."
+    )
+
+
+def conditions(request: Request) -> list[str]:
+    """Return what sets this request apart from the paper's main experiments."""
+    found = []
+    if request.part == "test":
+        found.append("Ratios, accuracies and violations are those of the test rows, which no model was fitted to.")
+    if request.batches:
+        found.append("Training goes by mini-batches, with the constraints on a part of the rows.")
+    if request.limit is not None:
+        found.append(f"A quick look: only the first {request.limit:,} rows of each part; the paper’s numbers need all.")
+    if request.epochs != EPOCHS:
+        found.append(f"A quick look: {request.epochs:,} epochs in place of the paper’s {EPOCHS:,}.")
+    if request.seeds and request.seeds != SEEDS:
+        found.append(f"A quick look: {len(request.seeds)} random starts in place of the paper’s {len(SEEDS)}.")
+    return found
+
+
+def tallies(judged: list[Judged]) -> dict[str, Counter[str]]:
+    """Count the verdicts of each solver, and of what involves none."""
+    found: dict[str, Counter[str]] = {}
+    for claim in judged:
+        for solver, verdict in claim.verdicts.items():
+            found.setdefault(solver, Counter())[verdict.word] += 1
+    return found
+
+
+def costs(made: Reproduction) -> dict[str, tuple[float, float]]:
+    """Return the processor seconds of the runs of Table 3 by solver, ours and printed, where that table was made."""
+    found: dict[str, tuple[float, float]] = {}
+    for exhibit in made.exhibits:
+        if exhibit.item.name == "table-3":
+            (table,) = exhibit.tables
+            headings = [column.heading for column in table.columns]
+            ours, hours = headings.index("processor seconds in all"), headings.index("printed, hours")
+            before = found.get(exhibit.setting.solver, (0.0, 0.0))
+            found[exhibit.setting.solver] = (
+                before[0] + sum(float(row[ours] or 0) for row in table.rows),
+                before[1] + sum(3600 * float(row[hours] or 0) for row in table.rows),
+            )
+    return found
+
+
+def duration(seconds: float) -> str:
+    """Return a time in the units that a reader would choose.
+
+    >>> duration(0.36), duration(42.4), duration(754), duration(28260)
+    ('0.4 s', '42 s', '12 min 34 s', '7 h 51 min')
+    """
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"
