@@ -92,7 +92,7 @@ def _version(wanted: bool) -> None:
 
 def program() -> typer.Typer:
     """Return the program with all its commands."""
-    from fairbound.cli import data, decisions, demo, frontier, predict, reports, train
+    from fairbound.cli import data, decisions, demo, frontier, predict, reports, reproduce, train
 
     app = typer.Typer(
         name="fairbound",
@@ -114,6 +114,6 @@ def program() -> typer.Typer:
         if context.invoked_subcommand is None:
             typer.echo(context.get_help())
 
-    for module in (train, predict, decisions, frontier, reports, data, demo):
+    for module in (train, predict, decisions, frontier, reports, data, demo, reproduce):
         module.register(app, Command)
     return app

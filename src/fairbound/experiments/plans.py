@@ -48,10 +48,13 @@ def scaled(setting: Setting) -> list[Run]:
 def scales(setting: Setting) -> list[Run]:
     """The same limits at several scales."""
     return [
-        setting.limited(bound, surrogate=name, scale=scale)
-        for bound in SCALE_RATIOS
-        for name in SURROGATES
-        for scale in SCALES
+        setting.free(),
+        *(
+            setting.limited(bound, surrogate=name, scale=scale)
+            for bound in SCALE_RATIOS
+            for name in SURROGATES
+            for scale in SCALES
+        ),
     ]
 
 
@@ -115,7 +118,7 @@ def search(setting: Setting, results: Results, target: float) -> Search:
 
 def searches(setting: Setting, results: Results) -> list[Run]:
     """The constrained fits, and the next step of each search: asked for again until nothing is missing."""
-    runs = [setting.limited(target) for target in SCALE_RATIOS]
+    runs = [setting.free(), *(setting.limited(target) for target in SCALE_RATIOS)]
     for target in SCALE_RATIOS:
         found = search(setting, results, target)
         runs += [*found.fits, *([] if found.next is None else [found.next])]

@@ -6,15 +6,15 @@ Through joblib, so that a larger study goes to a cluster by `with joblib.paralle
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+import warnings
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from fairbound.experiments.outcomes import Outcome
 from fairbound.experiments.performing import perform
 from fairbound.experiments.runs import Run
 from fairbound.experiments.store import Results
-
-EXTRA = 'The experiments need matplotlib and joblib: pip install "fairbound[paper]".'
 
 
 @dataclass(frozen=True)
@@ -50,10 +50,9 @@ def complete(
         Rows of each part, for a quick look.
     report : function of Progress, optional
     """
-    try:
-        from joblib import Parallel, delayed
-    except ImportError as error:
-        raise ImportError(EXTRA) from error
+    # At hand wherever scikit-learn is.
+    from joblib import Parallel, delayed
+
     # The longest first: no process is left alone with a long one at the end.
     missing = sorted(results.missing(runs), key=lambda run: -run.cost)
     if not missing:
@@ -62,16 +61,30 @@ def complete(
     if report is not None:
         report(Progress(0, len(missing), None, _remaining(waiting, results, jobs, 0.0, [])))
     finished: list[Run] = []
-    for outcome in Parallel(n_jobs=jobs, return_as="generator_unordered")(
+    outcomes = Parallel(n_jobs=jobs, return_as="generator_unordered")(
         delayed(perform)(run, data_dir, limit) for run in missing
-    ):
-        results.add(outcome)
-        del waiting[outcome.run]
-        finished.append(outcome.run)
-        if report is not None:
-            elapsed = time.perf_counter() - started
-            remaining = _remaining(waiting, results, jobs, elapsed, finished)
-            report(Progress(len(finished), len(missing), outcome, remaining))
+    )
+    with _ended(outcomes):
+        for outcome in outcomes:
+            results.add(outcome)
+            del waiting[outcome.run]
+            finished.append(outcome.run)
+            if report is not None:
+                elapsed = time.perf_counter() - started
+                remaining = _remaining(waiting, results, jobs, elapsed, finished)
+                report(Progress(len(finished), len(missing), outcome, remaining))
+
+
+@contextmanager
+def _ended(outcomes: Generator[Outcome]) -> Iterator[None]:
+    """End the processes, also on an interrupt."""
+    try:
+        yield
+    finally:
+        with warnings.catch_warnings():
+            # joblib warns that what was under way is lost, which an interrupt means.
+            warnings.filterwarnings("ignore", "[0-9]+ tasks", UserWarning)
+            outcomes.close()
 
 
 def _remaining(

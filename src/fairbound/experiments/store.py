@@ -46,7 +46,7 @@ class Results:
         for number, line in enumerate(whole.splitlines(), start=1):
             try:
                 outcome = Outcome.from_dict(json.loads(line))
-            except (ValueError, KeyError, TypeError) as error:
+            except (ValueError, KeyError, TypeError, AttributeError) as error:
                 raise ValueError(
                     f"{path}, line {number}, is not a result of `fairbound reproduce`. Give another --out, or delete "
                     "the file to begin anew."

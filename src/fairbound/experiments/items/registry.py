@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from fairbound.experiments import plans
+from fairbound.experiments.catalogue import TITLES
 from fairbound.experiments.claims import Check
 from fairbound.experiments.items import (
     accuracy,
@@ -46,8 +47,6 @@ class Item:
     Attributes
     ----------
     name : str
-    title : str
-        What it shows.
     runs : function of a setting and the results so far
         The runs it needs; asked for again until none is missing.
     tabulate : function of a study
@@ -59,47 +58,56 @@ class Item:
     """
 
     name: str
-    title: str
     runs: Callable[[Setting, Results], list[Run]]
     tabulate: Callable[[Study], list[Table]]
     check: Callable[[Study], list[Check]]
     draw: Callable[[Study], Figure] | None = None
     trains: bool = True
 
+    @property
+    def title(self) -> str:
+        """What it shows."""
+        return TITLES[self.name]
+
 
 def _check_scaled(study: Study) -> list[Check]:
     return [*demanded.check_scaled(study), *demanded.check_unseen(study)]
 
 
+def _scenarios(name: str, bound: float) -> Item:
+    return Item(
+        name,
+        runs=_planned(partial(plans.scenarios, bound)),
+        tabulate=partial(limits.tabulate, bound=bound),
+        check=partial(limits.check, bound=bound),
+    )
+
+
 _ITEMS = (
-    Item("figure-1", "the surrogates, as they are and scaled", _no_runs, functions.tabulate, functions.check,
-         functions.draw, trains=False),
-    Item("figure-2", "ratios demanded and achieved without scaling", _planned(plans.unscaled),
-         partial(demanded.tabulate_ratios, scale=UNSCALED), demanded.check_unscaled,
-         partial(demanded.draw_ratios, scale=UNSCALED)),
-    Item("figure-3", "ratios demanded and achieved with scaling, and limits on the covariance",
-         _planned(plans.scaled), partial(demanded.tabulate_ratios, scale=SCALE), _check_scaled,
-         partial(demanded.draw_ratios, scale=SCALE)),
-    Item("scale-selection", "the choice of the scale among 1, 5, 10, 20, 50, 100",
-         _planned(lambda setting: [setting.free(), *plans.scales(setting)]), scales.tabulate,
-         scales.check, scales.draw),
-    Item("figure-4", "accuracy and violation under each limit", _planned(plans.scaled), accuracy.tabulate,
-         accuracy.check, accuracy.draw),
-    Item("figure-5", "constraints against regularisation", _planned(plans.penalties), penalized.tabulate,
-         penalized.check, penalized.draw),
-    Item("search-cost", "what a demanded ratio costs: one constrained fit, or a search over penalties",
-         lambda setting, results: [setting.free(), *plans.searches(setting, results)], penalized.tabulate_search,
-         penalized.check_search),
-    Item("figure-variance", "accuracy and violation over five random starts", _planned(plans.seeds), spread.tabulate,
-         spread.check, spread.draw),
-    Item("table-1", "statistics of the data", _no_runs, statistics.tabulate, statistics.check, trains=False),
-    Item("table-2", "limits on disparate impact, equal impact and both, at 0.8",
-         _planned(partial(plans.scenarios, 0.8)), partial(limits.tabulate, bound=0.8),
-         partial(limits.check, bound=0.8)),
-    Item("table-3", "time and memory", _planned(plans.penalties), cost.tabulate, cost.check),
-    Item("table-4", "limits on disparate impact, equal impact and both, at 0.9",
-         _planned(partial(plans.scenarios, 0.9)), partial(limits.tabulate, bound=0.9),
-         partial(limits.check, bound=0.9)),
-)  # fmt: skip
+    Item("figure-1", _no_runs, functions.tabulate, functions.check, functions.draw, trains=False),
+    Item(
+        "figure-2",
+        runs=_planned(plans.unscaled),
+        tabulate=partial(demanded.tabulate_ratios, scale=UNSCALED),
+        check=demanded.check_unscaled,
+        draw=partial(demanded.draw_ratios, scale=UNSCALED),
+    ),
+    Item(
+        "figure-3",
+        runs=_planned(plans.scaled),
+        tabulate=partial(demanded.tabulate_ratios, scale=SCALE),
+        check=_check_scaled,
+        draw=partial(demanded.draw_ratios, scale=SCALE),
+    ),
+    Item("scale-selection", _planned(plans.scales), scales.tabulate, scales.check, scales.draw),
+    Item("figure-4", _planned(plans.scaled), accuracy.tabulate, accuracy.check, accuracy.draw),
+    Item("figure-5", _planned(plans.penalties), penalized.tabulate, penalized.check, penalized.draw),
+    Item("search-cost", plans.searches, penalized.tabulate_search, penalized.check_search),
+    Item("figure-variance", _planned(plans.seeds), spread.tabulate, spread.check, spread.draw),
+    Item("table-1", _no_runs, statistics.tabulate, statistics.check, trains=False),
+    _scenarios("table-2", 0.8),
+    Item("table-3", _planned(plans.penalties), cost.tabulate, cost.check),
+    _scenarios("table-4", 0.9),
+)
 
 ITEMS: dict[str, Item] = {item.name: item for item in _ITEMS}

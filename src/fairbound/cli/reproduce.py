@@ -1,0 +1,201 @@
+"""`fairbound reproduce`: the paper's figures and tables by name, beside the printed numbers."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from fairbound.cli import options
+from fairbound.cli.errors import INTERRUPTED, complain
+from fairbound.cli.options import examples
+from fairbound.cli.output import Output
+
+if TYPE_CHECKING:
+    from fairbound.experiments.reproduction import Reproduction, Request
+    from fairbound.experiments.running import Progress
+
+Names = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="NAME...|all", help="What to reproduce; --list shows the names.", show_default=False),
+]
+List = Annotated[bool, typer.Option("--list", help="List the names and what each shows.")]
+Data = Annotated[
+    list[str] | None,
+    typer.Option("--dataset", metavar="law|dutch|acsincome...", help="Which data sets; all three by default."),
+]
+Solver = Annotated[
+    str,
+    typer.Option(
+        "--solver", metavar="paper|fast|both", help="The paper's algorithm and constants, the fast one, or both."
+    ),
+]
+Part = Annotated[str, typer.Option("--part", metavar="train|test", help="The rows that are reported on.")]
+Batches = Annotated[bool, typer.Option("--batches", help="Train by mini-batches of 5,000 rows.")]
+Jobs = Annotated[int, typer.Option("--jobs", "-j", help="Processes, of one core each; -1 is one for each core.")]
+Out = Annotated[
+    str, typer.Option("--out", "-o", metavar="FOLDER", help="Where everything goes; runs found there are not repeated.")
+]
+Epochs = Annotated[
+    int | None, typer.Option("--epochs", min=1, help="Fewer epochs than the paper's 500, for a quick look.")
+]
+Rows = Annotated[int | None, typer.Option("--rows", min=100, help="Only so many rows of each part, for a quick look.")]
+
+
+def register(app: typer.Typer, command: Any) -> None:
+    """Add the command."""
+    app.command(
+        "reproduce",
+        cls=command,
+        epilog=examples(
+            ("What there is", "fairbound reproduce --list"),
+            ("A table on the shipped data, in seconds", "fairbound reproduce table-2 --dataset law"),
+            ("Everything on two cores", "fairbound reproduce all --jobs 2 --out paper"),
+        ),
+    )(reproduce_command)
+
+
+def reproduce_command(
+    context: typer.Context,
+    names: Names = None,
+    listed: List = False,
+    dataset: Data = None,
+    solver: Solver = "both",
+    part: Part = "train",
+    batches: Batches = False,
+    jobs: Jobs = 1,
+    out: Out = "reproduction",
+    epochs: Epochs = None,
+    rows: Rows = None,
+    data_dir: options.DataFolder = None,
+    json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Repeat the experiments of the paper that fairbound implements, and judge its claims by the numbers.
+
+    Writes figures, tables and a gallery with each item beside the printed values and the paper's claims. Every finished
+    run is kept in the folder, so that an interrupt loses at most the runs under way: the same command goes on from
+    there. The exit code says whether it was done, not what the verdicts are.
+    """
+    from fairbound.experiments.catalogue import TITLES
+
+    output = Output(json, quiet)
+    if listed or not names:
+        output.table("fairbound reproduce NAME", ("name", "what it shows"), list(TITLES.items()), left=2)
+        output.result({"command": "reproduce", "items": TITLES})
+        return
+    request = _request(names, dataset, solver, part, batches, epochs, rows, data_dir)
+    from fairbound.experiments.reproduction import reproduce
+
+    begun = time.perf_counter()
+    shown = _Shown(output)
+    with output.stage("Reproducing"):
+        try:
+            made = reproduce(request, Path(out), jobs=jobs, report=shown, command=_command(context))
+        except KeyboardInterrupt:
+            complain(
+                f"Interrupted: {shown.done} runs were finished and are kept in {out}; "
+                "the same command goes on from there."
+            )
+            raise typer.Exit(INTERRUPTED) from None
+    _show(output, made)
+    output.text(
+        f"Written to {out} in {time.perf_counter() - begun:.0f} s: gallery.html, figures, tables, verdicts.json."
+    )
+    output.result(
+        {
+            "command": "reproduce",
+            "out": out,
+            "runs": len(made.results),
+            "verdicts": [
+                {"claim": verdict.claim, "solver": verdict.solver, "verdict": verdict.word} for verdict in made.verdicts
+            ],
+        }
+    )
+
+
+def _request(
+    names: list[str],
+    dataset: list[str] | None,
+    solver: str,
+    part: str,
+    batches: bool,
+    epochs: int | None,
+    rows: int | None,
+    data_dir: str | None,
+) -> Request:
+    """Check what was asked for, before anything heavy is loaded."""
+    from fairbound._registry import lookup
+    from fairbound.experiments.catalogue import TITLES
+    from fairbound.experiments.protocol import DATASETS, EPOCHS
+
+    for name in names:
+        if name != "all":
+            lookup(TITLES, name, "item")
+    for name in dataset or ():
+        lookup(dict.fromkeys(DATASETS), name, "data set")
+    lookup(dict.fromkeys(("paper", "fast", "both")), solver, "solver")
+    lookup(dict.fromkeys(("train", "test")), part, "part")
+    from fairbound.experiments.reproduction import Request
+
+    return Request(
+        names=tuple(TITLES) if "all" in names else tuple(names),
+        datasets=tuple(name for name in DATASETS if dataset is None or name in dataset),
+        solvers=("paper", "fast") if solver == "both" else (solver,),  # type: ignore[arg-type]
+        part=part,  # type: ignore[arg-type]
+        batches=batches,
+        epochs=epochs or EPOCHS,
+        limit=rows,
+        data_dir=data_dir,
+    )
+
+
+class _Shown:
+    """Says how far the runs are: at every one on a terminal, at every tenth of them elsewhere."""
+
+    def __init__(self, output: Output) -> None:
+        self.output = output
+        self.done = 0
+        self._said = 0
+
+    def __call__(self, progress: Progress) -> None:
+        if progress.last is not None:
+            self.done += 1
+        remaining = "" if progress.remaining is None else f", about {_duration(progress.remaining)} to go"
+        text = f"{progress.done} of {progress.total} runs{remaining}"
+        self.output.update(text)
+        tenth = 10 * progress.done // progress.total
+        if not self.output.quiet and not sys.stderr.isatty() and tenth != self._said:
+            self._said = tenth
+            sys.stderr.write(f"{text}\n")
+            sys.stderr.flush()
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min"
+
+
+def _command(context: typer.Context) -> str:
+    import shlex
+
+    return shlex.join(["fairbound", "reproduce", *context.meta.get("arguments", [])])
+
+
+def _show(output: Output, made: Reproduction) -> None:
+    """Print the tables of numbers, and the verdicts."""
+    for exhibit in made.exhibits:
+        if exhibit.item.draw is None:
+            for table in exhibit.tables:
+                words = next((k for k, column in enumerate(table.columns) if column.form), len(table.columns))
+                output.text()
+                output.table(table.title, [column.heading for column in table.columns], table.written(), left=words)
+    output.text()
+    output.table(
+        "The paper's claims, by the numbers",
+        ("verdict", "solver", "claim"),
+        [(verdict.word, verdict.solver or "-", verdict.claim) for verdict in made.verdicts],
+        left=3,
+    )

@@ -1,0 +1,281 @@
+"""Verdicts follow from the numbers: made-up outcomes that bear a claim out, and others that do not."""
+
+import pytest
+from tests.experiments import made_up
+
+from fairbound.experiments import plans
+from fairbound.experiments.claims import Check, verdicts
+from fairbound.experiments.items import ITEMS, accuracy, cost, demanded, limits, penalized, scales, spread, statistics
+from fairbound.experiments.items.functions import distance
+from fairbound.experiments.outcomes import Outcome
+from fairbound.experiments.performing import load_rows
+from fairbound.experiments.printed import STATISTICS
+from fairbound.experiments.protocol import RATIOS, SCALES, SEEDS
+from fairbound.experiments.runs import Run, Setting
+from fairbound.experiments.store import Results
+from fairbound.experiments.study import Study
+
+SETTING = Setting("dutch", "rows")
+FAST = Setting("dutch", "rows", "fast")
+
+
+def words(checks: list[Check]) -> dict[str, str]:
+    return {verdict.claim: verdict.word for verdict in verdicts(("paper", check) for check in checks)}
+
+
+@pytest.mark.parametrize(
+    ("held", "word"),
+    [((True, True), "holds"), ((True, False), "holds in part"), ((False, False), "does not hold")],
+)
+def test_a_verdict_counts_its_checks(held, word):
+    (verdict,) = verdicts(("paper", Check("a claim", holds, "figures")) for holds in held)
+    assert verdict.word == word
+    assert verdict.solver == "paper"
+
+
+def test_solvers_are_judged_apart():
+    found = verdicts(
+        [("paper", Check("c", True, "")), ("fast", Check("c", False, "")), ("paper", Check("d", True, ""))]
+    )
+    assert [(verdict.claim, verdict.solver, verdict.word) for verdict in found] == [
+        ("c", "paper", "holds"),
+        ("c", "fast", "does not hold"),
+        ("d", "paper", "holds"),
+    ]
+
+
+def test_ratios_that_are_matched_and_ratios_that_are_not():
+    """What is demanded is reached; then it is missed by 0.05 where it binds, for one surrogate of two."""
+    match = "Scaled surrogates match the ratio demanded."
+    met = made_up.study(SETTING, plans.scaled(SETTING), lambda run: (0.8, max(0.5, made_up.demanded(run))))
+    assert words(demanded.check_scaled(met))[match] == "holds"
+
+    def short(run: Run) -> made_up.Numbers:
+        return 0.8, max(0.5, made_up.demanded(run) - (0.05 if run.surrogate == "sigmoid" else 0.0))
+
+    missed = made_up.study(SETTING, plans.scaled(SETTING), short)
+    assert words(demanded.check_scaled(missed))[match] == "holds in part"
+    (check,) = [c for c in demanded.check_scaled(missed) if c.claim == match and not c.holds]
+    assert "sigmoid: largest gap 0.05" in check.figures
+
+
+def test_limits_that_do_not_bind_are_no_gap():
+    """Without limits the ratio is 0.75: a demanded 0.2 that ends at 0.75 is not missed."""
+    found = made_up.study(SETTING, plans.scaled(SETTING), lambda run: (0.8, max(0.75, made_up.demanded(run))))
+    assert found.binding(RATIOS) == [0.8, 0.9]
+    assert words(demanded.check_scaled(found))["Scaled surrogates match the ratio demanded."] == "holds"
+
+
+@pytest.mark.parametrize(("free", "word"), [(0.55, "holds"), (0.45, "does not hold")])
+def test_where_a_limit_begins_to_bind(free, word):
+    found = made_up.study(
+        SETTING, plans.scaled(SETTING), lambda run: (0.8, max(free, made_up.demanded(run) * bool(run.limits)))
+    )
+    claim = "The limit on disparate impact begins to bind where the paper says."
+    assert words(demanded.check_scaled(found))[claim] == word
+
+
+@pytest.mark.parametrize(
+    ("gap", "smooth", "sigmoid"), [(0.05, "holds", "does not hold"), (0.3, "does not hold", "holds")]
+)
+def test_surrogates_without_scaling(gap, smooth, sigmoid):
+    found = made_up.study(SETTING, plans.unscaled(SETTING), lambda run: (0.8, max(0.3, made_up.demanded(run) - gap)))
+    result = words(demanded.check_unscaled(found))
+    assert result["Without scaling, the smoothed step nearly reaches the ratio demanded."] == smooth
+    assert result["Without scaling, the sigmoid does not nearly reach the ratio demanded."] == sigmoid
+
+
+def test_scales():
+    def reached(run: Run) -> made_up.Numbers:
+        return 0.8, made_up.demanded(run) - 0.3 / run.scale if run.limits else 0.5
+
+    good = made_up.study(SETTING, plans.scales(SETTING), reached)
+    assert words(scales.check(good)) == {
+        "A scale of 50 gives the smallest gap.": "holds",
+        "A larger scale does not slow training.": "holds",
+    }
+
+    def worse(run: Run) -> made_up.Numbers:
+        return 0.8, made_up.demanded(run) - 0.003 * run.scale if run.limits else 0.5
+
+    bad = made_up.study(SETTING, plans.scales(SETTING), worse)
+    assert words(scales.check(bad))["A scale of 50 gives the smallest gap."] == "does not hold"
+
+
+def slow_start(run: Run, epochs: int) -> Outcome:
+    made = made_up.outcome(run, made_up.part(0.8, made_up.demanded(run)))
+    history = {**made.history, "accuracy": [0.5] * epochs + [0.8] * 10, "surrogate_violation": [0.0] * (epochs + 10)}
+    return made_up.outcome(run, made.train, history=history)
+
+
+def test_a_larger_scale_that_slows_training_is_noticed():
+    results = Results()
+    for run in plans.scales(SETTING):
+        results.add(slow_start(run, int(run.scale)))
+    found = Study(SETTING, results, load_rows("law"))
+    assert scales.settled(found, SETTING.limited(0.8, scale=SCALES[-1])) == 100
+    assert words(scales.check(found))["A larger scale does not slow training."] == "does not hold"
+
+
+def test_accuracy_that_stays_and_accuracy_that_falls():
+    claim, met = (
+        "Accuracy remains high up to where the limits begin to bind.",
+        "Hard limits on scaled surrogates are met by the decisions.",
+    )
+    high = made_up.study(SETTING, plans.scaled(SETTING))
+    assert words(accuracy.check(high)) == {claim: "holds", met: "holds"}
+
+    def falls(run: Run) -> made_up.Numbers:
+        return 0.9 - 0.2 * made_up.demanded(run) * bool(run.limits), made_up.demanded(run) - 0.1 * bool(run.limits)
+
+    assert words(accuracy.check(made_up.study(SETTING, plans.scaled(SETTING), falls))) == {
+        claim: "does not hold",
+        met: "does not hold",
+    }
+
+
+def test_monotone_constraints_and_penalties_that_are_not():
+    monotone, steady = "A stricter constraint never lowers the ratio.", "A stronger penalty can lower the ratio."
+
+    def paper(run: Run) -> made_up.Numbers:
+        if run.penalty is not None:
+            return 0.7, 0.95 if 0.01 < run.penalty < 1 else 0.6  # up, and down again
+        return 0.8, 0.9 if run.surrogate == "covariance" else max(0.5, made_up.demanded(run))
+
+    found = words(penalized.check(made_up.study(SETTING, plans.penalties(SETTING), paper)))
+    assert (found[monotone], found[steady]) == ("holds", "holds")
+    assert found["At equal ratio, constraints are at least as accurate."] == "holds"
+
+    def contrary(run: Run) -> made_up.Numbers:
+        if run.penalty is not None:
+            return 0.9, 0.9 if run.penalty < 1 else 0.6
+        return 0.8, 1.0 - (run.limits[0][1] if run.limits else 0.5)
+
+    found = words(penalized.check(made_up.study(SETTING, plans.penalties(SETTING), contrary)))
+    assert found[steady] == "does not hold"
+    assert found[monotone] == "holds in part"  # a covariance of contrary sign is as it should be
+
+
+def test_the_cost_of_a_demanded_ratio():
+    claim = "A demanded ratio takes one constrained fit, and a search over penalties."
+    results = Results()
+    while missing := results.missing(plans.searches(SETTING, results)):
+        for run in missing:
+            ratio = made_up.demanded(run) if run.limits else 0.5
+            if run.penalty is not None:
+                ratio = 0.5 + 0.5 / (1 + run.penalty)
+            results.add(made_up.outcome(run, made_up.part(0.8, ratio)))
+    found = Study(SETTING, results, load_rows("law"))
+    assert words(penalized.check_search(found)) == {claim: "holds"}
+    (table,) = penalized.tabulate_search(found)
+    assert [row[2] for row in table.rows if row[1] == "one constrained fit"] == [1, 1]
+
+    # A constrained fit that misses, beside a search that hits at once.
+    for bound in plans.SCALE_RATIOS:
+        results.add(made_up.outcome(SETTING.limited(bound), made_up.part(0.8, 0.6)))
+    assert words(penalized.check_search(Study(SETTING, results, load_rows("law")))) == {claim: "does not hold"}
+
+
+@pytest.mark.parametrize("bound", [0.8, 0.9])
+def test_printed_accuracies(bound):
+    from fairbound.experiments import printed
+
+    def as_printed(run: Run) -> made_up.Numbers:
+        names = tuple(measure for measure, _ in run.limits)
+        name = next(name for name, measures in printed.SCENARIOS.items() if measures == names)
+        return printed.TABLES[bound]["dutch", name].accuracy / 100, bound
+
+    claim, fast = (
+        "The printed accuracies come out again.",
+        "The fast solver is at least as accurate as printed, with its limits kept exactly.",
+    )
+    found = made_up.study(SETTING, plans.scenarios(bound, SETTING), as_printed)
+    assert words(limits.check(found, bound))[claim] == "holds"
+    found = made_up.study(SETTING, plans.scenarios(bound, SETTING), lambda run: (as_printed(run)[0] - 0.03, bound))
+    assert words(limits.check(found, bound))[claim] == "does not hold"
+    found = made_up.study(FAST, plans.scenarios(bound, FAST), lambda run: (as_printed(run)[0] + 0.01, bound))
+    assert words(limits.check(found, bound))[fast] == "holds"
+    found = made_up.study(FAST, plans.scenarios(bound, FAST), lambda run: (as_printed(run)[0] + 0.01, bound - 1e-3))
+    assert words(limits.check(found, bound))[fast] in ("does not hold", "holds in part")
+
+
+def test_both_limits_together():
+    kept, dearer = "Both limits are kept together.", "Both limits together cost at least as much as either alone."
+    found = made_up.study(SETTING, plans.scenarios(0.8, SETTING), lambda run: (0.8 - 0.01 * len(run.limits), 0.8))
+    assert words(limits.check(found, 0.8)) | {"The printed accuracies come out again.": ""} == {
+        kept: "holds",
+        dearer: "holds",
+        "The printed accuracies come out again.": "",
+    }
+    found = made_up.study(SETTING, plans.scenarios(0.8, SETTING), lambda run: (0.8 + 0.01 * len(run.limits), 0.7))
+    assert words(limits.check(found, 0.8))[kept] == "does not hold"
+    assert words(limits.check(found, 0.8))[dearer] == "does not hold"
+
+
+def test_seeds_that_agree_and_seeds_that_do_not():
+    claim = "Several random starts agree."
+    agree = made_up.study(SETTING, plans.seeds(SETTING))
+    assert words(spread.check(agree)) == {claim: "holds"}
+    apart = made_up.study(
+        SETTING, plans.seeds(SETTING), lambda run: (0.7 + 0.05 * SEEDS.index(run.seed), made_up.demanded(run))
+    )
+    assert words(spread.check(apart)) == {claim: "does not hold"}
+
+
+def test_test_rows():
+    claim = "Results on test rows are similar."
+    results = Results()
+    for run in plans.scaled(SETTING):
+        seen = made_up.part(0.8, made_up.demanded(run))
+        results.add(made_up.outcome(run, seen, made_up.part(0.8, made_up.demanded(run) - 0.04)))
+    assert words(demanded.check_unseen(Study(SETTING, results, load_rows("law")))) == {claim: "holds"}
+    results.add(made_up.outcome(SETTING.limited(0.9), made_up.part(0.8, 0.9), made_up.part(0.75, 0.9)))
+    assert words(demanded.check_unseen(Study(SETTING, results, load_rows("law")))) == {claim: "does not hold"}
+
+
+def test_the_time_of_constraints():
+    claim = "A run with constraints costs at most slightly more than one with a penalty."
+    results = Results()
+    for run in plans.penalties(SETTING):
+        seconds = 2.0 if run.limits and run.surrogate == "sigmoid" else 1.0
+        results.add(made_up.outcome(run, made_up.part(0.8, 0.8), processor_seconds=seconds))
+    assert words(cost.check(Study(SETTING, results, load_rows("law")))) == {claim: "holds in part"}
+    (table,) = cost.tabulate(Study(SETTING, results, load_rows("law")))
+    assert [row[7] for row in table.rows] == [8.0, 8.0, 8.0, 16.0, 8.0, 8.0]
+
+
+def test_the_data_of_law_are_those_of_the_paper_and_a_part_of_them_is_not():
+    setting = Setting("law", "rows")
+    claim = "The data are those of the paper."
+    assert words(statistics.check(Study(setting, Results(), load_rows("law")))) == {claim: "holds"}
+    assert words(statistics.check(Study(setting, Results(), load_rows("law", limit=5000)))) == {claim: "does not hold"}
+
+
+@pytest.mark.usefixtures("dutch_file")
+def test_the_data_of_dutch_are_those_of_the_paper():
+    found = statistics.measured(Study(Setting("dutch", "rows"), Results(), load_rows("dutch")))
+    assert found == pytest.approx(STATISTICS["dutch"], abs=5e-5)  # printed with four digits
+
+
+def test_surrogates_come_closer_with_scale():
+    assert distance("sigmoid", 100.0) < distance("sigmoid", 10.0) < distance("sigmoid", 1.0)
+
+
+@pytest.mark.parametrize("name", sorted(ITEMS))
+@pytest.mark.parametrize("solver", ["paper", "fast"])
+def test_every_item_can_be_shown_from_its_own_runs(name, solver):
+    """Whatever an item looks up, its plan has asked for; tables have no empty heading and no NaN."""
+    item, setting = ITEMS[name], Setting("dutch", "rows", solver)
+    results = Results()
+    while missing := results.missing(item.runs(setting, results)):
+        for run in missing:
+            results.add(made_up.outcome(run, made_up.part(0.8, made_up.demanded(run))))
+    split = load_rows("law")
+    found = Study(setting, results, split)
+    for table in item.tabulate(found):
+        assert all(column.heading for column in table.columns)
+        assert "nan" not in table.to_csv().lower()
+        assert table.to_markdown().count("\n") == len(table.rows) + 2
+    assert item.check(found) or (name, solver) == ("scale-selection", "fast")
+    if item.draw is not None:
+        assert item.draw(found).axes

@@ -1,0 +1,83 @@
+"""Runs in parallel processes: the same numbers, progress, and an interrupt that keeps what is finished."""
+
+import pytest
+
+from fairbound.experiments import plans
+from fairbound.experiments.performing import fingerprint, load_rows, perform
+from fairbound.experiments.running import Progress, complete
+from fairbound.experiments.runs import Setting
+from fairbound.experiments.store import Results
+
+ROWS = 1000
+
+
+@pytest.fixture(scope="module")
+def setting():
+    return Setting("law", fingerprint(load_rows("law", limit=ROWS)), epochs=3)
+
+
+def test_two_processes_give_what_one_gives(setting, tmp_path):
+    runs = [setting.limited(bound) for bound in (0.8, 0.85, 0.9)]
+    results, seen = Results(tmp_path / "results.jsonl"), []
+    complete(runs, results, jobs=2, limit=ROWS, report=seen.append)
+    for run in runs:
+        assert results[run].train == perform(run, limit=ROWS).train
+    assert [progress.done for progress in seen] == [0, 1, 2, 3]
+    assert seen[0].remaining is None
+    assert seen[-1].remaining == 0.0
+    assert all(isinstance(progress, Progress) and progress.total == 3 for progress in seen)
+
+
+def test_what_is_there_is_not_run_again(setting):
+    results, seen = Results(), []
+    complete([setting.free()], results, limit=ROWS)
+    complete([setting.free(), setting.limited(0.9)], results, limit=ROWS, report=seen.append)
+    assert seen[-1].total == 1
+    assert seen[0].remaining is not None  # runs of the same kind tell how long it takes
+    complete([setting.free()], results, limit=ROWS, report=lambda _: pytest.fail("nothing was missing"))
+
+
+def test_an_interrupt_keeps_what_is_finished(setting, tmp_path):
+    path = tmp_path / "results.jsonl"
+
+    def interrupt(progress: Progress) -> None:
+        if progress.done == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        complete(
+            [setting.limited(0.5 + k / 100) for k in range(8)], Results(path), jobs=2, limit=ROWS, report=interrupt
+        )
+    assert len(Results(path)) == 2
+
+
+def test_a_run_that_fails_says_why(setting):
+    with pytest.raises(ValueError, match="must lie between 0 and 1"):
+        complete([setting.limited(1.5)], Results(), limit=ROWS)
+
+
+def test_a_search_asks_step_by_step_and_ends(setting):
+    """Bisection of the penalty: at most twelve fits, each asked for when the last is known."""
+    from tests.experiments.made_up import outcome, part
+
+    results = Results()
+    asked = []
+    while (step := plans.search(setting, results, 0.9)).next is not None:
+        asked.append(step.next.penalty)
+        # The ratio falls smoothly from 1 at strong penalties to 0.5 at weak ones, and is 0.9 at λ = 0.04.
+        ratio = 0.5 + 0.5 / (1 + step.next.penalty / 0.16)
+        results.add(outcome(step.next, part(0.8, ratio)))
+    assert step.found
+    assert len(step.fits) == len(asked) <= plans.SEARCH_FITS
+    assert asked[-1] == pytest.approx(0.04, rel=0.2)  # ± 0.01 of the ratio is about an eighth of λ there
+    assert plans.search(setting, results, 0.2).next is not None
+
+
+def test_a_search_that_cannot_arrive_gives_up(setting):
+    from tests.experiments.made_up import outcome, part
+
+    results = Results()
+    while (step := plans.search(setting, results, 0.9)).next is not None:
+        results.add(outcome(step.next, part(0.8, 0.5 if step.next.penalty > 1 else 1.0)))
+    assert not step.found
+    assert len(step.fits) == plans.SEARCH_FITS
