@@ -17,8 +17,8 @@ from sklearn import metrics as sk
 from tests.evaluation.helpers import rows, selected_at
 
 from fairbound.evaluation import audit
-from fairbound.fairness import MEASURES, RATES
-from fairbound.fairness.rates import selection_rate
+from fairbound.fairness import MEASURES, RATES, Measure
+from fairbound.fairness.rates import false_positive_rate, selection_rate
 
 # Values are quotients of the same counts, in another order of operations.
 SAME = 1e-12
@@ -177,6 +177,21 @@ def test_a_measure_names_the_groups_furthest_apart():
     assert result.measure("demographic_parity").pair == ("a", "b", "selection_rate")
     assert result.measure("covariance").pair is None
     assert result.measure("covariance").lower is None
+
+
+def test_only_the_measures_asked_for_with_one_of_ones_own():
+    y, decision, group = [0, 1] * 50, [1] * 60 + [0] * 40, ["a", "b", "b", "a"] * 25
+    own = Measure("odds_of_error", (false_positive_rate,), "difference")
+    every, some = (audit(y, decision, group, measures=asked) for asked in (None, ["disparate_impact", own]))
+    assert [found.measure for found in some.measures] == ["disparate_impact", "odds_of_error"]
+    assert some.measure("disparate_impact") == every.measure("disparate_impact")
+    assert some.measure("odds_of_error").value == every.measure("predictive_equality").value
+    assert some.groups == every.groups
+    assert audit(y, decision, group, measures="disparate_impact").measures == some.measures[:1]
+    with pytest.raises(ValueError, match=r"measures= has 'selection_rate', a group's own rate, which compares no"):
+        audit(y, decision, group, measures=["selection_rate"])
+    with pytest.raises(ValueError, match=r"Unknown measure 'disparat_impact'\. Did you mean"):
+        audit(y, decision, group, measures=["disparat_impact"])
 
 
 def test_groups_without_positives_are_listed_and_left_out():

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from fairbound import Cells, DisparateImpact, TrainingProblem, fit, frontier, load_dataset, make_model
-from fairbound.evaluation.summary import Decisions, Run, Sweep, SweptPoint, summarize
+from fairbound.evaluation import Decisions, Run, Sweep, SweptPoint, summarize
 from fairbound.fairness import decide
 from fairbound.training.frontier import loss_price
 

@@ -7,7 +7,7 @@ import copy
 import pytest
 from tests.report.example import law_summary
 
-from fairbound.evaluation.summary import Decisions, summarize
+from fairbound.evaluation import Decisions, summarize
 from fairbound.report import words
 from fairbound.report.caveats import caveats, remarks
 from fairbound.report.limits import limit_tables

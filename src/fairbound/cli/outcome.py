@@ -16,8 +16,7 @@ from fairbound.cli.study import Part, Study
 
 if TYPE_CHECKING:
     from fairbound.estimator import ConstrainedClassifier
-    from fairbound.evaluation import Certificate
-    from fairbound.evaluation.summary import Sweep
+    from fairbound.evaluation import Certificate, Sweep
     from fairbound.fairness import Constraint
 
 CONFIDENCE = 0.95
@@ -48,7 +47,7 @@ def summary_of(
     frontier: Sweep | None = None,
 ) -> dict[str, Any]:
     """Return the summary of a study."""
-    from fairbound.evaluation.summary import Decisions, Run, summarize
+    from fairbound.evaluation import Decisions, Run, summarize
 
     result = models.after.result_
 

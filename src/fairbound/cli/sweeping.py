@@ -83,7 +83,7 @@ class Sweeping:
     def summary(self, context: typer.Context, source: str, choose: float | None) -> dict[str, Any]:
         """Return the summary, about the chosen bound."""
         from fairbound.cli.outcome import Models, summary_of
-        from fairbound.evaluation.summary import Sweep, SweptPoint
+        from fairbound.evaluation import Sweep, SweptPoint
 
         bounds = [point.bound for point in self.points]
         place = bounds.index(choose) if choose in bounds else len(bounds) // 2

@@ -14,7 +14,7 @@ over the other groups, and name those left out.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from typing import Any
 
 from fairbound.evaluation.audited import Audit, Estimate, GroupAudit, MeasureAudit, Undefined
@@ -23,6 +23,7 @@ from fairbound.evaluation.requirements import rate_name
 from fairbound.evaluation.tally import Tally
 from fairbound.fairness import MEASURES, RATES, Constraint, Grouping, Measure
 from fairbound.fairness.cells import Combine
+from fairbound.fairness.measures import resolve_measure
 from fairbound.fairness.rates import RateFunction, accuracy
 from fairbound.fairness.system import Comparison
 
@@ -36,6 +37,7 @@ def audit(
     groups: Combine = "each",
     pos_label: Hashable | None = None,
     confidence: float = 0.95,
+    measures: Iterable[str | Measure] | None = None,
 ) -> Audit:
     """Measure decisions by group.
 
@@ -54,6 +56,8 @@ def audit(
         Which of two labels is the positive one; the larger by default.
     confidence : float
         Of each interval.
+    measures : sequence of measures or their names, optional
+        Those to compare groups by, such as one of your own; by default every measure of the registry.
 
     Returns
     -------
@@ -77,6 +81,7 @@ def audit(
         y, prediction, sensitive_features, sample_weight=sample_weight, groups=groups, pos_label=pos_label
     )
     groupings = tally.cells.groupings
+    compared = _compared(measures)
     return Audit(
         rows=len(tally.cells),
         weighted=tally.weighted,
@@ -86,13 +91,27 @@ def audit(
         measures=tuple(
             entry
             for grouping in groupings
-            for measure in MEASURES.values()
-            if measure.comparison != "value"
+            for measure in compared
             for entry in _measures(tally, grouping, measure, alpha)
         ),
         undefined=tuple(entry for grouping in groupings for entry in _undefined(tally, grouping)),
         missing={grouping.name: tally.missing(grouping) for grouping in groupings},
     )
+
+
+def _compared(measures: Iterable[str | Measure] | None) -> list[Measure]:
+    if measures is None:
+        return [measure for measure in MEASURES.values() if measure.comparison != "value"]
+    if isinstance(measures, str | Measure):
+        measures = [measures]
+    found = [resolve_measure(measure) for measure in measures]
+    for measure in found:
+        if measure.comparison == "value":
+            raise ValueError(
+                f"measures= has {measure.name!r}, a group's own rate, which compares no groups: every rate of each "
+                "group is in the audit's groups."
+            )
+    return found
 
 
 def _groups(tally: Tally, grouping: Grouping, alpha: float) -> Iterator[GroupAudit]:

@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fairbound.evaluation.audit import _groups, _measures
 from fairbound.evaluation.audited import GroupAudit
 from fairbound.evaluation.summary_parts import Decisions, Reading, measured
 from fairbound.evaluation.tables import key_text
@@ -102,15 +101,11 @@ def _point(
 def _reached(limit: Constraint, rows: Decisions, prediction: Any, reading: Reading) -> dict[str, Any]:
     """Return what one model reaches on one part, with the parts of an audit that a frontier shows."""
     tally = reading.tally(rows, prediction)
-    alpha = 1.0 - reading.confidence
     accuracy, constant = reading.accuracy(rows, prediction)
+    value = resolve_measure(limit.measure).comparison == "value"
+    audited = reading.audit(rows, prediction, [] if value else [limit.measure])
     groupings = {block.grouping.name for block in tally.compile(limit).blocks}
-    intervals = [
-        (found.lower, found.upper)
-        for grouping in tally.cells.groupings
-        if grouping.name in groupings
-        for found in _measures(tally, grouping, resolve_measure(limit.measure), alpha)
-    ]
+    intervals = [(found.lower, found.upper) for found in audited.measures if found.grouping in groupings]
     # The audit compares all pairs of groups; where that is what the limit means, its interval is the limit's.
     whole = len(intervals) == 1 and limit.against == "pairwise" and limit.reference is None and limit.classes is None
     lower, upper = intervals[0] if whole else (None, None)
@@ -120,7 +115,7 @@ def _reached(limit: Constraint, rows: Decisions, prediction: Any, reading: Readi
         "upper": upper,
         "accuracy": accuracy,
         "gain": accuracy["value"] - constant,
-        "groups": [_group(each) for grouping in tally.cells.groupings for each in _groups(tally, grouping, alpha)],
+        "groups": [_group(each) for each in audited.groups],
     }
 
 

@@ -6,7 +6,7 @@ beyond them by 1e-12 is rounding.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +16,7 @@ from fairbound.evaluation.audit import audit
 from fairbound.evaluation.audited import Audit
 from fairbound.evaluation.certificate import Certificate, certify
 from fairbound.evaluation.tally import Tally
-from fairbound.fairness import Constraint
+from fairbound.fairness import Constraint, Measure
 from fairbound.fairness.cells import Combine
 
 KEPT_TOLERANCE = 1e-12
@@ -55,8 +55,8 @@ class Reading:
     pos_label: Hashable | None = None
     confidence: float = 0.95
 
-    def audit(self, rows: Decisions, prediction: Any) -> Audit:
-        """Audit one model's decisions."""
+    def audit(self, rows: Decisions, prediction: Any, measures: Sequence[str | Measure] | None = None) -> Audit:
+        """Audit one model's decisions, by all measures or by some."""
         return audit(
             rows.y,
             prediction,
@@ -65,6 +65,7 @@ class Reading:
             groups=self.groups,
             pos_label=self.pos_label,
             confidence=self.confidence,
+            measures=measures,
         )
 
     def certify(self, rows: Decisions, limits: tuple[Constraint, ...]) -> Certificate:
@@ -102,6 +103,7 @@ class Reading:
             sample_weight=rows.sample_weight,
             pos_label=self.pos_label,
             confidence=self.confidence,
+            measures=(),
         ).groups[-1]
         estimate = next(iter(everyone.rates.values()))["accuracy"]
         return dict(vars(estimate)), max(everyone.labels.values()) / sum(everyone.labels.values())
