@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import textwrap
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -43,22 +45,72 @@ STYLE: dict[Any, Any] = {
 @contextmanager
 def style() -> Iterator[None]:
     """Draw within this: the style holds inside and nowhere else."""
-    import matplotlib as mpl
-
+    try:
+        import matplotlib as mpl
+    except ImportError as error:
+        raise ImportError('The figures need matplotlib: pip install "fairbound[paper]".') from error
     with mpl.rc_context(STYLE):
         yield
 
 
 def panels(
-    title: str, columns: int, rows: int = 1, *, width: float = 3.6, height: float = 3.0
+    title: str, columns: int, rows: int = 1, *, width: float = 3.1, height: float = 2.7, share_rows: bool = True
 ) -> tuple[Figure, list[Axes]]:
-    """A figure with a title and a grid of panels, row by row."""
+    """A figure with a title and a grid of panels, row by row, the panels of a row on one vertical scale."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(width * columns, height * rows + 0.4), layout="constrained")
-    figure.suptitle(title, x=0.01, ha="left", fontsize=11.5, fontweight="bold")
-    grid = figure.subplots(rows, columns, squeeze=False)
+    # Above the panels the title, below them the legend.
+    figure = Figure(figsize=(width * columns, height * rows + 0.6), layout="constrained")
+    # About ten of its letters to an inch.
+    lines = textwrap.fill(title, int(10 * width * columns))
+    figure.suptitle(lines, x=0.01, ha="left", fontsize=10.5, fontweight="bold")
+    grid = figure.subplots(rows, columns, squeeze=False, sharey="row" if share_rows else False)
     return figure, [axes for row in grid for axes in row]
+
+
+def legend(figure: Figure, *axes: Axes) -> None:
+    """One legend below all panels, where it can hide nothing; each label once."""
+    found: dict[str, Any] = {}
+    for each in axes:
+        for handle, label in zip(*each.get_legend_handles_labels(), strict=True):
+            found.setdefault(label, handle)
+    # Inches of the widest entry: its line and gaps, and its letters on average.
+    entry = 0.7 + 0.073 * max(map(len, found))
+    columns = max(1, min(len(found), int(figure.get_figwidth() / entry)))
+    # As even as can be: four and two rather than five and one.
+    columns = -(-len(found) // -(-len(found) // columns))
+    figure.legend(list(found.values()), list(found), loc="outside lower center", ncols=columns)
+
+
+def missed(axes: Axes, low: float, high: float) -> None:
+    """Shade where a ratio achieved would fall short of the one demanded."""
+    axes.plot([low, high], [low, high], color=QUIET, linewidth=1, linestyle=":")
+    axes.fill_between(
+        [low, high], [0, 0], [low, high], color=QUIET, alpha=0.13, linewidth=0, label="short of the limit"
+    )
+
+
+def decades(axes: Axes) -> None:
+    """A horizontal scale by powers of ten, from loose on the left to strict on the right."""
+    from matplotlib.ticker import LogLocator
+
+    axes.set_xscale("log")
+    axes.xaxis.set_major_locator(LogLocator(numticks=12))
+    axes.xaxis.set_major_formatter(lambda value, _: _power(value))
+    axes.minorticks_off()
+    axes.invert_xaxis()
+
+
+def _power(value: float) -> str:
+    """A power of ten in plain characters, which every font and every SVG has.
+
+    >>> _power(0.001), _power(100.0), _power(1.0)
+    ('10⁻³', '10²', '1')
+    """
+    exponent = round(math.log10(value))
+    if exponent == 0:
+        return "1"
+    return "10" + str(exponent).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
 
 
 def mark_printed(axes: Axes, x: float, y: float, *, label: str | None = None) -> None:

@@ -98,7 +98,7 @@ def versions() -> dict[str, str]:
         "fairbound": fairbound.__version__,
         "torch": str(torch.__version__),
         "Python": platform.python_version(),
-        "platform": platform.platform(),
+        "": platform.platform(),
     }
 
 
@@ -180,14 +180,16 @@ def costs(made: Reproduction) -> dict[str, tuple[float, float]]:
 def duration(seconds: float) -> str:
     """Return a time in the units that a reader would choose.
 
-    >>> duration(0.36), duration(42.4), duration(754), duration(28260)
-    ('0.4 s', '42 s', '12 min 34 s', '7 h 51 min')
+    >>> [duration(seconds).replace("\N{NO-BREAK SPACE}", " ") for seconds in (0.36, 42.4, 754, 28260)]
+    ['0.4 s', '42 s', '12 min 34 s', '7 h 51 min']
     """
-    if seconds < 10:
-        return f"{seconds:.1f} s"
     whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60} s"
-    return f"{whole // 3600} h {whole % 3600 // 60} min"
+    if seconds < 10:
+        text = f"{seconds:.1f} s"
+    elif whole < 60:
+        text = f"{whole} s"
+    elif whole < 3600:
+        text = f"{whole // 60} min {whole % 60} s"
+    else:
+        text = f"{whole // 3600} h {whole % 3600 // 60} min"
+    return text.replace(" ", "\N{NO-BREAK SPACE}")

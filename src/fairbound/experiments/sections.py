@@ -99,9 +99,10 @@ class Section:
 def label_of(name: str) -> str:
     """Return what an item is called in a text.
 
-    >>> label_of("figure-2"), label_of("scale-selection")
-    ('Figure 2', 'Scale selection')
+    >>> label_of("figure-2"), label_of("scale-selection"), label_of("figure-variance")
+    ('Figure 2', 'Scale selection', 'Variance')
     """
+    name = name.removeprefix("figure-") if not name[-1].isdigit() else name
     return name.replace("-", " ").capitalize()
 
 

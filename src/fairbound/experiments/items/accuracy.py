@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from fairbound.experiments import printed
 from fairbound.experiments.claims import Check
-from fairbound.experiments.drawing import COLORS, INK, QUIET, mark_printed, panels
+from fairbound.experiments.drawing import COLORS, INK, QUIET, decades, legend, mark_printed, panels
 from fairbound.experiments.items.demanded import SLACK
 from fairbound.experiments.outcomes import By
 from fairbound.experiments.protocol import COVARIANCES, RATIOS, SURROGATES, WORDS
@@ -23,7 +23,7 @@ HIGH = 0.01
 
 def draw(study: Study) -> Figure:
     """Accuracy and violation against what is demanded."""
-    figure, axes = panels(f"{study.title}: accuracy under limits, and how they are met", 3, 2, height=2.4)
+    figure, axes = panels(f"{study.title}: accuracy under limits, and how they are met", 3, 2, height=2.2)
     for column, name in enumerate((*SURROGATES, "covariance")):
         bounds = COVARIANCES if name == "covariance" else RATIOS
         measure = "covariance" if name == "covariance" else "disparate_impact"
@@ -36,27 +36,28 @@ def draw(study: Study) -> Figure:
         top.axhline(100 * study.part(study.setting.free()).accuracy, color=QUIET, linestyle=":", label="without limits")
         top.set_title(WORDS[name])
         styles: tuple[tuple[By, str, str], ...] = (
-            ("surrogate", "--", "by surrogate"),
-            ("decisions", "-", "by decisions"),
+            ("decisions", "-", "violation by decisions"),
+            ("surrogate", ":", "by surrogate"),
         )
         for by, line, label in styles:
             values = [study.part(run).violation(measure, bound, by) for run, bound in zip(runs, bounds, strict=True)]
-            color = COLORS[name] if by == "decisions" else QUIET
-            bottom.plot(bounds, values, "o" + line, color=color, markersize=4, label=label)
+            if by == "decisions":
+                bottom.plot(bounds, values, "o" + line, color=COLORS[name], markersize=4, label=label)
+            else:
+                bottom.plot(bounds, values, "o" + line, color=QUIET, markersize=8, fillstyle="none", label=label)
         bottom.axhline(0.0, color=INK, linewidth=0.8)
-        bottom.set_xlabel("limit on the covariance" if name == "covariance" else "ratio demanded")
+        bottom.set_xlabel("limit on the covariance, stricter →" if name == "covariance" else "ratio demanded")
         if name == "covariance":
             for ax in (top, bottom):
-                ax.set_xscale("log")
-                ax.invert_xaxis()
+                decades(ax)
         elif name == "smoothed_step" and study.setting.part == "train":
             for index, (bound, table) in enumerate(printed.TABLES.items()):
                 value = table[study.setting.dataset, "only DI"].accuracy
                 mark_printed(top, bound, value, label=None if index else "printed")
     axes[0].set_ylabel("accuracy, %")
     axes[3].set_ylabel("violation (kept: up to 0)")
-    axes[0].legend()
-    axes[3].legend()
+    axes[3].set_ylim(top=0.04)
+    legend(figure, axes[0], axes[3])
     return figure
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from fairbound.experiments import printed
 from fairbound.experiments.claims import Check
-from fairbound.experiments.drawing import COLORS, QUIET, panels
+from fairbound.experiments.drawing import COLORS, QUIET, decades, legend, missed, panels
 from fairbound.experiments.protocol import (
     COVARIANCES,
     RATIOS,
@@ -44,24 +44,24 @@ def draw_ratios(study: Study, scale: float) -> Figure:
     figure, axes = panels(f"{study.title}: ratios demanded and achieved, {words}", 3 if with_covariance else 2)
     for ax, name in zip(axes, SURROGATES, strict=False):
         found = [study.part(run) for run in _runs(study, name, scale)]
-        ax.plot([0.2, 0.9], [0.2, 0.9], color=QUIET, linewidth=1, linestyle=":", label="demanded")
-        ax.plot(
-            RATIOS, [p.ratio(by="surrogate") for p in found], "o--", color=QUIET, markersize=4, label="by surrogate"
-        )
-        ax.plot(RATIOS, [p.ratio() for p in found], "o-", color=COLORS[name], label="by decisions")
+        missed(ax, RATIOS[0], RATIOS[-1])
+        ax.axvline(study.free_ratio, color=QUIET, linewidth=1, linestyle="--", label="binds to the right")
+        ax.plot(RATIOS, [p.ratio() for p in found], "o-", color=COLORS[name], markersize=4, label="by decisions")
+        # Hollow and larger, so that both are seen where they agree.
+        by_surrogate = [p.ratio(by="surrogate") for p in found]
+        ax.plot(RATIOS, by_surrogate, "o:", color=QUIET, markersize=8, fillstyle="none", label="by surrogate")
         ax.set_title(WORDS[name])
         ax.set_xlabel("ratio demanded")
         ax.set_ylim(-0.03, 1.03)
-    axes[0].set_ylabel("ratio of selection rates achieved")
-    axes[0].legend(loc="lower right")
+    axes[0].set_ylabel("ratio achieved")
+    legend(figure, axes[0])
     if with_covariance:
         ax = axes[2]
         found = [study.part(study.setting.covariance(bound)) for bound in COVARIANCES]
-        ax.plot(COVARIANCES, [p.ratio() for p in found], "o-", color=COLORS["covariance"])
-        ax.set_xscale("log")
-        ax.invert_xaxis()
+        ax.plot(COVARIANCES, [p.ratio() for p in found], "o-", color=COLORS["covariance"], markersize=4)
+        decades(ax)
         ax.set_title("covariance")
-        ax.set_xlabel("limit on the covariance (stricter to the right)")
+        ax.set_xlabel("limit on the covariance, stricter →")
         ax.set_ylim(-0.03, 1.03)
     return figure
 

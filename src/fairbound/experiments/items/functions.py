@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from fairbound.experiments.claims import Check
-from fairbound.experiments.drawing import COLORS, INK, QUIET, panels
+from fairbound.experiments.drawing import COLORS, INK, QUIET, legend, panels
 from fairbound.experiments.protocol import SURROGATES, WORDS
 from fairbound.experiments.study import Study
 from fairbound.experiments.tables import Column, Columns, Table, Value
@@ -40,7 +40,7 @@ def draw(_: Study) -> Figure:
         axes.set_ylim(-0.35, 1.35)
         axes.set_xlabel("margin t")
     left.set_ylabel("φ(t)")
-    left.legend(loc="upper left")
+    legend(figure, left)
     return figure
 
 

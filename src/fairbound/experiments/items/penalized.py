@@ -6,7 +6,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from fairbound.experiments.claims import Check
-from fairbound.experiments.drawing import COLORS, QUIET, panels
+from fairbound.experiments.drawing import COLORS, QUIET, decades, legend, missed, panels
 from fairbound.experiments.plans import SCALE_RATIOS, SEARCH_FITS, SEARCH_TOLERANCE, search
 from fairbound.experiments.protocol import APPROACHES, COVARIANCES, PENALTIES, RATIOS, WORDS
 from fairbound.experiments.runs import Run
@@ -40,8 +40,9 @@ def penalized(study: Study, name: str) -> list[tuple[float, Run]]:
 
 def draw(study: Study) -> Figure:
     """Accuracy and ratio, limit by limit and penalty by penalty, one row for each surrogate."""
-    figure, axes = panels(f"{study.title}: constraints (left) and regularisation (right)", 2, 3, height=2.3, width=4.8)
+    figure, axes = panels(f"{study.title}: constraints and regularisation", 2, 3, height=2.1, width=4.4)
     for row, name in enumerate(APPROACHES):
+        accuracy_axes = []
         for column, points in enumerate((constrained(study, name), penalized(study, name))):
             left = axes[2 * row + column]
             right = left.twinx()
@@ -49,21 +50,28 @@ def draw(study: Study) -> Figure:
             right.grid(visible=False)
             bounds = [bound for bound, _ in points]
             parts = [study.part(run) for _, run in points]
-            left.plot(bounds, [part.ratio() for part in parts], "o-", color=COLORS[name], label="ratio (left scale)")
+            label = f"ratio, {WORDS[name]} (left scale)"
+            left.plot(bounds, [part.ratio() for part in parts], "o-", color=COLORS[name], markersize=4, label=label)
             accuracies = [100 * part.accuracy for part in parts]
-            right.plot(bounds, accuracies, "s--", color=QUIET, markersize=4, label="accuracy, % (right)")
+            right.plot(bounds, accuracies, "s--", color=QUIET, markersize=4, label="accuracy, % (right scale)")
             if column == 0 and name != "covariance":
-                left.plot(bounds, bounds, color=QUIET, linewidth=1, linestyle=":")
+                missed(left, bounds[0], bounds[-1])
                 left.set_xlabel("ratio demanded")
             else:
-                left.set_xscale("log")
-                left.invert_xaxis()
-                left.set_xlabel("λ (stronger to the right)" if column else "limit on the covariance")
+                decades(left)
+                left.set_xlabel("λ, stronger →" if column else "limit on the covariance, stricter →")
             left.set_ylim(-0.03, 1.03)
-            left.set_title(WORDS[name])
-            if row == column == 0:
-                lines = [*left.get_lines()[:1], *right.get_lines()]
-                left.legend(lines, [str(line.get_label()) for line in lines], loc="lower right")
+            left.set_title(f"{WORDS[name]}: {'regularisation' if column else 'constraint'}")
+            accuracy_axes.append(right)
+        # What either way costs is only seen on one scale.
+        low = min(axis.get_ylim()[0] for axis in accuracy_axes)
+        high = max(axis.get_ylim()[1] for axis in accuracy_axes)
+        for axis in accuracy_axes:
+            axis.set_ylim(low, high)
+        accuracy_axes[0].tick_params(labelright=False)
+        accuracy_axes[1].set_ylabel("accuracy, %")
+        axes[2 * row].set_ylabel("ratio")
+    legend(figure, axes[0], accuracy_axes[0], axes[2], axes[4])
     return figure
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fairbound.experiments.claims import Check
-from fairbound.experiments.drawing import COLORS, panels
+from fairbound.experiments.drawing import COLORS, legend, panels
 from fairbound.experiments.items.demanded import SLACK, TIGHT, because
 from fairbound.experiments.plans import SCALE_RATIOS
 from fairbound.experiments.protocol import SCALE, SCALES, SURROGATES, UNSCALED, WORDS
@@ -19,26 +19,35 @@ if TYPE_CHECKING:
 
 def draw(study: Study) -> Figure:
     """The gap at each scale, and how soon training settles there."""
-    figure, (left, right) = panels(f"{study.title}: the choice of the scale", 2)
+    figure, (left, right) = panels(f"{study.title}: the choice of the scale", 2, share_rows=False)
     for name in SURROGATES:
         for bound, line in zip(SCALE_RATIOS, ("-", "--"), strict=True):
             runs = [study.setting.limited(bound, surrogate=name, scale=scale) for scale in SCALES]
-            label = f"{WORDS[name]}, {bound:g}"
-            left.plot(SCALES, [study.gap(run) for run in runs], "o" + line, color=COLORS[name], label=label)
             if study.setting.solver == "paper":
-                epochs = [settled(study, run) for run in runs]
-                right.plot(SCALES, epochs, "o" + line, color=COLORS[name], label=label)
+                speeds: list[float] = [settled(study, run) for run in runs]
             else:
-                seconds = [study.outcome(run).processor_seconds for run in runs]
-                right.plot(SCALES, seconds, "o" + line, color=COLORS[name], label=label)
-    left.set_ylabel("|achieved − demanded| ratio")
+                speeds = [study.outcome(run).processor_seconds for run in runs]
+            binds = bound > study.free_ratio
+            label = f"{WORDS[name]}, {bound:g}" + ("" if binds else " (does not bind)")
+            for axes, values in ((left, [study.gap(run) for run in runs]), (right, speeds)):
+                axes.plot(
+                    SCALES,
+                    values,
+                    "o" + line,
+                    color=COLORS[name],
+                    markersize=4,
+                    alpha=1 if binds else 0.35,
+                    label=label,
+                )
+    left.set_ylabel("|achieved − demanded|")
     right.set_ylabel("epochs until settled" if study.setting.solver == "paper" else "seconds")
-    right.set_ylim(bottom=0)
     for axes in (left, right):
+        axes.set_ylim(bottom=0)
         axes.set_xscale("log")
         axes.set_xticks(SCALES, [f"{scale:g}" for scale in SCALES])
+        axes.minorticks_off()
         axes.set_xlabel("scale")
-    left.legend()
+    legend(figure, left)
     return figure
 
 

@@ -6,7 +6,7 @@ import statistics
 from typing import TYPE_CHECKING
 
 from fairbound.experiments.claims import Check
-from fairbound.experiments.drawing import COLORS, INK, QUIET, panels
+from fairbound.experiments.drawing import COLORS, INK, legend, missed, panels
 from fairbound.experiments.protocol import SEEDS, VARIANCE_RATIOS
 from fairbound.experiments.runs import Run
 from fairbound.experiments.study import Study
@@ -30,13 +30,14 @@ def draw(study: Study) -> Figure:
     """Mean and one standard deviation by epoch; for the fast solver, which has no epochs, by ratio."""
     if study.setting.solver == "fast":
         return _draw_ends(study)
-    figure, axes = panels(f"{study.title}: five random starts", 2, len(VARIANCE_RATIOS), height=1.9, width=4.6)
-    for row, bound in enumerate(VARIANCE_RATIOS):
+    number = len(VARIANCE_RATIOS)
+    title = f"{study.title}: mean and one standard deviation over random starts, by epoch"
+    figure, axes = panels(title, number, 2, height=1.9, width=2.1)
+    lowest = []
+    for column, bound in enumerate(VARIANCE_RATIOS):
         histories = [study.outcome(run).history for run in _runs(study, bound)]
-        for column, (name, factor, label) in enumerate(
-            (("accuracy", 100.0, "accuracy, %"), ("exact_violation", 1.0, "violation"))
-        ):
-            ax = axes[2 * row + column]
+        for row, (name, factor) in enumerate((("accuracy", 100.0), ("exact_violation", 1.0))):
+            ax = axes[number * row + column]
             by_epoch = [
                 [factor * value for value in values] for values in zip(*(h[name] for h in histories), strict=True)
             ]
@@ -47,27 +48,34 @@ def draw(study: Study) -> Figure:
             high = [m + s for m, s in zip(mean, deviation, strict=True)]
             ax.fill_between(epochs, low, high, color=COLORS["smoothed_step"], alpha=0.2, linewidth=0)
             ax.plot(epochs, mean, color=COLORS["smoothed_step"])
-            ax.set_ylabel(label)
-            ax.set_title(f"ratio {bound:g}")
+            ax.set_xlim(0, len(mean))
             if name == "accuracy":
-                ax.set_ylim(min(mean[20:] or mean) - 2, max(high) + 1)
-    for ax in axes[-2:]:
-        ax.set_xlabel("epoch")
+                ax.set_title(f"ratio {bound:g}")
+                # The first epochs come from nowhere near, and would flatten all that follows.
+                lowest.append(min(mean[20:] or mean))
+            else:
+                ax.axhline(0.0, color=INK, linewidth=0.8)
+                ax.set_xlabel("epoch")
+    axes[0].set_ylim(bottom=min(lowest) - 2)
+    axes[0].set_ylabel("accuracy, %")
+    axes[number].set_ylabel("violation")
     return figure
 
 
 def _draw_ends(study: Study) -> Figure:
-    figure, (left, right) = panels(f"{study.title}: five random starts", 2)
+    figure, (left, right) = panels(f"{study.title}: random starts", 2, share_rows=False)
+    missed(right, VARIANCE_RATIOS[0], VARIANCE_RATIOS[-1])
     for seed in study.setting.seeds or SEEDS:
         parts = [study.part(study.setting.limited(bound, seed=seed)) for bound in VARIANCE_RATIOS]
-        left.plot(
-            VARIANCE_RATIOS, [100 * part.accuracy for part in parts], "o", color=COLORS["smoothed_step"], alpha=0.6
-        )
-        right.plot(VARIANCE_RATIOS, [part.ratio() for part in parts], "o", color=COLORS["smoothed_step"], alpha=0.6)
-    right.plot(VARIANCE_RATIOS, VARIANCE_RATIOS, color=QUIET, linestyle=":", label="demanded")
+        for ax, values in ((left, [100 * part.accuracy for part in parts]), (right, [part.ratio() for part in parts])):
+            # Hollow, so that several at one place are seen to be several.
+            ax.plot(
+                VARIANCE_RATIOS, values, "o", color=COLORS["smoothed_step"], fillstyle="none", label="one random start"
+            )
     left.set_ylabel("accuracy, %")
     right.set_ylabel("ratio achieved")
-    right.legend(labelcolor=INK)
+    right.set_ylim(VARIANCE_RATIOS[0] - 0.02, 1.02)
+    legend(figure, right)
     for ax in (left, right):
         ax.set_xlabel("ratio demanded")
     return figure
