@@ -87,6 +87,8 @@ def reproduce_command(
         output.table("fairbound reproduce NAME", ("name", "what it shows"), list(TITLES.items()), left=2)
         output.result({"command": "reproduce", "items": TITLES})
         return
+    if jobs == 0:
+        raise ValueError("--jobs 0 runs nothing: give the number of processes, or -1 for one on each core.")
     request = _request(names, dataset, solver, part, batches, epochs, rows, data_dir)
     from fairbound.experiments.reproduction import reproduce
 

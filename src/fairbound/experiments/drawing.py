@@ -75,7 +75,7 @@ def legend(figure: Figure, *axes: Axes) -> None:
         for handle, label in zip(*each.get_legend_handles_labels(), strict=True):
             found.setdefault(label, handle)
     # Inches of the widest entry: its line and gaps, and its letters on average.
-    entry = 0.7 + 0.073 * max(map(len, found))
+    entry = 0.6 + 0.062 * max(map(len, found))
     columns = max(1, min(len(found), int(figure.get_figwidth() / entry)))
     # As even as can be: four and two rather than five and one.
     columns = -(-len(found) // -(-len(found) // columns))

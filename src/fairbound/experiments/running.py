@@ -43,7 +43,7 @@ def complete(
     runs : sequence of Run
     results : Results
     jobs : int
-        Processes.
+        Processes; -1 is one for each core.
     data_dir : str, optional
         The folder with the data files.
     limit : int, optional
@@ -51,15 +51,15 @@ def complete(
     report : function of Progress, optional
     """
     # At hand wherever scikit-learn is.
-    from joblib import Parallel, delayed
+    from joblib import Parallel, delayed, effective_n_jobs
 
     # The longest first: no process is left alone with a long one at the end.
     missing = sorted(results.missing(runs), key=lambda run: -run.cost)
     if not missing:
         return
-    started, waiting = time.perf_counter(), dict.fromkeys(missing)
+    started, waiting, processes = time.perf_counter(), dict.fromkeys(missing), effective_n_jobs(jobs)
     if report is not None:
-        report(Progress(0, len(missing), None, _remaining(waiting, results, jobs, 0.0, [])))
+        report(Progress(0, len(missing), None, _remaining(waiting, results, processes, 0.0, [])))
     finished: list[Run] = []
     outcomes = Parallel(n_jobs=jobs, return_as="generator_unordered")(
         delayed(perform)(run, data_dir, limit) for run in missing
@@ -71,7 +71,7 @@ def complete(
             finished.append(outcome.run)
             if report is not None:
                 elapsed = time.perf_counter() - started
-                remaining = _remaining(waiting, results, jobs, elapsed, finished)
+                remaining = _remaining(waiting, results, processes, elapsed, finished)
                 report(Progress(len(finished), len(missing), outcome, remaining))
 
 
@@ -88,7 +88,7 @@ def _ended(outcomes: Generator[Outcome]) -> Iterator[None]:
 
 
 def _remaining(
-    waiting: dict[Run, None], results: Results, jobs: int, elapsed: float, finished: list[Run]
+    waiting: dict[Run, None], results: Results, processes: int, elapsed: float, finished: list[Run]
 ) -> float | None:
     """Seconds, from runs of the same kind where there are any, else from the cost of all that are finished."""
     spent: dict[tuple[str, str, bool], list[float]] = {}
@@ -100,8 +100,8 @@ def _remaining(
     total = 0.0
     for run in waiting:
         rates = spent.get(_kind(run))
-        total += run.cost * (sum(rates) / len(rates) if rates else elapsed * jobs / done)
-    return total / jobs
+        total += run.cost * (sum(rates) / len(rates) if rates else elapsed * processes / done)
+    return total / processes
 
 
 def _kind(run: Run) -> tuple[str, str, bool]:
