@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import platform
 import re
-from collections import Counter
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,9 +16,10 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 import fairbound
+from fairbound.experiments.headlines import costs, prices, tallies
 from fairbound.experiments.performing import load_rows
 from fairbound.experiments.protocol import EPOCHS, SEEDS, TITLES
-from fairbound.experiments.sections import SOLVERS, TONES, Judged, judge, label_of, sections
+from fairbound.experiments.sections import SOLVERS, TONES, judge, label_of, sections
 from fairbound.report.numbers import count
 from fairbound.report.templating import environment, policy, resource
 
@@ -74,7 +74,8 @@ def page_context(made: Reproduction, request: Request, command: str) -> dict[str
         "trained": made.trained,
         "seconds": made.seconds,
         "processor_seconds": sum(outcome.processor_seconds for outcome in outcomes),
-        "costs": costs(made),
+        "costs": costs(made.exhibits),
+        "prices": prices(made.exhibits, made.results),
         "judged": judged,
         "solvers": [solver for solver in request.solvers if any(solver in claim.verdicts for claim in judged)],
         "tallies": tallies(judged),
@@ -149,31 +150,6 @@ def conditions(request: Request) -> list[str]:
         found.append(f"A quick look: {request.epochs:,} epochs in place of the paper’s {EPOCHS:,}.")
     if request.seeds and request.seeds != SEEDS:
         found.append(f"A quick look: {len(request.seeds)} random starts in place of the paper’s {len(SEEDS)}.")
-    return found
-
-
-def tallies(judged: list[Judged]) -> dict[str, Counter[str]]:
-    """Count the verdicts of each solver, and of what involves none."""
-    found: dict[str, Counter[str]] = {}
-    for claim in judged:
-        for solver, verdict in claim.verdicts.items():
-            found.setdefault(solver, Counter())[verdict.word] += 1
-    return found
-
-
-def costs(made: Reproduction) -> dict[str, tuple[float, float]]:
-    """Return the processor seconds of the runs of Table 3 by solver, ours and printed, where that table was made."""
-    found: dict[str, tuple[float, float]] = {}
-    for exhibit in made.exhibits:
-        if exhibit.item.name == "table-3":
-            (table,) = exhibit.tables
-            headings = [column.heading for column in table.columns]
-            ours, hours = headings.index("processor seconds in all"), headings.index("printed, hours")
-            before = found.get(exhibit.setting.solver, (0.0, 0.0))
-            found[exhibit.setting.solver] = (
-                before[0] + sum(float(row[ours] or 0) for row in table.rows),
-                before[1] + sum(3600 * float(row[hours] or 0) for row in table.rows),
-            )
     return found
 
 

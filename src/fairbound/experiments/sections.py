@@ -29,7 +29,7 @@ TONES: dict[Word, tuple[str, str]] = {
 SOLVERS = {"paper": "paper’s solver", "fast": "fast solver", "": "no training"}
 
 LONG = 12
-"""Tables of more rows are folded."""
+"""Tables of more rows are folded where a figure shows the same."""
 
 
 @dataclass(frozen=True)
@@ -56,16 +56,12 @@ class Grid:
     """A table as text, with what is a number, what is printed in the paper, and its files."""
 
     title: str
+    folded: bool
     headings: tuple[str, ...]
     rows: tuple[tuple[tuple[str, ...], bool], ...]
     numeric: tuple[bool, ...]
     printed: tuple[bool, ...]
     files: tuple[tuple[str, str], ...]
-
-    @property
-    def long(self) -> bool:
-        """Whether it is folded."""
-        return len(self.rows) > LONG
 
 
 @dataclass(frozen=True)
@@ -162,7 +158,7 @@ def _shown(name: str, dataset: str, exhibits: list[Exhibit], out: Path) -> Shown
         f"{name}-{dataset}",
         tuple(_picture(exhibit, out) for exhibit in exhibits if exhibit.figures),
         tuple(
-            _grid(table, [path for path in exhibit.table_files if path.stem == stem], out)
+            _grid(exhibit, table, _links((path for path in exhibit.table_files if path.stem == stem), out))
             for exhibit in exhibits
             for table, stem in zip(
                 exhibit.tables, dict.fromkeys(path.stem for path in exhibit.table_files), strict=True
@@ -184,7 +180,7 @@ def _links(paths: Iterable[Path], out: Path) -> tuple[tuple[str, str], ...]:
     return tuple((path.suffix[1:].upper(), Path(os.path.relpath(path, out)).as_posix()) for path in paths)
 
 
-def _grid(table: Table, files: list[Path], out: Path) -> Grid:
+def _grid(exhibit: Exhibit, table: Table, files: tuple[tuple[str, str], ...]) -> Grid:
     written = table.written()
     numeric = tuple(_is_numeric([row[place] for row in written]) for place in range(len(table.columns)))
     rows = tuple(
@@ -199,7 +195,8 @@ def _grid(table: Table, files: list[Path], out: Path) -> Grid:
     )
     headings = tuple(column.heading for column in table.columns)
     printed = tuple(heading.startswith("printed") for heading in headings)
-    return Grid(table.title, headings, rows, numeric, printed, _links(files, out))
+    folded = len(rows) > LONG and bool(exhibit.figures)
+    return Grid(table.title, folded, headings, rows, numeric, printed, files)
 
 
 def _is_numeric(cells: list[str]) -> bool:
