@@ -93,7 +93,10 @@ def test_scales():
     assert words(scales.check(good)) == {
         "A scale of 50 gives the smallest gap.": "holds",
         "A larger scale does not slow training.": "holds",
+        "A larger scale does not make the result worse.": "holds",
     }
+    steep = made_up.study(SETTING, plans.scales(SETTING), lambda run: (0.8 - 1e-4 * run.scale, reached(run)[1]))
+    assert words(scales.check(steep))["A larger scale does not make the result worse."] == "does not hold"
 
     def worse(run: Run) -> made_up.Numbers:
         return 0.8, made_up.demanded(run) - 0.003 * run.scale if run.limits else 0.5

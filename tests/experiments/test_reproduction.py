@@ -2,7 +2,7 @@
 
 import csv
 import json
-from xml.etree import ElementTree
+from xml.etree import ElementTree as ET
 
 import pytest
 from PIL import Image
@@ -23,7 +23,7 @@ def test_figures_are_pictures(made):
         with Image.open(made.out / "figures" / f"figure-3-law-{solver}.png") as picture:
             assert picture.width > 800
             assert len(picture.convert("RGB").getcolors(2**24)) > 50  # not blank
-        root = ElementTree.parse(made.out / "figures" / f"figure-3-law-{solver}.svg").getroot()
+        root = ET.parse(made.out / "figures" / f"figure-3-law-{solver}.svg").getroot()
         assert root.tag.endswith("svg")
 
 

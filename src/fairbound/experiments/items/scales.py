@@ -16,6 +16,9 @@ from fairbound.experiments.tables import Column, Columns, Table, Value
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+EQUAL = 0.005
+"""Accuracies within half a point are as good as each other."""
+
 
 def draw(study: Study) -> Figure:
     """The gap at each scale, and how soon training settles there."""
@@ -118,6 +121,7 @@ def check(study: Study) -> list[Check]:
             found.append(
                 Check("A scale of 50 gives the smallest gap.", holds, figures, "" if holds else because(study))
             )
+            found += _check_accuracy(study, name, bound, gaps)
             if study.setting.solver == "paper":
                 epochs = {scale: settled(study, run) for scale, run in runs.items()}
                 figures = (
@@ -127,3 +131,22 @@ def check(study: Study) -> list[Check]:
                 holds = max(epochs[SCALE], epochs[100.0]) <= 1.25 * epochs[UNSCALED]
                 found.append(Check("A larger scale does not slow training.", holds, figures))
     return found
+
+
+def _check_accuracy(study: Study, name: str, bound: float, gaps: dict[float, float]) -> list[Check]:
+    """Whether the steep slopes of large scales cost accuracy, against smaller scales that match as well."""
+    accuracies = {
+        scale: study.part(study.setting.limited(bound, surrogate=name, scale=scale)).accuracy for scale in SCALES
+    }
+    matched = [scale for scale in SCALES if scale < SCALE and gaps[scale] <= TIGHT]
+    if not matched:
+        return []
+    best = max(matched, key=lambda scale: accuracies[scale])
+    least = min(accuracies[SCALE], accuracies[SCALES[-1]])
+    figures = (
+        f"{study.title}, {WORDS[name]}, {bound:g}: {100 * accuracies[SCALE]:.2f}% at 50, "
+        f"{100 * accuracies[SCALES[-1]]:.2f}% at {SCALES[-1]:g}; the best of the smaller scales that match is "
+        f"{100 * accuracies[best]:.2f}%, at {best:g}; no worse means within {100 * EQUAL:g} points."
+    )
+    holds = least >= accuracies[best] - EQUAL
+    return [Check("A larger scale does not make the result worse.", holds, figures)]
