@@ -38,7 +38,7 @@ MAY_USE: dict[str, set[str]] = {
     "confidence": {"fairness", "training", "evaluation"},
     "report": set(),
     "experiments": BOTTOM | {"training", "estimator", "evaluation", "report", ROOT},
-    "cli": BOTTOM | {"training", "estimator", "evaluation", "confidence", "report", "experiments", ROOT},
+    "cli": BOTTOM | {"training", "estimator", "evaluation", "report", "experiments", ROOT},
     "__main__": {"cli"},
     ROOT: BOTTOM
     | {"training", "evaluation", "preprocessing", "fitting", "persistence", "estimator", "scoring", "report"},

@@ -2,37 +2,19 @@
 
 from __future__ import annotations
 
-import io
 import os
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.conftest import absent
+from tests.browser import Visit, colours
 from tests.report.example import HOSTILE, hostile_summary, large_summary, law_summary
 
 from fairbound.report import to_html
 from fairbound.report.tradeoff import tradeoff
 
 SUMMARIES = {"law": law_summary, "hostile": hostile_summary, "large": large_summary}
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Any]:
-    program = shutil.which("chromium")
-    if program is None:
-        absent("needs a browser: apt-get install chromium")
-    try:
-        from playwright.sync_api import sync_playwright
-    except ImportError:
-        absent("needs playwright: pip install playwright")
-    with sync_playwright() as playwright:
-        # The sandbox needs rights that containers lack; the pages are our own.
-        browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
-        yield browser
-        browser.close()
 
 
 @pytest.fixture(scope="module")
@@ -43,35 +25,6 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         found[name] = folder / f"{name}.html"
         found[name].write_text(to_html(summary()), encoding="utf-8")
     return found
-
-
-class Visit:
-    """A page with everything that it complained about or asked for."""
-
-    def __init__(self, chromium: Any, path: Path, **options: Any) -> None:
-        self.context = chromium.new_context(**options)
-        self.page = self.context.new_page()
-        self.complaints: list[str] = []
-        self.requests: list[str] = []
-        self.page.on("console", lambda message: self.complaints.append(f"{message.type}: {message.text}"))
-        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
-        self.page.on("dialog", lambda dialog: self.complaints.append(dialog.message))
-        self.page.on("request", lambda request: self.requests.append(request.url))
-        self.page.goto(path.as_uri())
-
-    def __enter__(self) -> Any:
-        return self.page
-
-    def __exit__(self, *_: object) -> None:
-        self.context.close()
-
-
-def colours(picture: bytes) -> int:
-    """Count the colours of a picture."""
-    from PIL import Image
-
-    with Image.open(io.BytesIO(picture)) as image:
-        return len(image.convert("RGB").getcolors(maxcolors=1 << 24))
 
 
 def cells(page: Any) -> list[list[str]]:

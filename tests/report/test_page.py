@@ -237,6 +237,21 @@ def test_every_combination_of_pieces(limits, before, held_out):
     assert ("calibration" in text) == bool(limits)
 
 
+def test_the_models_that_were_tested_on_calibration_rows():
+    summary = law_summary()
+    certificate = summary["parts"]["held_out"]["certificate"]
+    assert "How the model was chosen" not in to_html(summary | {"calibration": certificate})
+    trials = [
+        {"strictness": 0.5, "accuracy": 0.875, "passed": True, "returned": True, "bounds": ["at least 0.9111"]},
+        {"strictness": 0.0, "accuracy": 0.885, "passed": False, "returned": False, "bounds": ["at least 0.8222"]},
+    ]
+    text = to_html(summary | {"calibration": certificate | {"trials": trials, "rows": 1234, "claim": "A claim."}})
+    for words in ("1,234 calibration rows", "A claim.", "How the model was chosen", "50% stricter", "at least 0.8222"):
+        assert words in text
+    assert text.index("87.50%") < text.index("<strong>returned</strong>") < text.index("88.50%")
+    assert "no pass: stop" in text
+
+
 def test_several_classes_and_undefined_rates():
     generator = np.random.default_rng(0)
     y = np.array(["low", "middle", "high"] * 20)

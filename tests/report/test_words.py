@@ -67,20 +67,32 @@ def test_no_limit_asked_for():
 
 
 def test_the_calibration_certificate_carries_the_claim():
-    summary = changed(verdict="FAIL")
+    summary = changed(verdict="INCONCLUSIVE")
     summary["calibration"] = copy.deepcopy(summary["parts"]["held_out"]["certificate"]) | {"verdict": "PASS"}
     answers = words.answers(summary)
     assert answers[0].tone == "good"
     assert "calibration rows" in answers[0].sentence
     # Both are printed: the test rows are a second, independent statement.
-    assert [answer.short for answer in answers if "How sure" in answer.question] == ["PASS at 95%", "FAIL at 95%"]
+    assert [answer.short for answer in answers if "How sure" in answer.question] == [
+        "PASS at 95%",
+        "INCONCLUSIVE at 95%",
+    ]
+
+
+def test_held_out_rows_that_refute_what_the_calibration_rows_show_are_not_passed_over():
+    summary = changed(verdict="FAIL")
+    summary["calibration"] = copy.deepcopy(summary["parts"]["held_out"]["certificate"]) | {"verdict": "PASS"}
+    verdict = words.answers(summary)[0]
+    assert verdict.tone == "bad"
+    assert "contradict each other" in verdict.short
+    assert "Draw new rows." in verdict.sentence
 
 
 def test_several_limits_are_named():
     summary = summarize(["disparate_impact >= 0.3", "demographic_parity <= 0.1"], ROWS, ROWS)
     verdict, training, *_ = words.answers(summary)
     assert verdict.short == "1 of 2 limits are not kept on the training rows"
-    assert "disparate impact 0.3333 (without limits 0.0000); demographic parity 0.5000" in training.sentence
+    assert "Disparate impact 0.3333 (without limits 0.0000); demographic parity 0.5000" in training.sentence
 
 
 def test_cost_and_gain_of_the_law_model():

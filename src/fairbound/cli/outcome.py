@@ -6,7 +6,7 @@ import hashlib
 import platform
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,8 +15,9 @@ import typer
 from fairbound.cli.study import Part, Study
 
 if TYPE_CHECKING:
+    from fairbound import FitResult
     from fairbound.estimator import ConstrainedClassifier
-    from fairbound.evaluation import Certificate, Sweep
+    from fairbound.evaluation import Sweep
     from fairbound.fairness import Constraint
 
 CONFIDENCE = 0.95
@@ -43,7 +44,6 @@ def summary_of(
     *,
     source: str,
     confidence: float | None = None,
-    calibration: Certificate | None = None,
     frontier: Sweep | None = None,
 ) -> dict[str, Any]:
     """Return the summary of a study."""
@@ -78,7 +78,7 @@ def summary_of(
             history=result.history,
         ),
         frontier=frontier,
-        calibration=calibration,
+        calibration=_calibration(result),
         reproduction={
             "command": repeated(context),
             "version": _version("fairbound"),
@@ -94,6 +94,14 @@ def summary_of(
         groups=study.settings.groups,  # type: ignore[arg-type]  # one of three words, as checked
         pos_label=study.positive,
     )
+
+
+def _calibration(result: FitResult) -> dict[str, Any] | None:
+    """Return the certificate by which the model was chosen, with the claim of that choice and the models tested."""
+    if result.certificate is None:
+        return None
+    trials = [asdict(trial) for trial in result.trials]
+    return {**result.certificate.to_dict(), "claim": result.claim, "trials": trials}
 
 
 def limited_groups(part: Part, study: Study, classifier: ConstrainedClassifier) -> dict[str, Any]:

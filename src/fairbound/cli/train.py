@@ -123,7 +123,6 @@ def train_command(
                 context,
                 source=source,
                 confidence=confidence,
-                calibration=trained.calibration,
             )
             found = write_run(folder, Path(out), summary, models)
     _say(output, summary, trained, require, out)

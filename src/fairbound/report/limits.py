@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,9 +42,8 @@ def _limit(summary: Mapping[str, Any], place: int, limit: Mapping[str, Any]) -> 
     lines = [_line("training", limit["training"], bounds, None)]
     if summary["calibration"] is not None:
         found = summary["calibration"]["limits"][place]
-        lines.append(
-            _line("calibration", {"before": None, "after": {"value": found["value"], "kept": None}}, bounds, found)
-        )
+        after = {"value": found["value"], "kept": _inside(limit["sides"], found["value"])}
+        lines.append(_line("calibration", {"before": None, "after": after}, bounds, found))
     if limit["held_out"] is not None:
         certificate = summary["parts"]["held_out"]["certificate"]
         lines.append(_line("held-out", limit["held_out"], bounds, certificate["limits"][place]))
@@ -54,6 +53,39 @@ def _limit(summary: Mapping[str, Any], place: int, limit: Mapping[str, Any]) -> 
     held_out = summary["parts"]["held_out"]
     needed = () if held_out is None else tuple(_needed(held_out["certificate"], place))
     return LimitTable(limit["text"], price, tuple(lines), needed)
+
+
+def _inside(sides: Sequence[Mapping[str, Any]], value: float | None) -> bool | None:
+    if value is None:
+        return None
+    return all(value >= side["bound"] if side["side"] == "at least" else value <= side["bound"] for side in sides)
+
+
+@dataclass(frozen=True)
+class TrialLine:
+    """One model that was tested on the calibration rows."""
+
+    trained_for: str
+    accuracy: str
+    test: tuple[Tone, str]
+    bounds: tuple[str, ...]
+    returned: bool
+
+
+def trial_lines(summary: Mapping[str, Any]) -> list[TrialLine]:
+    """Return the models that were tested, in the order of the tests; nothing where that is not recorded."""
+    return [
+        TrialLine(
+            f"{100 * trial['strictness']:g}% stricter" if trial["strictness"] else "as asked",
+            numbers.percent(trial["accuracy"]),
+            ("good", f"{SIGNS['good']} passes")
+            if trial["passed"]
+            else ("open", f"{SIGNS['open']} does not pass: stop"),
+            tuple(trial["bounds"]),
+            trial["returned"],
+        )
+        for trial in (summary["calibration"] or {}).get("trials", ())
+    ]
 
 
 def _needed(certificate: Mapping[str, Any], place: int) -> Iterator[tuple[str, str, str, str]]:

@@ -10,7 +10,7 @@ from typing import Any
 from fairbound.report import numbers, words
 from fairbound.report.caveats import caveats, remarks
 from fairbound.report.history import history_figure, phase_lines, thinned
-from fairbound.report.limits import limit_tables
+from fairbound.report.limits import limit_tables, trial_lines
 from fairbound.report.reproduction import reproduction_lines
 from fairbound.report.schema import check_summary
 from fairbound.report.tables import count_tables, rate_tables
@@ -83,7 +83,9 @@ def page_context(summary: Mapping[str, Any]) -> dict[str, Any]:
         "main_rows": main_rows,
         "parts": [_part(name, part, names) for name, part in _shown(summary)],
         "unasked": words.unasked(summary),
+        "sizes": _sizes(summary),
         "certificates": _certificates(summary),
+        "trials": trial_lines(summary),
         "tradeoff": found,
         "history": history,
         "phases": phase_lines(history),
@@ -111,6 +113,16 @@ def _shown(summary: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
     """Return the parts, held-out rows first."""
     parts = [("held-out", summary["parts"]["held_out"]), ("training", summary["parts"]["training"])]
     return [(name, part) for name, part in parts if part is not None]
+
+
+def _sizes(summary: Mapping[str, Any]) -> list[tuple[str, int]]:
+    """Return how many rows had which part, in the order of their use."""
+    parts = {
+        "training": summary["parts"]["training"],
+        "calibration": summary["calibration"],
+        "held-out": summary["parts"]["held_out"],
+    }
+    return [(name, part["rows"]) for name, part in parts.items() if part is not None]
 
 
 def _part(name: str, part: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:

@@ -65,7 +65,7 @@ def answers(summary: Summary) -> list[Answer]:
 
 def _verdict(summary: Summary) -> Answer:
     limits, several = summary["limits"], len(summary["limits"]) > 1
-    subject = f"All {len(limits)} limits are" if several else "The limit is"
+    subject = {1: "The limit is", 2: "Both limits are"}.get(len(limits), f"All {len(limits)} limits are")
     question = "In one sentence"
     if not limits:
         return Answer(question, "plain", "No limit was asked for", "This report describes the model as it is.")
@@ -83,6 +83,16 @@ def _verdict(summary: Summary) -> Answer:
             "No rows were held out, so nothing is known about new rows.",
         )
     sure = f"with {numbers.confidence(certificate['confidence'])} confidence"
+    held_out = summary["parts"]["held_out"]
+    if certificate["verdict"] == "PASS" and held_out is not None and held_out["certificate"]["verdict"] == "FAIL":
+        return Answer(
+            question,
+            "bad",
+            f"{subject} kept on the training rows; the others contradict each other",
+            f"The calibration rows show {sure} that {'all limits are' if several else 'it is'} kept in the population, "
+            f"the held-out rows that {'one is' if several else 'it is'} broken: each errs in a few of a hundred draws. "
+            "Draw new rows.",
+        )
     if certificate["verdict"] == "PASS":
         return Answer(
             question,
@@ -163,7 +173,7 @@ def _values(summary: Summary, part: str) -> str:
         was = f" (without limits {numbers.beside(before['value'], bounds)})" if before else ""
         texts.append(f"{name}{numbers.beside(after['value'], bounds)}{was}")
     text = "; ".join(texts)
-    return text if several else f"{numbers.words(summary['limits'][0]['measure']).capitalize()} {text}"
+    return sentence(text if several else f"{numbers.words(summary['limits'][0]['measure'])} {text}")
 
 
 def _confidence(summary: Summary) -> Iterator[Answer]:
