@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -25,7 +26,17 @@ from torch import Tensor, nn
 from fairbound._parameters import nested_parameters, with_parameters
 from fairbound.fairness import Constraint, as_constraints, decide
 from fairbound.fairness.decisions import logit
-from fairbound.fitting import Data, Fitting, check_confident, encode, encoded_names, encoded_units, hold_back, read_data
+from fairbound.fitting import (
+    Data,
+    Fitting,
+    check_confident,
+    encode,
+    encoded_names,
+    encoded_units,
+    hold_back,
+    read_data,
+    read_further,
+)
 from fairbound.persistence import export_onnx, load_estimator, save_estimator
 from fairbound.prediction import Recalibration, class_probabilities, fit_recalibration, logits
 from fairbound.preprocessing.names import check_names, learn_names
@@ -96,7 +107,7 @@ class ConstrainedClassifier(ClassifierMixin, BaseEstimator):
         model, bit for bit, for the same number of threads; None draws one.
     device : str or torch.device, optional
         Where the network is trained, such as "cuda"; predictions are always made on the processor, in double precision.
-    callbacks : sequence of functions
+    callbacks : function, or sequence of functions
         Each is called with every row of the history; one that returns True ends the fit with the best found.
     verbose : int
         1 writes a line for each phase, 2 for each iteration.
@@ -246,7 +257,8 @@ class ConstrainedClassifier(ClassifierMixin, BaseEstimator):
         constraint_weight : sequence of n numbers, optional
             Weights in the limits, in place of the parameter of this name.
         eval_set : tuple (X, y) or (X, y, groups), optional
-            Rows that are not trained on, on which accuracy and limits are watched and reported.
+            Rows that are not trained on, on which accuracy and limits are watched and reported.  Groups that are
+            columns of X are found there as in X.
         calibration_set : tuple (X, y) or (X, y, groups), optional
             With a confidence: rows of your own to test models on, in place of a part of the training rows.  They must
             have had no part in anything that led to the model.
@@ -254,9 +266,10 @@ class ConstrainedClassifier(ClassifierMixin, BaseEstimator):
         self._validate_params()
         inputs = read_inputs(X)
         data = read_data(self, inputs, y, sensitive_features, sample_weight, constraint_weight)
-        validation = None if eval_set is None else self._read_further("eval_set", eval_set, inputs)
-        data, calibration = self._set_apart(data, calibration_set, inputs)
-        encoder, module = self._last(inputs) if self.warm_start else (None, None)
+        further = partial(read_further, self, inputs, data, sensitive_features)
+        validation = None if eval_set is None else further("eval_set", eval_set)
+        data, calibration = self._set_apart(data, calibration_set, further)
+        encoder, module = self._last(inputs, data) if self.warm_start else (None, None)
         fitting = Fitting(self, data, encoder, module)
         result = fitting.run(validation, calibration)
         learn_names(self, inputs)
@@ -410,17 +423,9 @@ class ConstrainedClassifier(ClassifierMixin, BaseEstimator):
                 )
         return check_names(self, inputs, self.left_columns_)
 
-    def _read_further(self, name: str, rows: Any, inputs: Inputs) -> Data:
-        """Read rows that are not trained on."""
-        if not isinstance(rows, list | tuple) or len(rows) not in (2, 3):
-            raise ValueError(f"{name} must be a tuple (X, y) or (X, y, groups).")
-        there = read_inputs(rows[0])
-        if there.names != inputs.names or there.n_columns != inputs.n_columns:
-            raise ValueError(f"{name} must have the same columns as X, in the same order.")
-        groups = rows[2] if len(rows) == 3 else None
-        return read_data(self, there, rows[1], groups, None, constraint_weight="none")
-
-    def _set_apart(self, data: Data, calibration_set: Any, inputs: Inputs) -> tuple[Data, Data | None]:
+    def _set_apart(
+        self, data: Data, calibration_set: Any, further: Callable[[str, Any], Data]
+    ) -> tuple[Data, Data | None]:
         """Return the rows to train on, and with a confidence those to test on."""
         if self.confidence is None:
             if calibration_set is not None:
@@ -429,9 +434,9 @@ class ConstrainedClassifier(ClassifierMixin, BaseEstimator):
         check_confident(self, data)
         if calibration_set is None:
             return hold_back(self, data)
-        return data, self._read_further("calibration_set", calibration_set, inputs)
+        return data, further("calibration_set", calibration_set)
 
-    def _last(self, inputs: Inputs) -> tuple[Any, nn.Module | None]:
+    def _last(self, inputs: Inputs, data: Data) -> tuple[Any, nn.Module | None]:
         """Encoder and module of the last fit, to start from."""
         if not hasattr(self, "module_"):
             return None, None
@@ -444,6 +449,12 @@ class ConstrainedClassifier(ClassifierMixin, BaseEstimator):
                     f"warm_start=True starts from the last network, which has hidden={before!r}, but hidden={now!r} is "
                     "asked for: set warm_start=False to begin anew."
                 )
+        classes = len(np.unique(data.y))
+        if classes != len(self.classes_):
+            raise ValueError(
+                f"warm_start=True starts from the last network, which decides between {len(self.classes_)} classes, "
+                f"but y has {classes}: set warm_start=False to begin anew."
+            )
         return self.encoder_, self.module_
 
     def _known_constraints(self) -> tuple[Constraint, ...]:
@@ -458,7 +469,8 @@ class ConstrainedClassifier(ClassifierMixin, BaseEstimator):
         layer = self.module_[0] if isinstance(self.module_, nn.Sequential) and len(self.module_) == 1 else self.module_
         if type(layer) is not nn.Linear:
             raise AttributeError(f"{type(self).__name__} has coefficients only if it is linear (hidden=(), no module).")
-        weight, bias = layer.weight.detach().numpy(), layer.bias.detach().numpy()
+        weight = layer.weight.detach().numpy()
+        bias = np.zeros(len(weight)) if layer.bias is None else layer.bias.detach().numpy()
         means, scales = encoded_units(self.encoder_, weight.shape[1])
         coefficients = weight / scales
         sign = -1.0 if self._flipped else 1.0

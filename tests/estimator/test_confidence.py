@@ -255,4 +255,6 @@ def test_calibration_rows_of_ones_own_that_do_not_fit():
     with pytest.raises(ValueError, match="calibration_set must have the same columns as X"):
         fit(confident(), calibration_set=(X[:, :2], y, group))
     with pytest.raises(ValueError, match="No calibration row is of group 'b'"):
+        fit(confident(), calibration_set=(X, y, {"group": np.where(group == "b", None, group)}))
+    with pytest.raises(ValueError, match=r"calibration_set has the group 'c' in 'group', which no training row has"):
         fit(confident(), calibration_set=(X, y, {"group": np.where(group == "b", "c", group)}))

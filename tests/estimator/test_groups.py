@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from tests.estimator.helpers import toy
+from tests.estimator.helpers import quick, toy
 
 from fairbound import ConstrainedClassifier, LimitWarning, audit
 
@@ -195,6 +197,21 @@ def test_small_groups_left_out_are_listed_with_their_counts():
     assert clf.result_.limits[0].reached == found.measure("demographic_parity").value <= 0.1
 
 
+def test_members_of_a_group_left_out_are_not_missing():
+    X, y, group = with_small_groups()
+    group[10:15] = None
+    with pytest.warns(LimitWarning, match=r"'c' \(3 rows\)"):
+        clf = quick("demographic_parity <= 0.5", small_groups="warn").fit(X, y, sensitive_features=group)
+    assert clf.result_.missing == {"sensitive_feature": 5}
+    assert "5 rows have no known group" in str(clf.result_)
+
+
+def test_a_measurement_is_no_group():
+    X, y, _ = toy(100)
+    with pytest.raises(ValueError, match=r"'age' has 100 different numbers, .* and 90 more. .* sort it into bins"):
+        quick("demographic_parity <= 0.5").fit(X, y, sensitive_features={"age": X[:, 0]})
+
+
 def test_small_groups_merge_until_they_are_large_enough():
     X, y, group = with_small_groups()
     clf = ConstrainedClassifier("demographic_parity <= 0.2", small_groups="merge", min_group_size=5).fit(
@@ -241,6 +258,40 @@ def test_small_intersections_are_left_out_alone():
         )
     assert len([entry for entry in clf.result_.groups if entry.grouping == "sex & race"]) == 5
     assert {entry.group for entry in clf.result_.groups if entry.grouping == "race"} == {"x", "y", "z"}
+
+
+def test_validation_rows_follow_what_became_of_small_intersections():
+    frame, y = people()
+    frame.loc[(frame["sex"] == "f") & (frame["race"] == "z"), "race"] = "x"
+    frame.loc[frame.index[frame["sex"] == "f"][:4], "race"] = "z"
+    X, groups = frame[["u", "v", "w"]], frame[["sex", "race"]]
+    for policy in "warn", "merge":
+        clf = quick("demographic_parity <= 0.3", groups="intersection", small_groups=policy)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", LimitWarning)
+            limit = clf.fit(X, y, sensitive_features=groups, eval_set=(X, y, groups)).result_.limits[0]
+        assert limit.eval_reached == limit.reached
+
+
+def test_validation_rows_have_the_groups_of_the_training_rows():
+    X, y, group = toy(100)
+    clf = quick("disparate_impact >= 0.1")
+    with pytest.raises(ValueError, match="eval_set needs groups, too"):
+        clf.fit(X, y, sensitive_features=group, eval_set=(X, y))
+    other = np.where(group == "a", "A", "b")
+    with pytest.raises(ValueError, match=r"eval_set has the group 'A' in 'sex', which no training row has \('a', 'b'"):
+        clf.fit(X, y, sensitive_features={"sex": group}, eval_set=(X, y, {"sex": other}))
+    with pytest.raises(ValueError, match=r"eval_set has the group columns 'gender', but the training rows have 'sex'"):
+        clf.fit(X, y, sensitive_features={"sex": group}, eval_set=(X, y, {"gender": group}))
+    limited = quick("disparate_impact(sex) >= 0.1")  # an array has no name, and stands for the one column there is
+    limited.fit(X, y, sensitive_features={"sex": group}, eval_set=(X, y, group))
+    assert limited.result_.limits[0].eval_reached == limited.result_.limits[0].reached
+
+
+def test_validation_rows_have_their_groups_in_the_columns_that_fit_names():
+    frame, y = people(200)
+    clf = quick("disparate_impact >= 0.1").fit(frame, y, sensitive_features=["sex", "race"], eval_set=(frame, y))
+    assert clf.result_.limits[0].eval_reached == clf.result_.limits[0].reached
 
 
 def test_validation_rows_follow_what_became_of_small_groups():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -10,7 +12,7 @@ import pytest
 from scipy import sparse
 from sklearn.compose import ColumnTransformer
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
-from tests.estimator.helpers import toy
+from tests.estimator.helpers import quick, toy
 
 from fairbound import ConstrainedClassifier, TableEncoder
 from fairbound.preprocessing import CategoryColumn, NumberColumn, read_inputs
@@ -198,6 +200,40 @@ def test_weights_count_in_means_and_words():
 @pytest.mark.parametrize("values", [[5.0] * 4, [1e9, 1e9, 1e9, 1e9 + 1e-7], [np.nan] * 4])
 def test_columns_without_variation_are_left_in_their_scale(values):
     assert TableEncoder().fit(np.array(values)[:, None]).columns_[0].scale == 1.0
+
+
+def test_sparse_columns_of_pandas_and_decimals_are_numbers():
+    X, y, _ = toy(100)
+    X = X.round(2)
+    sparse_columns = pd.DataFrame(
+        {name: pd.arrays.SparseArray(X[:, j], fill_value=0.0) for j, name in enumerate("uvw")}
+    )
+    decimals = pd.DataFrame([[Decimal(f"{value:.2f}") for value in row] for row in X], columns=list("uvw"))
+    decimals.iloc[3, 1] = None
+    gap = X.copy()
+    gap[3, 1] = np.nan
+    for table, plain in (sparse_columns, X), (decimals, gap):
+        found, expected = TableEncoder().fit(table), TableEncoder().fit(plain)
+        assert found.transform(table).tolist() == expected.transform(plain).tolist()
+    assert quick().fit(sparse_columns, y).encoded_names_ == ["u", "v", "w"]
+
+
+def test_masked_values_are_missing():
+    X, y, group = toy(100)
+    masked = np.ma.masked_array(X, mask=X > 2.5)
+    hidden = np.where(X > 2.5, np.nan, X)
+    assert TableEncoder().fit_transform(masked).tolist() == TableEncoder().fit_transform(hidden).tolist()
+    clf = quick("disparate_impact >= 0.1").fit(X, y, sensitive_features=np.ma.masked_array(group, mask=X[:, 0] > 2))
+    assert clf.result_.missing == {"sensitive_feature": int((X[:, 0] > 2).sum())}
+    assert quick().fit(X, np.ma.masked_array(y)).classes_.tolist() == [0, 1]
+    with pytest.raises(ValueError, match="Input y contains missing labels"):
+        quick().fit(X, np.ma.masked_array(y, mask=X[:, 0] > 2))
+
+
+@pytest.mark.parametrize("X", [pd.DataFrame({"code": [1.0, np.inf, 2.0]}), np.array([[1.0], [np.inf], [2.0]])])
+def test_an_infinity_is_no_category(X):
+    with pytest.raises(ValueError, match=r"X contains infinity in column ('code'|number 0), row 1"):
+        quick(categorical=[0]).fit(X, [0, 1, 1])
 
 
 def test_large_numbers_do_not_overflow():

@@ -7,7 +7,7 @@ import copy
 import numpy as np
 import pytest
 import torch
-from tests.estimator.helpers import toy
+from tests.estimator.helpers import quick, toy
 from torch import nn
 
 from fairbound import ConstrainedClassifier, audit
@@ -72,6 +72,7 @@ def test_a_linear_module_has_coefficients():
             nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Linear(4, 1)),
             "normalises over the batch|cannot take rows",
         ),
+        (nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Linear(4, 1)), "layer '1' \\(BatchNorm1d\\)"),
         (nn.Sequential(nn.Linear(3, 4), nn.Dropout(), nn.Linear(4, 1)), "drops units by chance"),
         (nn.Linear(3, 4), "The module has 4 outputs per row, but 2 classes need 1"),
         (nn.Identity(), "no parameter that requires a gradient"),
@@ -81,6 +82,25 @@ def test_modules_that_cannot_be_trained(module, words):
     X, y, _ = toy()
     with pytest.raises(ValueError, match=words):
         ConstrainedClassifier(module=module).fit(X, y)
+
+
+def test_a_function_that_takes_too_little():
+    X, y, _ = toy(50)
+    with pytest.raises(TypeError, match=r"must be a function of \(n_inputs, n_outputs\): too many positional argum"):
+        quick(module=lambda n_inputs: nn.Linear(n_inputs, 1)).fit(X, y)
+
+
+def test_a_linear_module_without_a_bias_has_coefficients():
+    X, y, _ = toy(100)
+    clf = quick(module=nn.Linear(3, 1, bias=False), preprocessing=None).fit(X, y)
+    assert clf.intercept_.tolist() == [0.0]
+    np.testing.assert_allclose(X @ clf.coef_[0], clf.decision_function(X), rtol=1e-10)
+
+
+def test_a_device_that_is_unknown():
+    X, y, _ = toy(50)
+    with pytest.raises(ValueError, match="device='gpu' is no device that torch knows"):
+        quick(device="gpu").fit(X, y)
 
 
 def test_a_device_that_is_not_there():

@@ -161,6 +161,9 @@ def test_what_cannot_be_written(tmp_path, monkeypatch):
         ValueError, match=r"StandardScaler\(...\) is code that is not ours and cannot be written as ONNX"
     ):
         clf.to_onnx(tmp_path / "model.onnx")
+    table = pd.DataFrame({"margin": X[:, 0], "word": np.where(X[:, 1] > 0, "up", "down")})
+    with pytest.raises(ValueError, match="X has a column 'margin', which is the name of an output of the ONNX file"):
+        quick().fit(table, y).to_onnx(tmp_path / "model.onnx")
     monkeypatch.setitem(sys.modules, "onnx", None)
     with pytest.raises(ImportError, match=r'to_onnx needs onnx: pip install "fairbound\[onnx\]"'):
         quick().fit(X, y).to_onnx(tmp_path / "model.onnx")

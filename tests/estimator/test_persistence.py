@@ -114,6 +114,16 @@ def test_labels_keep_their_type(labels, objects, tmp_path):
     assert read.pos_label_ == clf.pos_label_
 
 
+def test_parameters_that_are_arrays_are_written(tmp_path):
+    X, y, group = toy(100)
+    table = pd.DataFrame(X.round(), columns=["u", "v", "w"]).assign(sex=group)
+    clf = quick("disparate_impact >= 0.1", categorical=np.array(["v"]), sensitive_columns=np.array(["sex"]))
+    clf.fit(table, y).save(tmp_path / "model")
+    read = load(tmp_path / "model")
+    assert (read.categorical, read.sensitive_columns) == (["v"], ["sex"])
+    assert (read.predict_proba(table) == clf.predict_proba(table)).all()
+
+
 def test_limits_are_kept_with_all_that_they_say(tmp_path):
     X, y, group = toy()
     limits = [

@@ -276,6 +276,7 @@ def test_text_that_cannot_be_meant_is_refused(text, sentence):
 
 
 def test_one_or_several_limits():
+    assert as_constraints(None) == as_constraints(()) == ()
     assert as_constraints("disparate_impact >= 0.8") == as_constraints(DisparateImpact(0.8)) == (DisparateImpact(0.8),)
     assert as_constraints([]) == ()
     assert as_constraints(text for text in ("covariance <= 0.1",)) == (Covariance(0.1),)

@@ -560,3 +560,11 @@ def test_a_system_says_what_it_holds():
     assert system.steps == (Step(SmoothedStep(), "probability", 0.5),)
     assert system == system
     assert system != ConstraintSystem.build("demographic_parity <= 0.1", cells)
+
+
+def test_more_limits_than_memory_holds_are_refused():
+    """A measurement passed for a label has hundreds of classes, each with limits of its own."""
+    labels = np.arange(400)
+    cells = Cells.build(labels, labels % 2)
+    with pytest.raises(ValueError, match=r"Limits on 1,200 rates of 800 cells .* 2.9 GiB .* name the classes"):
+        ConstraintSystem.build("demographic_parity <= 0.1", cells)

@@ -391,9 +391,11 @@ def _read(number: str) -> float:
     return float(number.removesuffix("%")) / (100.0 if number.endswith("%") else 1.0)
 
 
-def as_constraints(constraints: Constraint | str | Iterable[Constraint | str]) -> tuple[Constraint, ...]:
-    """One or several limits, as objects or as text, as a tuple."""
-    if isinstance(constraints, Constraint | str):
+def as_constraints(constraints: Constraint | str | Iterable[Constraint | str] | None) -> tuple[Constraint, ...]:
+    """One or several limits, as objects or as text, as a tuple; None is none."""
+    if constraints is None:
+        return ()
+    if isinstance(constraints, Constraint | str) or not isinstance(constraints, Iterable):
         constraints = (constraints,)
     result = []
     for constraint in constraints:

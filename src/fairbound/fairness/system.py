@@ -26,6 +26,9 @@ from fairbound.fairness.measures import compared_pairs, resolve_measure
 from fairbound.fairness.rates import AFFINE_RATES, RateFunction, group_sums, undefined_groups
 from fairbound.fairness.surrogates import resolve_surrogate
 
+MOST_NUMBERS = 2**26
+"""Of ∂r/∂S: beyond this the limits are too many to be handled at once."""
+
 
 @dataclass(frozen=True, eq=False)
 class RateBlock:
@@ -209,6 +212,14 @@ class _Compiler:
                 for outcome in self._outcomes(constraint):
                     for rate in resolve_measure(constraint.measure).rates:
                         self._add(position, constraint, self._block(constraint, grouping, outcome, rate))
+        numbers = self.n_rates * len(self.steps) * self.cells.n_cells * len(self.cells.outcomes)
+        if numbers > MOST_NUMBERS:
+            raise ValueError(
+                f"Limits on {self.n_rates:,} rates of {self.cells.n_cells:,} cells (groups times labels) need "
+                f"{8 * numbers / 2**30:.1f} GiB for their derivative, more than {8 * MOST_NUMBERS / 2**30:g}: limit "
+                f"fewer groups or columns"
+                + (", or name the classes that matter by classes=." if self.cells.n_labels > 2 else ".")
+            )
         coefficients = torch.zeros(len(self.entries), self.n_rates, dtype=torch.float64)
         for row, (entry, _, _) in enumerate(self.entries):
             for column, coefficient in entry.items():

@@ -1,7 +1,7 @@
 """One fit, from whatever the user has to a trained module and its record: rows, groups, module, result."""
 
 from fairbound.fitting.confident import check_confident, hold_back
-from fairbound.fitting.data import Data, read_data
+from fairbound.fitting.data import Data, read_data, read_further
 from fairbound.fitting.encoding import encode, encoded_names, encoded_units
 from fairbound.fitting.fitting import Fitting
 from fairbound.fitting.groups import SmallGroup
@@ -21,4 +21,5 @@ __all__ = [
     "encoded_units",
     "hold_back",
     "read_data",
+    "read_further",
 ]

@@ -7,16 +7,16 @@ neither in the loss nor in a limit leave.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fairbound.fairness import as_constraints
-from fairbound.fitting.groups import name_missing, read_groups
+from fairbound.fitting.groups import ARRAY_NAME, LISTED, MISSING, distinct, name_missing, read_groups
 from fairbound.preprocessing.rows import read_labels, read_weights
-from fairbound.preprocessing.tables import Inputs
+from fairbound.preprocessing.tables import Inputs, read_inputs
 
 Floats = NDArray[np.float64]
 
@@ -78,6 +78,47 @@ def read_data(
     data = Data(inputs.without(left), labels, groups, loss_weights, cell_weights, columns, left)
     counted = np.flatnonzero((loss_weights > 0) | (cell_weights > 0))
     return data if len(counted) == inputs.n_rows else data.take(counted)
+
+
+def read_further(
+    params: Parameters, inputs: Inputs, training: Data, sensitive_features: Any, name: str, rows: Any
+) -> Data:
+    """Read rows that are not trained on, given as (X, y) or (X, y, groups) under a name such as "eval_set"."""
+    if not isinstance(rows, list | tuple) or len(rows) not in (2, 3):
+        raise ValueError(f"{name} must be a tuple (X, y) or (X, y, groups).")
+    there = read_inputs(rows[0])
+    if there.names != inputs.names or there.n_columns != inputs.n_columns:
+        raise ValueError(f"{name} must have the same columns as X, in the same order.")
+    groups = rows[2] if len(rows) == 3 else None
+    if groups is None and training.group_columns and params.sensitive_columns is None:
+        groups = sensitive_features  # the names of the columns
+    if groups is None and not training.group_columns and len(as_constraints(params.constraints)):
+        raise ValueError(f"{name} needs groups, too: give {name}=(X, y, groups).")
+    data = read_data(params, there, rows[1], groups, None, constraint_weight="none")
+    return replace(data, groups=_coded_alike(name, data.groups, training.groups))
+
+
+def _coded_alike(
+    name: str, groups: dict[str, NDArray[Any]] | None, known: dict[str, NDArray[Any]] | None
+) -> dict[str, NDArray[Any]] | None:
+    """Refuse group columns and groups that no training row has: they are most often the same by another code."""
+    if groups is None or known is None:
+        return groups
+    if len(groups) == len(known) == 1 and ARRAY_NAME in (*groups, *known):  # one of them came without a name
+        groups = dict(zip(known, groups.values(), strict=True))
+    if set(groups) != set(known):
+        raise ValueError(
+            f"{name} has the group columns {', '.join(map(repr, groups))}, but the training rows have "
+            f"{', '.join(map(repr, known))}: give the same."
+        )
+    for column, values in groups.items():
+        there, here = set(distinct(values)) - {MISSING}, set(distinct(known[column]))
+        if there - here:
+            raise ValueError(
+                f"{name} has the group {min(there - here, key=str)!r} in {column!r}, which no training row has "
+                f"({', '.join(sorted(map(repr, here))[:LISTED])}): code it as there, or as missing."
+            )
+    return groups
 
 
 def group_columns(params: Parameters, inputs: Inputs, sensitive_features: Any) -> tuple[int, ...]:

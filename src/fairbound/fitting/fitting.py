@@ -29,11 +29,12 @@ from fairbound.fairness.constraints import distinct_texts
 from fairbound.fitting.confident import choose, predictor, with_certificate
 from fairbound.fitting.data import Data, Parameters
 from fairbound.fitting.encoding import encode, fitted_encoder
-from fairbound.fitting.groups import OTHER, SmallGroup, count_missing, settle_small_groups
+from fairbound.fitting.groups import SmallGroup, count_missing, settle_small_groups
 from fairbound.fitting.modules import first_module, on_device, try_module
 from fairbound.fitting.result import FitResult, group_results, limit_results
 from fairbound.fitting.watching import Watched
 from fairbound.prediction import FeedForward, logits
+from fairbound.sqp import Status
 from fairbound.training import (
     L2,
     Assessment,
@@ -57,7 +58,23 @@ SMALL_EFFORT = Effort(coarse=Phase(60, window=15), exact=Phase(60, window=20, ro
 NUDGES = tuple(sign * 10.0**-digits for digits in range(13, 5, -1) for sign in (1.0, -1.0))
 """Shifts of the last bias that are tried where rounding has broken a limit."""
 
+MESSAGES_WITHOUT_LIMITS = {
+    Status.CONVERGED: "The optimality conditions hold to the tolerance asked for.",
+    Status.FEASIBLE: "The optimality conditions do not hold to the tolerance asked for; more effort may find better.",
+    Status.DEGENERATE: "The result is no better than a constant prediction.",
+}
+
+Callback = Callable[[dict[str, Any]], bool | None]
 Floats = NDArray[np.float64]
+
+
+def as_callbacks(stated: Any) -> list[Callback]:
+    """Return one or several functions of a row of the history as a list."""
+    listed = [stated] if callable(stated) else list(stated or ())
+    for each in listed:
+        if not callable(each):
+            raise TypeError(f"callbacks= has {each!r}: give functions that take a row of the history, a dictionary.")
+    return listed
 
 
 class Fitting:
@@ -78,7 +95,9 @@ class Fitting:
         cells = Cells.build(
             data.y, data.groups, weights=data.cell_weights, groups=params.groups, pos_label=params.pos_label
         )
+        self.stopped = False
         self.small: tuple[SmallGroup, ...] = ()
+        self.missing = count_missing(cells)  # before small groups are left out, whose members are known
         if self.constraints:
             cells, self.small = settle_small_groups(cells, self.constraints, params.small_groups, params.min_group_size)
         self.cells = cells
@@ -144,6 +163,8 @@ class Fitting:
         if assessment.kept != result.assessment.kept:
             status = choose_status(assessment, converged=False, locally_infeasible=False)
             result = replace(result, status=status, conflicts=[])
+        if self.stopped:
+            notes = [*notes, "A callback ended the fit; this is the best that was found until then."]
         there = None
         if watched is not None and eval_inputs is not None:
             there = decide(logits(self.module, eval_inputs, self.cells.n_labels), self.problem.threshold)
@@ -173,14 +194,15 @@ class Fitting:
     def _callback(
         self, progress: Progress, watched: Watched | None, eval_inputs: Floats | None
     ) -> Callable[[dict[str, Any]], bool]:
-        callbacks = list(self.params.callbacks or ())
+        callbacks = as_callbacks(self.params.callbacks)
 
         def each(row: dict[str, Any]) -> bool:
             if watched is not None and eval_inputs is not None:
                 row.update(self._look(watched, eval_inputs))
             progress(row)
             said = [callback(row) for callback in callbacks]  # all are called, whatever the first ones say
-            return any(said)
+            self.stopped = any(said)
+            return self.stopped
 
         return each
 
@@ -197,22 +219,15 @@ class Fitting:
         return {"eval accuracy": watched.accuracy(decisions), **measured}
 
     def _watch(self, data: Data) -> Watched:
-        groups = data.groups
-        if groups is None and self.constraints:
-            raise ValueError("eval_set needs groups, too: give eval_set=(X, y, groups).")
-        for small in self.small:
-            if groups is not None and small.grouping in groups:
-                values = groups[small.grouping].astype(object)
-                values[values == small.group] = OTHER if small.fate == "merged" else None
-                groups = {**groups, small.grouping: values}
         return Watched.build(
             self.constraints,
             data.y,
-            groups,
+            data.groups,
             classes=self.classes,
             weights=data.cell_weights,
             combine=self.params.groups,
             pos_label=self.params.pos_label,
+            small=self.small,
         )
 
     def _confirm(self, result: TrainingResult, *, mend: bool) -> tuple[Assessment, list[str]]:
@@ -256,7 +271,7 @@ class Fitting:
             measured = dict(enumerate(watched.measured(there)))
         return FitResult(
             status=result.status,
-            message=result.message,
+            message=result.message if self.constraints else MESSAGES_WITHOUT_LIMITS.get(result.status, result.message),
             rows=len(self.cells),
             accuracy=assessment.accuracy,
             constant_accuracy=assessment.constant_accuracy,
@@ -266,7 +281,7 @@ class Fitting:
             limits=limit_results(result, assessment, measured),
             groups=group_results(self.cells, assessment),
             small_groups=self.small,
-            missing=count_missing(self.cells),
+            missing=self.missing,
             solver=result.solver,
             passes=result.evaluations,
             value_passes=result.value_evaluations,

@@ -25,10 +25,13 @@ from fairbound.data.columns import is_missing
 from fairbound.fairness import Cells, Constraint, Grouping
 from fairbound.fairness.measures import resolve_measure
 from fairbound.fairness.rates import undefined_groups
+from fairbound.preprocessing.tables import with_gaps
 
 SmallGroups = Literal["error", "warn", "merge"]
 OTHER, MISSING = "(other)", "(missing)"
 ARRAY_NAME = "sensitive_feature"
+LISTED = 10
+"""Groups that a message names."""
 
 
 @dataclass(frozen=True)
@@ -129,6 +132,21 @@ def settle_small_groups(
     return replace(cells, groupings=tuple(groupings)), tuple(found)
 
 
+def treat_alike(cells: Cells, small: Sequence[SmallGroup]) -> Cells:
+    """Return the cells of other rows, in which the groups that the training rows left out or merged are so, too."""
+    groupings = []
+    for grouping in cells.groupings:
+        concerned = [each for each in small if each.grouping == grouping.name]
+        places = [place for each in concerned if (place := grouping.find(each.group)) is not None]
+        groupings.append(_without(grouping, places, merge=concerned[0].fate == "merged") if places else grouping)
+    return replace(cells, groupings=tuple(groupings))
+
+
+def distinct(column: NDArray[Any]) -> list[Hashable]:
+    """Return the groups of a column that are known, each once."""
+    return list(dict.fromkeys(column[~is_missing(column)].tolist()))
+
+
 def count_missing(cells: Cells) -> dict[str, int]:
     """Rows of each grouping that are in no group."""
     atoms = cells.index // cells.n_labels
@@ -190,7 +208,15 @@ def _without(grouping: Grouping, positions: Sequence[int], *, merge: bool) -> Gr
 
 
 def _too_few(grouping: Grouping, rows: list[int], few: list[int], least: int) -> str:
-    listed = ", ".join(f"{_said(grouping.groups[each])} ({rows[each]})" for each in few[:20])
+    listed = ", ".join(f"{_said(grouping.groups[each])} ({rows[each]})" for each in few[:LISTED])
+    if len(few) > LISTED:
+        listed += f", and {len(few) - LISTED} more"
+    if len(few) > LISTED and all(isinstance(grouping.groups[each], float | int) for each in few):
+        return (
+            f"{grouping.name!r} has {len(grouping.groups)} different numbers, most of them with fewer than "
+            f"min_group_size={least} rows: {listed}. If it is a measurement, sort it into bins that mean something, "
+            "and pass the bins."
+        )
     return (
         f"Groups of {grouping.name!r} with fewer than min_group_size={least} rows: {listed}. Limits on rates of so few "
         'say little: join them with others, set small_groups="merge" or small_groups="warn" (which leaves them out of '
@@ -220,6 +246,7 @@ def _values(column: Any) -> NDArray[Any]:
 
 def _as_array(values: Any) -> NDArray[Any]:
     """Return an array with the values as given; numpy would make words of numbers and NaN that stand beside words."""
+    values = with_gaps(values)
     array = np.asarray(values)
     if array.dtype.kind in "US" and not isinstance(values, np.ndarray):
         return np.asarray(values, dtype=object)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import inspect
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -40,7 +42,7 @@ def first_module(
         # A function draws from the global generator: what it draws is fixed, and the generator left as it was.
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            made = own(n_inputs, 1 if n_labels == 2 else n_labels)
+            made = _made(own, n_inputs, 1 if n_labels == 2 else n_labels)
         if not isinstance(made, nn.Module):
             raise TypeError(f"module= returned {type(made).__name__}: it must return a torch.nn.Module.")
         return made
@@ -53,15 +55,26 @@ def first_module(
     return plain.to(torch.float64 if n_rows * size <= DOUBLE_UP_TO else torch.float32)
 
 
+def _made(own: Callable[..., Any], n_inputs: int, n_outputs: int) -> Any:
+    """Call the user's function; one that does not take both numbers is refused before anything in it runs."""
+    try:
+        inspect.signature(own).bind(n_inputs, n_outputs)
+    except TypeError as error:
+        raise TypeError(f"module={own!r} must be a function of (n_inputs, n_outputs): {error}.") from error
+    except ValueError:  # no signature is known
+        pass
+    return own(n_inputs, n_outputs)
+
+
 def try_module(module: nn.Module, Z: NDArray[np.float64]) -> None:
     """Refuse a module that cannot take the inputs, in a sentence rather than in a matrix library's words."""
     dtype = next(module.parameters()).dtype
     try:
         with torch.no_grad():
-            module(torch.from_numpy(Z[:1]).to(dtype))
+            module(torch.from_numpy(Z[:2]).to(dtype))  # two: layers that couple rows are refused in words of their own
     except (RuntimeError, ValueError, IndexError, TypeError) as error:
         raise ValueError(
-            f"The module cannot take rows of {Z.shape[1]} inputs, which is what X becomes: {error} "
+            f"The module cannot take rows of {Z.shape[1]} inputs, which is what X becomes: {str(error).rstrip('.')}. "
             "A function of (n_inputs, n_outputs) as module= can make one that fits."
         ) from error
 
@@ -80,9 +93,16 @@ class OnDevice(nn.Module):
 
 def on_device(module: nn.Module, device: Any) -> nn.Module:
     """Return the module itself, or on another device than the processor, one that goes there and back."""
-    if device is None or torch.device(device).type == "cpu":
+    if device is None:
         return module
-    chosen = torch.device(device)
+    try:
+        chosen = torch.device(device)
+    except (RuntimeError, TypeError) as error:
+        raise ValueError(
+            f'device={device!r} is no device that torch knows: give for example "cpu" or "cuda".'
+        ) from error
+    if chosen.type == "cpu":
+        return module
     if chosen.type == "cuda" and not torch.cuda.is_available():
         raise ValueError(f"device={device!r}: torch finds no such device here; leave it out to train on the processor.")
     return OnDevice(module.to(chosen), chosen)

@@ -20,6 +20,7 @@ from fairbound.evaluation.tally import Tally
 from fairbound.fairness import Constraint, ConstraintSystem, outcome_indicators
 from fairbound.fairness.cells import Combine
 from fairbound.fairness.measures import resolve_measure
+from fairbound.fitting.groups import SmallGroup, treat_alike
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,7 @@ class Watched:
         weights: NDArray[np.float64],
         combine: Combine = "each",
         pos_label: Any = None,
+        small: Sequence[SmallGroup] = (),
     ) -> Watched:
         """Prepare to measure limits (bounds are not needed) on given rows.
 
@@ -55,6 +57,8 @@ class Watched:
         weights : array of shape (n,)
         combine : {"each", "intersection", "both"}
         pos_label : label, optional
+        small : sequence of SmallGroup
+            Groups that the training rows left out of the limits or merged.
         """
         unknown = np.setdiff1d(y, classes)
         if len(unknown):
@@ -75,6 +79,8 @@ class Watched:
             groups=combine,
             pos_label=pos_label,
         )
+        if small:
+            tally = replace(tally, powers=tuple((treat_alike(cells, small), S) for cells, S in tally.powers))
         systems = tuple(tally.compile(limit) if _comparable(limit, tally) else None for limit in limits)
         return cls(tally, systems, len(y))
 

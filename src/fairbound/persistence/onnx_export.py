@@ -20,6 +20,8 @@ from torch import nn
 from fairbound.persistence.onnx_graph import OPSET, Graph, difference_of_two, is_known
 from fairbound.preprocessing import CategoryColumn, NumberColumn, TableEncoder
 
+OUTPUTS = ("label", "probabilities", "margin")
+
 
 def export_onnx(estimator: Any, path: str | os.PathLike[str]) -> None:
     """Write a fitted estimator as ONNX; the inputs and outputs are those of `onnx_graph`."""
@@ -80,6 +82,11 @@ def _encode(onnx: Any, graph: Graph, estimator: Any) -> tuple[list[Any], str]:
     columns = encoder.columns_
     if all(isinstance(column, NumberColumn) for column in columns):
         return [declare("X", double, ["n", len(columns)])], graph.numbers("X", columns)
+    taken = [column.name for column in columns if column.name in OUTPUTS]
+    if taken:
+        raise ValueError(
+            f"X has a column {taken[0]!r}, which is the name of an output of the ONNX file: rename it, and train again."
+        )
     inputs, parts = [], []
     for column in columns:
         words = isinstance(column, CategoryColumn) and not column.numeric
@@ -139,9 +146,9 @@ def _checked(onnx: Any, graph: Graph, inputs: list[Any], classes: Any, functions
     declare, double = onnx.helper.make_tensor_value_info, onnx.TensorProto.DOUBLE
     kind = onnx.TensorProto.STRING if classes.dtype.kind == "O" else onnx.helper.np_dtype_to_tensor_dtype(classes.dtype)
     outputs = [
-        declare("label", kind, ["n"]),
-        declare("probabilities", double, ["n", len(classes)]),
-        declare("margin", double, ["n"] if len(classes) == 2 else ["n", len(classes)]),
+        declare(OUTPUTS[0], kind, ["n"]),
+        declare(OUTPUTS[1], double, ["n", len(classes)]),
+        declare(OUTPUTS[2], double, ["n"] if len(classes) == 2 else ["n", len(classes)]),
     ]
     made = onnx.helper.make_graph(graph.nodes, "fairbound", inputs, outputs, graph.constants)
     opsets = [onnx.helper.make_opsetid("", OPSET)]

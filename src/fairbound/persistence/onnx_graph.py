@@ -35,7 +35,7 @@ class Graph:
 
     def add(self, operator: str, *inputs: str, name: str | None = None, **attributes: Any) -> str:
         """Add a node with one result, and return the name of that."""
-        result = name or f"{operator}_{len(self.nodes)}"
+        result = name or f"fairbound.{operator}_{len(self.nodes)}"  # no name that a column might have
         self.nodes.append(self.helper.make_node(operator, list(inputs), [result], **attributes))
         return result
 
@@ -44,7 +44,7 @@ class Graph:
         array = np.asarray(value)
         if array.dtype.kind in "U":
             array = array.astype(object)
-        self.constants.append(self.numpy_helper.from_array(array, f"constant_{len(self.constants)}"))
+        self.constants.append(self.numpy_helper.from_array(array, f"fairbound.constant_{len(self.constants)}"))
         return self.constants[-1].name
 
     def number(self, value: float) -> str:

@@ -56,8 +56,8 @@ def expect_list(value: Any, kind: type[Kind], what: str) -> list[Kind]:
 
 def plain(value: Any, what: str) -> Any:
     """Return a label or group as a value that JSON has; what it has not raises."""
-    if isinstance(value, np.generic):
-        value = value.item()
+    if isinstance(value, np.generic | np.ndarray):
+        value = value.tolist()
     if isinstance(value, tuple | list):
         return [plain(each, what) for each in value]
     if value is None or isinstance(value, bool | int | str) or (isinstance(value, float) and math.isfinite(value)):

@@ -11,12 +11,14 @@ from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import type_of_target
 
 from fairbound.data.columns import is_missing
+from fairbound.preprocessing.tables import with_gaps
 
 
 def read_labels(y: Any, n_rows: int, estimator: str) -> NDArray[Any]:
     """Return one label per row; refuse what a classifier cannot learn."""
     if y is None:
         raise ValueError(f"{estimator} requires y to be passed, but the target y is None.")
+    y = with_gaps(y)
     if nw.dependencies.is_into_series(y):
         y = nw.from_native(y, series_only=True).to_numpy()
     elif nw.dependencies.is_into_dataframe(y):
@@ -28,6 +30,10 @@ def read_labels(y: Any, n_rows: int, estimator: str) -> NDArray[Any]:
         raise ValueError("Input y contains NaN or infinity: drop the rows whose label is unknown.")
     if labels.dtype.kind == "O" and is_missing(labels).any():
         raise ValueError("Input y contains missing labels (None or NaN): drop the rows whose label is unknown.")
+    if labels.dtype.kind == "O" and len({isinstance(label, str) for label in labels.tolist()}) > 1:
+        text = next(label for label in labels.tolist() if isinstance(label, str))
+        other = next(label for label in labels.tolist() if not isinstance(label, str))
+        raise ValueError(f"y mixes text with other labels, {text!r} with {other!r}: give labels of one kind.")
     if len(labels) != n_rows:
         raise ValueError(f"X has {n_rows} rows, but y has {len(labels)}: one label for each row is needed.")
     kind = type_of_target(labels, input_name="y", raise_unknown=True)

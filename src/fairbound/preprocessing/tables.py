@@ -12,8 +12,10 @@ A column is numbers if its type says so, or if it holds Python objects that all 
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from numbers import Real
 from typing import Any
 
@@ -105,8 +107,6 @@ class Inputs:
                 "or categories of it, for example the year of a date."
             )
         values = self.values(position)
-        if values.dtype.kind == "f":
-            self._check_finite(values.astype(np.float64), position)
         missing = is_missing(values)
         table: dict[Any, str] = {}
         result = np.empty(self.n_rows, dtype=object)
@@ -119,11 +119,13 @@ class Inputs:
             except TypeError:  # unhashable
                 word = None
             if word is None:
-                if not isinstance(value, str | Real | np.generic):
+                if not isinstance(value, str | Real | Decimal | np.generic):
                     raise TypeError(
                         f"X has {value!r} in column {self.label(position)}, row {row}: argument must be a string or a "
                         "number, one value for each row and column."
                     )
+                if isinstance(value, Real | Decimal) and math.isinf(value):
+                    raise self._infinity(position, row)
                 word = table[key] = as_word(value)
             result[row] = word
         return result
@@ -174,7 +176,7 @@ class Inputs:
         for row, (value, gap) in enumerate(zip(values.tolist(), missing.tolist(), strict=True)):
             if gap:
                 continue
-            if not isinstance(value, Real | np.generic) or isinstance(value, str):
+            if not isinstance(value, Real | Decimal | np.generic) or isinstance(value, str):
                 raise ValueError(
                     f"X has {value!r} in column {self.label(position)}, row {row}, where numbers are expected; give "
                     "numbers, or name the column in categorical= when fitting."
@@ -185,10 +187,13 @@ class Inputs:
     def _check_finite(self, found: Floats, position: int | None = None) -> None:
         if np.isinf(found).any():
             place = np.argwhere(np.isinf(found))[0].tolist()
-            raise ValueError(
-                f"X contains infinity in column {self.label(place[1] if position is None else position)}, row "
-                f"{place[0]}: give finite numbers, or NaN where a value is missing."
-            )
+            raise self._infinity(place[1] if position is None else position, place[0])
+
+    def _infinity(self, position: int, row: int) -> ValueError:
+        return ValueError(
+            f"X contains infinity in column {self.label(position)}, row {row}: give finite numbers, or NaN where a "
+            "value is missing."
+        )
 
 
 def read_inputs(X: Any) -> Inputs:
@@ -201,7 +206,7 @@ def read_inputs(X: Any) -> Inputs:
         return X
     if nw.dependencies.is_into_dataframe(X) or isinstance(X, nw.DataFrame):
         try:
-            frame = nw.from_native(X, eager_only=True)
+            frame = nw.from_native(_without_sparse_columns(X), eager_only=True)
         except nw.exceptions.DuplicateError as error:
             raise ValueError(f"X has several columns of the same name; rename them. {error}") from error
         n_rows, n_columns = frame.shape
@@ -209,6 +214,7 @@ def read_inputs(X: Any) -> Inputs:
         return Inputs(frame.to_native(), column_names(frame.columns), n_rows, n_columns)
     if hasattr(X, "collect") and hasattr(X, "collect_schema"):
         raise TypeError("X is a lazy table: call X.collect() first.")
+    X = with_gaps(X)
     if not sparse.issparse(X) and not isinstance(X, np.ndarray) and np.asarray(X).dtype.kind in "US":
         X = np.asarray(X, dtype=object)  # numpy would make words of the numbers that stand beside words
     array = check_array(X, accept_sparse="csr", dtype=None, ensure_all_finite=False, input_name="X")
@@ -257,6 +263,25 @@ def as_objects(values: Sequence[Any]) -> NDArray[np.object_]:
     return array
 
 
+def with_gaps(values: Any) -> Any:
+    """Return a masked array as an array with NaN or None where it is masked; anything else as it is."""
+    if not np.ma.isMaskedArray(values):
+        return values
+    if not np.ma.getmaskarray(values).any():
+        return values.data
+    found = np.array(values.data, dtype=values.dtype if values.dtype.kind == "f" else object)
+    found[np.ma.getmaskarray(values)] = np.nan if found.dtype.kind == "f" else None
+    return found
+
+
+def _without_sparse_columns(X: Any) -> Any:
+    """Return a pandas table whose sparse columns, a type of its own that narwhals does not know, are plain ones."""
+    if not nw.dependencies.is_pandas_dataframe(X):
+        return X
+    plain = {name: kind.subtype for name, kind in X.dtypes.items() if str(kind).startswith("Sparse[")}
+    return X.astype(plain) if plain else X
+
+
 def _dense(part: Any) -> NDArray[Any]:
     return part.toarray() if sparse.issparse(part) else part
 
@@ -264,7 +289,7 @@ def _dense(part: Any) -> NDArray[Any]:
 def _all_numbers(values: list[Any]) -> bool:
     missing = is_missing(as_objects(values))
     return all(
-        gap or (isinstance(value, Real | np.number) and not isinstance(value, str))
+        gap or (isinstance(value, Real | Decimal | np.number) and not isinstance(value, str))
         for value, gap in zip(values, missing.tolist(), strict=True)
     )
 
