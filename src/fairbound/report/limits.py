@@ -78,9 +78,7 @@ def trial_lines(summary: Mapping[str, Any]) -> list[TrialLine]:
         TrialLine(
             f"{100 * trial['strictness']:g}% stricter" if trial["strictness"] else "as asked",
             numbers.percent(trial["accuracy"]),
-            ("good", f"{SIGNS['good']} passes")
-            if trial["passed"]
-            else ("open", f"{SIGNS['open']} does not pass: stop"),
+            ("good", f"{SIGNS['good']} passes") if trial["passed"] else ("open", f"{SIGNS['open']} no pass: stop"),
             tuple(trial["bounds"]),
             trial["returned"],
         )
