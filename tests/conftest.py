@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+import shutil
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import hypothesis
 import pooch  # noqa: F401 - its log keeps the stream of the moment it is imported, which a single test may replace
@@ -51,3 +53,20 @@ def dutch_file(data_file: Callable[[str], Path]) -> Path:
 def acsincome_file(data_file: Callable[[str], Path]) -> Path:
     """Return the path of the Californian ACSIncome data; for tests that call `load_dataset("acsincome")`."""
     return data_file("acsincome_ca_2018_sample.csv")
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Any]:
+    """Start a browser for the pages of one test file."""
+    program = shutil.which("chromium")
+    if program is None:
+        absent("needs a browser: apt-get install chromium")
+    try:
+        from playwright.sync_api import sync_playwright
+    except ImportError:
+        absent("needs playwright: pip install playwright")
+    with sync_playwright() as playwright:
+        # The sandbox needs rights that containers lack; the pages are our own.
+        browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        yield browser
+        browser.close()
