@@ -60,6 +60,23 @@ def test_split_is_a_partition_that_keeps_the_shares_of_the_cells(rows, test_size
         assert abs(test.counts().get(cell, 0) - test_size * count) < 2
 
 
+def test_a_column_to_split_by_needs_no_list():
+    data = load_dataset("law")
+    one, listed = data.split(by="race"), data.split(by=["race"])
+    assert (one.test.y == listed.test.y).all()
+
+
+@pytest.mark.parametrize("backend", ["pandas", "polars", "pyarrow"])
+def test_three_tables_of_the_same_rows(backend):
+    data = load_dataset("law").take(np.arange(50))
+    X, y, sensitive = data.frames(backend=backend)
+    names = [list(getattr(each, "column_names", None) or each.columns) for each in (X, y, sensitive)]
+    assert names == [list(data.schema), ["pass_bar"], ["race", "sex"]]
+    assert np.asarray(y["pass_bar"]).tolist() == data.y.tolist()
+    assert [str(group) for group in np.asarray(sensitive["race"])] == data.groups("race").tolist()
+    assert list(Dataset("toy", [[0.0]], [1], {}, ["x"]).frames().sensitive) == []
+
+
 def test_split_repeats_with_its_seed_and_changes_with_another():
     rows = [tuple(toy().split(random_state=seed, scale=False).test.X[:, 0]) for seed in (3, 3, 4)]
     assert rows[0] == rows[1] != rows[2]

@@ -221,6 +221,25 @@ def test_columns_that_are_left_out_may_be_anything(loans):
     assert data.feature_names == ("a",)
 
 
+def test_a_misspelt_column_to_leave_out_is_no_input(loans):
+    with pytest.raises(ValueError, match=r"loans\.csv has no column 'idd' \(ignore=\)\. Did you mean 'id'\?"):
+        read(loans(), ignore="idd")
+
+
+@pytest.mark.parametrize(
+    ("start", "words"),
+    [
+        (b"PK\x03\x04rest", "a zip archive or an Excel workbook"),
+        (b"\x1f\x8brest", r"compressed \(gzip\)"),
+        (b"\xd0\xcf\x11\xe0rest", "an old Excel workbook"),
+    ],
+)
+def test_files_that_are_taken_for_text(tmp_path, start, words):
+    (tmp_path / "loans.csv").write_bytes(start)
+    with pytest.raises(ValueError, match=f"loans.csv is {words}; give a text file"):
+        read_table(tmp_path / "loans.csv", target="approved")
+
+
 def test_no_such_file_and_a_folder(loans, tmp_path):
     loans()
     with pytest.raises(FileNotFoundError, match=r"There is no file .*loan\.csv\. Did you mean 'loans\.csv'\?"):

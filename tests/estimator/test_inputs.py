@@ -218,6 +218,18 @@ def test_sparse_columns_of_pandas_and_decimals_are_numbers():
     assert quick().fit(sparse_columns, y).encoded_names_ == ["u", "v", "w"]
 
 
+@pytest.mark.parametrize("backend", ["pandas", "polars", "pyarrow"])
+def test_the_three_tables_of_a_data_set_go_straight_in(backend, law):
+    X, y, sensitive = law.frames(backend=backend)  # y is a table of one column, which is no reason to warn
+    clf = quick("disparate_impact(race) >= 0.5").fit(X, y, sensitive_features=sensitive)
+    assert (
+        clf.predict(X)
+        == quick("disparate_impact >= 0.5")
+        .fit(law.frame(), law.y, sensitive_features=law.groups("race"))
+        .predict(law.frame())
+    ).all()
+
+
 def test_masked_values_are_missing():
     X, y, group = toy(100)
     masked = np.ma.masked_array(X, mask=X > 2.5)

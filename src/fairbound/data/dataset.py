@@ -212,6 +212,29 @@ class Dataset:
             columns |= {self.target: np.array(self.target_names)[self.y]}
         return make_frame(columns, backend)
 
+    def frames(self, *, backend: Backend = "pandas") -> Frames:
+        """Return inputs, label and sensitive columns as three tables of the same rows.
+
+        The label is a column of codes, as in `y`, under its own name; the words for them are `target_names`.
+
+        Parameters
+        ----------
+        backend : {"pandas", "polars", "pyarrow"}
+            The library whose tables to make; it must be installed.
+
+        Examples
+        --------
+        >>> from fairbound.data import load_dataset
+        >>> X, y, sensitive = load_dataset("law").frames()
+        >>> X.shape, list(y), list(sensitive)
+        ((20798, 9), ['pass_bar'], ['race', 'sex'])
+        """
+        return Frames(
+            self.frame(backend=backend),
+            make_frame({self.target: self.y}, backend),
+            make_frame({name: _without_nan(values) for name, values in self.sensitive.items()}, backend),
+        )
+
     def take(self, rows: ArrayLike) -> Dataset:
         """Return the data set of the given rows, in the given order."""
         index = np.asarray(rows)
@@ -227,7 +250,7 @@ class Dataset:
         test_size: float = 0.2,
         *,
         random_state: int | np.random.RandomState = 0,
-        by: Sequence[str] | None = None,
+        by: str | Sequence[str] | None = None,
         scale: bool = True,
     ) -> Split:
         """Draw a training and a test part, stratified on label and groups.
@@ -238,7 +261,7 @@ class Dataset:
             Share of the rows in the test part, between 0 and 1.
         random_state : int or numpy.random.RandomState
             Seed of the draw.
-        by : sequence of str, optional
+        by : str or sequence of str, optional
             Sensitive columns to stratify on together with the label; by default all of them, where a group with a
             single row of a label joins the largest group of that label.
         scale : bool
@@ -249,10 +272,19 @@ class Dataset:
         Split
             The pair (train, test).
         """
-        columns = [self.groups(name) for name in (self.sensitive if by is None else by)]
+        named = self.sensitive if by is None else [by] if isinstance(by, str) else by
+        columns = [self.groups(name) for name in named]
         train, test = draw_parts(self.y, columns, test_size, random_state, pool=by is None)
         parts = Split(self.take(train), self.take(test))
         return parts.scaled() if scale else parts
+
+
+class Frames(NamedTuple):
+    """Inputs, label and sensitive columns of the same rows, as tables of one library."""
+
+    X: Any
+    y: Any
+    sensitive: Any
 
 
 class Split(NamedTuple):

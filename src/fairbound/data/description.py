@@ -144,7 +144,7 @@ class Description:
         if self.groups:
             notes += [f"DPVRL {self.dpvrl:.4f}   DRIVRL {self.drivrl:.4f}   DIRL {self.dirl:.4f}"]
         if self.n_missing_group:
-            notes += [f"without a group: {self.n_missing_group:,} rows"]
+            notes += [f"without a group: {self.n_missing_group:,} {'row' if self.n_missing_group == 1 else 'rows'}"]
         constant = "   ".join(f"{word}: {share:.4f}" for word, share in self.constant_accuracies.items())
         by = f", S = {self.sensitive}" if self.sensitive is not None else ""
         return "\n".join([title + by, *_aligned([header, *lines]), *notes, f"accuracy of a constant: {constant}"])

@@ -23,6 +23,13 @@ from fairbound.data.labels import as_word, code_labels, listed
 from fairbound.data.parquet import MAGIC, read_parquet
 from fairbound.data.table import Columns, Table
 
+NOT_TEXT = {
+    b"PK\x03\x04": "a zip archive or an Excel workbook",
+    b"\x1f\x8b": "compressed (gzip)",
+    b"\xd0\xcf\x11\xe0": "an old Excel workbook",
+}
+"""How files begin that people take for a CSV file, and what they are."""
+
 
 def read_table(
     path: str | os.PathLike[str],
@@ -54,7 +61,7 @@ def read_table(
     categorical : str or sequence of str
         Columns of numbers that are codes of categories.
     ignore : str or sequence of str
-        Columns to leave out, such as identifiers.
+        Columns to leave out, such as identifiers; one that is not there is no mistake, but a misspelt one is.
     sensitive_as_input : bool
         Whether the sensitive columns are among the inputs, too.
     max_categories : int
@@ -138,7 +145,17 @@ def _read(
             stream.seek(0)
             return read_parquet(stream, place=path.name, ignore=ignored)
         stream.seek(0)
-        return read_delimited(stream, place=path.name, delimiter=delimiter, encoding=encoding, missing=missing)
+        start = stream.read(4)
+        for beginning, what in NOT_TEXT.items():
+            if start.startswith(beginning):
+                raise ValueError(f"{path.name} is {what}; give a text file (CSV) or a Parquet file.")
+        stream.seek(0)
+        columns = read_delimited(stream, place=path.name, delimiter=delimiter, encoding=encoding, missing=missing)
+    for name in ignored:
+        near = "" if name in columns else _nearest(name, columns)
+        if near:  # a column that is not there is left out already, but a misspelt one would become an input
+            raise ValueError(f"{path.name} has no column {name!r} (ignore=).{near} It has {listed(columns)}.")
+    return columns
 
 
 def _names(given: str | Sequence[str]) -> list[str]:

@@ -22,7 +22,8 @@ def read_labels(y: Any, n_rows: int, estimator: str) -> NDArray[Any]:
     if nw.dependencies.is_into_series(y):
         y = nw.from_native(y, series_only=True).to_numpy()
     elif nw.dependencies.is_into_dataframe(y):
-        y = nw.from_native(y, eager_only=True).to_numpy()
+        table = nw.from_native(y, eager_only=True)
+        y = table[:, 0].to_numpy() if table.shape[1] == 1 else table.to_numpy()
     elif isinstance(y, list | tuple) and any(isinstance(label, str) for label in y):
         y = np.array(y, dtype=object if not all(isinstance(label, str) for label in y) else None)
     labels = column_or_1d(y, warn=True)
