@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 TIGHT = 0.02
 """Ratios this near are matched: the printed violation of Dutch at 0.9 stands for a ratio of 0.918."""
 
-NEAR = 0.1
-"""Ratios this near are nearly matched: one step of the grid of ratios."""
+NEAR = 0.5
+"""A ratio that has come at least half of the way from where it was without limits is nearly reached."""
 
 SLACK = 0.005
 """By how much a limit on a difference of rates may be missed by decisions and still count as met."""
@@ -99,6 +99,18 @@ def _largest_gap(study: Study, name: str, scale: float) -> tuple[float, float] |
     return max(gaps) if gaps else None
 
 
+def _least_share(study: Study, name: str) -> tuple[float, float]:
+    """The least part of the way from the ratio without limits to a demanded one that is gone, and where."""
+    return min(
+        (
+            (study.part(study.setting.limited(bound, surrogate=name, scale=UNSCALED)).ratio() - study.free_ratio)
+            / (bound - study.free_ratio),
+            bound,
+        )
+        for bound in study.binding(RATIOS)
+    )
+
+
 def check_unscaled(study: Study) -> list[Check]:
     """The smoothed step nearly matches, the sigmoid does not."""
     found = []
@@ -108,8 +120,12 @@ def check_unscaled(study: Study) -> list[Check]:
     ):
         gap = _largest_gap(study, name, UNSCALED)
         if gap is not None:
-            near = gap[0] <= NEAR
-            figures = f"{study.title}: largest gap {gap[0]:.3f}, at a demanded {gap[1]:g}; near means up to {NEAR:g}."
+            share, bound = _least_share(study, name)
+            near = share >= NEAR
+            figures = (
+                f"{study.title}: largest gap {gap[0]:.3f}, at a demanded {gap[1]:g}; from {study.free_ratio:.3f} without "
+                f"limits it comes at least {max(share, 0):.0%} of the way, at a demanded {bound:g}; nearly means {NEAR:.0%}."
+            )
             found.append(Check(claim, near == (name == "smoothed_step"), figures, because(study)))
     return found
 
