@@ -123,8 +123,9 @@ def check_unscaled(study: Study) -> list[Check]:
             share, bound = _least_share(study, name)
             near = share >= NEAR
             figures = (
-                f"{study.title}: largest gap {gap[0]:.3f}, at a demanded {gap[1]:g}; from {study.free_ratio:.3f} without "
-                f"limits it comes at least {max(share, 0):.0%} of the way, at a demanded {bound:g}; nearly means {NEAR:.0%}."
+                f"{study.title}: largest gap {gap[0]:.3f}, at a demanded {gap[1]:g}; from {study.free_ratio:.3f} "
+                f"without limits it comes at least {max(share, 0):.0%} of the way, at a demanded {bound:g}; nearly "
+                f"means {NEAR:.0%}."
             )
             found.append(Check(claim, near == (name == "smoothed_step"), figures, because(study)))
     return found
