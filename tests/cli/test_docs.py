@@ -1,4 +1,4 @@
-"""The page docs/command_line.md: its commands are run in their order, and print what the page shows."""
+"""The commands of the pages are run in their order; those of docs/command_line.md print what the page shows."""
 
 from __future__ import annotations
 
@@ -6,7 +6,11 @@ import re
 import shlex
 from pathlib import Path
 
-PAGE = Path(__file__).parents[2] / "docs" / "command_line.md"
+import pytest
+from tests.cli.helpers import LOAN_COLUMNS, loan_rows, write_csv
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "command_line.md"
 BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 CODE = re.compile(r"# exit code (\d+)$")
 
@@ -49,3 +53,16 @@ def test_the_page_lists_every_command(fairbound):
     page = PAGE.read_text(encoding="utf-8")
     for name in ("train", "predict", "audit", "certify", "frontier", "report", "data", "demo"):
         assert f"| `fairbound {name}` |" in page
+
+
+@pytest.mark.parametrize("page", [ROOT / "README.md", ROOT / "docs" / "index.md"], ids=lambda page: page.stem)
+def test_the_commands_of_a_first_page_run_on_files_with_these_columns(fairbound, loans, tmp_path, page):
+    write_csv(tmp_path / "decisions.csv", (*LOAN_COLUMNS, "decision"), [(*row, row[-1]) for row in loan_rows(300)])
+    given = [
+        shlex.split(line) for line, _ in commands(page.read_text(encoding="utf-8")) if line.startswith("fairbound")
+    ]
+    assert given
+    for _, *arguments in given:
+        result = fairbound(*arguments)
+        assert result.code == 0, (arguments, result.stderr)
+        assert result.stdout
