@@ -11,6 +11,9 @@ from pathlib import Path
 import pytest
 import sklearn
 
+from fairbound import Status
+from fairbound.fairness import MEASURES
+
 ROOT = Path(__file__).parents[1]
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -40,6 +43,16 @@ def test_the_programs_of_a_page_run_one_after_the_other(page):
         program = "\n" * text.count("\n", 0, found.start(1)) + found.group(1)
         with contextlib.redirect_stdout(io.StringIO()):
             exec(compile(program, str(page), "exec"), namespace)
+
+
+def test_every_measure_is_listed_where_a_limit_is_chosen():
+    text = (ROOT / "docs" / "choosing_a_limit.md").read_text(encoding="utf-8")
+    assert [name for name in MEASURES if f"`{name}`" not in text] == []
+
+
+def test_every_status_is_explained():
+    text = (ROOT / "docs" / "quickstart.md").read_text(encoding="utf-8")
+    assert [status.value for status in Status if f"| `{status.value}` |" not in text] == []
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if page.stem in OURS], ids=lambda page: page.stem)

@@ -111,15 +111,25 @@ def test_rounding_that_cannot_be_mended_is_reported(monkeypatch):
 # --- outcomes ---
 
 
+def test_words_say_which_label_is_the_positive_one():
+    """By default the larger, and for words that is the later in the alphabet: not always the favourable one."""
+    X, y, group = toy(100)
+    words = np.array(["denied", "approved"])[y]
+    assert "rates, positive label denied" in str(quick().fit(X, words, sensitive_features=group).result_)
+    clf = quick(pos_label="approved").fit(X, words, sensitive_features=group)
+    assert "rates, positive label approved" in str(clf.result_)
+
+
 def test_limits_that_exclude_each_other_are_infeasible_and_named():
     X, y, group = toy()
     limits = [rate_limit("selection_rate", group="a", lower=0.6), rate_limit("selection_rate", group="b", upper=0.2)]
-    with pytest.warns(LimitWarning, match="keeps not every limit on the training rows: selection_rate"):
+    with pytest.warns(LimitWarning, match="does not keep every limit on the training rows: selection_rate"):
         clf = ConstrainedClassifier([*limits, "disparate_impact >= 0.9"]).fit(X, y, sensitive_features=group)
     assert clf.result_.status is Status.INFEASIBLE
     assert not clf.result_.kept
     assert "selection_rate" in clf.result_.message
     assert "NO" in str(clf.result_)
+    assert max(map(len, str(clf.result_).splitlines())) <= 110
 
 
 def test_a_constant_prediction_is_pointed_out():
@@ -155,6 +165,7 @@ def test_the_record_prints_as_a_table(limited):
     for words in ("Status: ", "training rows", "gain over the best constant", "disparate_impact >= 0.9", "yes", "race"):
         assert words in text
     assert "Non-White" in text
+    assert "race: rates, positive label 1" in text
     assert max(map(len, text.splitlines())) <= 110
     html = limited.result_._repr_html_()
     assert html.startswith("<div>")

@@ -8,6 +8,7 @@ import pickle
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 import torch
 from hypothesis import given
@@ -194,6 +195,17 @@ def test_one_column_is_its_own_intersection():
 def test_a_series_brings_its_name():
     assert only_grouping(Cells.build(Y, pd.Series(SEX, name="sex"))).name == "sex"
     assert only_grouping(Cells.build(Y, pd.Series(SEX))).name == "sensitive_feature"
+
+
+def test_pyarrow_tables_and_masked_values():
+    expected = Cells.build([0, 1, 1, 0], {"sex": ["f", "m", None, "f"]})
+    for table in (
+        pa.table({"sex": ["f", "m", None, "f"]}),
+        {"sex": np.ma.masked_array(["f", "m", "m", "f"], mask=[False, False, True, False])},
+    ):
+        cells = Cells.build([0, 1, 1, 0], table)
+        assert cells.index.tolist() == expected.index.tolist()
+        assert [each.groups for each in cells.groupings] == [("f", "m")]
 
 
 def test_polars_columns():

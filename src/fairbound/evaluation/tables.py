@@ -51,12 +51,14 @@ class Table:
 
 
 def page_as_text(heading: str, tables: Iterable[Table], notes: Iterable[str]) -> str:
-    """Return heading, tables and notes, an empty line between them; notes are wrapped."""
-    wrapped = (
-        textwrap.fill(note, _WIDTH, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
-        for note in notes
+    """Return heading, tables and notes, an empty line between them; heading and notes are wrapped."""
+    return "\n\n".join(
+        [_wrapped(heading), *(table.as_text() for table in tables), "\n".join(_wrapped(note) for note in notes)]
     )
-    return "\n\n".join([heading, *(table.as_text() for table in tables), "\n".join(wrapped)])
+
+
+def _wrapped(text: str) -> str:
+    return textwrap.fill(text, _WIDTH, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
 
 
 def page_as_html(heading: str, tables: Iterable[Table], notes: Iterable[str]) -> str:

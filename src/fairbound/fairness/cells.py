@@ -252,8 +252,13 @@ def encode(column: Any, name: str) -> tuple[np.ndarray, tuple[Hashable, ...]]:
 def _as_array(values: Any) -> np.ndarray:
     """Return an array with the values as given.
 
-    Left to itself numpy makes strings of a list that holds strings and NaN, and floats of nullable integers.
+    Left to itself numpy makes strings of a list that holds strings and NaN, floats of nullable integers, and forgets
+    what a masked array masks.
     """
+    if np.ma.isMaskedArray(values) and np.ma.getmaskarray(values).any():
+        known = np.array(values.data, dtype=object)
+        known[np.ma.getmaskarray(values)] = None
+        return known
     array = np.asarray(values)
     if array.dtype.kind in "fUS" and not isinstance(getattr(values, "dtype", None), np.dtype):
         return np.asarray(values, dtype=object)
@@ -323,7 +328,8 @@ def _as_columns(sensitive_features: Any, n: int) -> dict[str, Any]:
     if isinstance(sensitive_features, Mapping):
         columns = {str(name): column for name, column in sensitive_features.items()}
     elif hasattr(sensitive_features, "columns"):
-        columns = {str(name): sensitive_features[name] for name in sensitive_features.columns}
+        names = getattr(sensitive_features, "column_names", sensitive_features.columns)  # pyarrow's columns are values
+        columns = {str(name): sensitive_features[name] for name in names}
     else:
         array = _as_array(sensitive_features)
         if array.ndim == 1:

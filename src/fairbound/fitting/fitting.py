@@ -297,7 +297,7 @@ class Fitting:
         if not record.kept:
             missed = "; ".join(f"{each.limit} (reached {each.reached:.4f})" for each in record.limits if not each.kept)
             warnings.warn(
-                f"{name} keeps not every limit on the training rows: {missed}. {record.message}",
+                f"{name} does not keep every limit on the training rows: {missed}. {record.message}",
                 LimitWarning,
                 stacklevel=4,
             )

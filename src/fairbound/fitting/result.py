@@ -282,7 +282,7 @@ class FitResult:
             groups = [group for group in self.groups if group.grouping == name]
             for label in groups[0].rates:
                 shown = [rate for rate in SHOWN_RATES if rate in groups[0].rates[label]]
-                where = f", class {label}" if len(groups[0].rates) > 1 else ""
+                where = f", class {label}" if len(groups[0].rates) > 1 else f", positive label {label}"
                 tables.append(
                     Table(
                         f"{name}: rates{where}",
