@@ -19,7 +19,7 @@ from hypothesis import given, settings
 from tests.report.example import HOSTILE, hostile_summary, large_summary, law_summary
 
 from fairbound.evaluation import Decisions, Run, Sweep, SweptPoint, certify, summarize
-from fairbound.report import to_html
+from fairbound.report import to_html, to_markdown
 from fairbound.report.history import MOST_ROWS, history_figure, phase_lines
 from fairbound.report.tables import Axis
 from fairbound.report.tradeoff import tradeoff
@@ -250,6 +250,9 @@ def test_the_models_that_were_tested_on_calibration_rows():
         assert words in text
     assert text.index("87.50%") < text.index("<strong>returned</strong>") < text.index("88.50%")
     assert "no pass: stop" in text
+    card = to_markdown(summary | {"calibration": certificate | {"trials": trials, "claim": "A claim."}})
+    assert "- Calibration rows: A claim." in card
+    assert "| 50% stricter | 87.50% | ✓ passes | at least 0.9111 | returned |" in card
 
 
 def test_several_classes_and_undefined_rates():

@@ -8,6 +8,7 @@ from typing import Any
 
 from fairbound.report import numbers, words
 from fairbound.report.caveats import caveats, remarks
+from fairbound.report.limits import certificates, trial_lines
 from fairbound.report.reproduction import reproduction_lines
 from fairbound.report.schema import check_summary
 from fairbound.report.tables import RateTable, count_tables, rate_tables
@@ -29,6 +30,8 @@ def _lines(summary: Mapping[str, Any]) -> Iterator[str]:
         yield f"- Asked for: {escaped(words.limit_in_words(limit))} (`{_code(limit['text'])}`)"
     for answer in answers:
         yield f"- {escaped(answer.question)} **{escaped(answer.short)}.** {escaped(answer.sentence)}"
+    for rows, certificate in certificates(summary):
+        yield f"- {rows.capitalize()} rows: {escaped(certificate['claim'])}"
     yield "\n## What it predicts\n"
     yield f"Predicts {escaped(summary['target'])}" + (
         f"; being selected means the prediction “{escaped(summary['class_names'][1])}”.\n"
@@ -61,6 +64,16 @@ def _lines(summary: Mapping[str, Any]) -> Iterator[str]:
         solver = f"Solver: {escaped(run['solver'])}, " if run["solver"] else ""
         seconds = "" if run["seconds"] is None else f", {run['seconds']:.1f} s"
         yield f"{solver}{len(run['history'])} iterations recorded{seconds}.\n"
+    trials = trial_lines(summary)
+    if trials:
+        yield "Models tested on the calibration rows, in this order:\n"
+        yield from _table(
+            ("trained for", "accuracy, training", "test", *(limit["text"] for limit in summary["limits"]), ""),
+            [
+                (each.trained_for, each.accuracy, each.test[1], *each.bounds, "returned" if each.returned else "")
+                for each in trials
+            ],
+        )
     yield "## What the numbers do not say\n"
     yield from (f"- {escaped(text)}" for text in caveats(summary))
     left_out = remarks(summary)

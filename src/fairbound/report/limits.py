@@ -37,6 +37,13 @@ def limit_tables(summary: Mapping[str, Any]) -> list[LimitTable]:
     return [_limit(summary, place, limit) for place, limit in enumerate(summary["limits"])]
 
 
+def certificates(summary: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
+    """Return the certificates that there are, with the name of their rows."""
+    held_out = summary["parts"]["held_out"]
+    found = [("calibration", summary["calibration"]), ("held-out", held_out and held_out["certificate"])]
+    return [(rows, certificate) for rows, certificate in found if certificate]
+
+
 def _limit(summary: Mapping[str, Any], place: int, limit: Mapping[str, Any]) -> LimitTable:
     bounds = [side["bound"] for side in limit["sides"]]
     lines = [_line("training", limit["training"], bounds, None)]

@@ -10,7 +10,7 @@ from typing import Any
 from fairbound.report import numbers, words
 from fairbound.report.caveats import caveats, remarks
 from fairbound.report.history import history_figure, phase_lines, thinned
-from fairbound.report.limits import limit_tables, trial_lines
+from fairbound.report.limits import certificates, limit_tables, trial_lines
 from fairbound.report.reproduction import reproduction_lines
 from fairbound.report.schema import check_summary
 from fairbound.report.tables import count_tables, rate_tables
@@ -84,7 +84,7 @@ def page_context(summary: Mapping[str, Any]) -> dict[str, Any]:
         "parts": [_part(name, part, names) for name, part in _shown(summary)],
         "unasked": words.unasked(summary),
         "sizes": _sizes(summary),
-        "certificates": _certificates(summary),
+        "certificates": certificates(summary),
         "trials": trial_lines(summary),
         "tradeoff": found,
         "history": history,
@@ -134,9 +134,3 @@ def _part(name: str, part: Mapping[str, Any], names: Mapping[str, str]) -> dict[
         "counts": count_tables(audits, names),
         "weighted": part["after"]["weighted"],
     }
-
-
-def _certificates(summary: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
-    held_out = summary["parts"]["held_out"]
-    found = [("calibration", summary["calibration"]), ("held-out", held_out and held_out["certificate"])]
-    return [(rows, certificate) for rows, certificate in found if certificate]
