@@ -109,9 +109,12 @@ def test_checks_are_all_there_the_failing_ones_first(chromium, made):
     with visit(chromium, made.out / "gallery.html") as page:
         shown = page.locator(".checks li").count()
         assert shown == sum(len(exhibit.checks) for exhibit in made.exhibits)
-        for found in page.locator(".checks").all():
+        for found in page.locator(".judgement").all():
             kinds = found.locator("li").evaluate_all("all => all.map(each => each.className)")
             assert kinds == sorted(kinds)  # "failed" comes before "held"
+        # What fails is seen without opening anything.
+        assert all(check.is_visible() for check in page.locator(".failed").all())
+        assert not any(check.is_visible() for check in page.locator(".held").all())
 
 
 def test_figures_are_not_blank_and_share_no_names(chromium, made):

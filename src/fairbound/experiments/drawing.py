@@ -61,8 +61,8 @@ def panels(
 
     # Above the panels the title, below them the legend.
     figure = Figure(figsize=(width * columns, height * rows + 0.6), layout="constrained")
-    # About ten of its letters to an inch.
-    lines = textwrap.fill(title, int(10 * width * columns))
+    # About eleven of its letters to an inch.
+    lines = textwrap.fill(title, int(11 * width * columns))
     figure.suptitle(lines, x=0.01, ha="left", fontsize=10.5, fontweight="bold")
     grid = figure.subplots(rows, columns, squeeze=False, sharey="row" if share_rows else False)
     return figure, [axes for row in grid for axes in row]

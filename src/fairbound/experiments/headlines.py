@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from fairbound.experiments.plans import SCALE_RATIOS, search
@@ -15,12 +15,24 @@ if TYPE_CHECKING:
     from fairbound.experiments.store import Results
 
 
-def tallies(judged: Iterable[Judged]) -> dict[str, Counter[str]]:
+@dataclass
+class Tally:
+    """How many verdicts there are of each word, and how many of their checks are true."""
+
+    words: Counter[str] = field(default_factory=Counter)
+    true: int = 0
+    checks: int = 0
+
+
+def tallies(judged: Iterable[Judged]) -> dict[str, Tally]:
     """Count the verdicts of each solver, and last of what involves none."""
-    found: dict[str, Counter[str]] = {}
+    found: dict[str, Tally] = {}
     for claim in judged:
         for solver, verdict in claim.verdicts.items():
-            found.setdefault(solver, Counter())[verdict.word] += 1
+            tally = found.setdefault(solver, Tally())
+            tally.words[verdict.word] += 1
+            tally.true += sum(check.holds for check in verdict.checks)
+            tally.checks += len(verdict.checks)
     return dict(sorted(found.items(), key=lambda entry: entry[0] == ""))
 
 

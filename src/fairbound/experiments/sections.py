@@ -63,6 +63,11 @@ class Grid:
     printed: tuple[bool, ...]
     files: tuple[tuple[str, str], ...]
 
+    @property
+    def narrow(self) -> bool:
+        """Whether it needs only a part of the width."""
+        return len(self.headings) <= 4
+
 
 @dataclass(frozen=True)
 class Shown:
@@ -85,6 +90,11 @@ class Section:
     shown: tuple[Shown, ...]
     runs: int
     seconds: float
+
+    @property
+    def compact(self) -> bool:
+        """Whether the data sets have room beside each other."""
+        return all(not each.pictures and all(table.narrow for table in each.tables) for each in self.shown)
 
     @property
     def words(self) -> list[Word]:
