@@ -19,7 +19,7 @@ import fairbound
 from fairbound.experiments.headlines import costs, prices, tallies
 from fairbound.experiments.performing import load_rows
 from fairbound.experiments.protocol import EPOCHS, SEEDS, TITLES
-from fairbound.experiments.sections import SOLVERS, TONES, judge, label_of, sections
+from fairbound.experiments.sections import SOLVERS, TONES, judge, label_of, outcomes_of, sections
 from fairbound.report.numbers import count
 from fairbound.report.templating import environment, policy, resource
 
@@ -62,8 +62,8 @@ def write_gallery(made: Reproduction, request: Request, command: str = "") -> Pa
 def page_context(made: Reproduction, request: Request, command: str) -> dict[str, Any]:
     """Return what the template shows."""
     shown = sections(made)
-    judged = judge(made.exhibits)
-    outcomes = [made.results[run] for run in _runs(made)]
+    judged = judge(made)
+    outcomes = outcomes_of(made)
     return {
         "command": command,
         "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
@@ -83,14 +83,6 @@ def page_context(made: Reproduction, request: Request, command: str) -> dict[str
         "tones": TONES,
         "solver_words": SOLVERS,
     }
-
-
-def _runs(made: Reproduction) -> list[Any]:
-    return list(
-        dict.fromkeys(
-            run for exhibit in made.exhibits for run in exhibit.item.runs(exhibit.setting, made.results)
-        )
-    )  # fmt: skip
 
 
 def versions() -> dict[str, str]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fairbound.experiments.claims import Verdict, Word, verdicts
+from fairbound.experiments.claims import Verdict, Word
 from fairbound.experiments.embedding import WIDE, embed, width_of
 from fairbound.experiments.protocol import TITLES
 from fairbound.experiments.tables import Table
@@ -18,6 +18,7 @@ from fairbound.report.numbers import MINUS
 if TYPE_CHECKING:
     from markupsafe import Markup
 
+    from fairbound.experiments.outcomes import Outcome
     from fairbound.experiments.reproduction import Exhibit, Reproduction
 
 TONES: dict[Word, tuple[str, str]] = {
@@ -112,17 +113,18 @@ def label_of(name: str) -> str:
     return name.replace("-", " ").capitalize()
 
 
-def judge(exhibits: Iterable[Exhibit]) -> list[Judged]:
+def judge(made: Reproduction) -> list[Judged]:
     """Gather the verdicts on each claim, in the order of the items."""
-    exhibits = list(exhibits)
-    checks = [(exhibit.setting.solver if exhibit.item.trains else "", check) for exhibit in exhibits
-              for check in exhibit.checks]  # fmt: skip
     by_claim: dict[str, dict[str, Verdict]] = {}
-    for verdict in verdicts(checks):
+    for verdict in made.verdicts:
         by_claim.setdefault(verdict.claim, {})[verdict.solver] = verdict
-    return [
-        Judged(claim, found, _items_of(claim, exhibits)) for claim, found in by_claim.items()
-    ]  # fmt: skip
+    return [Judged(claim, found, _items_of(claim, made.exhibits)) for claim, found in by_claim.items()]
+
+
+def outcomes_of(made: Reproduction) -> list[Outcome]:
+    """Return what came out of all the runs that were needed, each once."""
+    runs = (run for exhibit in made.exhibits for run in exhibit.item.runs(exhibit.setting, made.results))
+    return [made.results[run] for run in dict.fromkeys(runs)]
 
 
 def _items_of(claim: str, exhibits: Iterable[Exhibit]) -> tuple[str, ...]:
@@ -135,26 +137,21 @@ def sections(made: Reproduction) -> list[Section]:
     by_item: dict[str, list[Exhibit]] = {}
     for exhibit in made.exhibits:
         by_item.setdefault(exhibit.item.name, []).append(exhibit)
-    return [_section(name, exhibits, made) for name, exhibits in by_item.items()]
+    return [_section(replace(made, exhibits=exhibits)) for exhibits in by_item.values()]
 
 
-def _section(name: str, exhibits: list[Exhibit], made: Reproduction) -> Section:
-    item = exhibits[0].item
+def _section(made: Reproduction) -> Section:
+    """What was made for one item."""
+    item, outcomes = made.exhibits[0].item, outcomes_of(made)
     by_dataset: dict[str, list[Exhibit]] = {}
-    for exhibit in exhibits:
+    for exhibit in made.exhibits:
         by_dataset.setdefault(exhibit.setting.dataset, []).append(exhibit)
-    outcomes = [
-        made.results[run]
-        for run in dict.fromkeys(
-            run for exhibit in exhibits for run in exhibit.item.runs(exhibit.setting, made.results)
-        )
-    ]
     return Section(
-        name,
-        label_of(name),
+        item.name,
+        label_of(item.name),
         item.title,
-        tuple(judge(exhibits)),
-        tuple(_shown(name, dataset, found, made.out) for dataset, found in by_dataset.items()),
+        tuple(judge(made)),
+        tuple(_shown(item.name, dataset, found, made.out) for dataset, found in by_dataset.items()),
         len(outcomes),
         sum(outcome.processor_seconds for outcome in outcomes),
     )
