@@ -413,15 +413,17 @@ class ConstrainedClassifier(ClassifierMixin, BaseEstimator):
     def _read_new(self, X: Any) -> Inputs:
         inputs = read_inputs(X)
         learnt = getattr(self, "feature_names_in_", None)
+        asked = [position for position in self.group_columns_ if position not in self.left_columns_]
         if inputs.names is not None and learnt is not None:
-            asked = [learnt[position] for position in self.group_columns_ if position not in self.left_columns_]
-            absent = [name for name in asked if name not in inputs.names]
-            if absent:
-                raise ValueError(
-                    f"X lacks the column {absent[0]!r}, which was made an input of the model by "
-                    "sensitive_as_input=True, so predictions need it; train without that to predict without the group."
-                )
-        return check_names(self, inputs, self.left_columns_)
+            absent = [repr(learnt[position]) for position in asked if learnt[position] not in inputs.names]
+        else:
+            absent = [f"number {each}" for each in asked if inputs.n_columns == self.n_features_in_ - len(asked)]
+        if absent:
+            raise ValueError(
+                f"X lacks the column {absent[0]}, which was made an input of the model by sensitive_as_input=True, so "
+                "predictions need it; train without that to predict without the group."
+            )
+        return check_names(self, inputs, self.left_columns_, level=5)
 
     def _set_apart(
         self, data: Data, calibration_set: Any, further: Callable[[str, Any], Data]

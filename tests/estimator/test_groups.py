@@ -88,6 +88,26 @@ def test_a_group_that_is_an_input_is_asked_for():
         )
 
 
+def test_a_group_that_is_an_input_is_asked_for_without_names_too():
+    X, y, group = toy(100)
+    clf = quick("disparate_impact >= 0.1", sensitive_columns=3, sensitive_as_input=True)
+    clf.fit(np.c_[X, group == "a"], y)
+    with pytest.raises(ValueError, match="X lacks the column number 3, which was made an input of the model"):
+        clf.predict(X)
+
+
+def test_warnings_point_to_the_line_of_the_user():
+    X, y, group = with_small_groups()
+    table = pd.DataFrame(X, columns=["u", "v", "w"])
+    with pytest.warns(LimitWarning, match="left out of the limits") as found:
+        clf = quick("demographic_parity <= 0.9", small_groups="warn").fit(table, y, sensitive_features=group)
+    with pytest.warns(UserWarning, match="X does not have valid feature names") as more:
+        clf.predict(X)
+    with pytest.warns(UserWarning, match="X does not have valid feature names") as encoding:
+        clf.encoder_.transform(X)
+    assert {each.filename for each in (*found, *more, *encoding)} == {__file__}
+
+
 def test_misspelt_and_contradictory_columns():
     frame, y = people()
     with pytest.raises(ValueError, match=r"sensitive_columns= names the column 'sxe', .* Did you mean 'sex'?"):

@@ -323,6 +323,24 @@ def test_inputs_that_cannot_be_read(X, kind, words):
         ConstrainedClassifier().fit(X, [0, 1])
 
 
+def test_a_data_set_is_not_its_inputs(law):
+    with pytest.raises(TypeError, match=r"X is a Dataset, .* give its inputs, data.frame\(\) or data.X"):
+        quick().fit(law, law.y)
+    clf = quick("disparate_impact(race) >= 0.5").fit(law.X, law.y, sensitive_features=law)  # but it has the groups
+    assert {each.grouping for each in clf.result_.groups} == {"race", "sex"}
+
+
+def test_words_that_nobody_encodes():
+    frames, y, _ = as_kinds()
+    with pytest.raises(
+        ValueError, match=r"Column 'job' holds words, where numbers are needed: encode it, or use prepr"
+    ):
+        quick(preprocessing=None).fit(frames["pandas"][["income", "job"]], y)
+    chosen = ColumnTransformer([("same", "passthrough", ["income", "job"])])
+    with pytest.raises(ValueError, match=r"What preprocessing=ColumnTransformer\(...\) gives: column number 1 holds"):
+        quick(preprocessing=chosen).fit(frames["pandas"], y)
+
+
 def test_words_where_numbers_were():
     frames, y, _ = as_kinds()
     clf = ConstrainedClassifier().fit(frames["pandas"], y)

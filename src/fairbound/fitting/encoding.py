@@ -37,6 +37,15 @@ def encode(encoder: Any, inputs: Inputs) -> Floats:
     read = inputs if encoder is None else read_inputs(encoder.transform(inputs.native))
     matrix = read.matrix()
     if matrix is None:
+        for position in range(read.n_columns):
+            if not read.is_numeric(position):
+                whose = (
+                    "Column" if encoder is None else f"What preprocessing={type(encoder).__name__}(...) gives: column"
+                )
+                raise ValueError(
+                    f"{whose} {read.label(position)} holds words, where numbers are needed: encode it, or use "
+                    'preprocessing="auto", which makes 0/1 columns of them.'
+                )
         matrix = np.stack([read.numbers(position) for position in range(read.n_columns)], axis=1)
     if np.isnan(matrix).any():
         row, column = np.argwhere(np.isnan(matrix))[0]

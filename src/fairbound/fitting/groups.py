@@ -21,6 +21,7 @@ import torch
 from numpy.typing import NDArray
 
 from fairbound._warnings import LimitWarning
+from fairbound.data import Dataset
 from fairbound.data.columns import is_missing
 from fairbound.fairness import Cells, Constraint, Grouping
 from fairbound.fairness.measures import resolve_measure
@@ -59,6 +60,8 @@ class SmallGroup:
 def read_groups(sensitive_features: Any, n_rows: int) -> dict[str, NDArray[Any]]:
     """Return the group columns by name, with their values as given; None is missing."""
     columns: dict[str, Any]
+    if isinstance(sensitive_features, Dataset):
+        sensitive_features = sensitive_features.sensitive
     if nw.dependencies.is_into_dataframe(sensitive_features):
         frame = nw.from_native(sensitive_features, eager_only=True)
         columns = {str(name): frame[:, position] for position, name in enumerate(frame.columns)}
@@ -127,7 +130,7 @@ def settle_small_groups(
             + "; ".join(f"{each.grouping}: {_said(each.group)} ({each.rows} rows)" for each in left_out)
             + ".",
             LimitWarning,
-            stacklevel=3,
+            stacklevel=4,  # the line that called the estimator
         )
     return replace(cells, groupings=tuple(groupings)), tuple(found)
 

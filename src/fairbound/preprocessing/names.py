@@ -20,10 +20,11 @@ def learn_names(estimator: Any, inputs: Inputs) -> None:
         del estimator.feature_names_in_
 
 
-def check_names(estimator: Any, inputs: Inputs, optional: Sequence[int] = ()) -> Inputs:
+def check_names(estimator: Any, inputs: Inputs, optional: Sequence[int] = (), level: int = 4) -> Inputs:
     """Refuse columns that are not those of `fit`; return the inputs without the `optional` columns.
 
-    The optional columns may be there or not; where the columns have no names, all or none of them.
+    The optional columns may be there or not; where the columns have no names, all or none of them.  A warning points to
+    the line that is that many calls above.
     """
     kind, learnt = type(estimator).__name__, getattr(estimator, "feature_names_in_", None)
     expected = estimator.n_features_in_
@@ -35,10 +36,14 @@ def check_names(estimator: Any, inputs: Inputs, optional: Sequence[int] = ()) ->
         return inputs.without([position for position, name in enumerate(inputs.names) if name in spare])
     if learnt is not None:
         warnings.warn(
-            f"X does not have valid feature names, but {kind} was fitted with feature names", UserWarning, stacklevel=4
+            f"X does not have valid feature names, but {kind} was fitted with feature names",
+            UserWarning,
+            stacklevel=level,
         )
     elif inputs.names is not None:
-        warnings.warn(f"X has feature names, but {kind} was fitted without feature names", UserWarning, stacklevel=4)
+        warnings.warn(
+            f"X has feature names, but {kind} was fitted without feature names", UserWarning, stacklevel=level
+        )
     if inputs.n_columns == expected:
         return inputs.without(list(optional))
     if optional and inputs.n_columns == len(needed):

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils import check_array
 
+from fairbound.data import Dataset
 from fairbound.data.columns import is_missing
 from fairbound.data.labels import as_word
 
@@ -204,6 +205,8 @@ def read_inputs(X: Any) -> Inputs:
     """
     if isinstance(X, Inputs):
         return X
+    if isinstance(X, Dataset):
+        raise TypeError("X is a Dataset, which holds labels and groups, too: give its inputs, data.frame() or data.X.")
     if nw.dependencies.is_into_dataframe(X) or isinstance(X, nw.DataFrame):
         try:
             frame = nw.from_native(_without_sparse_columns(X), eager_only=True)
