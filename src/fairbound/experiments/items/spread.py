@@ -74,7 +74,8 @@ def _draw_ends(study: Study) -> Figure:
             )
     left.set_ylabel("accuracy, %")
     right.set_ylabel("ratio achieved")
-    right.set_ylim(VARIANCE_RATIOS[0] - 0.02, 1.02)
+    lowest = min(study.part(run).ratio() for bound in VARIANCE_RATIOS for run in _runs(study, bound))
+    right.set_ylim(min(lowest, VARIANCE_RATIOS[0]) - 0.02, 1.02)
     legend(figure, right)
     for ax in (left, right):
         ax.set_xlabel("ratio demanded")
