@@ -217,6 +217,25 @@ def test_small_groups_left_out_are_listed_with_their_counts():
     assert clf.result_.limits[0].reached == found.measure("demographic_parity").value <= 0.1
 
 
+def test_columns_that_no_limit_concerns_may_have_small_groups():
+    X, y, group = with_small_groups()
+    columns = {"sex": toy()[2], "village": group}
+    for limit in "disparate_impact(sex) >= 0.1", "selection_rate(sex)[a] >= 0.01":
+        clf = quick(limit).fit(X, y, sensitive_features=columns)
+        assert clf.result_.small_groups == ()
+        assert len([each for each in clf.result_.groups if each.grouping == "village"]) == 4
+    with pytest.raises(ValueError, match="Groups of 'village' with fewer than min_group_size"):
+        quick("disparate_impact >= 0.1").fit(X, y, sensitive_features=columns)
+
+
+def test_some_group_must_be_left():
+    X, y, group = toy(14)
+    with pytest.raises(
+        ValueError, match=r"All groups of 'sensitive_feature' are too small .*=10: 'a' \(\d\), 'b' \(\d\)"
+    ):
+        quick("disparate_impact >= 0.1", small_groups="warn").fit(X, y, sensitive_features=group)
+
+
 def test_members_of_a_group_left_out_are_not_missing():
     X, y, group = with_small_groups()
     group[10:15] = None

@@ -104,10 +104,16 @@ def name_missing(columns: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]
 def settle_small_groups(
     cells: Cells, constraints: Sequence[Constraint], policy: SmallGroups, least: int
 ) -> tuple[Cells, tuple[SmallGroup, ...]]:
-    """Treat the groups of few rows by the policy; return the cells and what became of which group."""
+    """Treat the groups of few rows by the policy; return the cells and what became of which group.
+
+    Columns that no limit concerns stay as they are.
+    """
     found: list[SmallGroup] = []
     groupings = []
     for grouping in cells.groupings:
+        if not any(_concerns(constraint, grouping) for constraint in constraints):
+            groupings.append(grouping)
+            continue
         rows = _rows(cells, grouping)
         few = [position for position, count in enumerate(rows) if count < least]
         if policy == "error":
@@ -116,6 +122,11 @@ def settle_small_groups(
             groupings.append(grouping)
             continue
         small = sorted({*few, *_undefined(cells, grouping, constraints)})
+        if len(small) == len(rows) and policy == "warn":
+            raise ValueError(
+                f"All groups of {grouping.name!r} are too small to be limited, where min_group_size={least}: "
+                f"{', '.join(f'{_said(group)} ({count})' for group, count in zip(grouping.groups, rows, strict=True))}."
+            )
         if small and policy == "merge":
             small = _pool(cells, grouping, constraints, small, rows, least)
         if small:
@@ -162,11 +173,19 @@ def _rows(cells: Cells, grouping: Grouping) -> list[int]:
     return [int(count) for count in (grouping.membership[:-1] @ counts).tolist()]
 
 
+def _concerns(constraint: Constraint, grouping: Grouping) -> bool:
+    """Tell whether a limit speaks of a grouping: of its columns, and where it names a group, of one that is there."""
+    if constraint.columns is not None:
+        return grouping.name in constraint.columns
+    wanted = constraint.reference if constraint.reference is not None else constraint.group
+    return wanted is None or grouping.find(wanted) is not None
+
+
 def _undefined(cells: Cells, grouping: Grouping, constraints: Sequence[Constraint]) -> set[int]:
     """Groups in which a rate of a limit that concerns them divides by nothing."""
     found: set[int] = set()
     for constraint in constraints:
-        if constraint.columns is not None and grouping.name not in constraint.columns:
+        if not _concerns(constraint, grouping):
             continue
         measure = resolve_measure(constraint.measure)
         for rate in measure.rates:
