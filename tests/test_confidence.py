@@ -601,21 +601,23 @@ def test_a_wrong_model_is_returned_in_at_most_5_percent_of_draws(script):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("ratios", "nested", "breaks"),
+    ("ratios", "nested", "breaks", "least"),
     [
-        ((*[AT_THE_LIMIT] * 5, 1.0), False, True),
-        ((AT_THE_LIMIT,) * 4, False, True),
-        ((0.76, 0.77, 0.78, 0.79, AT_THE_LIMIT, 0.95, 1.0), False, True),
-        ((0.7, 0.74, 0.78, AT_THE_LIMIT, 0.85, 0.9, 0.95, 1.0), True, None),
-        ((AT_THE_LIMIT,), True, False),
+        ((*[AT_THE_LIMIT] * 5, 1.0), False, True, 0.02),
+        ((AT_THE_LIMIT,) * 4, False, True, 0.02),
+        ((0.76, 0.77, 0.78, 0.79, AT_THE_LIMIT, 0.95, 1.0), False, True, 0.02),
+        # Nested rules move together: where the one at the limit passes by chance, the second group is selected too often
+        # by all of them, and a strict one fails the other way round before.  Hence fewer errors than 5%.
+        ((0.7, 0.74, 0.78, AT_THE_LIMIT, 0.85, 0.9, 0.95, 1.0), True, None, 0.005),
+        ((AT_THE_LIMIT,), True, False, 0.02),
     ],
 )
-def test_the_claim_over_many_draws(script, ratios, nested, breaks):
+def test_the_claim_over_many_draws(script, ratios, nested, breaks, least):
     draws = 1500
     stopping, going_on = wrong_in_draws(script, ratios, draws, nested=nested, seed=2)
     assert stopping <= most_errors(draws)
     # With the population at the limit the error is near the 5% allowed, and not nothing (Monte Carlo: ±0.6%).
-    assert stopping >= 0.02 * draws
+    assert stopping >= least * draws
     if breaks is not None:
         assert (going_on > most_errors(draws)) == breaks
 
