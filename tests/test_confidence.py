@@ -606,8 +606,8 @@ def test_a_wrong_model_is_returned_in_at_most_5_percent_of_draws(script):
         ((*[AT_THE_LIMIT] * 5, 1.0), False, True, 0.02),
         ((AT_THE_LIMIT,) * 4, False, True, 0.02),
         ((0.76, 0.77, 0.78, 0.79, AT_THE_LIMIT, 0.95, 1.0), False, True, 0.02),
-        # Nested rules move together: where the one at the limit passes by chance, the second group is selected too often
-        # by all of them, and a strict one fails the other way round before.  Hence fewer errors than 5%.
+        # Nested rules move together: where the one at the limit passes by chance, all of them select the second group
+        # too often, and a strict one fails the other way round before.  Hence fewer errors than 5%.
         ((0.7, 0.74, 0.78, AT_THE_LIMIT, 0.85, 0.9, 0.95, 1.0), True, None, 0.005),
         ((AT_THE_LIMIT,), True, False, 0.02),
     ],
