@@ -74,8 +74,8 @@ class Effort:
     Parameters
     ----------
     free, coarse, exact, accurate, most_accurate, repair : Phase
-        `most_accurate` is a round of the last phase for the objective "accuracy"; `repair` mends what rounding
-        has broken.
+        `most_accurate` is a round of the last phase for the objective "accuracy"; `repair` goes
+        to the nearest model within the limits, and mends what rounding has broken.
     coarseness : float
         The scale of the coarse phase, as a fraction of the surrogate's own.
     loss_slack : float
@@ -267,17 +267,9 @@ class Way:
             value_evaluations=self.value_evaluations,
         )
 
-    def _solve_exact(
-        self, problem: TrainingProblem, phase: Phase, *, coarseness: float = 1.0, half_rows: float = 1.0
-    ) -> None:
-        """With the exact measures as values, the slopes of the surrogate at a scale, and an aim inside the limits."""
-        whole = WholePass(
-            _at_scale(problem, coarseness),
-            self.rows,
-            exact=True,
-            margin=half_rows * half_a_row(problem),
-            watch=self.candidates.offer,
-        )
+    def _solve_exact(self, problem: TrainingProblem, phase: Phase) -> None:
+        """With the exact measures as values, the slopes of the surrogate, and an aim half a row inside the limits."""
+        whole = WholePass(problem, self.rows, exact=True, margin=half_a_row(problem), watch=self.candidates.offer)
         solution = self._solve("exact", whole, phase)
         if solution is not None:
             self.multipliers = solution.multipliers
@@ -285,15 +277,24 @@ class Way:
             self.multipliers = self._prices(problem)
 
     def _insist(self, problem: TrainingProblem) -> None:
-        """Where no model has kept the limits: again from the nearest, on gentler slopes, with an aim farther inside.
+        """Where no model has kept the limits: the nearest within them, whatever its loss, and on from there.
 
-        With few rows the slopes at full scale are those of a handful of rows, and a violation of a row or less gives no
-        way down that the line search could see.  What is found goes back to the limits themselves.
+        With few rows the slopes at full scale are those of a handful of rows, and the loss pulls out of the limits by
+        more than a violation of a row or two weighs; so the slopes become gentler, the aim lies farther inside, and the
+        loss waits.  What is found goes back to the limits themselves.
         """
         for coarseness, half_rows in ((1.0, 4.0), (0.4, 16.0), (0.16, 64.0)):
             assert self.candidates.nearest is not None
             self.w = self.candidates.nearest.w
-            self._solve_exact(problem, self.effort.exact, coarseness=coarseness, half_rows=half_rows)
+            whole = WholePass(
+                _at_scale(problem, coarseness),
+                self.rows,
+                exact=True,
+                margin=half_rows * half_a_row(problem),
+                anchor=self.w,
+                watch=self.candidates.offer,
+            )
+            self._solve("repair", whole, self.effort.repair)
             if self.candidates.kept:
                 self.w = self.candidates.least().w
                 self._solve_exact(problem, self.effort.exact)

@@ -1,6 +1,6 @@
 """The training problem as the whole-pass solver sees it: a function of a flat vector.
 
-Three choices beside the plain problem, all from the one sweep over the rows that is made anyway:
+Four choices beside the plain problem, all from the one sweep over the rows that is made anyway:
 
 exact values     The solver is given c̄, the exact measures of the decisions, with the *slopes* of the surrogate.  c̄
                  moves in steps of one row, far below those of the solver, so it is steered to the limit itself: there
@@ -9,6 +9,8 @@ error objective  The smoothed share of wrong decisions is linear in the cell sum
                  Σ_k (N_k − S_k)[label 1] + S_k[label 0], so its gradient is a combination of the ∇S at hand.
 loss limit       With that objective, the loss becomes one more row: loss ≤ limit, so that probabilities keep their
                  meaning.
+anchor           The objective ½·NEARNESS·‖w − anchor‖² in place of the loss: the nearest point within the limits,
+                 where nothing pulls out of them.
 
 Whoever watches sees each point with its assessment.
 """
@@ -30,6 +32,9 @@ from fairbound.training.sweep import Sweep
 
 Watch = Callable[[Tensor, Assessment], None]
 
+NEARNESS = 1e-4
+"""Weight of the distance from an anchor: a move by 1 counts as a violation of half of this, next to nothing."""
+
 
 @dataclass
 class WholePass:
@@ -48,6 +53,8 @@ class WholePass:
         Minimise the share of wrong decisions, smoothed by this step, in place of the loss.
     loss_limit : float, optional
         With `error`: the largest objective (loss and regularisers) allowed.
+    anchor : Tensor, optional
+        Minimise the distance from this point in place of the loss.
     watch : function of (w, assessment), optional
         Called at every evaluation.
     """
@@ -58,6 +65,7 @@ class WholePass:
     margin: Tensor | float = 0.0
     error: Step | None = None
     loss_limit: float | None = None
+    anchor: Tensor | None = None
     watch: Watch | None = None
     evaluations: int = field(default=0, init=False)
     value_evaluations: int = field(default=0, init=False)
@@ -78,6 +86,8 @@ class WholePass:
         # Equal or nearly equal bounds have no inside to aim at.
         lower, upper = torch.minimum(lower, 0.5 * (lower + upper)), torch.maximum(upper, 0.5 * (lower + upper))
         c, J = (found.exact if self.exact else plain.c), plain.J
+        if self.anchor is not None:
+            return Evaluation(self._distance(w), NEARNESS * (w - self.anchor), c, J, lower, upper)
         if self.error is None:
             return Evaluation(plain.f, plain.g, c, J, lower, upper)
         f, g = self._error(sweep)
@@ -102,11 +112,17 @@ class WholePass:
         objective = sweep.loss + value
         found = assess(self.problem, self.rows, sweep, objective)
         c = found.exact if self.exact else found.surrogate
+        if self.anchor is not None:
+            return self._distance(w), c
         if self.error is None:
             return objective, c
         if self.loss_limit is not None:
             c = torch.cat([c, c.new_tensor([objective])])
         return self._error(sweep)[0], c
+
+    def _distance(self, w: Tensor) -> float:
+        assert self.anchor is not None
+        return 0.5 * NEARNESS * float((w - self.anchor).square().sum())
 
     def _error(self, sweep: Sweep) -> tuple[float, Tensor]:
         """Smoothed share of wrong decisions and its gradient, from the cell sums."""
