@@ -32,8 +32,8 @@ from fairbound.fairness import (
     parse_constraint,
     rate_limit,
 )
-from fairbound.fairness.constraints import distinct_texts
 from fairbound.fairness.rates import QUOTIENT_RATES
+from fairbound.fairness.text import distinct_texts
 
 DIFFERENCES = [name for name in COMPARING if MEASURES[name].comparison == "difference"]
 RATIOS = [name for name in COMPARING if MEASURES[name].comparison == "ratio"]

@@ -45,7 +45,7 @@ from fairbound.evaluation.verdicts import (
 )
 from fairbound.fairness import Constraint
 from fairbound.fairness.cells import Combine
-from fairbound.fairness.constraints import as_constraints
+from fairbound.fairness.text import as_constraints
 
 
 @dataclass(frozen=True)

@@ -35,8 +35,8 @@ from fairbound.evaluation.summary_parts import Decisions, Part, Reading
 from fairbound.evaluation.tables import as_json, key_text
 from fairbound.fairness import Constraint
 from fairbound.fairness.cells import Combine
-from fairbound.fairness.constraints import as_constraints
 from fairbound.fairness.measures import resolve_measure
+from fairbound.fairness.text import as_constraints
 
 __all__ = ["SCHEMA", "UNCHANGED", "VERSION", "Decisions", "Run", "Sweep", "SweptPoint", "summarize"]
 

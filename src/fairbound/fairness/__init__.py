@@ -16,8 +16,6 @@ from fairbound.fairness.constraints import (
     PredictiveParity,
     Representation,
     Sufficiency,
-    as_constraints,
-    parse_constraint,
     rate_limit,
 )
 from fairbound.fairness.decisions import Step, as_logits, decide, outcome_indicators, probabilities
@@ -36,6 +34,7 @@ from fairbound.fairness.surrogates import (
     resolve_surrogate,
 )
 from fairbound.fairness.system import ConstraintSystem
+from fairbound.fairness.text import as_constraints, parse_constraint
 
 __all__ = [
     "CONSTRAINTS",

@@ -20,11 +20,12 @@ import torch
 from torch import Tensor
 
 from fairbound.fairness.cells import Cells, Grouping
-from fairbound.fairness.constraints import Constraint, as_constraints
+from fairbound.fairness.constraints import Constraint
 from fairbound.fairness.decisions import Step, check_threshold
 from fairbound.fairness.measures import compared_pairs, resolve_measure
 from fairbound.fairness.rates import AFFINE_RATES, RateFunction, group_sums, undefined_groups
 from fairbound.fairness.surrogates import resolve_surrogate
+from fairbound.fairness.text import as_constraints
 
 MOST_NUMBERS = 2**26
 """Of ∂r/∂S: beyond this the limits are too many to be handled at once."""

@@ -25,7 +25,7 @@ from fairbound._progress import Progress
 from fairbound._warnings import LimitWarning
 from fairbound.confidence import SEQUENCE_EFFORT
 from fairbound.fairness import Cells, as_constraints, as_logits, decide, outcome_indicators
-from fairbound.fairness.constraints import distinct_texts
+from fairbound.fairness.text import distinct_texts
 from fairbound.fitting.confident import choose, predictor, with_certificate
 from fairbound.fitting.data import Data, Parameters
 from fairbound.fitting.encoding import encode, fitted_encoder
