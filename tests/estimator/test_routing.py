@@ -173,6 +173,14 @@ def test_weights_travel_when_they_are_asked_for(routing):
         unset.fit(X, y, sample_weight=weights)
 
 
+def test_a_dictionary_is_not_cut_into_folds():
+    X, y, group = toy(60)
+    search = GridSearchCV(quick("disparate_impact >= 0.1"), {"hidden": [()]}, cv=2, error_score="raise")
+    with pytest.raises(ValueError, match=r"has 60 rows in 'sex', but X has 30: .* give a DataFrame there"):
+        search.fit(X, y, sensitive_features={"sex": group})
+    search.fit(X, y, sensitive_features=pd.DataFrame({"sex": group}))
+
+
 def test_groups_can_be_refused(routing):
     X, y, group = toy()
     clf = ConstrainedClassifier("disparate_impact >= 0.8").set_fit_request(sensitive_features=False)

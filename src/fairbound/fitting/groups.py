@@ -85,9 +85,10 @@ def read_groups(sensitive_features: Any, n_rows: int) -> dict[str, NDArray[Any]]
     read = {name: _values(column) for name, column in columns.items()}
     for name, column in read.items():
         if column.shape != (n_rows,):
+            folds = " (A search cuts tables and arrays into folds, but no dictionary: give a DataFrame there.)"
             raise ValueError(
                 f"sensitive_features has {len(column)} rows in {name!r}, but X has {n_rows}: one value for each row "
-                "is needed."
+                f"is needed.{folds if isinstance(sensitive_features, Mapping) else ''}"
             )
     return read
 
