@@ -67,6 +67,8 @@ def test_other_rows_are_reported_from_the_same_runs(made):
     assert not Results(made.out / "results.jsonl").missing(planned(request, made.results))
     again = reproduce(request, made.out)
     assert (made.out / "tables" / "table-2-law-paper-test.csv").exists()
+    assert (made.out / "gallery-test.html").exists()
+    assert "Figure 3" in (made.out / "gallery.html").read_text(encoding="utf-8")  # the first page stays
     (paper, _) = again.exhibits
     ours = paper.tables[0].rows[0]
     assert ours[2] == 100 * again.results[paper.item.runs(paper.setting, again.results)[0]].test.accuracy

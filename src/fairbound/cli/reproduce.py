@@ -105,7 +105,8 @@ def reproduce_command(
             raise typer.Exit(INTERRUPTED) from None
     _show(output, made)
     output.text(
-        f"Written to {out} in {time.perf_counter() - begun:.0f} s: gallery.html, figures, tables, verdicts.json."
+        f"Written to {out} in {time.perf_counter() - begun:.0f} s: "
+        f"gallery{request.suffix}.html, figures, tables, verdicts{request.suffix}.json."
     )
     output.result(
         {

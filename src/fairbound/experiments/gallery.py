@@ -30,7 +30,7 @@ PACKAGE = "fairbound.experiments"
 
 
 def write_gallery(made: Reproduction, request: Request, command: str = "") -> Path:
-    """Write `gallery.html` into the folder of the results.
+    """Write `gallery.html` (or `gallery-test.html`, ...) into the folder of the results.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ def write_gallery(made: Reproduction, request: Request, command: str = "") -> Pa
         style=Markup(resource("page.css") + resource("gallery.css", PACKAGE)),
         script=Markup(script),
     )
-    path = made.out / "gallery.html"
+    path = made.out / f"gallery{request.suffix}.html"
     path.write_text(page, encoding="utf-8")
     return path
 
@@ -66,6 +66,7 @@ def page_context(made: Reproduction, request: Request, command: str) -> dict[str
     outcomes = outcomes_of(made)
     return {
         "command": command,
+        "suffix": request.suffix,
         "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "versions": versions(),
         "data": [_rows(name, request) for name in request.datasets],

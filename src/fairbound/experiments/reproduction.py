@@ -3,7 +3,7 @@
 out/results.jsonl             one line for each finished run; what is there is not run again
 out/figures/NAME-DATA-SOLVER  .png and .svg
 out/tables/NAME-DATA-SOLVER   .csv and .md
-out/verdicts.json             the claims, computed
+out/verdicts.json             the claims, computed; with -batches and -test in their names where asked for
 out/gallery.html              all of it on one page
 """
 
@@ -86,6 +86,11 @@ class Request:
     seeds: tuple[int, ...] = ()
     data_dir: str | None = None
 
+    @property
+    def suffix(self) -> str:
+        """What tells the files of mini-batches and of test rows from the others in one folder."""
+        return "-batches" * self.batches + "-test" * (self.part == "test")
+
     def items(self) -> list[Item]:
         """The items, in the order of the paper."""
         for name in self.names:
@@ -138,7 +143,7 @@ def reproduce(
     for item in request.items():
         for setting in request.settings(item):
             made.exhibits.append(exhibit(item, setting, request, results, out))
-    path = out / "verdicts.json"
+    path = out / f"verdicts{request.suffix}.json"
     path.write_text(json.dumps([_as_dict(verdict) for verdict in made.verdicts], indent=2) + "\n", encoding="utf-8")
     made.seconds = time.perf_counter() - started
     write_gallery(made, request, command)
