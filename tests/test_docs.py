@@ -61,6 +61,12 @@ def test_links_between_pages_lead_somewhere(page):
         assert (page.parent / target).exists(), target
 
 
+def test_the_first_page_leads_to_every_page():
+    text = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
+    others = [page.name for page in PAGES if page.stem not in ("README", "index")]
+    assert [name for name in others if f"]({name})" not in text] == []
+
+
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.stem)
 def test_an_example_runs(example, capsys):
     runpy.run_path(str(example), run_name="__main__")
