@@ -158,7 +158,7 @@ def check_search(study: Study) -> list[Check]:
     for target in study.binding(SCALE_RATIOS):
         run = study.setting.limited(target)
         one = study.outcome(run)
-        reached = study.gap_to(run, target) <= SEARCH_TOLERANCE or (one.kept and target <= one.train.ratio())
+        reached = study.gap_to(run, target) <= SEARCH_TOLERANCE
         looked = search(study.setting, study.results, target)
         seconds = sum(study.outcome(fit).processor_seconds for fit in looked.fits)
         nearest = min(looked.fits, key=lambda fit: study.gap_to(fit, target))
