@@ -25,6 +25,7 @@ COMMANDS = [
     ["data", "describe"],
     ["data", "fetch"],
     ["demo"],
+    ["reproduce"],
 ]
 
 
