@@ -155,6 +155,15 @@ WILD = st.one_of(
 )
 
 
+@pytest.mark.parametrize("threshold", [0, 1.0, -3.0])
+def test_a_recalibration_has_a_threshold_between_0_and_1(threshold, copied, saved):
+    document = copy.deepcopy(read(saved))
+    document["model"]["calibration"]["threshold"] = threshold
+    write(copied, document)
+    with pytest.raises(ModelFileError, match="the threshold of the recalibration is"):
+        load(copied)
+
+
 @FAST
 @given(data=st.data(), value=WILD, remove=st.booleans())
 def test_documents_forged_with_the_right_checksum(data, value, remove, copied, saved):

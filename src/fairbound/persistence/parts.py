@@ -239,4 +239,7 @@ def calibration_from_json(values: Mapping[str, Any] | None) -> Recalibration | N
     above, below = (expect_list(values[side], float, side) for side in ("above", "below"))
     if len(above) != 2 or len(below) != 2 or min(above[0], below[0]) <= 0:
         raise ValueError("the recalibration is not one")
-    return SidedMap(expect(values["threshold"], float, "threshold"), (above[0], above[1]), (below[0], below[1]))
+    threshold = expect(values["threshold"], float, "threshold")
+    if not 0.0 < threshold < 1.0:
+        raise ValueError(f"the threshold of the recalibration is {threshold!r}")
+    return SidedMap(threshold, (above[0], above[1]), (below[0], below[1]))
