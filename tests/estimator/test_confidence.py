@@ -246,6 +246,12 @@ def test_too_few_rows_to_hold_some_back(y, group):
         fit(confident(min_group_size=1), (ROWS[0][: len(y)], np.array(y), np.array(group)))
 
 
+def test_labels_of_one_class_are_what_is_wrong_not_the_number_of_rows():
+    X, _, group = ROWS
+    with pytest.raises(ValueError, match="y has one class only"):
+        fit(confident(), (X, np.ones(1500, dtype=int), group))
+
+
 def test_calibration_rows_of_ones_own_that_do_not_fit():
     X, y, group = ROWS
     with pytest.raises(ValueError, match="calibration_set= is for a confidence: give confidence= as well"):

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from fairbound.confidence import CertifiedChoice, train_for_confidence
 from fairbound.data.splitting import draw_parts
 from fairbound.evaluation.verdicts import sides_in_words
-from fairbound.fairness import as_constraints, decide
+from fairbound.fairness import Cells, as_constraints, decide
 from fairbound.fitting.data import Data, Parameters
 from fairbound.fitting.result import FitResult, TrialResult
 from fairbound.prediction import logits
@@ -58,6 +58,7 @@ def check_confident(params: Parameters, data: Data) -> None:
 def hold_back(params: Parameters, data: Data) -> tuple[Data, Data]:
     """Return the rows to train on and those for calibration, with the same shares of labels and groups."""
     share = float(params.calibration_size)
+    Cells.build(data.y, data.groups)  # which says what is wrong with labels of one class
     codes = np.unique(data.y, return_inverse=True)[1].astype(np.int64)
     columns = list((data.groups or {}).values())
     try:
