@@ -92,7 +92,7 @@ def versions() -> dict[str, str]:
         "fairbound": fairbound.__version__,
         "torch": str(torch.__version__),
         "Python": platform.python_version(),
-        "": platform.platform(),
+        "": f"{platform.system()} {platform.machine()}",
     }
 
 
