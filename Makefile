@@ -34,8 +34,8 @@ $(STAMP): pyproject.toml constraints.txt
 demo: $(STAMP)  ## the whole way on the shipped Law data: without a limit, with one, frontier, certificate, report
 	$(BIN)/fairbound demo
 
-test: $(STAMP)  ## run the tests and the examples in the docstrings
-	$(BIN)/python -m pytest $(PYTEST_ARGS)
+test: $(STAMP)  ## run the tests and the examples in the docstrings, on all cores
+	$(BIN)/python -m pytest --numprocesses auto --dist loadfile $(PYTEST_ARGS)
 
 test-slow: $(STAMP)  ## run the tests marked slow
 	$(BIN)/python -m pytest -m slow $(PYTEST_ARGS)
