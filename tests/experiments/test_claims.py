@@ -262,7 +262,10 @@ def test_the_data_of_law_are_those_of_the_paper_and_a_part_of_them_is_not():
 @pytest.mark.usefixtures("dutch_file")
 def test_the_data_of_dutch_are_those_of_the_paper():
     found = statistics.measured(Study(Setting("dutch", "rows"), Results(), load_rows("dutch")))
-    assert found == pytest.approx(STATISTICS["dutch"], abs=5e-5)  # printed with four digits
+    counts = {name for name, value in found.items() if isinstance(value, int)}
+    assert {name: found[name] for name in counts} == {name: STATISTICS["dutch"][name] for name in counts}
+    # The printed shares are not quite those of the printed counts: 31,657 of 60,420 are 0.5239, printed as 0.5242.
+    assert found == pytest.approx(STATISTICS["dutch"], abs=3e-4)
 
 
 def test_surrogates_come_closer_with_scale():
