@@ -105,6 +105,8 @@ def test_bad_input_is_one_sentence_and_writes_nothing(fairbound, run, loans, tmp
         return found.sentence
 
     assert "There is no folder rum. Did you mean 'run'?" in refused("rum", loans, "--out", "x.csv")
+    Path("other").mkdir()
+    assert "other has no model.json; give the folder that train" in refused("other", loans, "--out", "x.csv")
     assert "There is no file new.csv" in refused("run", "new.csv", "--out", "x.csv")
     assert "loans.csv exists already (--out)" in refused("run", loans, "--out", "loans.csv")
     assert "has a column 'job' already" in refused("run", loans, "--out", "x.csv", "--column", "job")

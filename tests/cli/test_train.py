@@ -263,3 +263,24 @@ def test_a_second_interrupt_leaves_at_once(fairbound, loans, monkeypatch, tmp_pa
     assert found.stderr.splitlines()[-1] == "fairbound: Interrupted; nothing was written."
     assert {each.name for each in tmp_path.iterdir()} == {"loans.csv"}
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_words_too_many_to_tell_apart_are_noted(fairbound, tmp_path):
+    rows = [(f"L{row[0]}", *row[1:]) for row in loan_rows(600)]
+    path = write_csv(tmp_path / "loans.csv", LOAN_COLUMNS, rows)
+    columns = ["--target", "approved", "--sensitive", "sex"]
+    found = fairbound("train", path, *columns, "--out", "run")
+    assert found.code == 0
+    assert "Note: Column 'id' has 480 different values in 480 training rows; the model tells 49 of them" in found.stdout
+    assert "--ignore id" in found.stdout
+    assert "Column 'job'" not in found.stdout
+    ignored = fairbound("train", path, *columns, "--ignore", "id", "--out", "again")
+    assert "different values" not in ignored.stdout
+
+
+def test_with_several_columns_of_groups_each_line_names_its_own(fairbound, tmp_path):
+    rows = [(*row, ("a", "b")[row[0] % 2]) for row in loan_rows(600)]
+    path = write_csv(tmp_path / "loans.csv", (*LOAN_COLUMNS, "race"), rows)
+    found = fairbound("train", path, *LOANS, "--sensitive", "race", "--out", "run")
+    for name in ("sex: female", "sex: everyone", "race: a", "race: everyone"):
+        assert f"selection rate, {name} " in found.stdout

@@ -344,6 +344,13 @@ def test_an_axis_holds_its_values(values):
     assert axis.high - axis.low <= max(values) - min(values) + 0.1 + 1e-9
 
 
+def test_labels_are_written_as_the_user_writes_them():
+    rows = Decisions(y=["No", "NHS yes"] * 20, sensitive_features=["a", "b"] * 20, after=["No", "NHS yes"] * 20)
+    text = to_html(summarize((), rows))
+    for header in ("Label: No<", "Label: NHS yes<", "True positives<"):
+        assert header in text
+
+
 # --- without the extras ---------------------------------------------------------------------------------------------
 
 

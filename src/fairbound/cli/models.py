@@ -135,4 +135,7 @@ def load_model(path: str) -> ConstrainedClassifier:
     from fairbound.estimator import load
 
     inner = folder / MODEL_FOLDER
-    return load(inner if inner.is_dir() else folder)
+    place = inner if inner.is_dir() else folder
+    if not (place / "model.json").is_file():
+        raise FileNotFoundError(f"{place} has no model.json; give the folder that train has written.")
+    return load(place)

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from fairbound.cli.inputs import is_known_dataset
+from fairbound.cli.scattered import scattered_columns
 from fairbound.cli.study import Part, Study
 
 if TYPE_CHECKING:
@@ -89,7 +91,13 @@ def summary_of(
             "columns": list(data.schema),
             "libraries": {"python": platform.python_version(), **{name: _version(name) for name in LIBRARIES}},
         },
-        notes=[*models.notes, *map(str, result.small_groups), *result.notes, data.description],
+        notes=[
+            *models.notes,
+            *map(str, result.small_groups),
+            *result.notes,
+            *([] if is_known_dataset(source) else scattered_columns(study.training, models.after)),
+            data.description,
+        ],
         confidence=CONFIDENCE if confidence is None else confidence,
         groups=study.settings.groups,  # type: ignore[arg-type]  # one of three words, as checked
         pos_label=study.positive,

@@ -24,9 +24,11 @@ def show(output: Output, summary: Mapping[str, Any]) -> None:
             *(f"{100 * (accuracy[model]['value'] - accuracy['constant']):+.2f} points" for model in models),
         ),
     ]
+    several = len(part["after"]["missing"]) > 1  # then a group, or everyone, may be in each column of groups
     for groups in zip(*(rates_by_group(part, model) for model in models), strict=True):
+        name = f"{groups[0]['grouping']}: {groups[0]['group']}" if several else groups[0]["group"]
         for rate in groups[0]["rates"]:
-            rows.append((f"{rate}, {groups[0]['group']}", *(_number(group["rates"][rate]) for group in groups)))
+            rows.append((f"{rate}, {name}", *(_number(group["rates"][rate]) for group in groups)))
     output.table(f"{part['rows']:,} {where}", ("", *headings), rows)
     if summary["limits"]:
         output.text()

@@ -14,7 +14,10 @@ _WIDTH = 110
 
 @dataclass(frozen=True)
 class Table:
-    """A title, a header and rows of text; the first `left` columns are aligned to the left, the others to the right."""
+    """A title, a header and rows of text; the first `left` columns are aligned to the left, the others to the right.
+
+    An empty header has none shown.
+    """
 
     title: str
     header: tuple[str, ...]
@@ -23,8 +26,8 @@ class Table:
 
     def as_text(self) -> str:
         """Return the table with aligned columns, two spaces apart."""
-        lines = [self.header, *self.rows]
-        widths = [max(len(line[column]) for line in lines) for column in range(len(self.header))]
+        lines = [self.header, *self.rows] if self.header else list(self.rows)
+        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
         written = [
             "  ".join(
                 cell.ljust(width) if column < self.left else cell.rjust(width)
@@ -44,10 +47,8 @@ class Table:
             )
 
         body = "".join(f"<tr>{cells(line, 'td')}</tr>" for line in self.rows)
-        return (
-            f"<table><caption>{html.escape(self.title)}</caption>"
-            f"<thead><tr>{cells(self.header, 'th')}</tr></thead><tbody>{body}</tbody></table>"
-        )
+        head = f"<thead><tr>{cells(self.header, 'th')}</tr></thead>" if self.header else ""
+        return f"<table><caption>{html.escape(self.title)}</caption>{head}<tbody>{body}</tbody></table>"
 
 
 def page_as_text(heading: str, tables: Iterable[Table], notes: Iterable[str]) -> str:

@@ -236,8 +236,9 @@ class FitResult:
             accuracy += f" (validation: {self.eval_accuracy:.2%} of {count(self.eval_rows or 0)} rows)"
         return Table(
             "Fit",
-            ("training rows", count(self.rows)),
+            (),
             (
+                ("training rows", count(self.rows)),
                 ("accuracy", accuracy),
                 ("gain over the best constant", f"{100 * self.gain:+.2f} points"),
                 ("loss", number(self.loss, 4)),
