@@ -290,3 +290,99 @@ def test_every_item_can_be_shown_from_its_own_runs(name, solver):
     assert item.check(found) or (name, solver) == ("scale-selection", "fast")
     if item.draw is not None:
         assert item.draw(found).axes
+
+
+@pytest.mark.parametrize("name", sorted(ITEMS))
+@pytest.mark.parametrize("solver", ["paper", "fast"])
+@pytest.mark.parametrize("options", [{"part": "test"}, {"batches": True}], ids=str)
+def test_items_can_be_shown_for_test_rows_and_for_batches(name, solver, options):
+    item, setting = ITEMS[name], Setting("dutch", "rows", solver, **options)
+    results = Results()
+    while missing := results.missing(item.runs(setting, results)):
+        for run in missing:
+            seen = made_up.part(0.8, made_up.demanded(run))
+            results.add(made_up.outcome(run, seen, made_up.part(0.75, made_up.demanded(run))))
+    found = Study(setting, results, load_rows("law"))
+    assert item.tabulate(found)
+    item.check(found)
+    if item.draw is not None:
+        assert item.draw(found).axes
+
+
+def test_random_starts_on_test_rows_are_drawn_from_test_rows():
+    """The history by epoch is one of training rows: on test rows there are only the ends."""
+    setting = Setting("dutch", "rows", part="test")
+    results = Results()
+    for run in plans.seeds(setting):
+        results.add(made_up.outcome(run, made_up.part(0.8, 0.9), made_up.part(0.6, 0.7)))
+    axes = spread.draw(Study(setting, results, load_rows("law"))).axes
+    heights = {round(float(y), 6) for line in axes[0].lines for y in line.get_ydata()}
+    assert heights == {60.0}
+
+
+def test_a_limit_on_the_covariance_that_raises_nothing_is_noticed():
+    """A ratio that is high without limits is no merit of the limit."""
+    claim = "A limit on the covariance raises the ratio too."
+    flat = made_up.study(SETTING, plans.scaled(SETTING), lambda _: (0.8, 0.85))
+    assert words(demanded.check_scaled(flat))[claim] == "does not hold"
+
+    def raised(run: Run) -> made_up.Numbers:
+        return 0.8, 0.95 if run.surrogate == "covariance" and run.limits[0][1] <= 0.01 else 0.85
+
+    found = made_up.study(SETTING, plans.scaled(SETTING), raised)
+    assert words(demanded.check_scaled(found))[claim] == "holds"
+    (check,) = [check for check in demanded.check_scaled(found) if check.claim == claim]
+    assert "0.9 takes 0.01 or less" in check.figures
+
+
+def test_constraints_that_do_not_reach_what_a_penalty_reaches_are_no_better():
+    claim = "At equal ratio, constraints are at least as accurate."
+    found = made_up.study(SETTING, plans.penalties(SETTING), lambda run: (0.7, 0.95 if run.penalty else 0.6))
+    assert words(penalized.check(found))[claim] == "does not hold"
+    neither = made_up.study(SETTING, plans.penalties(SETTING), lambda _: (0.7, 0.6))
+    assert claim not in words(penalized.check(neither))
+
+
+def test_a_search_and_a_constraint_are_judged_by_the_same_rows():
+    """Both are right on training rows, and neither on test rows: the search ends where training rows say."""
+    setting = Setting("dutch", "rows", part="test")
+    results = Results()
+    while missing := results.missing(plans.searches(setting, results)):
+        for run in missing:
+            ratio = made_up.demanded(run) if run.limits else 0.5
+            if run.penalty is not None:
+                ratio = 0.5 + 0.5 / (1 + run.penalty)
+            results.add(made_up.outcome(run, made_up.part(0.8, ratio), made_up.part(0.8, ratio - 0.05)))
+    found = Study(setting, results, load_rows("law"))
+    (table,) = penalized.tabulate_search(found)
+    assert [row[-1] for row in table.rows] == [False] * 4
+    for target, row in zip(plans.SCALE_RATIOS, table.rows[1::2], strict=True):
+        assert row[4] == pytest.approx(target - 0.05, abs=plans.SEARCH_TOLERANCE)
+    checks = penalized.check_search(found)
+    assert [check.holds for check in checks] == [False, False]
+    assert all("ended at 0." in check.figures for check in checks)
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [Setting("law", "rows", batches=True), Setting("law", "rows", epochs=3)],
+    ids=["batches", "epochs"],
+)
+def test_a_shorter_run_says_why_its_accuracies_are_not_the_printed_ones(setting):
+    found = made_up.study(setting, plans.scenarios(0.8, setting), lambda _: (0.7, 0.8))
+    reasons = {check.because for check in limits.check(found, 0.8) if "printed" in check.claim}
+    assert len(reasons) == 1
+    assert "mini-batches" in reasons.pop()
+
+
+def test_unscaled_surrogates_on_test_rows_begin_where_test_rows_are_without_limits():
+    """Of the way from 0.6 (test rows) a fifth is gone; seen from the 0.45 of training rows it would be half of it."""
+    setting = Setting("dutch", "rows", part="test")
+    results = Results()
+    for run in plans.unscaled(setting):
+        wanted = made_up.demanded(run) if run.limits else 0.0
+        reached = 0.6 + 0.2 * max(0.0, wanted - 0.6)
+        results.add(made_up.outcome(run, made_up.part(0.8, max(0.45, wanted)), made_up.part(0.8, reached)))
+    checks = demanded.check_unscaled(Study(setting, results, load_rows("law")))
+    assert [check.holds for check in checks] == [False, True]
+    assert all("from 0.600 without limits" in check.figures for check in checks)

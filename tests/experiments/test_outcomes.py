@@ -74,7 +74,6 @@ def test_made_up_parts_are_what_they_say():
     assert made.ratio(by="surrogate") == pytest.approx(0.75)
     assert made.violation("disparate_impact", 0.8) == pytest.approx(0.8 * 0.5 - 0.35)
     assert made.covariance() == pytest.approx(0.25 * (0.5 - 0.35))
-    assert made.constant_accuracy == 0.5
 
 
 def test_nobody_selected_keeps_any_ratio():

@@ -59,3 +59,10 @@ def test_results_of_another_version_are_left_alone(tmp_path):
     again = Results(path)
     assert len(again) == 0
     assert again.outdated == 1
+
+
+def test_results_of_another_version_need_not_have_the_same_fields(tmp_path):
+    path = tmp_path / "results.jsonl"
+    path.write_text('{"version": "9.0", "run": {"a field": 1}}\n', encoding="utf-8")
+    results = Results(path)
+    assert (len(results), results.outdated) == (0, 1)

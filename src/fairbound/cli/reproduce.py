@@ -104,6 +104,8 @@ def reproduce_command(
             )
             raise typer.Exit(INTERRUPTED) from None
     _show(output, made)
+    if made.results.outdated:
+        output.text(f"{made.results.outdated} results of another version of fairbound were left alone.")
     output.text(
         f"Written to {out} in {time.perf_counter() - begun:.0f} s: "
         f"gallery{request.suffix}.html, figures, tables, verdicts{request.suffix}.json."

@@ -46,12 +46,6 @@ class Part:
         """The same within a group."""
         return self._right(group) / sum(self.totals[group])
 
-    @property
-    def constant_accuracy(self) -> float:
-        """The accuracy of the better of the two constant predictions."""
-        by_label = [self.totals[0][label] + self.totals[1][label] for label in (0, 1)]
-        return max(by_label) / sum(by_label)
-
     def rates(self, measure: str, by: By = "decisions") -> tuple[float, float]:
         """The two rates that the measure compares: selection rates, or true-positive rates."""
         sums: Grid = getattr(self, by)
@@ -100,7 +94,7 @@ class Outcome:
     kept : bool
         Whether the decisions on the training rows keep every limit.
     status : str
-    history : lists by epoch: accuracy, loss, ratio of selection rates, exact and surrogate violation
+    history : lists by epoch, of training rows: accuracy, loss, exact and surrogate violation
     seconds, processor_seconds, peak_megabytes : float
     version : str
         Of the package.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import sys
 import time
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -170,7 +171,9 @@ def _history(result: TrainingResult) -> dict[str, list[float]]:
 def _forget_peak() -> None:
     """Let the largest memory be counted anew, where the system can (Linux); elsewhere it is that of the process."""
     if sys.platform == "linux":
-        Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
+        # Containers may mount it read-only.
+        with suppress(OSError):
+            Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
 
 
 def _peak_megabytes() -> float:

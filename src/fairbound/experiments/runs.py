@@ -53,13 +53,6 @@ class Run:
         return hashlib.sha256(json.dumps(asdict(self)).encode()).hexdigest()[:16]
 
     @property
-    def approach(self) -> str:
-        """One of "constraint", "regularization" and "free"."""
-        if self.limits:
-            return "constraint"
-        return "free" if self.penalty is None else "regularization"
-
-    @property
     def cost(self) -> float:
         """About how long it takes, in units that agree between runs of one data set and solver."""
         width = max([1, *NETWORKS[self.dataset]])

@@ -45,16 +45,18 @@ class Results:
                 file.truncate(len(whole) + 1 if whole else 0)
         for number, line in enumerate(whole.splitlines(), start=1):
             try:
-                outcome = Outcome.from_dict(json.loads(line))
+                values = json.loads(line)
+                # Before anything else: another version's results may have other fields.
+                if values["version"] != fairbound.__version__:
+                    self.outdated += 1
+                    continue
+                outcome = Outcome.from_dict(values)
             except (ValueError, KeyError, TypeError, AttributeError) as error:
                 raise ValueError(
                     f"{path}, line {number}, is not a result of `fairbound reproduce`. Give another --out, or delete "
                     "the file to begin anew."
                 ) from error
-            if outcome.version == fairbound.__version__:
-                self._outcomes[outcome.run.key] = outcome
-            else:
-                self.outdated += 1
+            self._outcomes[outcome.run.key] = outcome
 
     def add(self, outcome: Outcome) -> None:
         """Keep an outcome, on disk first."""

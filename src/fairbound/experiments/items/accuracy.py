@@ -92,7 +92,10 @@ def check(study: Study) -> list[Check]:
         parts = {bound: study.part(study.setting.limited(bound, surrogate=name)) for bound in RATIOS}
         worst = max(RATIOS, key=lambda bound: parts[bound].violation("disparate_impact", bound))
         amount = parts[worst].violation("disparate_impact", worst)
-        figures = f"{study.title}, {WORDS[name]}: largest violation by decisions {amount:.4f}, at {worst:g}."
+        figures = (
+            f"{study.title}, {WORDS[name]}: largest violation by decisions {amount:.4f}, at {worst:g}; met means up to "
+            f"{SLACK:g}."
+        )
         found.append(Check("Hard limits on scaled surrogates are met by the decisions.", amount <= SLACK, figures))
         strict = study.binding(RATIOS)
         if strict:

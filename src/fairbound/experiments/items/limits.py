@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from fairbound.experiments import printed
 from fairbound.experiments.claims import Check
+from fairbound.experiments.items.statistics import measured
 from fairbound.experiments.plans import scenario
-from fairbound.experiments.protocol import TITLES
+from fairbound.experiments.protocol import EPOCHS, TITLES
 from fairbound.experiments.study import Study
 from fairbound.experiments.tables import Column, Columns, Table, Value
 
@@ -17,6 +18,9 @@ SPREAD = 1.2
 
 MET = 1e-3
 """Violations up to this are met by the paper's solver, whose surrogates leave such gaps; the fast one has none."""
+
+MET_UNSEEN = 0.02
+"""The same on test rows, whose rates are those of a few thousand people."""
 
 
 def tabulate(study: Study, bound: float) -> list[Table]:
@@ -43,7 +47,10 @@ def tabulate(study: Study, bound: float) -> list[Table]:
              row.exact_ei]
         )  # fmt: skip
     first, second = study.part(scenario(study.setting, "both", bound)).groups
-    return [Table.build(f"{study.title}: ratio {bound:g} (S = 1 is {second}, S = 0 is {first})", columns, rows)]
+    groups = f"S = 1 is {second}, S = 0 is {first}"
+    if study.setting.part == "test" or study.setting.batches:
+        groups += "; the printed rows are of training rows and whole batches"
+    return [Table.build(f"{study.title}: ratio {bound:g} ({groups})", columns, rows)]
 
 
 def check(study: Study, bound: float) -> list[Check]:
@@ -52,13 +59,16 @@ def check(study: Study, bound: float) -> list[Check]:
     parts = {name: study.part(scenario(study.setting, name, bound)) for name in printed.SCENARIOS}
     both = parts["both"]
     amounts = [both.violation(measure, bound) for measure in printed.SCENARIOS["both"]]
-    figures = f"{study.title}, {bound:g}: violations by decisions {amounts[0]:.4f} (DI) and {amounts[1]:.4f} (EI)."
-    tolerance = MET if study.setting.part == "train" else 0.02
+    tolerance = MET if study.setting.part == "train" else MET_UNSEEN
+    figures = (
+        f"{study.title}, {bound:g}: violations by decisions {amounts[0]:.4f} (DI) and {amounts[1]:.4f} (EI); kept "
+        f"means up to {tolerance:g}."
+    )
     found.append(Check("Both limits are kept together.", max(amounts) <= tolerance, figures))
     single = min(parts["only DI"].accuracy, parts["only EI"].accuracy)
     figures = (
         f"{study.title}, {bound:g}: {100 * both.accuracy:.2f}% under both, {100 * parts['only DI'].accuracy:.2f}% "
-        f"under DI, {100 * parts['only EI'].accuracy:.2f}% under EI."
+        f"under DI, {100 * parts['only EI'].accuracy:.2f}% under EI; up to {ROUNDING:g} points are equal."
     )
     because = ""
     if both.accuracy > single + ROUNDING / 100:
@@ -92,7 +102,9 @@ def _check_printed(study: Study, bound: float) -> list[Check]:
         figures = f"{where}: {ours:.2f}% against {stated:.2f}% printed; expected between {low:.2f}% and {high:.2f}%."
         holds = low <= ours <= high
         because = ""
-        if study.setting.dataset == "acsincome":
+        if _shortened(study):
+            because = "Fewer rows or epochs than in the paper, or mini-batches, where the printed numbers have none."
+        elif study.setting.dataset == "acsincome":
             because = (
                 "These are other rows: a draw from those that were loaded, where the paper drew from all of California."
             )
@@ -100,6 +112,12 @@ def _check_printed(study: Study, bound: float) -> list[Check]:
             because = "Seeds and orders of arithmetic end at different local solutions of the same problem."
         found.append(Check("The printed accuracies come out again.", holds, figures, because))
     return found
+
+
+def _shortened(study: Study) -> bool:
+    """Whether training was not on all rows for all epochs in whole batches."""
+    rows = measured(study)["rows"] != printed.STATISTICS[study.setting.dataset]["rows"]
+    return rows or study.setting.batches or study.setting.epochs != EPOCHS
 
 
 def _expected(dataset: str, name: str, bound: float, stated: float) -> tuple[float, float]:

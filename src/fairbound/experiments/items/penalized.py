@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from fairbound.experiments.claims import Check
 from fairbound.experiments.drawing import COLORS, QUIET, decades, legend, missed, panels
-from fairbound.experiments.plans import SCALE_RATIOS, SEARCH_FITS, SEARCH_TOLERANCE, search
+from fairbound.experiments.plans import SCALE_RATIOS, SEARCH_FITS, SEARCH_TOLERANCE, Search, search
 from fairbound.experiments.protocol import APPROACHES, COVARIANCES, PENALTIES, RATIOS, WORDS
 from fairbound.experiments.runs import Run
 from fairbound.experiments.study import Study
@@ -98,27 +98,31 @@ def largest_step_back(ratios: list[float]) -> float:
     return max([0.0, *(before - after for before, after in pairwise(ratios))])
 
 
+def _said(back: float) -> str:
+    return f"the largest step back of the ratio is {back:.4f}; up to {STEADY:g} counts as none."
+
+
 def check(study: Study) -> list[Check]:
     """Constraints answer monotonously, regularisation does not, and costs more accuracy."""
     found = []
     for name in APPROACHES:
         limited = [(bound, study.part(run)) for bound, run in constrained(study, name)]
         back = largest_step_back([part.ratio() for _, part in limited])
-        figures = f"{study.title}, {WORDS[name]}: the largest step back of the ratio is {back:.4f}."
+        figures = f"{study.title}, {WORDS[name]}: {_said(back)}"
         found.append(Check("A stricter constraint never lowers the ratio.", back <= STEADY, figures))
         weighted = [study.part(run) for _, run in penalized(study, name)]
         back = largest_step_back([part.ratio() for part in weighted])
-        figures = f"{study.title}, {WORDS[name]}: the largest step back of the ratio is {back:.4f}."
+        figures = f"{study.title}, {WORDS[name]}: {_said(back)}"
         found.append(Check("A stronger penalty can lower the ratio.", back > STEADY, figures))
         by_limit = [part.accuracy for _, part in limited if part.ratio() >= COMPARED - STEADY]
         by_weight = [part.accuracy for part in weighted if part.ratio() >= COMPARED - STEADY]
-        if by_limit:
-            best = f"{100 * max(by_weight):.2f}%" if by_weight else "none"
+        if by_limit or by_weight:
+            one, other = (f"{100 * max(some):.2f}%" if some else "none" for some in (by_limit, by_weight))
             figures = (
-                f"{study.title}, {WORDS[name]}: the best accuracy at a ratio of {COMPARED:g} or more is "
-                f"{100 * max(by_limit):.2f}% by constraint and {best} by regularisation."
+                f"{study.title}, {WORDS[name]}: the best accuracy at a ratio of {COMPARED - STEADY:g} or more is {one} "
+                f"by constraint and {other} by regularisation; up to {100 * ROUNDING:g} points are equal."
             )
-            holds = not by_weight or max(by_limit) >= max(by_weight) - ROUNDING
+            holds = max(by_limit, default=0.0) >= max(by_weight, default=0.0) - ROUNDING
             found.append(Check("At equal ratio, constraints are at least as accurate.", holds, figures))
     return found
 
@@ -144,11 +148,17 @@ def tabulate_search(study: Study) -> list[Table]:
              100 * part.accuracy, near]
         )  # fmt: skip
         found = search(study.setting, study.results, target)
-        nearest = min(found.fits, key=lambda fit: study.gap_to(fit, target))
-        part = study.part(nearest)
+        end = _end(study, found)
+        part = study.part(end)
         seconds = sum(study.outcome(fit).processor_seconds for fit in found.fits)
-        rows.append([target, "search over λ", len(found.fits), seconds, part.ratio(), 100 * part.accuracy, found.found])
+        near = study.gap_to(end, target) <= SEARCH_TOLERANCE
+        rows.append([target, "search over λ", len(found.fits), seconds, part.ratio(), 100 * part.accuracy, near])
     return [Table.build(f"{study.title}: what a demanded ratio costs", columns, rows)]
+
+
+def _end(study: Study, found: Search) -> Run:
+    """What a search ends with: its nearest fit by the training rows, which are all that it can see."""
+    return min(found.fits, key=lambda fit: abs(study.outcome(fit).train.ratio() - found.target))
 
 
 def check_search(study: Study) -> list[Check]:
@@ -157,18 +167,18 @@ def check_search(study: Study) -> list[Check]:
     found = []
     for target in study.binding(SCALE_RATIOS):
         run = study.setting.limited(target)
-        one = study.outcome(run)
+        one, part = study.outcome(run), study.part(run)
         reached = study.gap_to(run, target) <= SEARCH_TOLERANCE
         looked = search(study.setting, study.results, target)
         seconds = sum(study.outcome(fit).processor_seconds for fit in looked.fits)
-        nearest = min(looked.fits, key=lambda fit: study.gap_to(fit, target))
-        end = "reached it" if looked.found else f"came no nearer than {study.outcome(nearest).train.ratio():.3f}"
-        accuracy = 100 * study.outcome(nearest).train.accuracy
+        end = _end(study, looked)
+        hit, other = study.gap_to(end, target) <= SEARCH_TOLERANCE, study.part(end)
+        came = "reached it" if hit else f"ended at {other.ratio():.4f}"
         figures = (
             f"{study.title}, {target:g} ± {SEARCH_TOLERANCE:g}: one constrained fit ({one.processor_seconds:.1f} s, "
-            f"ratio {one.train.ratio():.4f}, {100 * one.train.accuracy:.2f}%); the search {end} in {len(looked.fits)} "
-            f"fits of at most {SEARCH_FITS} ({seconds:.1f} s, {accuracy:.2f}%)."
+            f"ratio {part.ratio():.4f}, {100 * part.accuracy:.2f}%); the search {came} in {len(looked.fits)} "
+            f"fits of at most {SEARCH_FITS} ({seconds:.1f} s, {100 * other.accuracy:.2f}%)."
         )
-        holds = reached and (not looked.found or (len(looked.fits) > 1 and seconds > one.processor_seconds))
+        holds = reached and (not hit or (len(looked.fits) > 1 and seconds > one.processor_seconds))
         found.append(Check(claim, holds, figures))
     return found

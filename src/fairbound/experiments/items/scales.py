@@ -16,6 +16,12 @@ from fairbound.experiments.tables import Column, Columns, Table, Value
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+SMALLEST = TIGHT / 4
+"""A gap within this of the least is as small: a quarter of what separates matched from not matched."""
+
+SLOWER = 1.25
+"""Training that settles within this many times the epochs is no slower."""
+
 EQUAL = 0.005
 """Accuracies within half a point are as good as each other."""
 
@@ -63,7 +69,7 @@ def settled(study: Study, run: Run) -> int:
         for epoch, (accuracy, violation) in enumerate(
             zip(history["accuracy"], history["surrogate_violation"], strict=True)
         )
-        if abs(accuracy - last) > 0.005 or violation > SLACK
+        if abs(accuracy - last) > EQUAL or violation > SLACK
     ]
     return unsettled[-1] + 1 if unsettled else 0
 
@@ -114,10 +120,9 @@ def check(study: Study) -> list[Check]:
             best = min(gaps, key=lambda scale: gaps[scale])
             figures = (
                 f"{study.title}, {WORDS[name]}, {bound:g}: gap {gaps[SCALE]:.4f} at 50; the least is {gaps[best]:.4f}, "
-                f"at {best:g}."
+                f"at {best:g}; as small means within {SMALLEST:g}."
             )
-            # As small as any, up to what separates matched from not matched within a quarter.
-            holds = gaps[SCALE] <= gaps[best] + TIGHT / 4
+            holds = gaps[SCALE] <= gaps[best] + SMALLEST
             found.append(
                 Check("A scale of 50 gives the smallest gap.", holds, figures, "" if holds else because(study))
             )
@@ -126,9 +131,11 @@ def check(study: Study) -> list[Check]:
                 epochs = {scale: settled(study, run) for scale, run in runs.items()}
                 figures = (
                     f"{study.title}, {WORDS[name]}, {bound:g}: settled after {epochs[SCALE]} epochs at 50, "
-                    f"{epochs[100.0]} at 100, {epochs[UNSCALED]} at 1."
+                    f"{epochs[100.0]} at 100, {epochs[UNSCALED]} at 1; settled means that accuracy stays within "
+                    f"{100 * EQUAL:g} points of its last and the limit is met within {SLACK:g}, no slower up to "
+                    f"{SLOWER:g} times the epochs."
                 )
-                holds = max(epochs[SCALE], epochs[100.0]) <= 1.25 * epochs[UNSCALED]
+                holds = max(epochs[SCALE], epochs[100.0]) <= SLOWER * epochs[UNSCALED]
                 found.append(Check("A larger scale does not slow training.", holds, figures))
     return found
 

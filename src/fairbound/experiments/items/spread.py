@@ -27,8 +27,8 @@ def _runs(study: Study, bound: float) -> list[Run]:
 
 
 def draw(study: Study) -> Figure:
-    """Mean and one standard deviation by epoch; for the fast solver, which has no epochs, by ratio."""
-    if study.setting.solver == "fast":
+    """Mean and one standard deviation by epoch; where there are none (fast solver, test rows), the ends by ratio."""
+    if study.setting.solver == "fast" or study.setting.part == "test":
         return _draw_ends(study)
     number = len(VARIANCE_RATIOS)
     title = f"{study.title}: mean and one standard deviation over random starts, by epoch"
@@ -99,7 +99,8 @@ def tabulate(study: Study) -> list[Table]:
         worst = max(part.violation("disparate_impact", bound) for part in parts)
         mean, deviation = statistics.fmean(accuracies), statistics.pstdev(accuracies)
         rows.append([bound, mean, deviation, min(accuracies), max(accuracies), worst])
-    return [Table.build(f"{study.title}: five random starts", columns, rows)]
+    number = len(study.setting.seeds or SEEDS)
+    return [Table.build(f"{study.title}: {number} random starts", columns, rows)]
 
 
 def check(study: Study) -> list[Check]:
