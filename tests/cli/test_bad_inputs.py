@@ -224,3 +224,13 @@ def test_strange_names_are_printed_as_they_are(fairbound, tmp_path):
     assert "Groups: [red]<script>." in found.stdout
     assert "selection rate, [bold]female" in found.stdout
     assert "<script>." not in (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("command", [["train"], ["frontier", "--measure", "disparate_impact"]])
+def test_a_limit_on_a_column_that_is_not_sensitive(fairbound, loans, command):
+    found = fairbound(
+        command[0], loans, *LOANS, *command[1:], "--require", "disparate_impact(job) >= 0.8", "--out", "run"
+    )  # fmt: skip
+    assert found.code == 2
+    assert "'disparate_impact(job) >= 0.8' is about the groups of 'job', which is not among" in found.stderr
+    assert "Training" not in found.stderr

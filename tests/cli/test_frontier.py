@@ -93,3 +93,11 @@ def test_bad_options_are_one_sentence(fairbound, loans, tmp_path, arguments, wor
     assert refused.code == 2
     assert words in refused.sentence
     assert not (tmp_path / "run").exists()
+
+
+def test_what_is_written_is_what_is_said_to_be(fairbound, loans, tmp_path):
+    found = fairbound(
+        "frontier", loans, *LOANS, "--measure", "disparate_impact", "--bounds", 0.8, "--no-models", "--out", "run"
+    )  # fmt: skip
+    named = found.stdout.splitlines()[-1].removeprefix("Written to run: ").removesuffix(".").split(", ")
+    assert set(named) == {each.name for each in (tmp_path / "run").iterdir()}

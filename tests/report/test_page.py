@@ -351,6 +351,14 @@ def test_labels_are_written_as_the_user_writes_them():
         assert header in text
 
 
+def test_no_two_lines_of_the_history_look_alike():
+    keys = ("loss", "error", "surrogate_violation", "exact_violation", "step_length")
+    row = {"phase": "exact", "flags": [], "kept": True, "accuracy": 0.9, "optimality": 0.1, **dict.fromkeys(keys, 0.1)}
+    figure = history_figure([{"step": step, **row} for step in range(3)])
+    looks = [(trace["line"]["color"], trace["line"]["dash"]) for trace in figure["data"]]
+    assert len(looks) == len(set(looks)) == len(keys)
+
+
 # --- without the extras ---------------------------------------------------------------------------------------------
 
 

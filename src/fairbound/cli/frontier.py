@@ -101,8 +101,9 @@ def frontier_command(
                 data_dir=data_dir,
                 quiet=quiet or json,
             )
-        from fairbound.cli.study import Study
+        from fairbound.cli.study import Study, check_limited_columns
 
+        check_limited_columns(others, data, groups)
         study = Study.open(data, test, None, settings, limited=True)
         output.text(study.described())
         sweep = Sweeping(study, grid, others, output)
@@ -112,7 +113,10 @@ def frontier_command(
             found = sweep.write(folder, Path(out), summary, models=not no_models)
     output.text()
     show_frontier(output, summary["frontier"])
-    output.text(f"Written to {out}: frontier.csv, frontier.json, models, report.html, summary.json, model-card.md.")
+    for note in summary["notes"][:-1]:  # the last one says where the rows come from
+        output.text(f"Note: {note}")
+    files = "frontier.csv, frontier.json, model" + ("" if no_models else ", models")
+    output.text(f"Written to {out}: {files}, report.html, summary.json, model-card.md.")
     output.result({"command": "frontier", "out": out, **found, "interrupted": sweep.interrupted})
     if sweep.interrupted:
         complain(

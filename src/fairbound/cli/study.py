@@ -168,6 +168,17 @@ class Study:
         )
 
 
+def check_limited_columns(limits: Sequence[Constraint], data: Dataset, groups: str) -> None:
+    """Refuse a limit on a column that is not sensitive before anything is trained; intersections are made later."""
+    for limit in limits:
+        for name in limit.columns or ():
+            if groups == "each" and name not in data.sensitive:
+                raise ValueError(
+                    f"{str(limit)!r} is about the groups of {name!r}, which is not among the sensitive columns "
+                    f"({', '.join(data.sensitive)}); name it with --sensitive, too."
+                )
+
+
 def check_group_sizes(data: Dataset, least: int) -> None:
     """Refuse groups of few rows before rows are drawn: the part that is trained on may have none of them."""
     from fairbound.data.columns import is_missing

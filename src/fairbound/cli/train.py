@@ -107,8 +107,9 @@ def train_command(
                 data_dir=data_dir,
                 quiet=quiet or json,
             )
-        from fairbound.cli.study import Study
+        from fairbound.cli.study import Study, check_limited_columns
 
+        check_limited_columns(limits, data, groups)
         study = Study.open(data, test, confidence, settings, limited=bool(limits))
         output.text(study.described())
         trained = Training(study, limits, confidence, output)

@@ -32,7 +32,7 @@ def history_figure(history: History) -> Figure:
     steps = [row["step"] for row in history]
     lines = [
         ("loss", "loss", "y", "var(--text)", "solid"),
-        ("error", "smoothed share of wrong decisions", "y", "var(--before)", "dot"),
+        ("error", "smoothed share of wrong decisions", "y", "var(--text)", "dot"),
         ("surrogate_violation", "violation by surrogate", "y2", "var(--before)", "dot"),
         ("exact_violation", "violation by decisions", "y2", "var(--after)", "solid"),
         ("step_length", "step length", "y3", "var(--faint)", "solid"),
