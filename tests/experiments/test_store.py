@@ -53,6 +53,15 @@ def test_a_foreign_file_is_refused_and_left_alone(tmp_path, line):
     assert path.read_text(encoding="utf-8") == line + "\n"
 
 
+def test_a_foreign_file_without_a_last_newline_is_left_alone(tmp_path):
+    path = tmp_path / "results.jsonl"
+    for text in ("my notes", "more than one line\nof my notes"):
+        path.write_text(text, encoding="utf-8")
+        with pytest.raises(ValueError, match="is not a result of"):
+            Results(path)
+        assert path.read_text(encoding="utf-8") == text
+
+
 def test_results_of_another_version_are_left_alone(tmp_path):
     path = tmp_path / "results.jsonl"
     Results(path).add(replace(outcome(SETTING.free(), part(0.9, 0.5)), version="0.0.0"))

@@ -15,6 +15,9 @@ import fairbound
 from fairbound.experiments.outcomes import Outcome
 from fairbound.experiments.runs import Run
 
+START = b'{"key":'
+"""How every line begins."""
+
 
 class Results:
     """Outcomes by run, and the file that they are kept in.
@@ -39,10 +42,6 @@ class Results:
 
     def _read(self, path: Path) -> None:
         whole, _, rest = path.read_bytes().rpartition(b"\n")
-        if rest:
-            # Cut short by an interrupt: what was under way is run again.
-            with path.open("r+b") as file:
-                file.truncate(len(whole) + 1 if whole else 0)
         for number, line in enumerate(whole.splitlines(), start=1):
             try:
                 values = json.loads(line)
@@ -52,11 +51,14 @@ class Results:
                     continue
                 outcome = Outcome.from_dict(values)
             except (ValueError, KeyError, TypeError, AttributeError) as error:
-                raise ValueError(
-                    f"{path}, line {number}, is not a result of `fairbound reproduce`. Give another --out, or delete "
-                    "the file to begin anew."
-                ) from error
+                raise ValueError(_foreign(path, number)) from error
             self._outcomes[outcome.run.key] = outcome
+        if rest:
+            # Cut short by an interrupt, what was under way is run again; but only what we have written is dropped.
+            if rest[: len(START)] != START[: len(rest)]:
+                raise ValueError(_foreign(path, len(whole.splitlines()) + 1))
+            with path.open("r+b") as file:
+                file.truncate(len(whole) + 1 if whole else 0)
 
     def add(self, outcome: Outcome) -> None:
         """Keep an outcome, on disk first."""
@@ -83,3 +85,10 @@ class Results:
     def missing(self, runs: Iterable[Run]) -> list[Run]:
         """Those of the runs that have no outcome yet, each once, in their order."""
         return [run for run in dict.fromkeys(runs) if run not in self]
+
+
+def _foreign(path: Path, number: int) -> str:
+    return (
+        f"{path}, line {number}, is not a result of `fairbound reproduce`. Give another --out, or delete the file to "
+        "begin anew."
+    )
