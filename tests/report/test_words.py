@@ -79,6 +79,15 @@ def test_the_calibration_certificate_carries_the_claim():
     ]
 
 
+def test_a_confidence_that_no_model_reached_comes_first():
+    summary = changed(verdict="INCONCLUSIVE")
+    summary["calibration"] = copy.deepcopy(summary["parts"]["held_out"]["certificate"]) | {"verdict": "INCONCLUSIVE"}
+    verdict = words.answers(summary)[0]
+    assert verdict.tone == "bad"
+    assert "no model passed with 95% confidence" in verdict.short
+    assert "Nothing is claimed for new rows" in verdict.sentence
+
+
 def test_held_out_rows_that_refute_what_the_calibration_rows_show_are_not_passed_over():
     summary = changed(verdict="FAIL")
     summary["calibration"] = copy.deepcopy(summary["parts"]["held_out"]["certificate"]) | {"verdict": "PASS"}

@@ -108,6 +108,16 @@ def _verdict(summary: Summary) -> Answer:
             f"The {rows} rows, which had no part in training, show {sure} that "
             f"{'at least one limit' if several else 'it'} is broken in the population that they were drawn from.",
         )
+    if summary["calibration"] is not None:
+        # A confidence was asked for, and not reached: that comes first, in the colour of what it is.
+        return Answer(
+            question,
+            "bad",
+            f"{subject} kept on the training rows, but no model passed {sure}",
+            f"Nothing is claimed for new rows: the calibration rows do not show that "
+            f"{'all limits are' if several else 'the limit is'} kept in the population that they were drawn from, not "
+            "even by the strictest model. More rows of the smaller groups, or a looser limit, would help.",
+        )
     measured = [limit["held_out"] for limit in limits if limit["held_out"]]
     inside = all(each["after"]["kept"] for each in measured) if measured else None
     among = {True: " and among the held-out rows", False: "", None: ""}[inside]
