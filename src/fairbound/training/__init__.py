@@ -2,7 +2,8 @@
 
 from fairbound.training.assessment import Assessment
 from fairbound.training.batches import FullBatch, StratifiedBatches
-from fairbound.training.fit import Effort, Phase, choose_solver, fit
+from fairbound.training.effort import Effort, Phase
+from fairbound.training.fit import choose_solver, fit
 from fairbound.training.frontier import Frontier, FrontierPoint, PathPoint, follow_path, frontier
 from fairbound.training.losses import LOSSES
 from fairbound.training.models import make_model

@@ -20,7 +20,8 @@ from torch import Tensor
 
 from fairbound.fairness import Constraint, ConstraintSystem
 from fairbound.fairness.measures import resolve_measure
-from fairbound.training.fit import Effort, Objective, Phase, Progress, Way
+from fairbound.training.effort import Effort, Phase
+from fairbound.training.fit import Objective, Progress, Way
 from fairbound.training.problem import TrainingProblem
 from fairbound.training.trainer import TrainingResult, assess_now, choose_status
 
