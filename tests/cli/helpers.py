@@ -1,10 +1,14 @@
-"""Small files to call the program on, and a Ctrl-C at a chosen moment."""
+"""Small files to call the program on, a folder that nobody may write to, and a Ctrl-C at a chosen moment."""
 
 from __future__ import annotations
 
 import csv
+import os
+import shutil
 import signal
-from collections.abc import Iterable, Sequence
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -49,3 +53,33 @@ def interrupt_when(monkeypatch: pytest.MonkeyPatch, words: str, times: int = 1) 
             signal.raise_signal(signal.SIGINT)
 
     monkeypatch.setattr(Output, "update", update)
+
+
+@contextmanager
+def ordinary_user() -> Iterator[None]:
+    """Give up the rights of root for a while: to root no folder is read-only."""
+    if os.geteuid() != 0:
+        yield
+        return
+    os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+
+
+@contextmanager
+def read_only_folder() -> Iterator[Path]:
+    """Make a folder that nobody but root may write to, in one that all may enter: pytest's own are their owner's."""
+    if not hasattr(os, "geteuid"):
+        pytest.skip("needs the permissions of a POSIX system")
+    place = Path(tempfile.mkdtemp())
+    place.chmod(0o755)
+    locked = place / "locked"
+    locked.mkdir()
+    locked.chmod(0o555)
+    try:
+        yield locked
+    finally:
+        locked.chmod(0o755)
+        shutil.rmtree(place)

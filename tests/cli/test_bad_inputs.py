@@ -6,15 +6,11 @@ before it are those of the stages.
 
 from __future__ import annotations
 
-import os
-import shutil
-import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.cli.helpers import LIMIT, LOAN_COLUMNS, LOANS, loan_rows, write_csv
+from tests.cli.helpers import LIMIT, LOAN_COLUMNS, LOANS, loan_rows, ordinary_user, read_only_folder, write_csv
 
 COMMANDS = {
     "train": ["train", "FILE", *LOANS, "--require", LIMIT, "--out", "run"],
@@ -170,38 +166,16 @@ def test_an_output_below_a_file(fairbound, loans):
     assert "is a file, so loans.csv/run cannot be written (--out)" in found.sentence
 
 
-@contextmanager
-def ordinary_user() -> Iterator[None]:
-    """Give up the rights of root for a while: to root no folder is read-only."""
-    if os.geteuid() != 0:
-        yield
-        return
-    os.seteuid(65534)
-    try:
-        yield
-    finally:
-        os.seteuid(0)
-
-
-@pytest.mark.skipif(not hasattr(os, "geteuid"), reason="needs the permissions of a POSIX system")
 def test_a_read_only_folder(fairbound):
-    # Not below pytest's own folder, which none but its owner may enter.
-    place = Path(tempfile.mkdtemp())
-    try:
-        place.chmod(0o755)
-        path = write_csv(place / "loans.csv", LOAN_COLUMNS, loan_rows(100))
-        locked = place / "locked"
-        locked.mkdir()
-        locked.chmod(0o555)
-        fairbound("train", path, "--target", "nothing", "--sensitive", "sex", "--out", place / "run")  # imports it all
+    with read_only_folder() as locked:
+        path = write_csv(locked.parent / "loans.csv", LOAN_COLUMNS, loan_rows(100))
+        out = locked.parent / "run"
+        fairbound("train", path, "--target", "nothing", "--sensitive", "sex", "--out", out)  # imports it all
         with ordinary_user():
             found = fairbound("train", path, *LOANS, "--require", LIMIT, "--out", locked / "run")
         assert found.code == 2
         assert found.sentence == f"Cannot write {locked / 'run'} (--out): permission denied in {locked}."
         assert list(locked.iterdir()) == []
-    finally:
-        locked.chmod(0o755)
-        shutil.rmtree(place)
 
 
 def test_a_failure_while_writing_leaves_nothing(fairbound, loans, tmp_path, monkeypatch):
