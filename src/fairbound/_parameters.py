@@ -5,10 +5,11 @@ The objects are frozen dataclasses with a `name`; a name that occurs again gets 
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any
+
+from fairbound._names import did_you_mean
 
 
 def object_names(objects: Sequence[Any]) -> list[str]:
@@ -44,8 +45,7 @@ def with_parameters(prefix: str, objects: Sequence[Any], changes: Mapping[str, A
     by_object: dict[str, dict[str, Any]] = {}
     for key, value in changes.items():
         if f"{prefix}__{key}" not in known:
-            nearest = difflib.get_close_matches(f"{prefix}__{key}", known, n=1)
-            hint = f" Did you mean {nearest[0]!r}?" if nearest else ""
+            hint = did_you_mean(f"{prefix}__{key}", known)
             raise ValueError(
                 f"Invalid parameter {prefix}__{key!s}: there is no such limit, or it has no such parameter.{hint} "
                 f"Limits: {', '.join(names) or 'none'}."

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from typing import TypeVar
+
+from fairbound._names import did_you_mean
 
 Entry = TypeVar("Entry")
 
@@ -13,6 +14,4 @@ def lookup(registry: Mapping[str, Entry], name: object, kind: str) -> Entry:
     """Return `registry[name]`; an unknown name raises a sentence with the nearest and all known names."""
     if isinstance(name, str) and name in registry:
         return registry[name]
-    nearest = difflib.get_close_matches(str(name), registry, n=1)
-    hint = f" Did you mean {nearest[0]!r}?" if nearest else ""
-    raise ValueError(f"Unknown {kind} {name!r}.{hint} Known: {', '.join(sorted(registry))}.")
+    raise ValueError(f"Unknown {kind} {name!r}.{did_you_mean(name, registry)} Known: {', '.join(sorted(registry))}.")

@@ -217,8 +217,19 @@ def test_an_unnamed_column_can_be_left_out(loans):
 
 
 def test_columns_that_are_left_out_may_be_anything(loans):
-    data = read(loans("a,b,c,approved\n1,,inf,yes\n2,,1,no\n"), sensitive=(), ignore=["b", "c", "not there"])
+    data = read(loans("a,b,c,approved\n1,,inf,yes\n2,,1,no\n"), sensitive=(), ignore=["b", "c"])
     assert data.feature_names == ("a",)
+
+
+def test_a_column_to_leave_out_must_be_there(loans, tmp_path):
+    with pytest.raises(ValueError, match=r"loans\.csv has no column 'nosuch' \(ignore=\)\. It has 'id'"):
+        read(loans(), ignore="nosuch")
+    pq = pytest.importorskip("pyarrow.parquet")
+    pa = pytest.importorskip("pyarrow")
+    path = tmp_path / "loans.parquet"
+    pq.write_table(pa.table({"id": [1, 2], "income": [1, 2], "approved": [0, 1]}), path)
+    with pytest.raises(ValueError, match=r"loans\.parquet has no column 'incom' \(ignore=\)\. Did you mean 'income'"):
+        read_table(path, target="approved", ignore=["id", "incom"])
 
 
 def test_a_misspelt_column_to_leave_out_is_no_input(loans):

@@ -2,24 +2,14 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fairbound._names import did_you_mean
+
 if TYPE_CHECKING:
     from fairbound.data.table import Columns
-
-
-def nearest(name: str, known: Iterable[str]) -> str:
-    """Return " Did you mean …?" where a known name is near, whatever the case of its letters.
-
-    >>> nearest("Sexx", ["sex", "race"])
-    " Did you mean 'sex'?"
-    """
-    lower = {each.lower(): each for each in known}
-    found = difflib.get_close_matches(name.lower(), lower, n=1)
-    return f" Did you mean {lower[found[0]]!r}?" if found else ""
 
 
 def read_columns(
@@ -75,7 +65,7 @@ def existing_file(path: str) -> Path:
     if file.is_dir():
         raise IsADirectoryError(f"{path} is a folder; give the path of a file.")
     if not file.is_file():
-        near = nearest(file.name, [each.name for each in file.parent.iterdir()]) if file.parent.is_dir() else ""
+        near = did_you_mean(file.name, [each.name for each in file.parent.iterdir()]) if file.parent.is_dir() else ""
         raise FileNotFoundError(f"There is no file {path}.{near}")
     return file
 
@@ -94,6 +84,6 @@ def column(columns: Mapping[str, Any], name: str, option: str, path: str) -> Any
 
         place = Path(path).name
         raise ValueError(
-            f"{place} has no column {name!r} ({option}).{nearest(name, columns)} It has {listed(columns)}."
+            f"{place} has no column {name!r} ({option}).{did_you_mean(name, columns)} It has {listed(columns)}."
         )
     return columns[name]

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fairbound.cli.files import column, existing_file, nearest, read_columns
+from fairbound._names import did_you_mean
+from fairbound.cli.files import column, existing_file, read_columns
 
 if TYPE_CHECKING:
     from fairbound.data import Dataset
@@ -26,7 +27,7 @@ def parse_limits(texts: Sequence[str] | None) -> list[Constraint]:
 def check_choice(value: str, known: Sequence[str], option: str) -> None:
     """Refuse what is not one of the known words."""
     if value not in known:
-        raise ValueError(f"{option} is {value!r}.{nearest(value, known)} Give one of {', '.join(known)}.")
+        raise ValueError(f"{option} is {value!r}.{did_you_mean(value, known)} Give one of {', '.join(known)}.")
 
 
 @dataclass(frozen=True)
@@ -136,7 +137,7 @@ def load(
     path = Path(source)
     if not path.exists() and path.name == source and not path.suffix:
         raise FileNotFoundError(
-            f"There is no file {source}, and no data set of that name.{nearest(source, DATASETS)} "
+            f"There is no file {source}, and no data set of that name.{did_you_mean(source, DATASETS)} "
             f"Known data sets: {', '.join(DATASETS)}."
         )
     existing_file(source)
@@ -181,7 +182,7 @@ def _known(
     for each in chosen:
         if each not in data.sensitive:
             raise ValueError(
-                f"Data set {name!r} has no sensitive column {each!r}.{nearest(each, data.sensitive)} "
+                f"Data set {name!r} has no sensitive column {each!r}.{did_you_mean(each, data.sensitive)} "
                 f"It has {', '.join(data.sensitive)}."
             )
     return replace(data, sensitive={each: data.sensitive[each] for each in chosen}, raw=data.table)

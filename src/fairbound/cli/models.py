@@ -126,11 +126,11 @@ def load_model(path: str) -> ConstrainedClassifier:
     """Read a fitted classifier back, from the folder of a run or that of the model itself; nothing in it is run."""
     folder = Path(path)
     if not folder.is_dir():
-        from fairbound.cli.files import nearest
+        from fairbound._names import did_you_mean
 
         beside = [each.name for each in folder.parent.iterdir() if each.is_dir()] if folder.parent.is_dir() else []
         raise FileNotFoundError(
-            f"There is no folder {path}.{nearest(folder.name, beside)} Give the folder that train has written."
+            f"There is no folder {path}.{did_you_mean(folder.name, beside)} Give the folder that train has written."
         )
     from fairbound.estimator import load
 

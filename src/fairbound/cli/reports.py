@@ -48,7 +48,7 @@ def report_command(
 
     The page is one file without any links to elsewhere. --json prints the summary itself.
     """
-    from fairbound.cli.files import nearest
+    from fairbound._names import did_you_mean
     from fairbound.cli.folders import fresh_file
     from fairbound.cli.inputs import check_choice
 
@@ -60,7 +60,7 @@ def report_command(
         if folder.is_dir():
             raise FileNotFoundError(f"{run} has no summary.json; give a folder that train or frontier has written.")
         beside = [each.name for each in folder.parent.iterdir()] if folder.parent.is_dir() else []
-        raise FileNotFoundError(f"There is no folder {run}.{nearest(folder.name, beside)}")
+        raise FileNotFoundError(f"There is no folder {run}.{did_you_mean(folder.name, beside)}")
     from fairbound.report import read_summary, to_html, to_markdown
 
     summary = read_summary(path)

@@ -8,6 +8,8 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
+from fairbound._names import did_you_mean
+from fairbound.data.labels import listed
 from fairbound.data.table import Columns
 
 MAGIC = b"PAR1"  # the first bytes of every such file
@@ -34,6 +36,12 @@ def read_parquet(stream: BinaryIO, *, place: str, ignore: Collection[str] = ()) 
             twice = [name for name in names if names.count(name) > 1]
             if twice:
                 raise ValueError(f"Two columns of {place} are named {twice[0]!r}; give each its own name.")
+            unknown = [name for name in ignore if name not in names]
+            if unknown:
+                raise ValueError(
+                    f"{place} has no column {unknown[0]!r} (ignore=).{did_you_mean(unknown[0], names)} "
+                    f"It has {listed(names)}."
+                )
             table = file.read([name for name in names if name not in ignore])
     except (pa.ArrowInvalid, OSError) as error:
         reason = str(error).splitlines()[0]

@@ -6,7 +6,6 @@ outcome is the favourable one is never guessed.
 
 from __future__ import annotations
 
-import difflib
 import os
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
@@ -16,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fairbound._names import did_you_mean
 from fairbound.data.columns import Categorical, Column, Numeric, is_missing
 from fairbound.data.dataset import Dataset
 from fairbound.data.delimited import MISSING, read_delimited
@@ -61,7 +61,7 @@ def read_table(
     categorical : str or sequence of str
         Columns of numbers that are codes of categories.
     ignore : str or sequence of str
-        Columns to leave out, such as identifiers; one that is not there is no mistake, but a misspelt one is.
+        Columns to leave out, such as identifiers; each must be there.
     sensitive_as_input : bool
         Whether the sensitive columns are among the inputs, too.
     max_categories : int
@@ -134,7 +134,7 @@ def _read(
     if path.is_dir():
         raise IsADirectoryError(f"{path} is a folder; give the path of a file.")
     if not path.is_file():
-        near = _nearest(path.name, [each.name for each in path.parent.iterdir()]) if path.parent.is_dir() else ""
+        near = did_you_mean(path.name, [each.name for each in path.parent.iterdir()]) if path.parent.is_dir() else ""
         raise FileNotFoundError(f"There is no file {path}.{near}")
     if delimiter is None:
         delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
@@ -152,8 +152,8 @@ def _read(
         stream.seek(0)
         columns = read_delimited(stream, place=path.name, delimiter=delimiter, encoding=encoding, missing=missing)
     for name in ignored:
-        near = "" if name in columns else _nearest(name, columns)
-        if near:  # a column that is not there is left out already, but a misspelt one would become an input
+        if name not in columns:  # one that is misspelt would become an input
+            near = did_you_mean(name, columns)
             raise ValueError(f"{path.name} has no column {name!r} (ignore=).{near} It has {listed(columns)}.")
     return columns
 
@@ -169,7 +169,7 @@ def _check_columns(
     for argument, names in asked.items():
         for name in names:
             if name not in columns:
-                near = _nearest(name, columns)
+                near = did_you_mean(name, columns)
                 raise ValueError(f"{place} has no column {name!r} ({argument}=).{near} It has {listed(columns)}.")
     roles = Counter([target, *groups, *ignored])
     twice = [name for name, count in roles.items() if count > 1]
@@ -219,10 +219,3 @@ def _group_values(values: NDArray[Any]) -> NDArray[Any]:
     if values.dtype.kind == "f" and gaps.any() and (values[~gaps] == values[~gaps].round()).all():
         return np.array([None if gap else int(value) for value, gap in zip(values, gaps, strict=True)], dtype=object)
     return values
-
-
-def _nearest(name: str, known: Iterable[str]) -> str:
-    """Return " Did you mean …?" where a known name is near, upper and lower case apart."""
-    lower = {each.lower(): each for each in known}
-    found = difflib.get_close_matches(str(name).lower(), lower, n=1)
-    return f" Did you mean {lower[found[0]]!r}?" if found else ""

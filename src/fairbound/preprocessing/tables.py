@@ -11,7 +11,6 @@ A column is numbers if its type says so, or if it holds Python objects that all 
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
@@ -25,6 +24,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils import check_array
 
+from fairbound._names import did_you_mean
 from fairbound.data import Dataset
 from fairbound.data.columns import is_missing
 from fairbound.data.labels import as_word
@@ -251,8 +251,7 @@ def find_name(name: str, names: Sequence[str] | None, said: str) -> int:
             f"{said} names the column {name!r}, but X has no column names; pass a table, or numbers from 0."
         )
     if name not in names:
-        nearest = difflib.get_close_matches(name, names, n=1)
-        hint = f" Did you mean {nearest[0]!r}?" if nearest else ""
+        hint = did_you_mean(name, names)
         known = ", ".join(map(repr, names[:20])) + (", ..." if len(names) > 20 else "")
         raise ValueError(f"{said} names the column {name!r}, which X does not have.{hint} Columns: {known}.")
     return names.index(name)

@@ -1,0 +1,61 @@
+"""Offer the known name that a misspelt one most likely meant; the only place that decides what is near."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import SequenceMatcher
+
+ALIKE = 0.8
+"""Least share of letters in common (`difflib`) from which two names are near."""
+
+SHORTEST = 3
+"""Letters that the longer of two names needs, and a beginning, too: of fewer letters every name is near to many."""
+
+
+def did_you_mean(name: object, known: Iterable[str]) -> str:
+    """Return " Did you mean …?" if a known name is near, else nothing.
+
+    A name is near if it differs in case and separators only, in one slip of the hand (a letter too many, too few,
+    another, or two swapped), if the wrong name is its beginning, or if most letters agree.
+
+    Examples
+    --------
+    >>> did_you_mean("Sexx", ["sex", "race"]), did_you_mean("equal odds", ["equalized_odds", "equal_opportunity"])
+    (" Did you mean 'sex'?", " Did you mean 'equalized_odds'?")
+    >>> did_you_mean("adult", ["law", "dutch"])
+    ''
+    """
+    wanted = _plain(str(name))
+    scores = {each: _nearness(wanted, _plain(each)) for each in known}
+    best = max(scores, key=lambda each: scores[each], default=None)
+    return f" Did you mean {best!r}?" if best is not None and scores[best] > 0 else ""
+
+
+def _plain(name: str) -> str:
+    return "".join(letter for letter in name.casefold() if letter not in " _-")
+
+
+def _nearness(wanted: str, known: str) -> float:
+    """Return the share of letters in common, or 0 where the names are not near."""
+    if wanted == known:
+        return 1.0
+    if not wanted or max(len(wanted), len(known)) < SHORTEST:
+        return 0.0
+    matcher = SequenceMatcher(None, wanted, known, autojunk=False)
+    if (known.startswith(wanted) and len(wanted) >= SHORTEST) or _one_slip(wanted, known):
+        return matcher.ratio()
+    # The quick ones are upper bounds: a long list of names is gone through without comparing each in full.
+    near = all(ratio() >= ALIKE for ratio in (matcher.real_quick_ratio, matcher.quick_ratio, matcher.ratio))
+    return matcher.ratio() if near else 0.0
+
+
+def _one_slip(first: str, second: str) -> bool:
+    """Tell whether two names differ by one letter inserted, left out or replaced, or by two neighbours swapped."""
+    short, long = sorted((first, second), key=len)
+    start = next((place for place, (a, b) in enumerate(zip(short, long, strict=False)) if a != b), len(short))
+    if len(long) - len(short) == 1:
+        return short[start:] == long[start + 1 :]
+    if len(long) != len(short):
+        return False
+    swapped = short[start : start + 2] == long[start : start + 2][::-1] and short[start + 2 :] == long[start + 2 :]
+    return swapped or short[start + 1 :] == long[start + 1 :]
