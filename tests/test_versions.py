@@ -1,0 +1,40 @@
+"""The two files of versions agree with the ranges of pyproject.toml."""
+
+from __future__ import annotations
+
+import tomllib
+from itertools import chain
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+ROOT = Path(__file__).parents[1]
+
+
+def _ranges() -> dict[str, Requirement]:
+    """Return the requirements of users and tests, by name."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = {name: each for name, each in project["optional-dependencies"].items() if name != "dev"}
+    stated = [Requirement(text) for text in chain(project["dependencies"], *extras.values())]
+    return {canonicalize_name(each.name): each for each in stated if each.name != "fairbound"}
+
+
+def _pins(filename: str) -> dict[str, str]:
+    lines = (ROOT / filename).read_text(encoding="utf-8").splitlines()
+    pairs = [line.split("==") for line in lines if line and not line.startswith("#")]
+    return {canonicalize_name(name): version for name, version in pairs}
+
+
+@pytest.mark.parametrize("name", sorted(_ranges()))
+def test_the_tested_version_is_in_the_range(name: str) -> None:
+    assert _ranges()[name].specifier.contains(_pins("constraints.txt")[name])
+
+
+@pytest.mark.parametrize("name", sorted(set(_ranges()) - {"torch"}))
+def test_the_oldest_version_is_the_lower_end_of_the_range(name: str) -> None:
+    (lower,) = [each.version for each in _ranges()[name].specifier if each.operator == ">="]
+    oldest = _pins("constraints-min.txt")[name]
+    assert _ranges()[name].specifier.contains(oldest)
+    assert oldest.startswith(lower), f"pyproject.toml allows {lower}, constraints-min.txt tests {oldest}"
