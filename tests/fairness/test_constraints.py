@@ -258,7 +258,7 @@ def test_the_same_words_for_several_limits_are_numbered():
             r"demographic_parity is a difference, where smaller is stricter; write demographic_parity <= 0\.05\.",
         ),
         ("covariance >= 0.1", r"covariance is a covariance, where smaller is stricter; write covariance <= 0\.1\."),
-        ("disparate_impact >= 80", r"disparate_impact: bound=80\.0 must lie between 0 and 1\."),
+        ("disparate_impact >= 80", r"disparate_impact: bound=80\.0 must lie between 0 and 1\. Did you mean 80%\?"),
         ("disparate_impact >= inf", r"disparate_impact: bound=inf must lie between 0 and 1\."),
         ("inf <= demographic_parity <= 0.1 against a", r"the lower bound is above the upper bound"),
         ("0.4 <= selection_rate <= 0.1", r"selection_rate: bound=\(0\.4, 0\.1\): the lower bound is above the upper"),

@@ -8,7 +8,9 @@ DisparateImpact(0.8)
 
 from __future__ import annotations
 
+import json
 import math
+import re
 from collections.abc import Hashable, Iterable
 from dataclasses import KW_ONLY, dataclass, fields, replace
 from numbers import Real
@@ -19,6 +21,9 @@ from fairbound.fairness.decisions import MarginKind
 from fairbound.fairness.measures import Measure, resolve_measure
 from fairbound.fairness.rates import QUOTIENT_RATES, RATES
 from fairbound.fairness.surrogates import SURROGATES, Surrogate, resolve_surrogate
+
+FOR_CLASSES = re.compile(r"\sfor\s+class(?:es)?\s")
+"""Where the classes begin in the text of a limit."""
 
 Bound = float | tuple[float | None, float | None] | None
 
@@ -64,7 +69,9 @@ class Constraint:
         for option in ("columns", "classes"):
             names = getattr(self, option)
             if names is not None:
-                object.__setattr__(self, option, _as_tuple(names))
+                listed = _as_tuple(names)
+                # Columns of a table are known by their names as text, whatever they are named by.
+                object.__setattr__(self, option, tuple(map(str, listed)) if option == "columns" else listed)
                 if not getattr(self, option):
                     raise ValueError(f"{measure.name}: {option}={names!r} names nothing; leave it out to mean all.")
         if self.surrogate is not None:
@@ -169,12 +176,13 @@ class Constraint:
         second it would be the limit in both directions.
         """
         measure = resolve_measure(self.measure)
-        column = f"({', '.join(self.columns)})" if self.columns else ""
-        group = f"[{self.group}]" if self.group is not None else ""
-        other = f" against {self.reference}" if self.reference is not None else ""
+        column = f"({', '.join(_written(name, ',()') for name in self.columns)})" if self.columns else ""
+        group = f"[{_written(self.group, '[]')}]" if self.group is not None else ""
+        other = f" against {_written(self.reference)}" if self.reference is not None else ""
         other = other or (" against overall" if self.against == "overall" else "")
         if self.classes is not None:
-            other += f" for class{'es' if len(self.classes) > 1 else ''} {', '.join(map(str, self.classes))}"
+            listed = ", ".join(_written(label, ",") for label in self.classes)
+            other += f" for class{'es' if len(self.classes) > 1 else ''} {listed}"
         subject = f"{measure.name}{column}{group}"
         if self.bound is None:
             return subject + other
@@ -205,6 +213,15 @@ def _number(value: object, said: str) -> float:
 def _shortest(number: float) -> str:
     """Few digits where they say it all, every digit otherwise."""
     return f"{number:g}" if float(f"{number:g}") == number else repr(float(number))
+
+
+def _written(value: Hashable, separators: str = "") -> str:
+    """Return a name as the text of a limit has it: in quotes where it would be taken for something else."""
+    text = str(value)
+    plain = text.isprintable() and text == text.strip() and text != "" and not set(text) & {*separators, '"'}
+    if plain and text not in ("overall", "pairwise") and not FOR_CLASSES.search(f" {text} "):
+        return text
+    return json.dumps(text, ensure_ascii=False)
 
 
 def _as_tuple(names: Any) -> tuple[Any, ...]:
