@@ -5,6 +5,8 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from fairbound._version import __version__ as __version__
+
 if TYPE_CHECKING:
     from fairbound._warnings import LimitWarning
     from fairbound.data import Dataset, load_dataset, make_disparate_data, read_table
@@ -48,8 +50,6 @@ if TYPE_CHECKING:
         make_model,
         train,
     )
-
-__version__ = "0.1.0"
 
 __all__ = [
     "L2",

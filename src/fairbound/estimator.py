@@ -346,20 +346,25 @@ class ConstrainedClassifier(ClassifierMixin, BaseEstimator):
         data = read_data(self, read_inputs(X), y, sensitive_features, sample_weight, constraint_weight)
         return Fitting(self, data).frontier(bounds, position)
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model as a folder of JSON and safetensors, without any code in it; `fairbound.load` reads it."""
-        check_is_fitted(self)
-        save_estimator(self, path)
+    def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
+        """Write the model as a folder of JSON and safetensors, without any code in it; `fairbound.load` reads it.
 
-    def to_onnx(self, path: str | os.PathLike[str]) -> None:
+        A model in that place is replaced in one step.  Other files there are replaced with `overwrite=True` only, and a
+        folder that holds folders never is.  If `path` is a link, the folder that it leads to is replaced.
+        """
+        check_is_fitted(self)
+        save_estimator(self, path, overwrite=overwrite)
+
+    def to_onnx(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
         """Write the model, its preprocessing inside, as one ONNX file; needs `pip install "fairbound[onnx]"`.
 
         Where all columns are numbers the input is a matrix "X"; else each column is an input of its own, of shape
         (n, 1), numbers with NaN or words with "" where a value is missing.  The columns of the groups are left out.
-        The outputs are "label", "probabilities" and "margin".
+        The outputs are "label", "probabilities" and "margin".  A file that `to_onnx` has written is replaced; any other
+        with `overwrite=True` only.
         """
         check_is_fitted(self)
-        export_onnx(self, path)
+        export_onnx(self, path, overwrite=overwrite)
 
     @property
     def coef_(self) -> NDArray[np.float64]:

@@ -15,16 +15,15 @@ The rows are independent draws from the population that the statement is about, 
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
+from fairbound._records import read_record, read_value
 from fairbound.evaluation.intervals import Statistic, check_confidence, check_weights, simultaneous_level
 from fairbound.evaluation.requirements import RateKey, Requirement, requirements_of
 from fairbound.evaluation.tables import (
     Table,
-    as_group,
     as_json,
     at_least,
     at_most,
@@ -133,20 +132,21 @@ class Certificate:
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Certificate:
         """Return what `to_dict` has written; groups that were no words are text then."""
-
-        def known(value: float | None) -> float:
-            return math.nan if value is None else value
-
+        keys = [field.name for field in fields(RateKey)]
         return cls(
-            limits=tuple(LimitCertificate.from_dict(each) for each in values["limits"]),
+            limits=tuple(map(LimitCertificate.from_dict, read_value(list[Any], values["limits"], "limits"))),
             rates=tuple(
                 RateInterval(
-                    RateKey(each["grouping"], as_group(each["group"]), each["label"], each["rate"]),
-                    *(known(each[name]) for name in ("value", "lower", "upper")),
+                    read_record(RateKey, {name: each[name] for name in keys}),
+                    *(read_value(float, each[name], name) for name in ("value", "lower", "upper")),
                 )
-                for each in values["rates"]
+                for each in read_value(list[dict[str, Any]], values["rates"], "rates")
             ),
-            **{name: values[name] for name in ("confidence", "rows", "group_rows", "missing", "weighted")},
+            confidence=read_value(float, values["confidence"], "confidence"),
+            rows=read_value(int, values["rows"], "rows"),
+            group_rows=read_value(dict[str, dict[str, int]], values["group_rows"], "group_rows"),
+            missing=read_value(dict[str, int], values["missing"], "missing"),
+            weighted=read_value(bool, values["weighted"], "weighted"),
         )
 
     def limit_table(self, title: str = "Limits") -> Table:

@@ -82,7 +82,7 @@ def at_least(value: float) -> str:
     >>> at_least(0.79999), at_least(0.8), at_least(1 - 0.9)
     ('0.7999', '0.8000', '0.1000')
     """
-    return number(math.floor(1e4 * value + 1e-6) / 1e4 if math.isfinite(value) else value, 4)
+    return number(math.floor(1e4 * value + 1e-6) / 1e4 if math.isfinite(1e4 * value) else value, 4)
 
 
 def at_most(value: float) -> str:
@@ -91,7 +91,7 @@ def at_most(value: float) -> str:
     >>> at_most(0.80001), at_most(0.1 + 0.2)
     ('0.8001', '0.3000')
     """
-    return number(math.ceil(1e4 * value - 1e-6) / 1e4 if math.isfinite(value) else value, 4)
+    return number(math.ceil(1e4 * value - 1e-6) / 1e4 if math.isfinite(1e4 * value) else value, 4)
 
 
 def count(value: float) -> str:
@@ -119,11 +119,6 @@ def as_json(value: Any) -> Any:
     if isinstance(value, tuple | list):
         return [as_json(entry) for entry in value]
     return str(value)
-
-
-def as_group(value: Any) -> Hashable:
-    """Return a group that JSON has written: an intersection is a tuple again."""
-    return tuple(value) if isinstance(value, list) else value
 
 
 def key_text(key: Hashable) -> str:

@@ -6,14 +6,17 @@ import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any
+from typing import Any, Literal
 
+from fairbound._records import read_value
 from fairbound.evaluation.planning import times_as_many
 from fairbound.evaluation.requirements import Requirement, group_name
 from fairbound.evaluation.tables import as_json, at_least, at_most, count, number, percent
 from fairbound.evaluation.tally import WHOLES, Tally
 from fairbound.fairness import Constraint, ConstraintSystem, parse_constraint
 from fairbound.fairness.measures import resolve_measure
+
+Side = Literal["at least", "at most"]
 
 
 class Verdict(Enum):
@@ -111,21 +114,34 @@ class LimitCertificate:
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> LimitCertificate:
         """Return what `to_dict` has written; the groups of `rows_needed` are text then."""
+        text = read_value(str, values["limit"], "limit")
         try:
-            limit: Constraint | str = parse_constraint(values["limit"])
+            limit: Constraint | str = parse_constraint(text)
         except ValueError:  # of a measure of the user's own
-            limit = str(values["limit"])
+            limit = text
         return cls(
             limit,
-            Verdict(values["verdict"]),
-            values["value"],
-            tuple(Bounds(side["side"], side["limit"], *_read_open(side, side["side"])) for side in values["bounds"]),
-            values["reason"],
-            values["times_as_many"],
-            values["rows_needed"],
+            read_value(Verdict, values["verdict"], "verdict"),
+            read_value(float | None, values["value"], "value"),
             tuple(
-                (StatedRequirement(each["text"], each["limit"]), *_read_open(each, "at least"))
-                for each in values["requirements"]
+                Bounds(
+                    read_value(Side, each["side"], "side"),
+                    read_value(float, each["limit"], "limit"),
+                    *_read_open(each, each["side"]),
+                )
+                for each in read_value(list[dict[str, Any]], values["bounds"], "bounds")
+            ),
+            read_value(str, values["reason"], "reason"),
+            read_value(float | None, values["times_as_many"], "times_as_many"),
+            read_value(dict[str, dict[str, int]] | None, values["rows_needed"], "rows_needed"),
+            tuple(
+                (
+                    StatedRequirement(
+                        read_value(str, each["text"], "requirement"), read_value(float, each["limit"], "limit")
+                    ),
+                    *_read_open(each, "at least"),
+                )
+                for each in read_value(list[dict[str, Any]], values["requirements"], "requirements")
             ),
         )
 
@@ -133,7 +149,7 @@ class LimitCertificate:
 def _read_open(values: Mapping[str, Any], side: str) -> tuple[float, float]:
     """Return worst and best value; JSON has no infinities."""
     end = math.inf if side == "at most" else -math.inf
-    worst, best = values["worst"], values["best"]
+    worst, best = (read_value(float | None, values[name], name) for name in ("worst", "best"))
     return end if worst is None else worst, -end if best is None else best
 
 

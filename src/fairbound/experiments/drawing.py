@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import io
 import math
 import textwrap
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from fairbound._drafts import write_file
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -120,6 +123,12 @@ def mark_printed(axes: Axes, x: float, y: float, *, label: str | None = None) ->
 
 def save(figure: Figure, path: Path) -> list[Path]:
     """Write PNG and SVG beside each other, the same bytes every time; return their paths."""
-    figure.savefig(path.with_suffix(".png"), dpi=130, metadata={"Software": None})
-    figure.savefig(path.with_suffix(".svg"), metadata={"Date": None, "Creator": None})
-    return [path.with_suffix(".png"), path.with_suffix(".svg")]
+    options: dict[str, dict[str, Any]] = {
+        "png": {"dpi": 130, "metadata": {"Software": None}},
+        "svg": {"metadata": {"Date": None, "Creator": None}},
+    }
+    for form, chosen in options.items():
+        drawn = io.BytesIO()
+        figure.savefig(drawn, format=form, **chosen)
+        write_file(path.with_suffix(f".{form}"), drawn.getvalue())
+    return [path.with_suffix(f".{form}") for form in options]

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 import fairbound
+from fairbound._drafts import write_file
+from fairbound._files import as_utf8
 from fairbound.experiments.headlines import costs, prices, tallies
 from fairbound.experiments.performing import load_rows
 from fairbound.experiments.protocol import EPOCHS, SEEDS, TITLES
@@ -55,7 +57,7 @@ def write_gallery(made: Reproduction, request: Request, command: str = "") -> Pa
         script=Markup(script),
     )
     path = made.out / f"gallery{request.suffix}.html"
-    path.write_text(page, encoding="utf-8")
+    write_file(path, as_utf8(page))
     return path
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
+from fairbound._records import read_record
 from fairbound.experiments.protocol import PartName
 from fairbound.experiments.runs import Run
 
@@ -77,11 +78,6 @@ class Part:
     def _right(self, group: int) -> float:
         return self.decisions[group][1] + self.totals[group][0] - self.decisions[group][0]
 
-    @classmethod
-    def from_dict(cls, values: dict[str, Any]) -> Part:
-        """Undo `asdict`, after JSON has made lists of tuples."""
-        return cls(**{key: _as_tuples(value) for key, value in values.items()})
-
 
 @dataclass(frozen=True)
 class Outcome:
@@ -122,16 +118,4 @@ class Outcome:
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Outcome:
         """Undo `as_dict`."""
-        values = {name: value for name, value in values.items() if name != "key"}
-        return cls(
-            **{
-                **values,
-                "run": Run.from_dict(values["run"]),
-                "train": Part.from_dict(values["train"]),
-                "test": Part.from_dict(values["test"]),
-            }
-        )
-
-
-def _as_tuples(value: Any) -> Any:
-    return tuple(map(_as_tuples, value)) if isinstance(value, list) else value
+        return read_record(cls, {name: value for name, value in values.items() if name != "key"})

@@ -16,6 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from fairbound._drafts import sweep, write_file
+from fairbound._files import as_utf8
 from fairbound._registry import lookup
 from fairbound.experiments import drawing
 from fairbound.experiments.claims import Check, Verdict, verdicts
@@ -28,6 +30,8 @@ from fairbound.experiments.runs import Run, Setting
 from fairbound.experiments.store import Results
 from fairbound.experiments.study import Study
 from fairbound.experiments.tables import Table
+
+RESULTS = "results.jsonl"
 
 
 @dataclass(frozen=True)
@@ -133,8 +137,11 @@ def reproduce(
 ) -> Reproduction:
     """Run what is missing, and write figures, tables, verdicts and the gallery, which records the command."""
     started = time.perf_counter()
+    refuse_foreign(out)
     out.mkdir(parents=True, exist_ok=True)
-    results = Results(out / "results.jsonl")
+    for folder in (out, out / "figures", out / "tables"):
+        sweep(folder)
+    results = Results(out / RESULTS)
     known = len(results)
     # A search asks for its next step when it knows the last: several rounds.
     while missing := results.missing(planned(request, results)):
@@ -143,11 +150,23 @@ def reproduce(
     for item in request.items():
         for setting in request.settings(item):
             made.exhibits.append(exhibit(item, setting, request, results, out))
-    path = out / f"verdicts{request.suffix}.json"
-    path.write_text(json.dumps([_as_dict(verdict) for verdict in made.verdicts], indent=2) + "\n", encoding="utf-8")
+    judged = json.dumps([_as_dict(verdict) for verdict in made.verdicts], indent=2)
+    _write(out / f"verdicts{request.suffix}.json", f"{judged}\n")
     made.seconds = time.perf_counter() - started
     write_gallery(made, request, command)
     return made
+
+
+def refuse_foreign(out: Path) -> None:
+    """Raise if the folder has files of our names without the results that we would have left beside them."""
+    if out.is_dir() and not (out / RESULTS).exists():
+        names = ("gallery*.html", "verdicts*.json", "figures", "tables")
+        found = sorted(path.name for name in names for path in out.glob(name))
+        if found:
+            raise FileExistsError(
+                f"{out / found[0]} exists, but no {RESULTS} of `fairbound reproduce` is beside it; name another folder "
+                "with --out."
+            )
 
 
 def exhibit(item: Item, setting: Setting, request: Request, results: Results, out: Path) -> Exhibit:
@@ -163,7 +182,6 @@ def exhibit(item: Item, setting: Setting, request: Request, results: Results, ou
             _write(table_files[-1], text)
     figures: Sequence[Path] = ()
     if item.draw is not None:
-        (out / "figures").mkdir(exist_ok=True)
         with drawing.style():
             figures = drawing.save(item.draw(study), out / "figures" / stem)
     return Exhibit(item, setting, tuple(tables), tuple(checks), tuple(figures), tuple(table_files))
@@ -182,8 +200,7 @@ def _stem(item: Item, setting: Setting) -> str:
 
 
 def _write(path: Path, text: str) -> None:
-    path.parent.mkdir(exist_ok=True)
-    path.write_text(text, encoding="utf-8")
+    write_file(path, as_utf8(text))
 
 
 def _as_dict(verdict: Verdict) -> dict[str, Any]:

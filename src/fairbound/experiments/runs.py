@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any
 
+from fairbound._records import read_record
 from fairbound.experiments.protocol import EPOCHS, NETWORKS, SCALE, SEED, PartName, SolverName
 
 Limits = tuple[tuple[str, float], ...]
@@ -67,7 +68,7 @@ class Run:
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Run:
         """Undo `as_dict`, after JSON has made lists of tuples."""
-        return cls(**{**values, "limits": tuple((str(name), float(bound)) for name, bound in values["limits"])})
+        return read_record(cls, values)
 
 
 @dataclass(frozen=True)

@@ -9,12 +9,22 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import BinaryIO
 
 import fairbound
+from fairbound._files import UnfitFileError, parse_json, read_bytes
 from fairbound.experiments.outcomes import Outcome
 from fairbound.experiments.runs import Run
 
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
+LARGEST = 2**30
+"""Bytes of the file; a run takes about 40,000."""
 START = b'{"key":'
 """How every line begins."""
 
@@ -37,14 +47,20 @@ class Results:
         self.path = path
         self.outdated = 0
         self._outcomes: dict[str, Outcome] = {}
-        if path is not None and path.exists():
-            self._read(path)
+        if path is not None:
+            with _locked(path):
+                self._read(path)
 
     def _read(self, path: Path) -> None:
-        whole, _, rest = path.read_bytes().rpartition(b"\n")
+        try:
+            whole, _, rest = read_bytes(path, LARGEST).rpartition(b"\n")
+        except UnfitFileError as error:
+            raise ValueError(
+                f"{path} is not the results of `fairbound reproduce`: {error}. Give another --out."
+            ) from error
         for number, line in enumerate(whole.splitlines(), start=1):
             try:
-                values = json.loads(line)
+                values = parse_json(line)
                 # Before anything else: another version's results may have other fields.
                 if values["version"] != fairbound.__version__:
                     self.outdated += 1
@@ -57,17 +73,21 @@ class Results:
             # Cut short by an interrupt, what was under way is run again; but only what we have written is dropped.
             if rest[: len(START)] != START[: len(rest)]:
                 raise ValueError(_foreign(path, len(whole.splitlines()) + 1))
-            with path.open("r+b") as file:
-                file.truncate(len(whole) + 1 if whole else 0)
+            os.truncate(path, len(whole) + 1 if whole else 0)
 
     def add(self, outcome: Outcome) -> None:
         """Keep an outcome, on disk first."""
         if self.path is not None:
             line = json.dumps(outcome.as_dict(), separators=(",", ":")).encode() + b"\n"
-            with self.path.open("ab") as file:
-                file.write(line)
-                file.flush()
-                os.fsync(file.fileno())
+            with _locked(self.path) as file:
+                end = file.seek(0, os.SEEK_END)
+                try:
+                    file.write(line)
+                    file.flush()
+                    os.fsync(file.fileno())
+                except OSError:  # a full disk leaves no half of a line
+                    os.truncate(self.path, end)
+                    raise
         self._outcomes[outcome.run.key] = outcome
 
     def __getitem__(self, run: Run) -> Outcome:
@@ -85,6 +105,18 @@ class Results:
     def missing(self, runs: Iterable[Run]) -> list[Run]:
         """Those of the runs that have no outcome yet, each once, in their order."""
         return [run for run in dict.fromkeys(runs) if run not in self]
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[BinaryIO]:
+    """Open the file, made if there is none, while no other run reads or writes it."""
+    if path.exists() and not path.is_file():
+        raise ValueError(f"{path} is not a regular file; give another --out.")
+    with path.open("ab") as file:
+        if fcntl is not None:
+            with suppress(OSError):  # a disk without locks
+                fcntl.flock(file, fcntl.LOCK_EX)
+        yield file
 
 
 def _foreign(path: Path, number: int) -> str:

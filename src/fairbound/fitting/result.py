@@ -12,9 +12,10 @@ from collections.abc import Hashable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from fairbound._records import read_record
 from fairbound.confidence import claim_of_choice
 from fairbound.evaluation import Certificate
-from fairbound.evaluation.tables import Table, as_group, as_json, count, number, page_as_html, page_as_text
+from fairbound.evaluation.tables import Table, as_json, count, number, page_as_html, page_as_text
 from fairbound.fairness import RATES, Cells, Constraint
 from fairbound.fairness.measures import resolve_measure
 from fairbound.fairness.rates import group_sums
@@ -190,20 +191,19 @@ class FitResult:
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> FitResult:
         """Return what `to_dict` has written."""
-        found = dict(values)
-        found["status"] = Status(found["status"])
-        found["limits"] = tuple(LimitResult(**_numbers(each)) for each in found["limits"])
-        found["groups"] = tuple(GroupResult(**{**each, "group": as_group(each["group"])}) for each in found["groups"])
-        found["small_groups"] = tuple(
-            SmallGroup(**{**each, "group": as_group(each["group"])}) for each in found["small_groups"]
+        certificate = values.get("certificate")
+        found = read_record(cls, {**values, "certificate": None}, "result")
+        found = replace(
+            found,
+            limits=tuple(map(_with_infinities, found.limits)),
+            certificate=None if certificate is None else Certificate.from_dict(certificate),
         )
-        found["notes"] = tuple(found["notes"])
-        if found.get("certificate") is not None:
-            found["certificate"] = Certificate.from_dict(found["certificate"])
-        found["trials"] = tuple(
-            TrialResult(**{**each, "bounds": tuple(each["bounds"])}) for each in found.get("trials", ())
-        )
-        return cls(**found)
+        shapes: dict[str, Any] = {}
+        for group in found.groups:
+            shape = {label: list(rates) for label, rates in group.rates.items()}
+            if shapes.setdefault(group.grouping, shape) != shape:
+                raise ValueError(f"the groups of {group.grouping!r} do not have the same rates")
+        return found
 
     def _page(self) -> tuple[str, list[Table], list[str]]:
         heading = f"Status: {self.status.value}. {self.message}"
@@ -375,8 +375,10 @@ def _known(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def _numbers(values: Mapping[str, Any]) -> dict[str, Any]:
-    return {**values, **{name: math.inf for name in ("reached", "surrogate") if values[name] is None}}
+def _with_infinities(limit: LimitResult) -> LimitResult:
+    """Return a limit as it was before JSON, which has no infinities."""
+    reached, surrogate = (math.inf if math.isnan(value) else value for value in (limit.reached, limit.surrogate))
+    return replace(limit, reached=reached, surrogate=surrogate)
 
 
 def _said(group: Hashable) -> str:

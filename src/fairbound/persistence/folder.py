@@ -1,8 +1,8 @@
 """A model on disk: a folder with `model.json` and `weights.safetensors`, and nothing that is ever executed.
 
 Both are checksummed (SHA-256; the JSON carries that of the weights and its own), and the format has a version.  The
-folder appears as a whole: it is written under another name beside its place, and renamed.  Whatever is wrong with what
-is read is said in one sentence, by one exception.
+folder appears as a whole (`fairbound._drafts`).  It may come from anyone, so every size in it is checked against the
+bytes that are there before memory is taken.  Whatever is wrong is said in one sentence, by one exception.
 """
 
 from __future__ import annotations
@@ -10,131 +10,235 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import secrets
-import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
+import numpy as np
 import safetensors
 import safetensors.torch
+import torch
 from torch import Tensor
+
+from fairbound._drafts import CONTENT, draft_beside, resolved, write_synced
+from fairbound._files import UnfitFileError, begins_with, parse_json, read_bytes
+from fairbound._version import __version__
 
 FORMAT, VERSION = "fairbound-model", 1
 DOCUMENT, WEIGHTS = "model.json", "weights.safetensors"
-LARGEST_DOCUMENT = 2**28
-"""Bytes; a model.json beyond this was not written by us."""
+
+LARGEST_DOCUMENT = 2**26
+"""Bytes.  A column takes about 400 and a step of the history about 500, so 100,000 columns and 10,000 steps fit."""
+LARGEST_WEIGHTS = 2**31
+"""Bytes: 268 million parameters."""
+LARGEST_HEADER = 2**20
+"""Bytes of the header of the weights: about 10,000 tensors."""
+
+_DTYPES = {
+    "F64": 8,
+    "F32": 4,
+    "F16": 2,
+    "BF16": 2,
+    "I64": 8,
+    "I32": 4,
+    "I16": 2,
+    "I8": 1,
+    "U8": 1,
+    "BOOL": 1,
+}
 
 
 class ModelFileError(ValueError):
     """A model cannot be read: it is missing, foreign, damaged, or of a newer version."""
 
 
-def write_folder(path: str | os.PathLike[str], model: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:
-    """Write a model; an older model in that place is replaced, anything else is left alone."""
-    target = Path(path)
-    _check_place(target)
+def write_folder(
+    path: str | os.PathLike[str], model: Mapping[str, Any], tensors: Mapping[str, Tensor], *, overwrite: bool = False
+) -> None:
+    """Write a model; an older model in that place is replaced, and anything else only with `overwrite`."""
+    target = resolved(Path(path))
+    _check_place(target, overwrite)
     weights = safetensors.torch.save({name: tensor.contiguous().clone() for name, tensor in tensors.items()})
     document = {
         "format": FORMAT,
         "version": VERSION,
+        "written_by": _versions(),
         "weights": {"file": WEIGHTS, "sha256": hashlib.sha256(weights).hexdigest()},
         "model": model,
     }
     document["sha256"] = _checksum(document)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    fresh = target.with_name(f".{target.name}.{secrets.token_hex(8)}.new")
-    fresh.mkdir()
-    try:
-        _write(fresh / WEIGHTS, weights)
-        _write(fresh / DOCUMENT, json.dumps(document, indent=1, allow_nan=False).encode())
-        if target.exists():
-            old = target.with_name(f".{target.name}.{secrets.token_hex(8)}.old")
-            target.rename(old)
-            fresh.rename(target)
-            shutil.rmtree(old)
-        else:
-            fresh.rename(target)
-    finally:
-        shutil.rmtree(fresh, ignore_errors=True)
+    written = json.dumps(document, indent=1, allow_nan=False).encode()
+    for name, data, largest in ((DOCUMENT, written, LARGEST_DOCUMENT), (WEIGHTS, weights, LARGEST_WEIGHTS)):
+        if len(data) > largest:
+            raise ValueError(
+                f"{name} of this model has {len(data):,} bytes, and load() reads at most {largest:,}: "
+                "save a model with fewer columns or parameters."
+            )
+    with draft_beside(target) as draft:
+        fresh = draft.folder / CONTENT
+        fresh.mkdir()
+        write_synced(fresh / WEIGHTS, weights)
+        write_synced(fresh / DOCUMENT, written)
+        draft.publish(CONTENT, target, replace=True)
 
 
 def read_folder(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """Read a model's document and its tensors, verified."""
+    """Read a model's document and its tensors, verified.
+
+    A model that is replaced while it is read is read again: the files of an old and of a new model are never mixed.
+    """
     folder = Path(path)
-    if not folder.is_dir():
-        what = "is not a folder" if folder.exists() else "does not exist"
-        raise ModelFileError(f"{folder} {what}: give the folder that save() has written.")
-    document = _parse(folder / DOCUMENT, _read(folder / DOCUMENT, LARGEST_DOCUMENT))
-    if not isinstance(document, dict) or document.get("format") != FORMAT:
-        raise ModelFileError(f"{folder / DOCUMENT} is not a model of fairbound: its format is not {FORMAT!r}.")
-    version = document.get("version")
-    if not isinstance(version, int) or isinstance(version, bool) or version < 1:
-        raise damaged(folder / DOCUMENT, "it has no version")
-    if version > VERSION:
-        raise ModelFileError(
-            f"{folder / DOCUMENT} has version {version} of the format, and this fairbound reads up to {VERSION}: "
-            "update it with pip install --upgrade fairbound."
-        )
-    if document.pop("sha256", None) != _checksum(document):
-        raise damaged(folder / DOCUMENT, "its checksum does not fit")
+    while True:
+        with _opened(folder) as handle:
+            try:
+                return _read_files(folder, handle)
+            except ModelFileError:
+                if not _was_replaced(folder, handle):
+                    raise
+
+
+def _read_files(folder: Path, handle: int | None) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    document = _document(folder / DOCUMENT, _read(folder / DOCUMENT, LARGEST_DOCUMENT, handle))
     stated, model = document.get("weights"), document.get("model")
     if not isinstance(stated, dict) or not isinstance(model, dict):
         raise damaged(folder / DOCUMENT, "it has no model")
-    data = _read(folder / WEIGHTS)
+    data = _read(folder / WEIGHTS, LARGEST_WEIGHTS, handle)
     if hashlib.sha256(data).hexdigest() != stated.get("sha256"):
         raise damaged(folder / WEIGHTS, "its checksum is not the one in model.json")
-    try:
-        return model, safetensors.torch.load(data)
-    except (safetensors.SafetensorError, KeyError, RuntimeError, ValueError) as error:
-        raise damaged(folder / WEIGHTS, f"it cannot be read ({error})") from error
+    return model, _tensors(folder / WEIGHTS, data)
 
 
 def damaged(path: Path, reason: str) -> ModelFileError:
-    """Return the exception for a damaged file."""
-    return ModelFileError(f"{path} is damaged: {reason}. Take another copy, or save the model again.")
+    """Return the exception for a damaged file; a reason is cut where it quotes much of the file."""
+    said = " ".join(reason.split())
+    said = said if len(said) <= 300 else f"{said[:300]}..."
+    return ModelFileError(f"{path} is damaged: {said}. Take another copy, or save the model again.")
 
 
-def _check_place(target: Path) -> None:
+def _document(path: Path, data: bytes) -> dict[str, Any]:
+    try:
+        document = parse_json(data)
+    except UnfitFileError as error:
+        raise damaged(path, str(error)) from error
+    if not isinstance(document, dict) or document.get("format") != FORMAT:
+        raise ModelFileError(f"{path} is not a model of fairbound: its format is not {FORMAT!r}.")
+    version = document.get("version")
+    if not isinstance(version, int) or isinstance(version, bool) or version < 1:
+        raise damaged(path, "it has no version")
+    if version > VERSION:
+        raise ModelFileError(
+            f"{path} has version {str(version)[:20]} of the format, and this fairbound reads up to {VERSION}: "
+            "update it with pip install --upgrade fairbound."
+        )
+    if document.pop("sha256", None) != _checksum(document):
+        raise damaged(path, "its checksum does not fit")
+    return document
+
+
+def _tensors(path: Path, data: bytes) -> dict[str, Tensor]:
+    """Return the tensors, after the header has been checked against the bytes that are there."""
+    try:
+        _check_header(data)
+        return safetensors.torch.load(data)
+    except (safetensors.SafetensorError, LookupError, RuntimeError, TypeError, ValueError) as error:
+        raise damaged(path, f"it cannot be read ({error})") from error
+
+
+def _check_header(data: bytes) -> None:
+    """Make sure that the tensors of a safetensors file lie one after the other, and fill it exactly."""
+    size = int.from_bytes(data[:8], "little")
+    if len(data) < 8 or size > min(LARGEST_HEADER, len(data) - 8):
+        raise ValueError(f"its header claims {size:,} bytes")
+    header = parse_json(data[8 : 8 + size].strip())
+    if not isinstance(header, dict):
+        raise ValueError("its header is not an object")
+    header.pop("__metadata__", None)
+    spans = []
+    for name, entry in header.items():
+        shape, (start, end) = entry["shape"], entry["data_offsets"]
+        if not all(type(number) is int and 0 <= number <= len(data) for number in (*shape, start, end)):
+            raise ValueError(f"tensor {name!r} claims the shape {shape!r}")
+        count = 1
+        for length in shape:  # not math.prod, whose result may have millions of digits
+            count = min(count * length, len(data) + 1)
+        if _DTYPES[entry["dtype"]] * count != end - start:
+            raise ValueError(f"tensor {name!r} of shape {shape!r} does not fill its bytes")
+        spans.append((start, end))
+    spans.sort()
+    ends = [0, *(end for _, end in spans)]
+    if [start for start, _ in spans] != ends[:-1] or ends[-1] != len(data) - 8 - size:
+        raise ValueError("its tensors do not fill the file")
+
+
+def _check_place(target: Path, overwrite: bool) -> None:
     if not target.name:
         raise ValueError(f"{target} cannot be replaced by a model: name a folder that does not exist yet.")
     if not target.exists():
         return
     if not target.is_dir():
-        raise ValueError(f"{target} is a file: a model is saved as a folder; give another name.")
-    strangers = sorted(entry.name for entry in target.iterdir() if entry.name not in (DOCUMENT, WEIGHTS))
-    if strangers:
-        raise ValueError(
-            f"{target} holds other files, such as {strangers[0]!r}: give a folder of its own to the model."
+        if not overwrite:
+            raise FileExistsError(
+                f"{target} is a file, and a model is saved as a folder: give another name, or overwrite=True."
+            )
+        return
+    entries = sorted(target.iterdir())
+    inner = [entry.name for entry in entries if entry.is_dir() and not entry.is_symlink()]
+    if inner:
+        raise FileExistsError(
+            f"{target} holds other folders, such as {inner[0]!r}: give a folder of its own to the model."
+        )
+    strangers = [entry.name for entry in entries if entry.name not in (DOCUMENT, WEIGHTS)]
+    if entries and not strangers and not begins_with(target / DOCUMENT, json.dumps(FORMAT).encode()):
+        strangers = [entries[0].name]
+    if strangers and not overwrite:
+        raise FileExistsError(
+            f"{target} holds files that are not a model of fairbound, such as {strangers[0]!r}: give another folder, "
+            "or overwrite=True to replace this one."
         )
 
 
-def _write(path: Path, data: bytes) -> None:
-    with path.open("wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
+def _versions() -> dict[str, str]:
+    return {"fairbound": __version__, "torch": str(torch.__version__), "numpy": np.__version__}
 
 
-def _read(path: Path, largest: int | None = None) -> bytes:
+@contextmanager
+def _opened(folder: Path) -> Iterator[int | None]:
+    """Open the folder, so that both files are those of one model; None where the system cannot."""
+    if not folder.is_dir():
+        what = "is not a folder" if folder.exists() else "does not exist"
+        raise ModelFileError(f"{folder} {what}: give the folder that save() has written.")
+    if os.open not in os.supports_dir_fd:
+        yield None
+        return
     try:
-        if largest is not None and path.stat().st_size > largest:
-            raise damaged(path, "it is far too large")
-        return path.read_bytes()
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError as error:
-        raise ModelFileError(
-            f"{path} cannot be read ({error.strerror}): give the folder that save() has written."
-        ) from error
-
-
-def _parse(path: Path, data: bytes) -> Any:
-    def refuse(word: str) -> NoReturn:
-        raise ValueError(f"{word} is no number of JSON")
-
+        raise _unreadable(folder, error) from error
     try:
-        return json.loads(data.decode(), parse_constant=refuse)
-    except (ValueError, RecursionError) as error:
-        raise damaged(path, f"it is not JSON ({error})") from error
+        yield handle
+    finally:
+        os.close(handle)
+
+
+def _was_replaced(folder: Path, handle: int | None) -> bool:
+    try:
+        return handle is not None and not os.path.samestat(os.fstat(handle), folder.stat())
+    except OSError:
+        return False
+
+
+def _read(path: Path, largest: int, handle: int | None) -> bytes:
+    try:
+        return read_bytes(path if handle is None else path.name, largest, folder=handle)
+    except OSError as error:
+        raise _unreadable(path, error) from error
+    except UnfitFileError as error:
+        raise damaged(path, str(error)) from error
+
+
+def _unreadable(path: Path, error: OSError) -> ModelFileError:
+    return ModelFileError(f"{path} cannot be read ({error.strerror}): give the folder that save() has written.")
 
 
 def _checksum(document: Mapping[str, Any]) -> str:

@@ -1,13 +1,15 @@
-"""A fitted estimator as one ONNX file, with its preprocessing inside.
+"""A fitted estimator as one ONNX file, with its preprocessing inside, and a description of itself.
 
-What runs it elsewhere sums in another order, so its margins differ in the last digits, and its decisions agree wherever
-the margin is not next to zero.
+A runtime may add numbers in another order, so its margins differ in the last digits.  Its decisions are the same
+wherever the margin is not next to zero.
 """
 
 from __future__ import annotations
 
 import copy
 import importlib
+import json
+import math
 import os
 import warnings
 from pathlib import Path
@@ -17,15 +19,36 @@ import numpy as np
 import torch
 from torch import nn
 
+from fairbound._drafts import resolved, write_file
+from fairbound._files import begins_with
+from fairbound._version import __version__
 from fairbound.persistence.onnx_graph import OPSET, Graph, difference_of_two, is_known
+from fairbound.persistence.parts import plain
 from fairbound.preprocessing import CategoryColumn, NumberColumn, TableEncoder
 
-OUTPUTS = ("label", "probabilities", "margin")
+OUTPUTS = {
+    "label": "the decision, one of the classes",
+    "probabilities": "one column for each class, in the order of the metadata entry 'classes'",
+    "margin": "the decision function: for two classes the distance of the logit of the last class from the threshold, "
+    "for several classes the logit of each",
+}
+NUMBER, CODE, WORD = "a number; NaN if missing", "a code; NaN if missing", "text; empty if missing"
+
+PRODUCER = "fairbound"
+_OURS = b"\x12" + bytes([len(PRODUCER)]) + PRODUCER.encode()
+"""Field 2 of the file, the producer, which is among its first bytes."""
 
 
-def export_onnx(estimator: Any, path: str | os.PathLike[str]) -> None:
+def export_onnx(estimator: Any, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
     """Write a fitted estimator as ONNX; the inputs and outputs are those of `onnx_graph`."""
     onnx = _import("onnx")
+    target = resolved(Path(path))
+    if target.is_dir():
+        raise IsADirectoryError(f"{target} is a folder: give the name of a file, such as model.onnx.")
+    if target.exists() and not overwrite and not begins_with(target, _OURS, within=64):
+        raise FileExistsError(
+            f"{target} exists and was not written by to_onnx: give another name, or overwrite=True to replace it."
+        )
     encoder = estimator.encoder_
     if encoder is not None and not isinstance(encoder, TableEncoder):
         raise ValueError(
@@ -41,11 +64,7 @@ def export_onnx(estimator: Any, path: str | os.PathLike[str]) -> None:
             stacklevel=3,
         )
         model = _model(onnx, estimator, torch.float32)
-    target = Path(path)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    fresh = target.with_name(f".{target.name}.new")
-    fresh.write_bytes(model.SerializeToString())
-    fresh.replace(target)
+    write_file(target, model.SerializeToString())
 
 
 def _model(onnx: Any, estimator: Any, dtype: torch.dtype) -> Any:
@@ -69,7 +88,11 @@ def _model(onnx: Any, estimator: Any, dtype: torch.dtype) -> Any:
         )
     else:
         graph.decide_among_several(z, classes, estimator.calibration_)
-    return _checked(onnx, graph, inputs, classes, functions)
+    made = _assembled(onnx, graph, inputs, classes, functions)
+    onnx.helper.set_model_props(made, metadata(estimator))
+    made.doc_string = _description(estimator)
+    onnx.checker.check_model(made)
+    return made
 
 
 def _encode(onnx: Any, graph: Graph, estimator: Any) -> tuple[list[Any], str]:
@@ -78,10 +101,11 @@ def _encode(onnx: Any, graph: Graph, estimator: Any) -> tuple[list[Any], str]:
     double, text = onnx.TensorProto.DOUBLE, onnx.TensorProto.STRING
     declare = onnx.helper.make_tensor_value_info
     if encoder is None:
-        return [declare("X", double, ["n", len(estimator.encoded_names_)])], "X"
+        return [declare("X", double, ["n", len(estimator.encoded_names_)], "numbers; none may be missing")], "X"
     columns = encoder.columns_
     if all(isinstance(column, NumberColumn) for column in columns):
-        return [declare("X", double, ["n", len(columns)])], graph.numbers("X", columns)
+        said = "one column for each of the metadata entry 'inputs', in that order: numbers; NaN if missing"
+        return [declare("X", double, ["n", len(columns)], said)], graph.numbers("X", columns)
     taken = [column.name for column in columns if column.name in OUTPUTS]
     if taken:
         raise ValueError(
@@ -90,7 +114,8 @@ def _encode(onnx: Any, graph: Graph, estimator: Any) -> tuple[list[Any], str]:
     inputs, parts = [], []
     for column in columns:
         words = isinstance(column, CategoryColumn) and not column.numeric
-        inputs.append(declare(column.name, text if words else double, ["n", 1]))
+        said = WORD if words else CODE if isinstance(column, CategoryColumn) else NUMBER
+        inputs.append(declare(column.name, text if words else double, ["n", 1], said))
         parts.append(
             graph.category(column.name, column)
             if isinstance(column, CategoryColumn)
@@ -142,20 +167,63 @@ def _runs(model: Any) -> bool:
     return True
 
 
-def _checked(onnx: Any, graph: Graph, inputs: list[Any], classes: Any, functions: list[Any]) -> Any:
+def metadata(estimator: Any) -> dict[str, str]:
+    """Return what the file says about the model: words as they are, everything else as JSON."""
+    result, encoder = estimator.result_, estimator.encoder_
+    columns = estimator.encoded_names_ if encoder is None else [column.name for column in encoder.columns_]
+    certificate = result.certificate
+    found = {
+        "fairbound_version": __version__,
+        "inputs": list(columns),
+        "outputs": OUTPUTS,
+        "classes": plain(estimator.classes_, "label"),
+        "positive_class": plain(estimator.pos_label_, "label"),
+        "threshold": estimator.threshold_,
+        "limits": [
+            {"limit": each.limit, "reached": _finite(each.reached), "kept": each.kept} for each in result.limits
+        ],
+        "measured_on": f"the {result.rows} training rows",
+        "accuracy": _finite(result.accuracy),
+        "gain_over_best_constant": _finite(result.gain),
+        "status": result.status.value,
+        "certificate": None if certificate is None else {"verdict": certificate.verdict.value, "claim": result.claim},
+    }
+    return {name: value if isinstance(value, str) else json.dumps(value) for name, value in found.items()}
+
+
+def _description(estimator: Any) -> str:
+    """Return the model in a few sentences."""
+    result = estimator.result_
+    kept = [
+        f"{each.limit} (reached {each.reached:.4f}, {'kept' if each.kept else 'NOT kept'})" for each in result.limits
+    ]
+    limits = f"Limits on the training rows: {'; '.join(kept)}." if kept else "It was trained without limits."
+    return (
+        f"A classifier trained by fairbound {__version__} that decides among {len(estimator.classes_)} classes. "
+        f"{limits} The metadata entries name its inputs, outputs and classes."
+    )
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def _assembled(onnx: Any, graph: Graph, inputs: list[Any], classes: Any, functions: list[Any]) -> Any:
     declare, double = onnx.helper.make_tensor_value_info, onnx.TensorProto.DOUBLE
     kind = onnx.TensorProto.STRING if classes.dtype.kind == "O" else onnx.helper.np_dtype_to_tensor_dtype(classes.dtype)
-    outputs = [
-        declare(OUTPUTS[0], kind, ["n"]),
-        declare(OUTPUTS[1], double, ["n", len(classes)]),
-        declare(OUTPUTS[2], double, ["n"] if len(classes) == 2 else ["n", len(classes)]),
-    ]
-    made = onnx.helper.make_graph(graph.nodes, "fairbound", inputs, outputs, graph.constants)
+    shapes: tuple[tuple[Any, list[Any]], ...] = (
+        (kind, ["n"]),
+        (double, ["n", len(classes)]),
+        (double, ["n"] if len(classes) == 2 else ["n", len(classes)]),
+    )
+    outputs = [declare(name, *shape, said) for (name, said), shape in zip(OUTPUTS.items(), shapes, strict=True)]
+    made = onnx.helper.make_graph(graph.nodes, PRODUCER, inputs, outputs, graph.constants)
     opsets = [onnx.helper.make_opsetid("", OPSET)]
     opsets += [onnx.helper.make_opsetid(domain, 1) for domain in {function.domain for function in functions}]
-    model = onnx.helper.make_model(made, opset_imports=opsets, functions=functions, producer_name="fairbound")
+    model = onnx.helper.make_model(
+        made, opset_imports=opsets, functions=functions, producer_name=PRODUCER, producer_version=__version__
+    )
     model.ir_version = 10  # of the operators used; newer ones are refused by older runtimes
-    onnx.checker.check_model(model)
     return model
 
 

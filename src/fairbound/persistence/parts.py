@@ -7,6 +7,7 @@ and not a strange prediction later.  The shapes of layers come from the tensors 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields
 from typing import Any, TypeVar
@@ -67,8 +68,15 @@ def plain(value: Any, what: str) -> Any:
     )
 
 
+_LABEL_TYPE = re.compile(r"[<>|=]?(b1|[iu][1248]|f[248]|O)|U")
+LARGEST_LABELS = 2**24
+"""Bytes of the array of labels."""
+
+
 def labels_to_json(classes: NDArray[Any]) -> dict[str, Any]:
     """Write the labels with their type."""
+    if classes.dtype.kind == "U" and classes.nbytes > LARGEST_LABELS:
+        raise ValueError(f"The labels take {classes.nbytes:,} bytes, which is too many for a file: use shorter words.")
     return {
         "dtype": classes.dtype.str if classes.dtype.kind != "U" else "U",
         "values": plain(classes.tolist(), "label"),
@@ -78,10 +86,12 @@ def labels_to_json(classes: NDArray[Any]) -> dict[str, Any]:
 def labels_from_json(values: Mapping[str, Any]) -> NDArray[Any]:
     """Read the labels."""
     kind, listed = expect(values["dtype"], str, "dtype"), expect(values["values"], list, "classes")
-    dtype = np.dtype(kind)
-    if dtype.kind not in "biufUO" or not all(isinstance(each, bool | int | float | str) for each in listed):
-        raise ValueError(f"the labels are of type {kind!r}")
-    classes = np.array(listed, dtype=dtype)
+    if not _LABEL_TYPE.fullmatch(kind) or not all(isinstance(each, bool | int | float | str) for each in listed):
+        raise ValueError(f"the labels are of type {kind!r:.80}")
+    # An array of words has the length of the longest for each of them.
+    if kind == "U" and 4 * len(listed) * max(map(len, map(str, listed)), default=0) > LARGEST_LABELS:
+        raise ValueError("the labels are too long")
+    classes = np.array(listed, dtype=np.dtype(kind))
     if len(classes) < 2 or len(np.unique(classes)) != len(classes) or (np.unique(classes) != classes).any():
         raise ValueError("the labels are not two or more, in order")
     return classes

@@ -40,8 +40,8 @@ NOT_WRITTEN = {"module", "callbacks", "effort"}
 """Parameters that are code, or of no use to a model that is trained."""
 
 
-def save_estimator(estimator: Any, path: str | os.PathLike[str]) -> None:
-    """Write a fitted estimator."""
+def save_estimator(estimator: Any, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
+    """Write a fitted estimator; `overwrite` allows to replace what is not a model of ours."""
     encoder = estimator.encoder_
     if encoder is not None and not isinstance(encoder, TableEncoder):
         raise ValueError(
@@ -70,7 +70,7 @@ def save_estimator(estimator: Any, path: str | os.PathLike[str]) -> None:
         "n_iter": estimator.n_iter_,
         "result": estimator.result_.to_dict(),
     }
-    write_folder(path, model, module.state_dict())
+    write_folder(path, model, module.state_dict(), overwrite=overwrite)
 
 
 def load_estimator(

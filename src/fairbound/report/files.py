@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from fairbound._drafts import write_file
+from fairbound._files import as_utf8, begins_with
 from fairbound.report.card import to_markdown
 from fairbound.report.page import to_html
-from fairbound.report.schema import to_json
+from fairbound.report.schema import SCHEMA, to_json
+
+NAMES = {"json": "summary.json", "html": "report.html", "markdown": "model-card.md"}
 
 
-def write_report(summary: Mapping[str, Any], folder: str | Path) -> dict[str, Path]:
+def write_report(
+    summary: Mapping[str, Any], folder: str | os.PathLike[str], *, overwrite: bool = False
+) -> dict[str, Path]:
     """Write report.html, model-card.md and summary.json; everything is made before anything is written.
+
+    The files of an older report are replaced.  It is known by its summary.json; other files of these names are replaced
+    with `overwrite` only.
 
     Returns
     -------
@@ -20,15 +30,18 @@ def write_report(summary: Mapping[str, Any], folder: str | Path) -> dict[str, Pa
         The paths by "html", "markdown" and "json".
     """
     folder = Path(folder)
-    written = {
-        "html": (folder / "report.html", to_html(summary)),
-        "markdown": (folder / "model-card.md", to_markdown(summary)),
-        "json": (folder / "summary.json", to_json(summary)),
-    }
-    folder.mkdir(parents=True, exist_ok=True)
-    for path, text in written.values():
-        # A file appears under its name only when it is whole.
-        unfinished = path.with_name(f".{path.name}.unfinished")
-        unfinished.write_text(text, encoding="utf-8")
-        unfinished.replace(path)
-    return {kind: path for kind, (path, _) in written.items()}
+    written = {"json": to_json(summary), "html": to_html(summary), "markdown": to_markdown(summary)}
+    foreign = [name for name in NAMES.values() if (folder / name).exists()]
+    if foreign and not overwrite and not holds_summary(folder):
+        raise FileExistsError(
+            f"{folder / foreign[0]} exists and does not belong to a report of fairbound: give another folder, or "
+            "overwrite=True to replace it."
+        )
+    for kind, text in written.items():  # the summary first: it is what a report is known by
+        write_file(folder / NAMES[kind], as_utf8(text))
+    return {kind: folder / name for kind, name in NAMES.items()}
+
+
+def holds_summary(folder: Path) -> bool:
+    """Tell whether a folder has a summary of ours."""
+    return begins_with(folder / NAMES["json"], f'"schema": "{SCHEMA}"'.encode())

@@ -10,8 +10,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from fairbound._files import UnfitFileError, read_json
+
 SCHEMA = "fairbound.summary"
 VERSION = 1
+LARGEST = 2**28
+"""Bytes of a summary.json; those of real runs have below a million."""
 KEYS = (
     "title",
     "target",
@@ -53,8 +57,8 @@ def to_json(summary: Mapping[str, Any], indent: int | None = 2) -> str:
 def read_summary(path: str | Path) -> dict[str, Any]:
     """Return the summary in a JSON file."""
     try:
-        summary = json.loads(Path(path).read_text(encoding="utf-8"))
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path} is no JSON file: {error}. Give the summary.json of a run.") from None
+        summary = read_json(path, LARGEST)
+    except UnfitFileError as error:
+        raise ValueError(f"{path} is no summary: {error}. Give the summary.json of a run.") from None
     check_summary(summary)
     return summary

@@ -1,0 +1,221 @@
+"""Write files and folders that appear as a whole or not at all.
+
+What is written goes to a draft, a folder `.fairbound-XXXXXXXX` beside its place, and is moved to its place in one step
+when it is complete.  The draft holds a file that its process keeps locked.  The system frees that lock when the process
+ends, however it ends.  So a later run can recognise the draft of a run that was killed, and removes it.  The draft of a
+living run is left alone, and so is any folder without our mark.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import re
+import shutil
+import socket
+import stat
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+try:
+    import fcntl
+except ImportError:  # Windows: nothing is swept there, since nothing can prove that a run has ended
+    fcntl = None  # type: ignore[assignment]
+
+PREFIX, MARK, CONTENT = ".fairbound-", "draft.lock", "content"
+MARKED = b"Unfinished output of fairbound."
+_NAME = re.compile(re.escape(PREFIX) + r"[a-z0-9_]{8}")
+UNMARKED_SECONDS = 60.0
+"""An empty draft without a mark is removed when it is older: its run was killed between two instructions."""
+_DISK = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS}
+
+
+class Draft:
+    """A folder to write in, with the places that its content goes to.
+
+    Attributes
+    ----------
+    folder : Path
+        Empty, but for the mark.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def publish(self, name: str, final: Path, *, replace: bool) -> None:
+        """Move a file or folder of the draft to its place; what stands there may be replaced, or raises.
+
+        A reader finds the old one or the new one.  Only where the system cannot exchange two folders (Linux can) there
+        is a moment in which a reader finds none.
+        """
+        fresh = self.folder / name
+        final.parent.mkdir(parents=True, exist_ok=True)
+        if not replace:
+            _move_to_free_place(fresh, final)
+        elif final.exists() and (fresh.is_dir() or final.is_dir()):
+            if not _rename(fresh, final, RENAME_EXCHANGE):
+                old = self.folder / "old"
+                final.rename(old)
+                try:
+                    fresh.rename(final)
+                except BaseException:
+                    old.rename(final)
+                    raise
+        else:
+            fresh.replace(final)
+        _sync_folder(final.parent)
+
+
+@contextmanager
+def draft_beside(final: Path) -> Iterator[Draft]:
+    """Give a draft on the disk of `final`, in the nearest folder above it that exists; it vanishes at the end."""
+    place = final.absolute().parent
+    while not place.exists():
+        place = place.parent
+    if not place.is_dir():
+        raise NotADirectoryError(f"{place} is a file, so {final} cannot be written; name another place.")
+    sweep(place)
+    try:
+        folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=place))
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise type(error)(f"Cannot write {final}: {reason} in {place}.") from error
+    mark = None
+    try:
+        mark = _mark(folder)
+        yield Draft(folder)
+    except OSError as error:
+        if error.errno in _DISK and (error.filename is None or str(error.filename).startswith(str(folder))):
+            raise OSError(error.errno, error.strerror, str(final)) from error
+        raise
+    finally:
+        try:
+            _remove(folder)
+        except BaseException:  # an interrupt while removing: once more, and then go on with the interrupt
+            _remove(folder)
+            raise
+        finally:
+            if mark is not None:
+                os.close(mark)
+
+
+def sweep(place: Path) -> None:
+    """Remove the drafts that runs which were killed have left in a folder."""
+    if fcntl is None:
+        return
+    with suppress(OSError), os.scandir(place) as entries:
+        for entry in entries:
+            if _NAME.fullmatch(entry.name) and entry.is_dir(follow_symlinks=False):
+                with suppress(OSError):
+                    _sweep_one(Path(entry.path), entry.stat(follow_symlinks=False))
+
+
+def _sweep_one(folder: Path, found: os.stat_result) -> None:
+    if found.st_uid != os.getuid():
+        return
+    try:
+        mark = os.open(folder / MARK, os.O_RDWR | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except FileNotFoundError:
+        if time.time() - found.st_mtime > UNMARKED_SECONDS:
+            folder.rmdir()  # which fails unless it is empty
+        return
+    try:
+        if stat.S_ISREG(os.fstat(mark).st_mode) and os.read(mark, len(MARKED)) == MARKED:
+            fcntl.flock(mark, fcntl.LOCK_EX | fcntl.LOCK_NB)  # fails while its run lives
+            _remove(folder)
+    finally:
+        os.close(mark)
+
+
+def _mark(folder: Path) -> int | None:
+    """Mark a draft as ours, and lock the mark; a draft that cannot be locked gets none, and is never swept."""
+    if fcntl is None:
+        return None
+    mark = os.open(folder / MARK, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(mark, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.unlink(folder / MARK)
+    else:  # written under the lock: who reads it can rely on the lock
+        os.write(mark, MARKED + f" Process {os.getpid()} on {socket.gethostname()}.\n".encode())
+    return mark
+
+
+def _remove(folder: Path) -> None:
+    """Remove a draft, its mark last: what an interrupt leaves of it is swept later."""
+    with suppress(FileNotFoundError):
+        for entry in list(os.scandir(folder)):
+            if entry.name == MARK:
+                continue
+            if entry.is_dir(follow_symlinks=False):
+                shutil.rmtree(entry.path, ignore_errors=True)
+            else:
+                with suppress(OSError):
+                    os.unlink(entry.path)
+        with suppress(OSError):
+            os.unlink(folder / MARK)
+        with suppress(OSError):
+            folder.rmdir()
+
+
+def write_file(path: str | os.PathLike[str], data: bytes, *, replace: bool = True) -> None:
+    """Write a file as a whole; a link is followed, and the file that it leads to is written."""
+    final = resolved(Path(path))
+    with draft_beside(final) as draft:
+        write_synced(draft.folder / CONTENT, data)
+        draft.publish(CONTENT, final, replace=replace)
+
+
+def write_synced(path: Path, data: bytes) -> None:
+    """Write a file, and wait until the disk has it."""
+    with path.open("wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def resolved(path: Path) -> Path:
+    """Return where a path leads to: a link stays, and what it points to is written."""
+    return Path(os.path.realpath(path)) if path.is_symlink() else path
+
+
+# --- moving ----------------------------------------------------------------------------------------------------------
+
+RENAME_NOREPLACE, RENAME_EXCHANGE = 1, 2
+_AT_FDCWD = -100
+
+
+def _move_to_free_place(fresh: Path, final: Path) -> None:
+    if _rename(fresh, final, RENAME_NOREPLACE):
+        return
+    if os.path.lexists(final):
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(final))
+    fresh.rename(final)
+
+
+def _rename(source: Path, target: Path, flag: int) -> bool:
+    """Rename by Linux' `renameat2`; False where system or disk do not have it."""
+    function = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None) if sys.platform == "linux" else None
+    if function is None:
+        return False
+    if function(_AT_FDCWD, os.fsencode(source), _AT_FDCWD, os.fsencode(target), ctypes.c_uint(flag)) == 0:
+        return True
+    code = ctypes.get_errno()
+    if code in (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP):
+        return False
+    raise OSError(code, os.strerror(code), str(target))
+
+
+def _sync_folder(folder: Path) -> None:
+    """Wait until the disk has the names in a folder, where the system can do so."""
+    with suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
