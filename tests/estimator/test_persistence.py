@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from sklearn.preprocessing import StandardScaler
 from tests.estimator.helpers import quick, toy
 from torch import nn
 
+import fairbound
 from fairbound import (
     Constraint,
     DemographicParity,
@@ -27,6 +29,10 @@ from fairbound import (
 )
 from fairbound.fairness import Sigmoid
 from fairbound.fairness.rates import selection_rate
+
+
+def names(folder):
+    return sorted(entry.name for entry in folder.iterdir())
 
 
 class OwnNetwork(nn.Module):
@@ -187,13 +193,114 @@ def test_a_model_replaces_a_model_and_nothing_else(tmp_path):
         "model.json",
         "weights.safetensors",
     ]
-    (tmp_path / "letters").mkdir()
-    (tmp_path / "letters" / "to_mother.txt").write_text("Dear Mother,")
-    with pytest.raises(ValueError, match=r"holds other files, such as 'to_mother.txt': give a"):
-        first.save(tmp_path / "letters")
-    with pytest.raises(ValueError, match="is a file: a model is saved as a folder"):
-        first.save(tmp_path / "letters" / "to_mother.txt")
-    assert (tmp_path / "letters" / "to_mother.txt").read_text() == "Dear Mother,"
+
+
+@pytest.fixture(scope="module")
+def model():
+    X, y, _ = toy()
+    return quick().fit(X, y)
+
+
+def test_what_is_not_ours_is_replaced_on_request_only(model, tmp_path):
+    letters, text = tmp_path / "letters", tmp_path / "notes.txt"
+    letters.mkdir()
+    (letters / "to_mother.txt").write_text("Dear Mother,")
+    text.write_text("remember")
+    foreign = tmp_path / "foreign"
+    foreign.mkdir()
+    (foreign / "model.json").write_text('{"format": "of somebody else"}')
+    for place, word in ((letters, "'to_mother.txt'"), (text, "is a file"), (foreign, "'model.json'")):
+        with pytest.raises(FileExistsError, match=f"{word}.*overwrite=True"):
+            model.save(place)
+    assert (letters / "to_mother.txt").read_text() == "Dear Mother,"
+    assert text.read_text() == "remember"
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["foreign", "letters", "notes.txt"]
+    for place in (letters, text, foreign):
+        model.save(place, overwrite=True)
+        assert names(place) == ["model.json", "weights.safetensors"]
+        load(place)
+    assert names(tmp_path) == ["foreign", "letters", "notes.txt"]
+
+
+def test_a_folder_that_holds_folders_is_never_replaced(model, tmp_path):
+    (tmp_path / "home" / "photos").mkdir(parents=True)
+    with pytest.raises(FileExistsError, match="holds other folders, such as 'photos'"):
+        model.save(tmp_path / "home", overwrite=True)
+    assert names(tmp_path / "home") == ["photos"]
+
+
+def test_an_empty_folder_and_a_damaged_model_are_free(model, tmp_path):
+    (tmp_path / "model").mkdir()
+    model.save(tmp_path / "model")
+    (tmp_path / "model" / "weights.safetensors").write_bytes(b"")
+    model.save(tmp_path / "model")
+    load(tmp_path / "model")
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_a_link_stays_a_link(model, there, tmp_path):
+    if there:
+        model.save(tmp_path / "versions" / "one")
+    (tmp_path / "versions").mkdir(exist_ok=True)
+    (tmp_path / "current").symlink_to(tmp_path / "versions" / "one")
+    X, y, _ = toy()
+    quick(hidden=(2,)).fit(X, y).save(tmp_path / "current")
+    assert (tmp_path / "current").is_symlink()
+    assert load(tmp_path / "versions" / "one").hidden == (2,)
+    assert names(tmp_path) == ["current", "versions"]
+    assert names(tmp_path / "versions") == ["one"]
+
+
+SWAPPED_OVER_AND_OVER = """
+import sys
+from fairbound import load
+for _ in range(300):
+    load(sys.argv[1])
+"""
+
+
+def test_a_reader_finds_one_model_or_the_other_while_it_is_replaced(model, tmp_path):
+    X, y, _ = toy()
+    other = quick(hidden=(2,)).fit(X, y)
+    model.save(tmp_path / "model")
+    command = [sys.executable, "-c", SWAPPED_OVER_AND_OVER, tmp_path / "model"]
+    replaced = 0
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as reader:
+        while reader.poll() is None:
+            (other, model)[replaced % 2].save(tmp_path / "model")
+            replaced += 1
+        assert (reader.stderr.read(), reader.returncode) == (b"", 0)
+    assert replaced > 10
+    assert names(tmp_path) == ["model"]
+
+
+def test_without_an_exchange_of_folders_the_old_model_is_moved_away(model, tmp_path, monkeypatch):
+    monkeypatch.setattr("fairbound._drafts._rename", lambda *_: False)
+    X, y, _ = toy()
+    model.save(tmp_path / "model")
+    quick(hidden=(2,)).fit(X, y).save(tmp_path / "model")
+    assert load(tmp_path / "model").hidden == (2,)
+    assert names(tmp_path) == ["model"]
+
+
+@pytest.mark.parametrize("limit", [100, 3000])
+def test_a_disk_that_is_full_leaves_the_old_model_and_nothing_else(model, limit, tmp_path):
+    resource = pytest.importorskip("resource")
+    model.save(tmp_path / "model")
+    before = (tmp_path / "model" / "model.json").read_bytes()
+    X, y, _ = toy()
+    larger = quick(hidden=(20,)).fit(X, y)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, hard))
+    try:
+        with pytest.raises(OSError, match="model"):
+            larger.save(tmp_path / "model")
+        with pytest.raises(OSError, match="fresh"):
+            larger.save(tmp_path / "fresh")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert (tmp_path / "model" / "model.json").read_bytes() == before
+    assert names(tmp_path) == ["model"]
 
 
 def test_a_write_that_fails_leaves_the_old_model(tmp_path, monkeypatch):
@@ -204,7 +311,7 @@ def test_a_write_that_fails_leaves_the_old_model(tmp_path, monkeypatch):
     def fails(*_):
         raise OSError("no space left on device")
 
-    monkeypatch.setattr("fairbound.persistence.folder.os.fsync", fails)
+    monkeypatch.setattr("fairbound._drafts.os.fsync", fails)
     with pytest.raises(OSError, match="no space left"):
         quick(hidden=(2,)).fit(X, y).save(tmp_path / "model")
     monkeypatch.undo()
@@ -219,4 +326,17 @@ def test_the_file_is_readable_and_says_what_it_is(tmp_path):
     document = json.loads((tmp_path / "model" / "model.json").read_text())
     assert document["format"] == "fairbound-model"
     assert document["version"] == 1
+    assert document["written_by"]["fairbound"] == fairbound.__version__
+    assert set(document["written_by"]) == {"fairbound", "numpy", "torch"}
     assert document["model"]["result"]["limits"][0]["limit"] == "disparate_impact >= 0.5"
+
+
+def test_a_model_of_before_the_version_was_written_still_loads(model, tmp_path):
+    model.save(tmp_path / "model")
+    path = tmp_path / "model" / "model.json"
+    document = json.loads(path.read_text())
+    del document["written_by"], document["sha256"]
+    text = json.dumps(document, sort_keys=True, separators=(",", ":"))
+    document["sha256"] = hashlib.sha256(text.encode()).hexdigest()
+    path.write_text(json.dumps(document))
+    assert load(tmp_path / "model").result_ == model.result_
