@@ -1,5 +1,9 @@
-"""The one kind of warning of this package."""
+"""The kinds of warnings of this package."""
 
 
 class LimitWarning(UserWarning):
     """A limit is not kept, means little, or does not concern every group."""
+
+
+class PositiveLabelWarning(UserWarning):
+    """A limit depends on which of two labels is the positive one, and nobody has said which."""

@@ -70,7 +70,8 @@ class ConstrainedClassifier(ClassifierMixin, BaseEstimator):
     l2 : float
         Weight of ½‖w‖² in the objective; a little keeps the optimum finite.
     pos_label : label, optional
-        The positive of two classes; by default the larger.
+        The positive of two classes, which selection rates count.  By default 1 of 0 and 1 or of -1 and 1, true of false
+        and true, yes of no and yes; of other labels the last in sorted order, with a warning if a limit depends on it.
     confidence : float, optional
         Keep the limits on unseen rows, too, with this probability of not being wrong, such as 0.95: a part of the rows
         is held back, a sequence of models from strict to loose is trained on the others and tested on that part, and

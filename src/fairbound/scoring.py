@@ -24,6 +24,7 @@ from fairbound.fairness.cells import Combine
 from fairbound.fairness.measures import resolve_measure
 from fairbound.fairness.rates import false_negative_rate, false_positive_rate
 from fairbound.fitting.groups import read_groups
+from fairbound.fitting.positive import warn_if_guessed
 from fairbound.fitting.watching import Watched
 from fairbound.preprocessing.rows import read_labels, read_weights
 from fairbound.preprocessing.tables import read_inputs
@@ -69,6 +70,7 @@ class FairnessScorer(BaseEstimator):
         n_rows = len(y)
         labels = read_labels(y, n_rows, "A fairness scorer")
         classes = np.asarray(getattr(estimator, "classes_", np.unique(labels)))
+        positive = self._positive(estimator, classes)
         watched = Watched.build(
             [limit],
             labels,
@@ -76,8 +78,10 @@ class FairnessScorer(BaseEstimator):
             classes=classes,
             weights=read_weights(sample_weight, n_rows, "sample_weight"),
             combine=self.groups,
-            pos_label=self._positive(estimator, classes),
+            pos_label=positive,
         )
+        if positive is None:
+            warn_if_guessed(watched.tally.cells.classes, [limit], who="The fairness scorer", stacklevel=2)
         (value,) = watched.measured(self._decisions(estimator, X, watched))
         return math.nan if value is None else sign * value
 
@@ -149,7 +153,7 @@ def make_fairness_scorer(
         As for a `Constraint`.
     groups : {"each", "intersection", "both"}
     pos_label : label, optional
-        The positive of two classes; by default that of the estimator, or the larger.
+        The positive of two classes; by default that of the estimator, or as for a `ConstrainedClassifier`.
 
     Examples
     --------

@@ -25,6 +25,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from fairbound.fairness.positive import conventional_positive
+
 Combine = Literal["each", "intersection", "both"]
 _MOST_GROUPS = 1000
 _MOST_CLASSES = 1000
@@ -118,7 +120,8 @@ class Cells:
         groups : {"each", "intersection", "both"}
             What the groups of several columns are.
         pos_label : label, optional
-            Which of two labels is the positive one; the larger by default.
+            Which of two labels is the positive one; by default the conventional one (1 of 0 and 1, "yes" of "no" and
+            "yes"; see `fairbound.fairness.positive`), elsewhere the last in sorted order.
 
         Examples
         --------
@@ -297,6 +300,8 @@ def _encode_labels(y: Any, pos_label: Hashable | None) -> tuple[np.ndarray, tupl
             f"y has {len(names):,} distinct values, more than {_MOST_CLASSES:,} classes: a classifier needs labels, "
             "not a measurement."
         )
+    if pos_label is None and len(names) == 2:
+        pos_label = conventional_positive(names)
     if pos_label is not None:
         if len(names) > 2:
             raise ValueError(

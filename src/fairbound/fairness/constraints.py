@@ -165,6 +165,17 @@ class Constraint:
         """The name of the measure."""
         return resolve_measure(self.measure).name
 
+    @property
+    def depends_on_positive(self) -> bool:
+        """Whether the limit on two labels means something else if the other label is the positive one.
+
+        >>> DisparateImpact(0.8).depends_on_positive, DemographicParity(0.1).depends_on_positive
+        (True, False)
+        """
+        measure = resolve_measure(self.measure)
+        one_sided = isinstance(self.bound, tuple) and set(measure.rates) != {RATES["accuracy"]}
+        return one_sided or measure.depends_on_positive
+
     def with_bound(self, bound: Bound) -> Constraint:
         """Return the same limit with another bound."""
         return replace(self, bound=bound)

@@ -39,6 +39,17 @@ from fairbound.fairness.surrogates import Linear, SmoothedStep, Surrogate
 
 Comparison = Literal["difference", "ratio", "covariance", "value"]
 
+# If two labels are exchanged, the differences between groups in one rate become those in another, but for the sign: a
+# selection rate r becomes 1 - r, a true-positive rate becomes 1 - the false-positive rate.
+_EXCHANGED: dict[RateFunction, RateFunction] = {
+    selection_rate: selection_rate,
+    accuracy: accuracy,
+    true_positive_rate: false_positive_rate,
+    false_positive_rate: true_positive_rate,
+    precision: negative_predictive_value,
+    negative_predictive_value: precision,
+}
+
 
 @dataclass(frozen=True)
 class Measure:
@@ -82,6 +93,15 @@ class Measure:
     def larger_is_stricter(self) -> bool:
         """A ratio is limited from below, a difference from above."""
         return self.comparison == "ratio"
+
+    @property
+    def depends_on_positive(self) -> bool:
+        """Whether the measure of two labels changes if the other label is the positive one."""
+        if set(self.rates) == {accuracy}:
+            return False
+        if self.comparison in ("ratio", "value"):
+            return True
+        return {_EXCHANGED.get(rate) for rate in self.rates} != set(self.rates)
 
     def scalar(self, rates: Sequence[float], pairs: Sequence[tuple[int, int]]) -> float:
         """Return the one number that is reported: least ratio, or largest difference in size, over the compared pairs.

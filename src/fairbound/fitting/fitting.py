@@ -30,11 +30,12 @@ from fairbound.fitting.confident import choose, predictor, with_certificate
 from fairbound.fitting.data import Data, Parameters
 from fairbound.fitting.encoding import encode, fitted_encoder
 from fairbound.fitting.groups import SmallGroup, count_missing, settle_small_groups
+from fairbound.fitting.messages import Outcome, count_rows, has_run_out
 from fairbound.fitting.modules import first_module, on_device, try_module
+from fairbound.fitting.positive import warn_if_guessed
 from fairbound.fitting.result import FitResult, group_results, limit_results
 from fairbound.fitting.watching import Watched
 from fairbound.prediction import FeedForward, logits
-from fairbound.sqp import Status
 from fairbound.training import (
     L2,
     Assessment,
@@ -57,12 +58,6 @@ SMALL_EFFORT = Effort(coarse=Phase(60, window=15), exact=Phase(60, window=20, ro
 
 NUDGES = tuple(sign * 10.0**-digits for digits in range(13, 5, -1) for sign in (1.0, -1.0))
 """Shifts of the last bias that are tried where rounding has broken a limit."""
-
-MESSAGES_WITHOUT_LIMITS = {
-    Status.CONVERGED: "The optimality conditions hold to the tolerance asked for.",
-    Status.FEASIBLE: "The optimality conditions do not hold to the tolerance asked for; more effort may find better.",
-    Status.DEGENERATE: "The result is no better than a constant prediction.",
-}
 
 Callback = Callable[[dict[str, Any]], bool | None]
 Floats = NDArray[np.float64]
@@ -95,6 +90,8 @@ class Fitting:
         cells = Cells.build(
             data.y, data.groups, weights=data.cell_weights, groups=params.groups, pos_label=params.pos_label
         )
+        if params.pos_label is None:
+            warn_if_guessed(cells.classes, self.constraints, who=type(params).__name__, stacklevel=3)
         self.stopped = False
         self.small: tuple[SmallGroup, ...] = ()
         self.missing = count_missing(cells)  # before small groups are left out, whose members are known
@@ -163,15 +160,14 @@ class Fitting:
         if assessment.kept != result.assessment.kept:
             status = choose_status(assessment, converged=False, locally_infeasible=False)
             result = replace(result, status=status, conflicts=[])
-        if self.stopped:
-            notes = [*notes, "A callback ended the fit; this is the best that was found until then."]
         there = None
         if watched is not None and eval_inputs is not None:
             there = decide(logits(self.module, eval_inputs, self.cells.n_labels), self.problem.threshold)
-        record = self._record(result, assessment, watched, there, notes)
+        outcome = self._outcome(result)
+        record = self._record(result, assessment, watched, there, [*notes, *outcome.notes()], outcome.message(result))
         if choice is not None:
             record = with_certificate(record, choice)
-        self._warn(record)
+        self._warn(record, outcome)
         return record
 
     def frontier(self, bounds: Sequence[float], position: int) -> Frontier:
@@ -226,7 +222,7 @@ class Fitting:
             classes=self.classes,
             weights=data.cell_weights,
             combine=self.params.groups,
-            pos_label=self.params.pos_label,
+            pos_label=self.cells.classes[1] if self.cells.n_labels == 2 else None,
             small=self.small,
         )
 
@@ -258,6 +254,16 @@ class Fitting:
             counts=self.cells.sums(outcome_indicators(decisions, self.cells.outcomes)),
         )
 
+    def _outcome(self, result: TrainingResult) -> Outcome:
+        return Outcome(
+            constraints=self.constraints,
+            classes=self.cells.classes,
+            decided=count_rows(self.decisions(), self.cells.n_labels),
+            labelled=count_rows(self.cells.labels, self.cells.n_labels),
+            stopped=self.stopped,
+            ran_out=has_run_out(result.history, self.params.effort),
+        )
+
     def _record(
         self,
         result: TrainingResult,
@@ -265,14 +271,16 @@ class Fitting:
         watched: Watched | None,
         there: Tensor | None,
         notes: Sequence[str],
+        message: str,
     ) -> FitResult:
         measured: Mapping[int, float | None] | None = None
         if watched is not None and there is not None:
             measured = dict(enumerate(watched.measured(there)))
         return FitResult(
             status=result.status,
-            message=result.message if self.constraints else MESSAGES_WITHOUT_LIMITS.get(result.status, result.message),
+            message=message,
             rows=len(self.cells),
+            pos_label=self.cells.classes[1] if self.cells.n_labels == 2 else None,
             accuracy=assessment.accuracy,
             constant_accuracy=assessment.constant_accuracy,
             gain=assessment.gain,
@@ -292,7 +300,7 @@ class Fitting:
             history=result.history,
         )
 
-    def _warn(self, record: FitResult) -> None:
+    def _warn(self, record: FitResult, outcome: Outcome) -> None:
         name = type(self.params).__name__
         if not record.kept:
             missed = "; ".join(f"{each.limit} (reached {each.reached:.4f})" for each in record.limits if not each.kept)
@@ -304,9 +312,4 @@ class Fitting:
         elif record.certified is False:
             warnings.warn(f"{name} is not certified. {record.message}", LimitWarning, stacklevel=4)
         elif self.constraints and record.gain <= 0:
-            warnings.warn(
-                f"{name} keeps the limits, but predicts no better than a constant, which any ratio allows: loosen the "
-                'limits, or add a floor such as "selection_rate >= 0.1".',
-                LimitWarning,
-                stacklevel=4,
-            )
+            warnings.warn(outcome.degenerate_warning(name), LimitWarning, stacklevel=4)

@@ -111,6 +111,8 @@ class FitResult:
     message : str
         The status in a sentence, with the limits that conflict where no model keeps all.
     rows : int
+    pos_label : label, or None
+        The positive of two classes, which selection rates count.
     accuracy, constant_accuracy, gain : float
         Of the decisions, by sample weight; of the best constant prediction; the difference.
     loss, objective : float
@@ -155,6 +157,7 @@ class FitResult:
     passes: int
     value_passes: int
     seconds: float
+    pos_label: Hashable | None = None
     eval_rows: int | None = None
     eval_accuracy: float | None = None
     certificate: Certificate | None = None
@@ -239,6 +242,7 @@ class FitResult:
             (),
             (
                 ("training rows", count(self.rows)),
+                *([("positive label", str(self.pos_label))] if self.pos_label is not None else []),
                 ("accuracy", accuracy),
                 ("gain over the best constant", f"{100 * self.gain:+.2f} points"),
                 ("loss", number(self.loss, 4)),

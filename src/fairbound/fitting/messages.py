@@ -1,0 +1,124 @@
+"""The outcome of a fit in sentences: what came out, and advice that depends on what was asked and on how it ended."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from fairbound.fairness import Constraint
+from fairbound.fairness.measures import resolve_measure
+from fairbound.sqp import Status
+from fairbound.training import Effort, Phase, TrainingResult
+
+MESSAGES_WITHOUT_LIMITS = {
+    Status.CONVERGED: "The optimality conditions hold to the tolerance asked for.",
+    Status.FEASIBLE: "The optimality conditions do not hold to the tolerance asked for; more effort may find better.",
+    Status.DEGENERATE: "The result is no better than a constant prediction.",
+}
+NEARLY_ALL = 0.99
+"""The share of rows with one decision from which on the decisions are nearly constant."""
+
+LISTED = 5
+"""Limits that a sentence names."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What the sentences about a fit depend on.
+
+    Attributes
+    ----------
+    constraints : tuple of Constraint
+    classes : tuple
+        The labels; of two the positive one last.
+    decided : Tensor of shape (classes,)
+        Rows decided for each class.
+    labelled : Tensor of shape (classes,)
+        Rows labelled as each class.
+    stopped : bool
+        Whether a callback or an interrupt ended the fit.
+    ran_out : bool
+        Whether the iterations that the user allowed ran out.
+    """
+
+    constraints: tuple[Constraint, ...]
+    classes: tuple[Hashable, ...]
+    decided: Tensor
+    labelled: Tensor
+    stopped: bool
+    ran_out: bool
+
+    def message(self, result: TrainingResult) -> str:
+        """Return the status in a sentence."""
+        if not self.constraints:
+            return MESSAGES_WITHOUT_LIMITS.get(result.status, result.message)
+        if self.stopped and result.status in (Status.MAX_ITERATIONS, Status.INFEASIBLE):
+            return "The fit was ended before every limit was kept; of the models seen, the nearest is returned."
+        if result.status is Status.DEGENERATE:
+            return f"The limits are kept, but the result is no better than a constant prediction: {self._decisions()}."
+        return result.message
+
+    def notes(self) -> list[str]:
+        """Return what else is worth knowing."""
+        found = []
+        if self.stopped:
+            found.append("A callback ended the fit; this is the best that was found until then.")
+        rows = int(self.decided.sum())
+        if self._share >= NEARLY_ALL and int(self.labelled.max()) < NEARLY_ALL * rows:
+            found.append(f"The decisions are {'' if self._share == 1 else 'nearly '}constant: {self._decisions()}.")
+        return found
+
+    def degenerate_warning(self, estimator: str) -> str:
+        """Return the warning for a model that keeps the limits and is no better than a constant."""
+        positive = f" (the positive label is {self.classes[1]!r})" if len(self.classes) == 2 else ""
+        return (
+            f"{estimator} keeps {self._limits()}, but predicts no better than a constant, which any ratio allows: "
+            f"{self._decisions()}{positive}. {self._advice()}"
+        )
+
+    @property
+    def _share(self) -> float:
+        return float(self.decided.max() / self.decided.sum())
+
+    def _decisions(self) -> str:
+        rows, most = int(self.decided.sum()), int(self.decided.max())
+        label = self.classes[int(self.decided.argmax())]
+        return f"every row is decided {label!r}" if most == rows else f"{most:,} of {rows:,} rows are decided {label!r}"
+
+    def _limits(self) -> str:
+        texts = [str(each) for each in self.constraints]
+        more = f" and {len(texts) - LISTED} more limits" if len(texts) > LISTED else ""
+        return ", ".join(texts[:LISTED]) + more
+
+    def _advice(self) -> str:
+        if self.stopped:
+            return "A callback ended the fit early: let it run to its end."
+        if self.ran_out:
+            return "The iterations that effort= allows ran out: allow more."
+        bounded = any(resolve_measure(each.measure).comparison == "value" for each in self.constraints)
+        if bounded or self._share < NEARLY_ALL:
+            return "Loosen the limits."
+        if len(self.classes) == 2 and int(self.decided.argmax()) == 1:
+            return 'Loosen the limits, or add a ceiling such as "selection_rate <= 0.9".'
+        return 'Loosen the limits, or add a floor such as "selection_rate >= 0.1".'
+
+
+def count_rows(classes: Tensor, n_classes: int) -> Tensor:
+    """Return how many rows have each class."""
+    return torch.bincount(classes, minlength=n_classes)
+
+
+def has_run_out(history: Sequence[dict[str, Any]], effort: Effort | None) -> bool:
+    """Tell whether a phase used all iterations of an effort that the user has stated."""
+    if effort is None:
+        return False
+    for phase, rows in groupby(history, key=lambda row: row.get("phase")):
+        allowed = getattr(effort, str(phase), None)
+        if isinstance(allowed, Phase) and len(list(rows)) >= allowed.iterations:
+            return True
+    return False
