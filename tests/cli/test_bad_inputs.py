@@ -73,7 +73,8 @@ def test_a_label_of_two_words_without_the_favourable_one(refused, tmp_path):
     rows = [(*row[:-1], ("no", "yes")[row[-1]]) for row in loan_rows(50)]
     write_csv(tmp_path / "loans.csv", *with_decisions(rows))
     sentence = refused("loans.csv")
-    assert "Column 'approved' (--target) has the values 'no', 'yes'" in sentence
+    counts = [sum(row[-1] == word for row in rows) for word in ("no", "yes")]
+    assert f"Column 'approved' (--target) has the values 'no' ({counts[0]} rows), 'yes' ({counts[1]} rows)" in sentence
     assert "--positive" in sentence
 
 

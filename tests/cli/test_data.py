@@ -72,7 +72,7 @@ def test_fetch_what_is_there(fairbound):
         (["describe", "laww"], "There is no file laww, and no data set of that name. Did you mean 'law'?"),
         (["describe", "law", "--sensitive", "gender"], "has no sensitive column 'gender'"),
         (["describe", "law", "--target", "tier"], "The label of the data set 'law' is 'pass_bar', not 'tier'"),
-        (["describe", "law", "--positive", "1"], "are for files"),
+        (["describe", "law", "--positive", "1"], "--positive is for files"),
         (["describe", "some.csv"], "There is no file some.csv."),
     ],
 )

@@ -53,7 +53,9 @@ def test_a_file_with_numbers_words_and_gaps(loans):
         "region": Numeric("region"),
     }
     assert data.target == "approved"
-    assert data.description == "Read from loans.csv; the label is approved: 0 for no, 1 for yes."
+    assert data.description == (
+        "Read from loans.csv; the label is approved: 0 for 'no' (2 rows), 1 for 'yes' (2 rows)."
+    )
 
 
 def test_the_frame_has_the_raw_columns(loans):
@@ -149,11 +151,19 @@ def test_codes_of_labels(values, positive, codes, words):
     [
         (["yes", "yes"], None, r"Column 't' \(target=\) has only the value 'yes'; a label needs two"),
         ([1, 1], 1, "has only the value '1'"),
-        (["no", "yes"], None, r"has the values 'no', 'yes'; say which one is the favourable outcome with positive="),
-        ([1, 2], None, "has the values '1', '2'; say which"),
-        (["no", "yes"], "Yes", r"is never 'Yes' \(positive=\); it has 'no', 'yes'"),
+        (
+            ["no", "yes"],
+            None,
+            r"has the values 'no' \(1 row\), 'yes' \(1 row\); say which one is the favourable outcome with positive=",
+        ),
+        ([1, 2], None, r"has the values '1' \(1 row\), '2' \(1 row\); say which"),
+        (["no", "yes"], "Yes", r"is never 'Yes' \(positive=\)\. Did you mean 'yes'\? It has 'no' \(1 row\)"),
         (list(range(30)), None, "has 30 different values; a label has 20 at most, and regression is not offered"),
-        ([1.0, np.nan, 0.0, np.nan], 1, "has no value in 2 of 4 rows, first in row 2; drop the rows"),
+        (
+            [1.0, np.nan, 0.0, np.nan],
+            1,
+            "has no value in 2 of 4 rows, first in row 2; drop these rows with drop_unlabelled=True",
+        ),
         (np.array(["a", None, "b"], dtype=object), "a", "has no value in 1 of 3 rows"),
     ],
 )

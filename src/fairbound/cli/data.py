@@ -77,7 +77,9 @@ def describe_command(
     target: options.TargetUnlessKnown = None,
     sensitive: options.SensitiveUnlessKnown = None,
     positive: options.Positive = None,
+    negative: options.Negative = None,
     multiclass: options.Multiclass = False,
+    drop_unlabelled: options.DropUnlabelled = False,
     categorical: options.Categorical = None,
     ignore: options.Ignore = None,
     delimiter: options.Delimiter = None,
@@ -91,6 +93,7 @@ def describe_command(
     Counts by group and label, and what a model that predicts every label right, or always the same, would reach.
     """
     from fairbound.cli.files import check_source
+    from fairbound.cli.first_look import label_values, remarks, show_label
     from fairbound.cli.inputs import load
 
     check_source(source)
@@ -100,7 +103,9 @@ def describe_command(
         target=target,
         sensitive=sensitive,
         positive=positive,
+        negative=negative,
         multiclass=multiclass,
+        drop_unlabelled=drop_unlabelled,
         categorical=categorical,
         ignore=ignore,
         delimiter=delimiter,
@@ -110,9 +115,15 @@ def describe_command(
     )
     described = [data.describe(name) for name in data.sensitive]
     missing = data.table.missing()
+    notes = remarks(data)
     output.text("\n\n".join(map(repr, described)))
+    if data.label_values:  # of a known data set the words of the table are the values
+        output.text()
+        show_label(output, data)
     if missing:
         output.text("missing values: " + ", ".join(f"{name} {count:,}" for name, count in missing.items()))
+    for note in notes:
+        output.text(f"Note: {note}")
     output.result(
         {
             "command": "data describe",
@@ -120,7 +131,9 @@ def describe_command(
             "description": data.description,
             "target": data.target,
             "features": list(data.feature_names),
+            "label": label_values(data),
             "missing": missing,
+            "notes": notes,
             "by": [facts.to_dict() for facts in described],
         }
     )

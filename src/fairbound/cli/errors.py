@@ -7,8 +7,10 @@ own, so that it is never taken for a limit that is not kept.
 
 from __future__ import annotations
 
+import ast
 import os
 import re
+import shlex
 import sys
 import traceback
 from types import TracebackType
@@ -21,9 +23,13 @@ _OPTIONS = {
     "target": "--target",
     "sensitive": "--sensitive",
     "positive": "--positive",
+    "negative": "--negative",
     "pos_label": "--positive",
     "categorical": "--categorical",
     "ignore": "--ignore",
+    "missing": "--missing",
+    "bands": "--bands",
+    "max_categories": "--max-categories",
     "test_size": "--test",
     "data_dir": "--data-dir",
     "delimiter": "--delimiter",
@@ -38,8 +44,10 @@ _OPTIONS = {
 }
 # `name=` where a sentence names an argument, `name='x'` where it shows its value, but not `name=` in the user's text.
 _ARGUMENT = re.compile(rf"(?<![\w'\"=-])({'|'.join(_OPTIONS)})=(?=[\s.,;:)]|$|['\"\[\d])")
-
-
+_LITERAL = r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\""
+# `name=['a', 'b']`: an option takes its values one by one.
+_SEVERAL = re.compile(rf"(?<![\w'\"=-])({'|'.join(_OPTIONS)})=(\[(?:{_LITERAL})(?:, (?:{_LITERAL}))*\])")
+_FLAGS = {"download=False": "--no-download", "drop_unlabelled=True": "--drop-unlabelled"}
 _SUBJECT = re.compile(rf"^({'|'.join(_OPTIONS)})(?= (?:is|must|has)\b)")  # "test_size is 2; give …"
 
 
@@ -48,13 +56,24 @@ def as_options(sentence: str) -> str:
 
     >>> as_options("Column 'y' (target=) has the values 'a', 'b'; say which one is favourable with positive=.")
     "Column 'y' (--target) has the values 'a', 'b'; say which one is favourable with --positive."
+    >>> as_options("Give positive=['yes', 'Yes.'].")
+    "Give --positive 'yes' --positive 'Yes.'."
     """
-    sentence = sentence.replace("download=False", "--no-download")
+    for argument, flag in _FLAGS.items():
+        sentence = sentence.replace(argument, flag)
+    sentence = _SEVERAL.sub(_each_value, sentence)
     sentence = _SUBJECT.sub(lambda match: _OPTIONS[match[1]], sentence)
     return _ARGUMENT.sub(
         lambda match: _OPTIONS[match[1]] + (" " if sentence[match.end() : match.end() + 1] not in " .,;:)" else ""),
         sentence,
     )
+
+
+def _each_value(match: re.Match[str]) -> str:
+    # In quotes even where a shell needs none: a full stop may follow, and may be part of the value.
+    quoted = {value: shlex.quote(value) for value in ast.literal_eval(match[2])}
+    shown = (f"'{value}'" if value == safe else safe for value, safe in quoted.items())
+    return " ".join(f"{_OPTIONS[match[1]]} {value}" for value in shown)
 
 
 def sentence_of(error: BaseException) -> str:

@@ -58,7 +58,9 @@ def frontier_command(
     seed: options.Seed = 0,
     no_models: NoModels = False,
     positive: options.Positive = None,
+    negative: options.Negative = None,
     multiclass: options.Multiclass = False,
+    drop_unlabelled: options.DropUnlabelled = False,
     categorical: options.Categorical = None,
     ignore: options.Ignore = None,
     groups: options.Groups = "each",
@@ -76,6 +78,7 @@ def frontier_command(
     exit code is 1 if a bound is not kept on the training rows. Ctrl-C leaves the bounds that are finished.
     """
     from fairbound.cli.files import check_source
+    from fairbound.cli.first_look import label_values, show_label
     from fairbound.cli.folders import fresh_folder, refuse_existing
     from fairbound.cli.inputs import load
     from fairbound.cli.settings import check_settings
@@ -93,7 +96,9 @@ def frontier_command(
                 target=target,
                 sensitive=sensitive,
                 positive=positive,
+                negative=negative,
                 multiclass=multiclass,
+                drop_unlabelled=drop_unlabelled,
                 categorical=categorical,
                 ignore=ignore,
                 delimiter=delimiter,
@@ -106,6 +111,7 @@ def frontier_command(
         check_limited_columns(others, data, groups)
         study = Study.open(data, test, None, settings, limited=True)
         output.text(study.described())
+        show_label(output, data)
         sweep = Sweeping(study, grid, others, output)
         sweep.run()
         with finishing(output):
@@ -117,7 +123,8 @@ def frontier_command(
         output.text(f"Note: {note}")
     files = "frontier.csv, frontier.json, model" + ("" if no_models else ", models")
     output.text(f"Written to {out}: {files}, report.html, summary.json, model-card.md.")
-    output.result({"command": "frontier", "out": out, **found, "interrupted": sweep.interrupted})
+    label = label_values(data)
+    output.result({"command": "frontier", "out": out, **found, "label": label, "interrupted": sweep.interrupted})
     if sweep.interrupted:
         complain(
             f"Interrupted: {out} has the {len(sweep.points)} of {len(grid)} bounds that were finished: "

@@ -47,7 +47,7 @@ def read_decisions(
     target: str,
     prediction: str,
     sensitive: Sequence[str],
-    positive: str | None,
+    positive: Sequence[str] | None,
     multiclass: bool,
     weight: str | None,
     delimiter: str | None,
@@ -66,7 +66,7 @@ def read_decisions(
     groups = {name: column(columns, name, "--sensitive", path) for name in sensitive}
     weights = None if weight is None else column(columns, weight, "--weight", path)
     check_binary(label, target, positive, multiclass)
-    codes, names = code_labels(label, target, positive)
+    codes, names, values = code_labels(label, target, positive or None)
     gaps = is_missing(decided)
     if gaps.any():
         raise ValueError(
@@ -74,9 +74,10 @@ def read_decisions(
             f"{np.flatnonzero(gaps)[0] + 1}; drop the rows without a decision."
         )
     words = [as_word(value) for value in decided.tolist()]
-    if positive is not None and len(np.unique(label)) > 2:
+    if positive and len(values) > 2:
         # The label was made binary, and so are the decisions.
-        words = [names[word == names[1]] for word in words]
+        favourable = {each.value for each in values if each.code == 1}
+        words = [names[word in favourable] for word in words]
     return DecidedRows(
         y=np.array(names)[codes],
         prediction=np.array(words),
@@ -86,13 +87,11 @@ def read_decisions(
     )
 
 
-def check_binary(values: Any, target: str, positive: str | None, multiclass: bool) -> None:
+def check_binary(values: Any, target: str, positive: Sequence[str] | None, multiclass: bool) -> None:
     """Refuse a label of more than two values unless that is meant: which one is favourable is never guessed."""
-    if multiclass and positive is not None:
-        raise ValueError(
-            "--multiclass keeps all values of the label, and --positive makes two of them; give one of both."
-        )
-    if multiclass or positive is not None:
+    if multiclass and positive:
+        raise ValueError("--multiclass keeps every value of the label as a class; it does not go with --positive.")
+    if multiclass or positive:
         return
     from fairbound.data.columns import is_missing
     from fairbound.data.labels import as_word, listed
@@ -118,8 +117,10 @@ def load(
     *,
     target: str | None = None,
     sensitive: Sequence[str] | None = None,
-    positive: str | None = None,
+    positive: Sequence[str] | None = None,
+    negative: Sequence[str] | None = None,
     multiclass: bool = False,
+    drop_unlabelled: bool = False,
     categorical: Sequence[str] | None = None,
     ignore: Sequence[str] | None = None,
     delimiter: str | None = None,
@@ -129,7 +130,15 @@ def load(
 ) -> Dataset:
     """Return a known data set, or the user's own file as one."""
     if is_known_dataset(source):
-        return _known(source, target, sensitive, positive or multiclass or categorical or ignore, data_dir, quiet)
+        for_files = {
+            "--positive": positive,
+            "--negative": negative,
+            "--multiclass": multiclass,
+            "--drop-unlabelled": drop_unlabelled,
+            "--categorical": categorical,
+            "--ignore": ignore,
+        }
+        return _known(source, target, sensitive, [name for name, given in for_files.items() if given], data_dir, quiet)
     import numpy as np
 
     from fairbound.data import DATASETS, read_table
@@ -149,7 +158,9 @@ def load(
         path,
         target=target,
         sensitive=list(sensitive),
-        positive=positive,
+        positive=positive or None,
+        negative=negative or None,
+        drop_unlabelled=drop_unlabelled,
         categorical=list(categorical or ()),
         ignore=list(ignore or ()),
         delimiter=delimiter,
@@ -163,7 +174,7 @@ def _known(
     name: str,
     target: str | None,
     sensitive: Sequence[str] | None,
-    choices: Any,
+    for_files: Sequence[str],
     data_dir: str | None,
     quiet: bool,
 ) -> Dataset:
@@ -171,10 +182,8 @@ def _known(
 
     from fairbound.data import load_dataset
 
-    if choices:
-        raise ValueError(
-            f"{name!r} is a known data set: --positive, --multiclass, --categorical and --ignore are for files."
-        )
+    if for_files:
+        raise ValueError(f"{name!r} is a known data set, and {for_files[0]} is for files; leave it out.")
     data = load_dataset(name, data_dir=data_dir, progress=False if quiet else None)
     if target not in (None, data.target):
         raise ValueError(f"The label of the data set {name!r} is {data.target!r}, not {target!r}; leave out --target.")

@@ -46,8 +46,15 @@ SensitiveUnlessKnown = Annotated[
     _option("--sensitive", metavar="COLUMN...", help="The sensitive columns; the first one of a known data set."),
 ]
 Positive = Annotated[
-    str | None,
-    _option("--positive", metavar="VALUE", help="The favourable value of the label; not needed for 0 and 1."),
+    list[str] | None,
+    _option("--positive", metavar="VALUE...", help="The favourable values of the label; not needed for 0 and 1."),
+]
+Negative = Annotated[
+    list[str] | None,
+    _option("--negative", metavar="VALUE...", help="All other values of the label; any further one is then refused."),
+]
+DropUnlabelled = Annotated[
+    bool, _option("--drop-unlabelled", help="Drop the rows without a label; they are refused otherwise.")
 ]
 Multiclass = Annotated[
     bool, _option("--multiclass", help="Keep all values of a label that has more than two, each as a class.")

@@ -92,6 +92,7 @@ def summary_of(
             "libraries": {"python": platform.python_version(), **{name: _version(name) for name in LIBRARIES}},
         },
         notes=[
+            *study.remarks,
             *models.notes,
             *map(str, result.small_groups),
             *result.notes,

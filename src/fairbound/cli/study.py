@@ -75,11 +75,14 @@ class Study:
     calibration: Part | None
     held_out: Part | None
     settings: Settings
+    remarks: tuple[str, ...] = ()
 
     @classmethod
     def open(cls, data: Dataset, test: float, confidence: float | None, settings: Settings, *, limited: bool) -> Study:
         """Draw the parts; `limited` says whether there are limits, which groups of few rows make little sense of."""
         import numpy as np
+
+        from fairbound.cli.first_look import remarks
 
         if not 0 <= test < 1:
             raise ValueError(f"--test is {test:g}; give a share of the rows, from 0 (none) and below 1.")
@@ -97,7 +100,7 @@ class Study:
             rest, calibration = rest.split(CALIBRATION, random_state=draws, scale=False)
         parts = [None if part is None else Part.of(part) for part in (rest, calibration, held_out)]
         assert parts[0] is not None
-        return cls(data, parts[0], parts[1], parts[2], settings)
+        return cls(data, parts[0], parts[1], parts[2], settings, tuple(remarks(data)))
 
     @property
     def positive(self) -> str | None:

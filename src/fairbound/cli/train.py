@@ -64,7 +64,9 @@ def train_command(
     test: options.Test = 0.2,
     seed: options.Seed = 0,
     positive: options.Positive = None,
+    negative: options.Negative = None,
     multiclass: options.Multiclass = False,
+    drop_unlabelled: options.DropUnlabelled = False,
     categorical: options.Categorical = None,
     ignore: options.Ignore = None,
     groups: options.Groups = "each",
@@ -84,6 +86,7 @@ def train_command(
     rows.
     """
     from fairbound.cli.files import check_source
+    from fairbound.cli.first_look import label_values, show_label
     from fairbound.cli.folders import fresh_folder, refuse_existing
     from fairbound.cli.inputs import load
     from fairbound.cli.settings import check_settings
@@ -99,7 +102,9 @@ def train_command(
                 target=target,
                 sensitive=sensitive,
                 positive=positive,
+                negative=negative,
                 multiclass=multiclass,
+                drop_unlabelled=drop_unlabelled,
                 categorical=categorical,
                 ignore=ignore,
                 delimiter=delimiter,
@@ -112,6 +117,7 @@ def train_command(
         check_limited_columns(limits, data, groups)
         study = Study.open(data, test, confidence, settings, limited=bool(limits))
         output.text(study.described())
+        show_label(output, data)
         trained = Training(study, limits, confidence, output)
         models = trained.run()
         with finishing(output):
@@ -127,7 +133,8 @@ def train_command(
             )
             found = write_run(folder, Path(out), summary, models)
     _say(output, summary, trained, require, out)
-    output.result({"command": "train", "out": out, **found, "interrupted": trained.interrupted})
+    label = label_values(data)
+    output.result({"command": "train", "out": out, **found, "label": label, "interrupted": trained.interrupted})
     if trained.interrupted:
         complain(trained.interruption(out, models.after.result_.kept))
         raise typer.Exit(INTERRUPTED)

@@ -22,6 +22,8 @@ from sklearn.preprocessing import StandardScaler
 
 from fairbound.data.columns import Column, is_missing
 from fairbound.data.description import Description, describe
+from fairbound.data.labels import LabelValue
+from fairbound.data.leaks import SuspectedLeak, find_leaks
 from fairbound.data.splitting import draw_parts
 from fairbound.data.table import Backend, Table, make_frame
 
@@ -51,6 +53,10 @@ class Dataset:
         Where the rows come from and what the label means.
     target : str
         Name of the column of the label.
+    label_values : sequence of LabelValue
+        Each value of the label column of a file that was read: the value, its rows in the file, and its code.
+    notes : sequence of str
+        What was done on the way from a file to these rows, such as rows that were dropped.
     raw : Table, optional
         The raw columns behind X; by default the columns of X itself.
 
@@ -77,6 +83,8 @@ class Dataset:
     target_names: Sequence[str] = ("0", "1")
     description: str = ""
     target: str = "label"
+    label_values: Sequence[LabelValue] = ()
+    notes: Sequence[str] = ()
     raw: InitVar[Table | None] = None
     table: Table = field(init=False)
 
@@ -86,6 +94,8 @@ class Dataset:
         put(self, "X", _as_inputs(self.X))
         put(self, "feature_names", tuple(self.feature_names))
         put(self, "target_names", tuple(self.target_names))
+        put(self, "label_values", tuple(self.label_values))
+        put(self, "notes", tuple(self.notes))
         put(self, "y", _as_labels(self.y, len(self.target_names)))
         put(self, "sensitive", {name: _as_values(values) for name, values in self.sensitive.items()})
         rows, columns = self.X.shape
@@ -179,6 +189,21 @@ class Dataset:
             name = next(iter(self.sensitive))
         values = None if name is None else self.groups(name)
         return describe(self.name, self.y, self.target_names, sensitive=name, values=values, positive=positive)
+
+    def suspected_leaks(self) -> list[SuspectedLeak]:
+        """Return the input columns that predict the label almost without error, each by itself.
+
+        Such a column is often a record of the outcome, which the decision could not have used. See
+        `fairbound.data.leaks` for what counts; nothing is said about labels with fewer than 20 rows beside the most
+        frequent one.
+
+        Examples
+        --------
+        >>> from fairbound.data import load_dataset
+        >>> load_dataset("law").suspected_leaks()
+        []
+        """
+        return find_leaks(self.table, self.y)
 
     def frame(self, *, sensitive: bool = False, target: bool = False, backend: Backend = "pandas") -> Any:
         """Return the raw columns as a DataFrame: numbers as numbers, words and codes of categories as categories.

@@ -1,21 +1,54 @@
-"""The label of a user's table: which value is the favourable one is asked, and never guessed."""
+"""The label of a user's table: which value is favourable is asked, never guessed, and no value changes sides unseen."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+import re
+import unicodedata
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fairbound._names import did_you_mean
 from fairbound.data.columns import is_missing
 
 MOST_CLASSES = 20  # a label with more values than this is a quantity, or a mistake
 _SHOWN = 20  # names or values in a message
+_MARKS = " \t.,;:!'\"`´’‘“”"  # around a word they are a matter of spelling; + and - are not: A+ is no A
+_DASHES = str.maketrans("‐‑‒–—−", "------")
+_DIGITS = 15  # of longer numbers a float does not have all
+_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]{1,3})?")
 
 
-def code_labels(values: NDArray[Any], target: str, positive: Any) -> tuple[NDArray[np.int64], tuple[str, ...]]:
-    """Return the label codes and their words.
+class LabelValue(NamedTuple):
+    """One value of the label column, as the file has it.
+
+    Attributes
+    ----------
+    value : str
+        The value, as text.
+    rows : int
+        Rows of the file that have it.
+    code : int
+        The label code that it became.
+    """
+
+    value: str
+    rows: int
+    code: int
+
+
+class CodedLabels(NamedTuple):
+    """Label codes, the words for them, and what became of each value of the column."""
+
+    codes: NDArray[np.int64]
+    names: tuple[str, ...]
+    values: tuple[LabelValue, ...]
+
+
+def code_labels(values: NDArray[Any], target: str, positive: Any = None, negative: Any = None) -> CodedLabels:
+    """Return the label codes, their words, and every value of the column with its rows and code.
 
     Parameters
     ----------
@@ -23,43 +56,184 @@ def code_labels(values: NDArray[Any], target: str, positive: Any) -> tuple[NDArr
         The column.
     target : str
         Its name.
-    positive : object, optional
-        The favourable value, which becomes 1 while all others become 0. It may be left out for 0 and 1, false and true,
+    positive : object or sequence of objects, optional
+        The favourable values, which become 1 while all others become 0. It may be left out for 0 and 1, false and true,
         and for three or more values, which are coded in their order.
+    negative : object or sequence of objects, optional
+        All other values. With it, a value that is named on neither side raises.
+
+    Raises
+    ------
+    ValueError
+        If the label is not usable, or if values that differ in spelling only (`Yes` and `yes`, `>50K` and `>50K.`)
+        would get different codes and are not all named.
 
     Examples
     --------
-    >>> code_labels(np.array(["no", "yes", "no"]), "approved", positive="yes")
+    >>> codes, names, values = code_labels(np.array(["no", "yes", "no"]), "approved", positive="yes")
+    >>> codes, names
     (array([0, 1, 0]), ('no', 'yes'))
+    >>> values
+    (LabelValue(value='no', rows=2, code=0), LabelValue(value='yes', rows=1, code=1))
     """
     gaps = is_missing(values)
     if gaps.any():
         raise ValueError(
             f"Column {target!r} (target=) has no value in {gaps.sum():,} of {len(values):,} rows, first in row "
-            f"{np.flatnonzero(gaps)[0] + 1}; drop the rows whose label is not known."
+            f"{np.flatnonzero(gaps)[0] + 1}; drop these rows with drop_unlabelled=True."
         )
     distinct, code = np.unique(values, return_inverse=True)
-    classes = [as_word(value) for value in distinct.tolist()]
-    if len(classes) < 2:
-        raise ValueError(f"Column {target!r} (target=) has only the value {classes[0]!r}; a label needs two or more.")
+    words = [as_word(value) for value in distinct.tolist()]
+    counted = dict(zip(words, np.bincount(code).tolist(), strict=True))
+    if len(words) < 2:
+        raise ValueError(f"Column {target!r} (target=) has only the value {words[0]!r}; a label needs two or more.")
     if positive is None:
-        lower = [word.lower() for word in classes]
-        if len(classes) == 2 and lower not in (["0", "1"], ["false", "true"]):
+        if negative is not None:
+            raise ValueError("negative= names the values that are not favourable; name the favourable ones, positive=.")
+        names = _classes(counted, target)
+        sides = dict(zip(names, range(len(names)), strict=True))
+    else:
+        favourable = _named(positive, counted, target, "positive")
+        others = None if negative is None else _named(negative, counted, target, "negative")
+        sides = _two_sides(counted, target, favourable, others)
+        _check_spelling(counted, target, sides, {*favourable, *(others or ())})
+        names = (
+            _common_name([word for word in words if sides[word] == 0], counted) or f"not {_joined(favourable)}",
+            _common_name(favourable, counted, first=True) or _joined(favourable),
+        )
+    listed_values = tuple(LabelValue(word, counted[word], sides[word]) for word in words)
+    return CodedLabels(np.array([sides[word] for word in words], dtype=np.int64)[code], names, listed_values)
+
+
+def _classes(counted: dict[str, int], target: str) -> tuple[str, ...]:
+    """Return the values of a label whose favourable one is not named, each a class of its own."""
+    words = list(counted)
+    families = _families(words)
+    if families:
+        alike = "; ".join(_with_rows(family, counted) for family in families[:5])
+        raise ValueError(
+            f"Column {target!r} (target=) has values that differ in spelling only: {alike}. Name every favourable "
+            f"value, for example positive={families[-1]!r}, or write each class in one way in the file."
+        )
+    lower = [word.lower() for word in words]
+    if len(words) == 2 and lower not in (["0", "1"], ["false", "true"]):
+        raise ValueError(
+            f"Column {target!r} (target=) has the values {_with_rows(words, counted)}; say which one is the favourable "
+            "outcome with positive=."
+        )
+    if len(words) > MOST_CLASSES:
+        raise ValueError(
+            f"Column {target!r} (target=) has {len(words):,} different values; a label has {MOST_CLASSES} at "
+            "most, and regression is not offered: make classes of them, or name the favourable one with positive=."
+        )
+    return tuple(words)
+
+
+def _named(given: Any, counted: dict[str, int], target: str, argument: str) -> list[str]:
+    """Return the values of one side as words; each must occur."""
+    several = isinstance(given, Iterable) and not isinstance(given, str | bytes | np.generic)
+    words = list(dict.fromkeys(as_word(value) for value in (given if several else [given])))
+    if not words:
+        raise ValueError(f"{argument} names no value; give at least one value of column {target!r}.")
+    for word in words:
+        if word not in counted:
             raise ValueError(
-                f"Column {target!r} (target=) has the values {listed(classes)}; say which one is the favourable "
-                "outcome with positive=."
+                f"Column {target!r} (target=) is never {word!r} ({argument}=).{did_you_mean(word, counted)} "
+                f"It has {_with_rows(counted, counted)}."
             )
-        if len(classes) > MOST_CLASSES:
+    return words
+
+
+def _two_sides(
+    counted: dict[str, int], target: str, positive: Sequence[str], negative: Sequence[str] | None
+) -> dict[str, int]:
+    """Return 1 for the favourable values and 0 for the others."""
+    if negative is not None:
+        twice = [word for word in positive if word in negative]
+        if twice:
+            raise ValueError(f"{twice[0]!r} is named by positive= and by negative=; name it once.")
+        unnamed = [word for word in counted if word not in positive and word not in negative]
+        if unnamed:
             raise ValueError(
-                f"Column {target!r} (target=) has {len(classes):,} different values; a label has {MOST_CLASSES} at "
-                "most, and regression is not offered: make classes of them, or name the favourable one with positive=."
+                f"Column {target!r} (target=) has values that neither positive= nor negative= names: "
+                f"{_with_rows(unnamed, counted)}; name each of them, or leave out negative=."
             )
-        return code.astype(np.int64), tuple(classes)
-    word = as_word(positive)
-    if word not in classes:
-        raise ValueError(f"Column {target!r} (target=) is never {positive!r} (positive=); it has {listed(classes)}.")
-    others = [each for each in classes if each != word]
-    return (code == classes.index(word)).astype(np.int64), (others[0] if len(others) == 1 else f"not {word}", word)
+    sides = {word: int(word in positive) for word in counted}
+    if all(sides.values()):
+        raise ValueError(f"Every value of column {target!r} (target=) is named by positive=; leave one for the others.")
+    return sides
+
+
+def _check_spelling(counted: dict[str, int], target: str, sides: dict[str, int], named: set[str]) -> None:
+    """Refuse a value that counts as unfavourable although another spelling of it was named as favourable."""
+    split = [
+        family
+        for family in _families(list(counted))
+        if len({sides[word] for word in family}) == 2 and not named.issuperset(family)
+    ]
+    if not split:
+        return
+    alike = "; ".join(_with_rows(family, counted, sides) for family in split[:5])
+    positive = [word for word in counted if sides[word] == 1 or any(word in family for family in split)]
+    raise ValueError(
+        f"Column {target!r} (target=) has values that differ in spelling only and would count as different outcomes: "
+        f"{alike}. If they mean the same, give positive={positive!r}; if not, name all others with negative=."
+    )
+
+
+def _families(words: Sequence[str]) -> list[list[str]]:
+    """Return the sets of words that differ in spelling only."""
+    found: dict[str, list[str]] = {}
+    for word in words:
+        found.setdefault(_spelling(word), []).append(word)
+    return [family for family in found.values() if len(family) > 1]
+
+
+def _spelling(word: str) -> str:
+    """Return what remains of a word without its spelling: width, case, blanks, marks around it, 1.0 for 1.
+
+    >>> [_spelling(word) for word in (">50K.", " YES", "Ｙｅｓ", "1.0", "01", "A+", "-")]
+    ['>50k', 'yes', 'yes', '1', '1', 'a+', '-']
+    """
+    plain = unicodedata.normalize("NFKC", word).translate(_DASHES).casefold()
+    plain = " ".join(plain.split())
+    if len(plain) <= _DIGITS and _NUMBER.fullmatch(plain):
+        return as_word(float(plain))
+    return plain.strip(_MARKS) or plain
+
+
+def _common_name(words: Sequence[str], counted: dict[str, int], *, first: bool = False) -> str | None:
+    """Return one word for values that differ in spelling only: the first or the most frequent; None for others."""
+    if len({_spelling(word) for word in words}) > 1:
+        return None
+    return words[0] if first else max(words, key=lambda word: counted[word])
+
+
+def _joined(words: Sequence[str]) -> str:
+    return " or ".join(words[:3]) + (" or others" if len(words) > 3 else "")
+
+
+def _with_rows(words: Iterable[str], counted: dict[str, int], sides: dict[str, int] | None = None) -> str:
+    """Return values with their rows, and with the side that they are on, for a message."""
+    known = list(words)
+    shown = [
+        f"{word!r} ({counted[word]:,} {'row' if counted[word] == 1 else 'rows'}"
+        + ("" if sides is None else ", positive" if sides[word] else ", negative")
+        + ")"
+        for word in known[:_SHOWN]
+    ]
+    return ", ".join(shown) + (", …" if len(known) > _SHOWN else "")
+
+
+def sides_in_words(values: Sequence[LabelValue], names: Sequence[str]) -> str:
+    """Say which values of the column became which code, with their rows.
+
+    >>> sides_in_words((LabelValue("no", 2, 0), LabelValue("yes", 1, 1)), ("no", "yes"))
+    "0 for 'no' (2 rows), 1 for 'yes' (1 row)"
+    """
+    counted = {each.value: each.rows for each in values}
+    sides = ([each.value for each in values if each.code == code] for code in range(len(names)))
+    return ", ".join(f"{code} for {_with_rows(side, counted)}" for code, side in enumerate(sides))
 
 
 def as_word(value: Any) -> str:

@@ -19,7 +19,7 @@ from fairbound._names import did_you_mean
 from fairbound.data.columns import Categorical, Column, Numeric, is_missing
 from fairbound.data.dataset import Dataset
 from fairbound.data.delimited import MISSING, read_delimited
-from fairbound.data.labels import as_word, code_labels, listed
+from fairbound.data.labels import as_word, code_labels, listed, sides_in_words
 from fairbound.data.parquet import MAGIC, read_parquet
 from fairbound.data.table import Columns, Table
 
@@ -37,6 +37,8 @@ def read_table(
     target: str,
     sensitive: str | Sequence[str] = (),
     positive: Any = None,
+    negative: Any = None,
+    drop_unlabelled: bool = False,
     categorical: str | Sequence[str] = (),
     ignore: str | Sequence[str] = (),
     sensitive_as_input: bool = False,
@@ -55,9 +57,13 @@ def read_table(
         Column of the label.
     sensitive : str or sequence of str
         Sensitive columns. They are no inputs unless `sensitive_as_input`; their missing values stay missing.
-    positive : object, optional
-        The favourable value of the label, which becomes 1; all other values become 0. It may be left out for a label of
+    positive : object or sequence of objects, optional
+        The favourable values of the label, which become 1; all other values become 0. It may be left out for a label of
         0 and 1 (or false and true), and for one of three or more values, which keeps all its classes.
+    negative : object or sequence of objects, optional
+        All other values of the label. With it, a value that is named on neither side is an error.
+    drop_unlabelled : bool
+        Whether to drop the rows without a label; they are an error by default.
     categorical : str or sequence of str
         Columns of numbers that are codes of categories.
     ignore : str or sequence of str
@@ -85,7 +91,8 @@ def read_table(
     FileNotFoundError, IsADirectoryError
         If there is no such file.
     ValueError
-        If the file cannot be read, a column is not there (with the nearest name), or the label is not usable.
+        If the file cannot be read, a column is not there (with the nearest name), or the label is not usable, or has
+        values that differ in spelling only and would become different codes (see `positive` and `negative`).
 
     Examples
     --------
@@ -106,7 +113,10 @@ def read_table(
     _check_columns(columns, path.name, target, groups, ignored, coded)
     if max_categories < 2:
         raise ValueError(f"max_categories is {max_categories!r}; give 2 or more.")
-    y, target_names = code_labels(columns[target], target, positive)
+    notes: list[str] = []
+    if drop_unlabelled:
+        columns, notes = _labelled(columns, target)
+    y, target_names, label_values = code_labels(columns[target], target, positive, negative)
     inputs = [
         name
         for name in columns
@@ -122,10 +132,21 @@ def read_table(
         {name: _group_values(columns[name]) for name in groups},
         target_names=target_names,
         target=target,
-        description=f"Read from {path.name}; the label is {target}: "
-        + ", ".join(f"{code} for {word}" for code, word in enumerate(target_names))
-        + ".",
+        label_values=label_values,
+        notes=notes,
+        description=f"Read from {path.name}; the label is {target}: {sides_in_words(label_values, target_names)}.",
     )
+
+
+def _labelled(columns: Columns, target: str) -> tuple[Columns, list[str]]:
+    """Return the rows that have a label, and a note if others were dropped."""
+    gaps = is_missing(columns[target])
+    if not gaps.any():
+        return columns, []
+    if gaps.all():
+        raise ValueError(f"Column {target!r} (target=) has no value in any row; give a column of labels.")
+    note = f"{gaps.sum():,} of {len(gaps):,} rows have no label in column {target!r} and were dropped."
+    return {name: values[~gaps] for name, values in columns.items()}, [note]
 
 
 def _read(
