@@ -90,7 +90,9 @@ def read_decisions(
 def check_binary(values: Any, target: str, positive: Sequence[str] | None, multiclass: bool) -> None:
     """Refuse a label of more than two values unless that is meant: which one is favourable is never guessed."""
     if multiclass and positive:
-        raise ValueError("--multiclass keeps every value of the label as a class; it does not go with --positive.")
+        raise ValueError(
+            "--multiclass keeps every value of the label, and --positive makes two classes of them; give one of both."
+        )
     if multiclass or positive:
         return
     from fairbound.data.columns import is_missing
