@@ -19,6 +19,7 @@ import numpy as np
 import torch
 from sklearn.base import BaseEstimator
 
+from fairbound.evaluation.matching import match_decisions
 from fairbound.fairness import Constraint, Measure
 from fairbound.fairness.cells import Combine
 from fairbound.fairness.measures import resolve_measure
@@ -126,8 +127,10 @@ class FairnessScorer(BaseEstimator):
 
     @staticmethod
     def _decisions(estimator: Any, X: Any, watched: Watched) -> torch.Tensor:
-        places = {label: place for place, label in enumerate(watched.tally.cells.classes)}
-        return torch.tensor([places[label] for label in np.asarray(estimator.predict(X)).tolist()])
+        names = ("the estimator", "its prediction")
+        return torch.from_numpy(
+            match_decisions(estimator.predict(X), watched.tally.cells.classes, watched.n_rows, names=names)
+        )
 
 
 def make_fairness_scorer(

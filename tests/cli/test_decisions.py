@@ -132,4 +132,94 @@ def test_missing_decisions_and_decisions_that_are_no_labels(fairbound, tmp_path)
         in fairbound("audit", path, *given).sentence
     )
     path = write_csv(tmp_path / "b.csv", ("y", "p", "g"), [(0, 0.4, "a"), (1, 1, "b"), (0, 1, "b")])
-    assert "prediction contains" in fairbound("audit", path, *given).sentence
+    sentence = fairbound("audit", path, *given).sentence
+    assert "column 'p' (--prediction) contains 0.4, which is no label of Column 'y' (--target)" in sentence
+
+
+# --- labels and decisions in different codes ------------------------------------------------------------------------
+
+
+@pytest.fixture
+def graded(tmp_path):
+    """Return a file with three grades and decisions of 0 and 1: a third of the women, two thirds of the men."""
+    rows = [
+        (("good", "fair", "bad")[place % 3], int(place % 3 < chosen), sex)
+        for sex, chosen in (("female", 1), ("male", 2))
+        for place in range(300)
+    ]
+    return write_csv(tmp_path / "graded.csv", ("grade", "decision", "sex"), rows)
+
+
+GRADED = ["--target", "grade", "--prediction", "decision", "--sensitive", "sex", "--positive", "good"]
+
+
+@pytest.mark.parametrize("command", ["audit", "certify"])
+def test_decisions_in_other_codes_than_the_label_are_refused(fairbound, graded, command):
+    refused = fairbound(command, graded, *GRADED, "--require", LIMIT)
+    assert (refused.code, refused.stdout) == (2, "")
+    for words in ("'bad', 'fair', 'good'", "the values 0, 1", "counts as 'good' with --positive-decision"):
+        assert words in refused.sentence
+
+
+def test_the_decision_that_counts_as_positive_is_named(fairbound, graded):
+    given = [*GRADED, "--positive-decision", "1", "--require", LIMIT]
+    failed = fairbound("certify", graded, *given, "--json")
+    assert failed.code == 1
+    rates = {rate["group"]: rate["value"] for rate in json.loads(failed.stdout)["rates"]}
+    assert rates == {"female": pytest.approx(1 / 3), "male": pytest.approx(2 / 3)}
+    shown = fairbound("audit", graded, *given).stdout
+    table = [line.split() for line in shown.splitlines()[2:7]]
+    assert table == [
+        ["label", "bad", "not", "good", "200"],
+        ["label", "fair", "not", "good", "200"],
+        ["label", "good", "good", "200"],
+        ["decision", "0", "not", "good", "300"],
+        ["decision", "1", "good", "300"],
+    ]
+    turned = json.loads(fairbound("audit", graded, *GRADED, "--positive-decision", "0", "--json").stdout)
+    assert turned["groups"][0]["rates"]["good"]["selection_rate"]["value"] == pytest.approx(2 / 3)
+
+
+@pytest.mark.parametrize(
+    ("labels", "decided", "options", "words"),
+    [
+        ("012", "01", ["--positive", "2"], "is never '2'"),
+        ("012", "013", ["--positive", "1"], "contains 3"),
+        ("012", "013", ["--multiclass"], "contains 3"),
+        ("012", "01", ["--positive", "2", "--positive-decision", "yes"], "is never 'yes' (--positive-decision)"),
+        ("012", "012", ["--multiclass", "--positive-decision", "1"], "goes with two labels"),
+        ("ab", "01", ["--positive", "b"], "'a', 'b'"),
+        ("ab", "abc", ["--positive", "b", "--positive-decision", "c"], "decisions of two values"),
+    ],
+)
+def test_codes_that_leave_doubts_are_refused(fairbound, tmp_path, labels, decided, options, words):
+    rows = [(labels[row % len(labels)], decided[row // 3 % len(decided)], "fm"[row % 2]) for row in range(120)]
+    path = write_csv(tmp_path / "x.csv", ("y", "p", "g"), rows)
+    refused = fairbound("certify", path, "--target", "y", "--prediction", "p", "--sensitive", "g", *options,
+                        "--require", LIMIT)  # fmt: skip
+    assert refused.code == 2
+    assert words in refused.sentence
+
+
+def test_true_and_false_are_one_and_zero(fairbound, tmp_path):
+    rows = [(row % 2, ("False", "True")[row // 2 % 2], "fm"[row % 3 == 0]) for row in range(120)]
+    path = write_csv(tmp_path / "x.csv", ("y", "p", "g"), rows)
+    found = fairbound("audit", path, "--target", "y", "--prediction", "p", "--sensitive", "g", "--json")
+    assert json.loads(found.stdout)["groups"][-1]["rates"]["1"]["selection_rate"]["value"] == 0.5
+
+
+@pytest.mark.parametrize(
+    ("weights", "words"),
+    [
+        (("cook", "nurse"), "Weights (column 'w', --weight) must be numbers, but contain 'cook'."),
+        (("1", ""), "Column 'w' (--weight) has no value in 30 of 60 rows"),
+        (("1", "-2"), "Column 'w' (--weight) contains -2; weights must not be negative."),
+    ],
+)
+@pytest.mark.parametrize("command", ["audit", "certify"])
+def test_a_weight_that_is_no_number_is_named(fairbound, tmp_path, command, weights, words):
+    rows = [(row % 2, row // 2 % 2, "fm"[row % 3 == 0], weights[row % 2]) for row in range(60)]
+    path = write_csv(tmp_path / "x.csv", ("y", "p", "g", "w"), rows)
+    given = ["--target", "y", "--prediction", "p", "--sensitive", "g", "--weight", "w", "--require", LIMIT]
+    refused = fairbound(command, path, *given)
+    assert (refused.code, refused.sentence[: len(words)]) == (2, words)

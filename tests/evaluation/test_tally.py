@@ -216,14 +216,22 @@ def test_predictions_are_matched_by_value():
 @pytest.mark.parametrize(
     ("y", "prediction", "words"),
     [
-        ([0, 1], [0, 2], r"prediction contains 2, which is no label of y \(labels: 0, 1\); give decisions"),
-        ([0, 1], [0.3, 0.7], r"prediction contains 0.3, which is no label of y .* not scores or probabilities"),
-        (["a", "b"], [0, 1], r"prediction contains 0, which is no label of y \(labels: 'a', 'b'\)"),
-        ([0, 1], [0, None], r"prediction contains None, which is no label of y"),
-        ([0, 1], [0.0, float("nan")], r"prediction contains nan, which is no label of y"),
+        (
+            [0, 1],
+            [0, 2],
+            r"prediction contains 2, which is no label of y\. y has the values 0, 1; .* values 0, 2\.",
+        ),
+        ([0, 1], [0.3, 0.7], r"prediction contains 0.3, which is no label of y\. .* not scores or probabilities"),
+        (["a", "b"], [0, 1], r"prediction contains 0, which is no label of y\. y has the values 'a', 'b';"),
+        ([0, 1], [0, None], r"prediction contains None in row 2, which is no decision"),
+        ([0, 1], [0.0, float("nan")], r"prediction contains nan in row 2, which is no decision"),
         ([0, 1], [0, 1, 1], r"prediction must have one label per row, shape \(2,\) as y, but has shape \(3,\)"),
         ([0, 1], [[0, 1], [1, 0]], r"prediction must have one label per row, .* but has shape \(2, 2\)"),
-        (list(range(12)), [99] * 12, r"labels: 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, \.\.\."),
+        (
+            list(range(12)),
+            [99] * 12,
+            r"y has the values 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, …; prediction .* 99\.",
+        ),
     ],
 )
 def test_a_prediction_that_is_no_label_raises(y, prediction, words):

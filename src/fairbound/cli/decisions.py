@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
@@ -52,6 +53,7 @@ def audit_command(
     sensitive: options.Sensitive,
     require: options.RequireIfAny = None,
     positive: options.Positive = None,
+    positive_decision: options.PositiveDecision = None,
     multiclass: options.Multiclass = False,
     weight: options.Weight = None,
     groups: options.Groups = "each",
@@ -66,8 +68,9 @@ def audit_command(
     Prints counts, rates with intervals, and every measure of disparity. With --require the exit code is 1 where these
     rows do not keep a limit; whether the population does is a question for certify.
     """
+    from fairbound.cli.decided import read_decisions
     from fairbound.cli.files import existing_file
-    from fairbound.cli.inputs import check_choice, parse_limits, read_decisions
+    from fairbound.cli.inputs import check_choice, parse_limits
 
     check_choice(groups, GROUPS, "--groups")
     existing_file(file)
@@ -83,6 +86,7 @@ def audit_command(
         prediction=prediction,
         sensitive=sensitive,
         positive=positive,
+        positive_decision=positive_decision,
         multiclass=multiclass,
         weight=weight,
         delimiter=delimiter,
@@ -92,6 +96,7 @@ def audit_command(
     found = audit(rows.y, rows.prediction, rows.sensitive, confidence=confidence, **given)
     tally = Tally.build(rows.y, rows.prediction, rows.sensitive, **given)
     checked = [(limit, measured(limit, tally)) for limit in limits]
+    _show_reading(output, rows.read_as)
     output.text(str(found).rstrip())
     if checked:
         output.text()
@@ -122,6 +127,7 @@ def certify_command(
     require: options.Require,
     confidence: Confidence = 0.95,
     positive: options.Positive = None,
+    positive_decision: options.PositiveDecision = None,
     multiclass: options.Multiclass = False,
     weight: options.Weight = None,
     largest_weight: LargestWeight = None,
@@ -137,8 +143,9 @@ def certify_command(
     decisions. The exit code is 0 if every limit passes, else 1; an inconclusive verdict says how many rows would
     decide.
     """
+    from fairbound.cli.decided import read_decisions
     from fairbound.cli.files import existing_file
-    from fairbound.cli.inputs import check_choice, parse_limits, read_decisions
+    from fairbound.cli.inputs import check_choice, parse_limits
 
     check_choice(groups, GROUPS, "--groups")
     existing_file(file)
@@ -152,6 +159,7 @@ def certify_command(
         prediction=prediction,
         sensitive=sensitive,
         positive=positive,
+        positive_decision=positive_decision,
         multiclass=multiclass,
         weight=weight,
         delimiter=delimiter,
@@ -168,9 +176,18 @@ def certify_command(
         groups=groups,  # type: ignore[arg-type]  # one of the three, as checked
         pos_label=rows.positive,
     )
+    _show_reading(output, rows.read_as)
     output.text(str(found).rstrip())
     output.result({"command": "certify", **found.to_dict()})
     raise typer.Exit(KEPT if found.passed else NOT_KEPT)
+
+
+def _show_reading(output: Output, read_as: Sequence[tuple[str, str, int, str]]) -> None:
+    """Say what each value counts as, where that is not the value itself."""
+    if read_as:
+        lines = [(what, value, word, f"{rows:,}") for what, value, rows, word in read_as]
+        output.table("Labels and decisions", ("column", "value", "counts as", "rows"), lines, left=3)
+        output.text()
 
 
 def _number(value: float | None) -> str:

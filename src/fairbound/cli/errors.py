@@ -25,6 +25,7 @@ _OPTIONS = {
     "positive": "--positive",
     "negative": "--negative",
     "pos_label": "--positive",
+    "positive_decision": "--positive-decision",
     "categorical": "--categorical",
     "ignore": "--ignore",
     "missing": "--missing",

@@ -1,14 +1,13 @@
-"""What commands read: limits as text, decisions beside labels, known data sets and files as data sets."""
+"""What commands read: limits as text, known data sets and files as data sets."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fairbound._names import did_you_mean
-from fairbound.cli.files import column, existing_file, read_columns
+from fairbound.cli.files import existing_file
 
 if TYPE_CHECKING:
     from fairbound.data import Dataset
@@ -28,63 +27,6 @@ def check_choice(value: str, known: Sequence[str], option: str) -> None:
     """Refuse what is not one of the known words."""
     if value not in known:
         raise ValueError(f"{option} is {value!r}.{did_you_mean(value, known)} Give one of {', '.join(known)}.")
-
-
-@dataclass(frozen=True)
-class DecidedRows:
-    """Labels, decisions and groups of the same rows, as words; `positive` is the positive one of two labels."""
-
-    y: Any
-    prediction: Any
-    sensitive: dict[str, Any]
-    weight: Any
-    positive: str | None
-
-
-def read_decisions(
-    path: str,
-    *,
-    target: str,
-    prediction: str,
-    sensitive: Sequence[str],
-    positive: Sequence[str] | None,
-    multiclass: bool,
-    weight: str | None,
-    delimiter: str | None,
-    encoding: str,
-) -> DecidedRows:
-    """Read the decisions of any system from a file."""
-    import numpy as np
-
-    from fairbound.data.columns import is_missing
-    from fairbound.data.labels import as_word, code_labels
-
-    needed = {target, prediction, *sensitive, *([] if weight is None else [weight])}
-    columns = read_columns(path, needed=needed, delimiter=delimiter, encoding=encoding)
-    label = column(columns, target, "--target", path)
-    decided = column(columns, prediction, "--prediction", path)
-    groups = {name: column(columns, name, "--sensitive", path) for name in sensitive}
-    weights = None if weight is None else column(columns, weight, "--weight", path)
-    check_binary(label, target, positive, multiclass)
-    codes, names, values = code_labels(label, target, positive or None)
-    gaps = is_missing(decided)
-    if gaps.any():
-        raise ValueError(
-            f"Column {prediction!r} (--prediction) has no value in {gaps.sum():,} of {len(gaps):,} rows, first in row "
-            f"{np.flatnonzero(gaps)[0] + 1}; drop the rows without a decision."
-        )
-    words = [as_word(value) for value in decided.tolist()]
-    if positive and len(values) > 2:
-        # The label was made binary, and so are the decisions.
-        favourable = {each.value for each in values if each.code == 1}
-        words = [names[word in favourable] for word in words]
-    return DecidedRows(
-        y=np.array(names)[codes],
-        prediction=np.array(words),
-        sensitive=groups,
-        weight=weights,
-        positive=names[1] if len(names) == 2 else None,
-    )
 
 
 def check_binary(values: Any, target: str, positive: Sequence[str] | None, multiclass: bool) -> None:

@@ -56,6 +56,14 @@ Negative = Annotated[
 DropUnlabelled = Annotated[
     bool, _option("--drop-unlabelled", help="Drop the rows without a label; they are refused otherwise.")
 ]
+PositiveDecision = Annotated[
+    str | None,
+    _option(
+        "--positive-decision",
+        metavar="VALUE",
+        help="The decision that counts as --positive, where the decisions have two values of their own.",
+    ),
+]
 Multiclass = Annotated[
     bool, _option("--multiclass", help="Keep all values of a label that has more than two, each as a class.")
 ]

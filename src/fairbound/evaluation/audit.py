@@ -24,7 +24,7 @@ from fairbound.evaluation.tally import Tally
 from fairbound.fairness import MEASURES, RATES, Constraint, Grouping, Measure
 from fairbound.fairness.cells import Combine
 from fairbound.fairness.measures import resolve_measure
-from fairbound.fairness.rates import RateFunction, accuracy
+from fairbound.fairness.rates import RateFunction, accuracy, evaluate
 from fairbound.fairness.system import Comparison
 
 
@@ -36,6 +36,7 @@ def audit(
     sample_weight: Any = None,
     groups: Combine = "each",
     pos_label: Hashable | None = None,
+    positive_decision: Hashable | None = None,
     confidence: float = 0.95,
     measures: Iterable[str | Measure] | None = None,
 ) -> Audit:
@@ -46,7 +47,7 @@ def audit(
     y : sequence of n labels
         Any values; two or more classes.
     prediction : sequence of n labels
-        The decisions of any system, in the labels of y.
+        The decisions of any system, in the labels of y; 1, 1.0, True and "1" are the same label.
     sensitive_features : mapping or table of columns, or array of shape (n,) or (n, columns)
         Strings, numbers, booleans or categoricals; None and NaN are missing.
     sample_weight : sequence of n numbers, optional
@@ -54,6 +55,8 @@ def audit(
         What the groups of several columns are.
     pos_label : label, optional
         Which of two labels is the positive one; the larger by default.
+    positive_decision : value, optional
+        The decision that counts as the positive one of two labels, where the decisions have two values of their own.
     confidence : float
         Of each interval.
     measures : sequence of measures or their names, optional
@@ -78,7 +81,13 @@ def audit(
     if sensitive_features is None:
         raise ValueError("An audit compares groups: pass sensitive_features.")
     tally = Tally.build(
-        y, prediction, sensitive_features, sample_weight=sample_weight, groups=groups, pos_label=pos_label
+        y,
+        prediction,
+        sensitive_features,
+        sample_weight=sample_weight,
+        groups=groups,
+        pos_label=pos_label,
+        positive_decision=positive_decision,
     )
     groupings = tally.cells.groupings
     compared = _compared(measures)
@@ -140,7 +149,7 @@ def _groups(tally: Tally, grouping: Grouping, alpha: float) -> Iterator[GroupAud
 def _estimates(tally: Tally, rate: RateFunction, grouping: Grouping, outcome: int, alpha: float) -> list[Estimate]:
     defined = tally.defined(rate, grouping, outcome)
     known = tally.statistics(rate, grouping, outcome)
-    values = rate(tally.sums(grouping, outcome)).tolist()
+    values = evaluate(rate, tally.sums(grouping, outcome)).tolist()
     estimates = []
     for position, value in enumerate(values):
         if not defined[position]:

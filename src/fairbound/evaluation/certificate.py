@@ -200,6 +200,7 @@ def certify(
     largest_weight: float | None = None,
     groups: Combine = "each",
     pos_label: Hashable | None = None,
+    positive_decision: Hashable | None = None,
 ) -> Certificate:
     """Test limits on held-out rows.
 
@@ -207,7 +208,7 @@ def certify(
     ----------
     y : sequence of n labels
     prediction : sequence of n labels
-        The decisions of any system, in the labels of y.
+        The decisions of any system, in the labels of y; 1, 1.0, True and "1" are the same label.
     sensitive_features : mapping or table of columns, or array of shape (n,) or (n, columns)
     limits : Constraint, str, or several of them
         As for training: `DisparateImpact(0.8)` or "disparate_impact >= 0.8".
@@ -220,6 +221,8 @@ def certify(
     groups : {"each", "intersection", "both"}
     pos_label : label, optional
         Which of two labels is the positive one; the larger by default.
+    positive_decision : value, optional
+        The decision that counts as the positive one of two labels, where the decisions have two values of their own.
 
     Examples
     --------
@@ -243,6 +246,7 @@ def certify(
         largest_weight=largest_weight,
         groups=groups,
         pos_label=pos_label,
+        positive_decision=positive_decision,
     )
     systems = [tally.compile(limit) for limit in constraints]
     refusals = [refusal(limit, tally, largest_weight is not None) for limit in constraints]

@@ -33,6 +33,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import optimize, special
 
+from fairbound.fairness.columns import as_numbers
+
 FloatArray = NDArray[np.float64]
 Side = Literal["both", "lower", "upper"]
 
@@ -260,7 +262,7 @@ def weighted_interval(
 
 def check_weights(weights: Any, largest_weight: float) -> None:
     """Refuse weights that are negative, not finite, or above the largest weight stated."""
-    w = np.asarray(weights, float)
+    w = as_numbers(weights, "weights")
     if not np.isfinite(w).all() or (w < 0).any():
         raise ValueError("weights must be finite and not negative.")
     if not 0 < largest_weight < math.inf:

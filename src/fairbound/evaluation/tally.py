@@ -22,15 +22,15 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from fairbound.evaluation.intervals import Share, Statistic, WeightedShare
-from fairbound.fairness import Cells, Constraint, ConstraintSystem, Grouping, GroupSums, outcome_indicators
+from fairbound.evaluation.matching import match_decisions
+from fairbound.fairness import Cells, Constraint, ConstraintSystem, Grouping, GroupSums
 from fairbound.fairness.cells import Combine
 from fairbound.fairness.rates import (
     RateFunction,
     accuracy,
+    evaluate,
     false_negative_rate,
     false_positive_rate,
     group_sums,
@@ -42,7 +42,7 @@ from fairbound.fairness.rates import (
     true_positive_rate,
 )
 
-WHOLES: dict[RateFunction, Callable[[GroupSums], Tensor]] = {
+WHOLES: dict[RateFunction, Callable[[GroupSums], np.ndarray]] = {
     selection_rate: lambda g: g.size,
     true_positive_rate: lambda g: g.positives,
     false_negative_rate: lambda g: g.positives,
@@ -51,12 +51,12 @@ WHOLES: dict[RateFunction, Callable[[GroupSums], Tensor]] = {
     precision: lambda g: g.selected,
     negative_predictive_value: lambda g: g.size - g.selected,
     accuracy: lambda g: g.size,
-    share_of_selected: lambda g: g.selected[..., -1:].expand(g.selected.shape),
+    share_of_selected: lambda g: np.broadcast_to(g.selected[..., -1:], g.selected.shape),
 }
 """What each rate is a share of."""
 
 
-def _share_of_positives(g: GroupSums) -> Tensor:
+def _share_of_positives(g: GroupSums) -> np.ndarray:
     return g.positives / g.size
 
 
@@ -80,9 +80,7 @@ class MonotoneRate:
 
     def interval(self, level: float) -> tuple[float, float]:
         """Return the extremes over the box of the three intervals, each of which errs at that level."""
-        corners = torch.tensor(
-            list(itertools.product(*(share.interval(level) for share in self.shares))), dtype=torch.float64
-        )
+        corners = np.array(list(itertools.product(*(share.interval(level) for share in self.shares))))
         positives, true_positives, false_positives = corners.T[..., None]
         selected_positives, selected_negatives = positives * true_positives, (1.0 - positives) * false_positives
         sums = GroupSums(
@@ -94,9 +92,9 @@ class MonotoneRate:
             one_row=1e-12,
         )
         if not self.two_classes:  # the three shares do not tell how many rows are right: a rate of that is not bounded
-            sums = replace(sums, correct=torch.full_like(sums.correct, math.nan))
-        values = self.rate(sums)
-        if not bool(torch.isfinite(values).all()):
+            sums = replace(sums, correct=np.full_like(sums.correct, math.nan))
+        values = evaluate(self.rate, sums)
+        if not np.isfinite(values).all():
             return -math.inf, math.inf
         return float(values.min()), float(values.max())
 
@@ -112,13 +110,13 @@ class Tally:
 
     Attributes
     ----------
-    powers : tuple of (Cells, Tensor of shape (K, O))
+    powers : tuple of (Cells, np.ndarray of shape (K, O))
         Cells weighted by w⁰ (rows of positive weight), and with weights by w and w², each with its sums.
     largest_weight : float or None
         The bound of the weights, None where rows count equally.
     """
 
-    powers: tuple[tuple[Cells, Tensor], ...]
+    powers: tuple[tuple[Cells, np.ndarray], ...]
     largest_weight: float | None
 
     @classmethod
@@ -132,18 +130,19 @@ class Tally:
         largest_weight: float | None = None,
         groups: Combine = "each",
         pos_label: Hashable | None = None,
+        positive_decision: Hashable | None = None,
     ) -> Tally:
         """Count the decisions; rows that all have the same weight, or none, are rows."""
-        cells = Cells.build(y, sensitive_features, weights=sample_weight, groups=groups, pos_label=pos_label)
-        decisions = torch.from_numpy(encode_predictions(prediction, cells))
-        indicators = outcome_indicators(decisions, cells.outcomes)
+        cells = Cells.count(y, sensitive_features, weights=sample_weight, groups=groups, pos_label=pos_label)
+        decisions = match_decisions(prediction, cells.classes, len(cells), positive_decision=positive_decision)
+        indicators = _indicators(decisions, cells)
         weights = cells.weights
         known = weights[weights > 0]
         weighted = bool((known != known[0]).any())
         powers = []
         for weight in (weights > 0, weights, weights**2) if weighted else (weights > 0,):
-            totals = np.bincount(cells.index.numpy(), weight.numpy(), minlength=cells.n_cells)
-            counted = replace(cells, weights=weight.to(torch.float64), totals=torch.from_numpy(totals))
+            totals = np.bincount(cells.index, weight, minlength=cells.n_cells)
+            counted = replace(cells, weights=weight.astype(np.float64), totals=totals)
             powers.append((counted, counted.sums(indicators)))
         if not weighted:
             return cls(tuple(powers), None)
@@ -155,7 +154,7 @@ class Tally:
         return self.powers[-1 if len(self.powers) == 1 else 1][0]
 
     @property
-    def decisions(self) -> Tensor:
+    def decisions(self) -> np.ndarray:
         """Weighted sums of decisions over cells, (K, O)."""
         return self.powers[-1 if len(self.powers) == 1 else 1][1]
 
@@ -163,6 +162,11 @@ class Tally:
     def weighted(self) -> bool:
         """Whether rows have different weights."""
         return self.largest_weight is not None
+
+    def recount(self, decisions: np.ndarray) -> Tally:
+        """Return the sums of other decisions about the same rows, given as places in the classes."""
+        indicators = _indicators(decisions, self.cells)
+        return replace(self, powers=tuple((cells, cells.sums(indicators)) for cells, _ in self.powers))
 
     def sums(self, grouping: Grouping, outcome: int, power: int | None = None) -> GroupSums:
         """Sums over the groups: weighted as the measures are, or by that power of the weights."""
@@ -177,10 +181,10 @@ class Tally:
         """Return the weight of each label and prediction, for each group and everyone, in the order of the classes."""
         L = self.cells.n_labels
         totals = self.cells.totals.reshape(-1, L)
-        predicted = self.decisions.unflatten(0, (-1, L))  # (A, L, O)
+        predicted = self.decisions.reshape(-1, L, self.decisions.shape[1])  # (A, L, O)
         if L == 2:
-            predicted = torch.cat([totals[..., None] - predicted, predicted], dim=2)
-        return torch.einsum("ga,alp->glp", grouping.membership, predicted).tolist()
+            predicted = np.concatenate([totals[..., None] - predicted, predicted], axis=2)
+        return np.einsum("ga,alp->glp", grouping.membership, predicted).tolist()
 
     def missing(self, grouping: Grouping) -> int:
         """Count the rows whose group is not known."""
@@ -201,19 +205,19 @@ class Tally:
             self._shares(false_positive_rate, WHOLES[false_positive_rate], grouping, outcome),
             strict=True,
         )
-        values = rate(self.sums(grouping, outcome)).tolist()
+        values = evaluate(rate, self.sums(grouping, outcome)).tolist()
         two = self.cells.n_labels == 2
         return [MonotoneRate(rate, value, three, two) for value, three in zip(values, shares, strict=True)]
 
     def _shares(
-        self, rate: RateFunction, whole: Callable[[GroupSums], Tensor], grouping: Grouping, outcome: int
+        self, rate: RateFunction, whole: Callable[[GroupSums], np.ndarray], grouping: Grouping, outcome: int
     ) -> list[Statistic]:
         wholes, parts = [], []
         for power in range(len(self.powers)):
             sums = self.sums(grouping, outcome, power)
             wholes.append(whole(sums).tolist())
             # An empty whole has no part, whatever the rate makes of it.
-            parts.append((rate(sums).nan_to_num(0.0) * whole(sums)).tolist())
+            parts.append((np.nan_to_num(evaluate(rate, sums)) * whole(sums)).tolist())
         if self.largest_weight is None:
             return [Share(round(part), trials) for part, trials in zip(parts[0], wholes[0], strict=True)]
         return [
@@ -225,14 +229,14 @@ class Tally:
         """Compile one limit for these cells; groups in which a rate is undefined are left to the caller."""
         # The compiler refuses undefined rates, which for held-out rows are a finding: with a row in each cell none is.
         cells = self.cells
-        system = ConstraintSystem.build(limit, replace(cells, totals=torch.ones_like(cells.totals)))
+        system = ConstraintSystem.build(limit, replace(cells, totals=np.ones_like(cells.totals)))
         return replace(system, cells=cells)
 
     def defined(self, rate: RateFunction, grouping: Grouping, outcome: int) -> list[bool]:
         """Say for which groups, and everyone, the rate divides by something."""
         if rate in WHOLES:
             return (WHOLES[rate](self.sums(grouping, outcome, 0)) > 0).tolist()
-        return torch.isfinite(rate(self.sums(grouping, outcome))).tolist()
+        return np.isfinite(evaluate(rate, self.sums(grouping, outcome))).tolist()
 
     def measured(self, system: ConstraintSystem) -> float | None:
         """Return the number of the one limit of a system over the groups where it is defined; None without any."""
@@ -244,25 +248,11 @@ class Tally:
             kept += [replace(comparison, pairs=pairs)] if pairs else []
         if not kept:
             return None
-        return replace(system, comparisons=tuple(kept)).measured(self.decisions.expand(len(system.steps), -1, -1))[0]
+        return replace(system, comparisons=tuple(kept)).measured(
+            np.broadcast_to(self.decisions, (len(system.steps), *self.decisions.shape))
+        )[0]
 
 
-def encode_predictions(prediction: Any, cells: Cells) -> np.ndarray:
-    """Return the class index of each prediction; what is no label of y raises a sentence."""
-    array = np.asarray(prediction)
-    if array.ndim == 2 and array.shape[1] == 1:
-        array = array[:, 0]
-    if array.shape != (len(cells),):
-        raise ValueError(
-            f"prediction must have one label per row, shape ({len(cells)},) as y, but has shape {array.shape}."
-        )
-    positions = {label: position for position, label in enumerate(cells.classes)}
-    listed = array.tolist()
-    for value in listed:
-        if not isinstance(value, Hashable) or value not in positions:
-            labels = ", ".join(map(repr, cells.classes[:10])) + (", ..." if len(cells.classes) > 10 else "")
-            raise ValueError(
-                f"prediction contains {value!r}, which is no label of y (labels: {labels}); "
-                "give decisions in the labels of y, not scores or probabilities."
-            )
-    return np.array([positions[value] for value in listed], dtype=np.int64)
+def _indicators(decisions: np.ndarray, cells: Cells) -> np.ndarray:
+    """1{decision = outcome}, of shape (n, O)."""
+    return (decisions[:, None] == np.array(cells.outcomes)).astype(np.float64)

@@ -15,21 +15,18 @@ class 1 is the positive one.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
-import torch
-from torch import Tensor
 
-from fairbound.fairness.positive import conventional_positive
+from fairbound._torch import torch
+from fairbound.fairness.arrays import Array, like
+from fairbound.fairness.columns import MOST_GROUPS, check_weights, encode, encode_labels, read_columns
 
 Combine = Literal["each", "intersection", "both"]
-_MOST_GROUPS = 1000
-_MOST_CLASSES = 1000
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,13 +39,13 @@ class Grouping:
         The column, or the columns joined by " & ".
     groups : tuple
         The values as given; tuples of values for an intersection.
-    membership : Tensor of shape (G + 1, A)
+    membership : array of shape (G + 1, A)
         1 where an atom belongs to a group.  The last row is everyone whose group is known.
     """
 
     name: str
     groups: tuple[Hashable, ...]
-    membership: Tensor = field(repr=False)
+    membership: Array = field(repr=False)
 
     def find(self, group: Hashable) -> int | None:
         """Index of a group, by its value or else by the text of its value; None where there is no such group.
@@ -70,30 +67,46 @@ class Grouping:
         index = self.position(group)
         return Grouping(self.name, (self.groups[index],), self.membership[[index, -1]])
 
+    def without(self, positions: Sequence[int], *, merged: Hashable | None = None) -> Grouping:
+        """Return this grouping without some of its groups, or with one group of the name `merged` in their place."""
+        kept = [each for each in range(len(self.groups)) if each not in set(positions)]
+        known = np.asarray(self.membership)
+        parts, groups = [known[kept]], tuple(self.groups[each] for each in kept)
+        if merged is not None:
+            parts, groups = [*parts, known[list(positions)].sum(axis=0, keepdims=True)], (*groups, merged)
+        member = np.concatenate(parts)
+        return _grouping(self.name, groups, member > 0).like(self.membership)
+
+    def like(self, example: Array) -> Grouping:
+        """Return this grouping with the kind of array that the example is."""
+        return replace(self, membership=like(np.asarray(self.membership), example))
+
 
 @dataclass(frozen=True, eq=False)
 class Cells:
-    """Which cell each row belongs to, and how cells make up groups.  Build it with `Cells.build`.
+    """Which cell each row belongs to, and how cells make up groups.
+
+    `Cells.build` makes it of tensors, for training; `Cells.count` of numpy arrays, to count decisions without torch.
 
     Attributes
     ----------
-    index : Tensor of shape (n,)
+    index : array of shape (n,)
         The cell of each row.
-    labels : Tensor of shape (n,)
+    labels : array of shape (n,)
         The class index of each row.
-    weights : Tensor of shape (n,)
+    weights : array of shape (n,)
         The weight of each row in the constraints, ω.
-    totals : Tensor of shape (K,)
+    totals : array of shape (K,)
         N_k, the weight in each cell.
     classes : tuple
         The labels as given; `classes[1]` is the positive one of two.
     groupings : tuple of Grouping
     """
 
-    index: Tensor
-    labels: Tensor
-    weights: Tensor
-    totals: Tensor
+    index: Array
+    labels: Array
+    weights: Array
+    totals: Array
     classes: tuple[Hashable, ...]
     groupings: tuple[Grouping, ...]
 
@@ -131,10 +144,29 @@ class Cells:
         >>> cells.group_counts()["sensitive_feature"]
         {'a': {0: 1.0, 1: 1.0}, 'b': {0: 0.0, 1: 1.0}}
         """
-        labels, classes = _encode_labels(y, pos_label)
+        counted = cls.count(y, sensitive_features, weights=weights, groups=groups, pos_label=pos_label)
+        tensor = torch.empty(0)
+        return replace(
+            counted,
+            **{name: like(getattr(counted, name), tensor) for name in ("index", "labels", "weights", "totals")},
+            groupings=tuple(grouping.like(tensor) for grouping in counted.groupings),
+        )
+
+    @classmethod
+    def count(
+        cls,
+        y: Any,
+        sensitive_features: Any = None,
+        *,
+        weights: Any = None,
+        groups: Combine = "each",
+        pos_label: Hashable | None = None,
+    ) -> Cells:
+        """Sort rows into cells, as `build` does, with numpy arrays."""
+        labels, classes = encode_labels(y, pos_label)
         n = len(labels)
-        weight = _check_weights(weights, n)
-        columns = _as_columns(sensitive_features, n)
+        weight = check_weights(weights, n)
+        columns = read_columns(sensitive_features, n)
         codes, values = [], []
         for name, column in columns.items():
             column_codes, column_values = encode(column, name)
@@ -147,10 +179,10 @@ class Cells:
             combinations, atom = np.zeros((1, 0), dtype=np.int64), np.zeros(n, dtype=np.int64)
         index = atom * len(classes) + labels
         return cls(
-            index=torch.from_numpy(index.astype(np.int64)),
-            labels=torch.from_numpy(labels),
-            weights=torch.from_numpy(weight),
-            totals=torch.from_numpy(np.bincount(index, weights=weight, minlength=len(combinations) * len(classes))),
+            index=index.astype(np.int64),
+            labels=labels,
+            weights=weight,
+            totals=np.bincount(index, weights=weight, minlength=len(combinations) * len(classes)),
             classes=classes,
             groupings=_make_groupings(list(columns), values, combinations, groups),
         )
@@ -178,14 +210,14 @@ class Cells:
         """The least positive row weight: what a single row is worth in a sum."""
         return float(self.weights[self.weights > 0].min())
 
-    def sums(self, values: Tensor) -> Tensor:
+    def sums(self, values: Array) -> Array:
         """Weighted sums over cells of values of shape (n, O), as (K, O), in an order that depends on the rows alone."""
         if values.ndim != 2 or len(values) != len(self):
             raise ValueError(f"values must have shape ({len(self)}, outcomes), but have shape {tuple(values.shape)}.")
-        weighted = (values.to(torch.float64) * self.weights[:, None]).numpy()
-        return torch.from_numpy(
-            np.stack([np.bincount(self.index.numpy(), column, self.n_cells) for column in weighted.T], axis=1)
-        )
+        weighted = np.asarray(values, dtype=np.float64) * np.asarray(self.weights)[:, None]
+        index = np.asarray(self.index)
+        sums = np.stack([np.bincount(index, column, self.n_cells) for column in weighted.T], axis=1)
+        return like(sums, self.totals)
 
     def grouping(self, name: str) -> Grouping:
         """Return the grouping of that name; an unknown one raises a sentence with the known ones."""
@@ -222,136 +254,6 @@ def find_value(value: Hashable, known: Sequence[Hashable]) -> int | None:
     return None
 
 
-def encode(column: Any, name: str) -> tuple[np.ndarray, tuple[Hashable, ...]]:
-    """Codes of a column's values, −1 where missing, and the distinct values in order."""
-    array = _as_array(column)
-    if array.dtype.kind in "iubUS":
-        distinct, codes = np.unique(array, return_inverse=True)
-        values = tuple(distinct.tolist())
-    elif array.dtype.kind == "f":
-        known = ~np.isnan(array)
-        distinct, known_codes = np.unique(array[known], return_inverse=True)
-        codes = np.full(len(array), -1)
-        codes[known] = known_codes
-        values = tuple(distinct.tolist())
-    else:
-        listed = array.tolist()
-        distinct_values = {value: None for value in dict.fromkeys(listed) if not _is_missing(value)}
-        values = tuple(sorted(distinct_values, key=lambda value: (type(value).__name__, value)))
-        positions = {value: position for position, value in enumerate(values)}
-        codes = np.array([-1 if _is_missing(value) else positions[value] for value in listed])
-    if not values:
-        raise ValueError(f"Sensitive column {name!r} has no known value: every row is missing.")
-    if any(isinstance(value, float) and math.isinf(value) for value in values):
-        raise ValueError(f"Sensitive column {name!r} contains infinity: give group values, or NaN where unknown.")
-    if len(values) > _MOST_GROUPS:
-        raise ValueError(
-            f"Sensitive column {name!r} has {len(values):,} distinct values, more than {_MOST_GROUPS:,} groups: "
-            "sort them into bins that mean something, and pass the bins."
-        )
-    return codes.astype(np.int64), values
-
-
-def _as_array(values: Any) -> np.ndarray:
-    """Return an array with the values as given.
-
-    Left to itself numpy makes strings of a list that holds strings and NaN, floats of nullable integers, and forgets
-    what a masked array masks.
-    """
-    if np.ma.isMaskedArray(values) and np.ma.getmaskarray(values).any():
-        known = np.array(values.data, dtype=object)
-        known[np.ma.getmaskarray(values)] = None
-        return known
-    array = np.asarray(values)
-    if array.dtype.kind in "fUS" and not isinstance(getattr(values, "dtype", None), np.dtype):
-        return np.asarray(values, dtype=object)
-    return array
-
-
-def _is_missing(value: object) -> bool:
-    if value is None:
-        return True
-    try:
-        return bool(value != value)  # NaN and NaT are the values that differ from themselves
-    except TypeError:  # pandas.NA refuses to be compared
-        return True
-
-
-def _encode_labels(y: Any, pos_label: Hashable | None) -> tuple[np.ndarray, tuple[Hashable, ...]]:
-    array = _as_array(y)
-    if array.ndim == 2 and array.shape[1] == 1:
-        array = array[:, 0]
-    if array.ndim != 1:
-        raise ValueError(f"y must have one label per row, shape (n,), but has shape {array.shape}.")
-    if len(array) == 0:
-        raise ValueError("y is empty: at least one row of each class is needed.")
-    if array.dtype.kind in "fO":
-        listed = array.tolist()
-        if any(_is_missing(label) or label in (math.inf, -math.inf) for label in listed):
-            raise ValueError("y contains missing labels, NaN or infinity: drop the rows whose label is unknown.")
-        if len({isinstance(label, str) for label in listed}) > 1:
-            raise ValueError("y mixes text with other labels: give labels of one kind.")
-    classes, labels = np.unique(array, return_inverse=True)
-    names: list[Hashable] = classes.tolist()
-    if len(names) < 2:
-        raise ValueError(f"y has one class only, {names[0]!r}: a classifier needs at least two.")
-    if len(names) > _MOST_CLASSES:
-        raise ValueError(
-            f"y has {len(names):,} distinct values, more than {_MOST_CLASSES:,} classes: a classifier needs labels, "
-            "not a measurement."
-        )
-    if pos_label is None and len(names) == 2:
-        pos_label = conventional_positive(names)
-    if pos_label is not None:
-        if len(names) > 2:
-            raise ValueError(
-                f"pos_label={pos_label!r} goes with two classes, but y has {len(names)}; "
-                "with several name the classes of a limit by classes=."
-            )
-        if pos_label not in names:
-            raise ValueError(f"pos_label={pos_label!r} is not a label of y. Labels: {', '.join(map(repr, names))}.")
-        if names[0] == pos_label:
-            names, labels = names[::-1], 1 - labels
-    return labels.astype(np.int64), tuple(names)
-
-
-def _check_weights(weights: Any, n: int) -> np.ndarray:
-    if weights is None:
-        return np.ones(n)
-    array = np.asarray(weights, dtype=np.float64)
-    if array.shape != (n,):
-        raise ValueError(f"weights must have shape ({n},), one per row, but have shape {array.shape}.")
-    if not np.isfinite(array).all() or (array < 0).any() or not array.any():
-        raise ValueError("weights must be finite, not negative, and not all zero.")
-    return array
-
-
-def _as_columns(sensitive_features: Any, n: int) -> dict[str, Any]:
-    """Named columns from a mapping, a table with `.columns`, or an array."""
-    if sensitive_features is None:
-        return {}
-    if isinstance(sensitive_features, Mapping):
-        columns = {str(name): column for name, column in sensitive_features.items()}
-    elif hasattr(sensitive_features, "columns"):
-        names = getattr(sensitive_features, "column_names", sensitive_features.columns)  # pyarrow's columns are values
-        columns = {str(name): sensitive_features[name] for name in names}
-    else:
-        array = _as_array(sensitive_features)
-        if array.ndim == 1:
-            columns = {str(getattr(sensitive_features, "name", None) or "sensitive_feature"): sensitive_features}
-        elif array.ndim == 2:
-            columns = {f"sensitive_feature_{j}": array[:, j] for j in range(array.shape[1])}
-        else:
-            raise ValueError(f"sensitive_features must have shape (n,) or (n, columns), not {array.shape}.")
-    for name, column in columns.items():
-        shape = np.shape(column)
-        if shape != (n,):
-            raise ValueError(
-                f"Sensitive column {name!r} has shape {shape}, but y has {n} rows: one value per row is needed."
-            )
-    return columns
-
-
 def _make_groupings(
     names: Sequence[str], values: Sequence[tuple[Hashable, ...]], combinations: np.ndarray, groups: str
 ) -> tuple[Grouping, ...]:
@@ -364,17 +266,22 @@ def _make_groupings(
             result.append(_grouping(name, column_values, member))
     if groups in ("intersection", "both") and len(names) >= 2:
         known = np.flatnonzero((combinations >= 0).all(axis=1))
-        if not 0 < len(known) <= _MOST_GROUPS:
+        if not 0 < len(known) <= MOST_GROUPS:
             raise ValueError(
                 f"The intersection of {', '.join(names)} has {len(known):,} groups (combinations of known values that "
-                f'occur), but needs 1 to {_MOST_GROUPS:,}: choose other columns, or groups="each".'
+                f'occur), but needs 1 to {MOST_GROUPS:,}: choose other columns, or groups="each".'
             )
         tuples = tuple(tuple(column[code] for column, code in zip(values, combinations[a], strict=True)) for a in known)
         member = np.arange(len(combinations)) == known[:, None]
-        result.append(_grouping(" & ".join(names), tuples, member))
+        joined = " & ".join(names)
+        if joined in names:
+            raise ValueError(
+                f"The sensitive column {joined!r} has the name of the intersection of the others: rename the column."
+            )
+        result.append(_grouping(joined, tuples, member))
     return tuple(result)
 
 
 def _grouping(name: str, groups: tuple[Hashable, ...], member: np.ndarray) -> Grouping:
     everyone = member.any(axis=0, keepdims=True)
-    return Grouping(name, groups, torch.from_numpy(np.concatenate([member, everyone]).astype(np.float64)))
+    return Grouping(name, groups, np.concatenate([member, everyone]).astype(np.float64))

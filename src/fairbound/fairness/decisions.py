@@ -20,12 +20,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-import torch
-from torch import Tensor
-
+from fairbound._torch import torch
 from fairbound.fairness.surrogates import Surrogate
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 MarginKind = Literal["probability", "logit"]
 

@@ -14,12 +14,15 @@ Every field of `GroupSums` has shape (..., G + 1): one entry per group, and last
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
-import torch
-from torch import Tensor
+import numpy as np
 
+from fairbound._torch import torch
+from fairbound.fairness.arrays import Array
 from fairbound.fairness.cells import Cells, Grouping
 
 
@@ -29,104 +32,105 @@ class GroupSums:
 
     Attributes
     ----------
-    selected_positives, selected_negatives : Tensor
+    selected_positives, selected_negatives : array
         S of the rows whose label is that class, and of the others.
-    positives, negatives : Tensor
+    positives, negatives : array
         N of the rows whose label is that class, and of the others.
-    correct : Tensor
+    correct : array
         Rows predicted right, over all classes.
     one_row : float
         What a single row weighs: sums in a denominator below half of it count as empty.
     """
 
-    selected_positives: Tensor
-    selected_negatives: Tensor
-    positives: Tensor
-    negatives: Tensor
-    correct: Tensor
+    selected_positives: Array
+    selected_negatives: Array
+    positives: Array
+    negatives: Array
+    correct: Array
     one_row: float
 
     @property
-    def selected(self) -> Tensor:
+    def selected(self) -> Array:
         """S of all rows of the group."""
         return self.selected_positives + self.selected_negatives
 
     @property
-    def size(self) -> Tensor:
+    def size(self) -> Array:
         """N of all rows of the group."""
         return self.positives + self.negatives
 
-    def share(self, part: Tensor, whole: Tensor) -> Tensor:
+    def share(self, part: Array, whole: Array) -> Array:
         """Part / whole where the whole depends on the model; 0 where it is empty, as scikit-learn has it."""
-        return part / whole.clamp(min=0.5 * self.one_row)
+        return part / whole.clip(min=0.5 * self.one_row)
 
 
-def group_sums(S: Tensor, cells: Cells, grouping: Grouping, outcome: int) -> GroupSums:
+def group_sums(S: Array, cells: Cells, grouping: Grouping, outcome: int) -> GroupSums:
     """Sum cells over groups.  `S` has shape (..., K, O)."""
     L = cells.n_labels
-    by_label = S.unflatten(-2, (-1, L))  # (..., A, L, O)
+    by_label = S.reshape(*S.shape[:-2], -1, L, S.shape[-1])  # (..., A, L, O)
     totals = cells.totals.reshape(-1, L)
 
-    def over_groups(by_atom: Tensor) -> Tensor:
+    def over_groups(by_atom: Array) -> Array:
         return by_atom @ grouping.membership.T
 
     column = by_label[..., cells.outcomes.index(outcome)]
     others = [label for label in range(L) if label != outcome]  # added up, not subtracted: empty stays exactly 0
     selected_positives = over_groups(column[..., outcome])
-    selected_negatives = over_groups(column[..., others].sum(dim=-1))
+    selected_negatives = over_groups(column[..., others].sum(axis=-1))
     positives = over_groups(totals[:, outcome])
-    negatives = over_groups(totals[:, others].sum(dim=1))
+    negatives = over_groups(totals[:, others].sum(axis=1))
     if L == 2:
         correct = selected_positives + negatives - selected_negatives
     else:
-        correct = over_groups(by_label.diagonal(dim1=-2, dim2=-1).sum(dim=-1))
+        each = list(range(L))
+        correct = over_groups(by_label[..., each, each].sum(axis=-1))
     return GroupSums(selected_positives, selected_negatives, positives, negatives, correct, cells.smallest_weight)
 
 
-RateFunction = Callable[[GroupSums], Tensor]
+RateFunction = Callable[[GroupSums], Array]
 
 
-def selection_rate(g: GroupSums) -> Tensor:
+def selection_rate(g: GroupSums) -> Array:
     """P(Ŷ = 1 | group)."""
     return g.selected / g.size
 
 
-def true_positive_rate(g: GroupSums) -> Tensor:
+def true_positive_rate(g: GroupSums) -> Array:
     """P(Ŷ = 1 | Y = 1, group)."""
     return g.selected_positives / g.positives
 
 
-def false_positive_rate(g: GroupSums) -> Tensor:
+def false_positive_rate(g: GroupSums) -> Array:
     """P(Ŷ = 1 | Y = 0, group)."""
     return g.selected_negatives / g.negatives
 
 
-def true_negative_rate(g: GroupSums) -> Tensor:
+def true_negative_rate(g: GroupSums) -> Array:
     """P(Ŷ = 0 | Y = 0, group)."""
     return 1.0 - false_positive_rate(g)
 
 
-def false_negative_rate(g: GroupSums) -> Tensor:
+def false_negative_rate(g: GroupSums) -> Array:
     """P(Ŷ = 0 | Y = 1, group)."""
     return 1.0 - true_positive_rate(g)
 
 
-def precision(g: GroupSums) -> Tensor:
+def precision(g: GroupSums) -> Array:
     """P(Y = 1 | Ŷ = 1, group); 0 for a group in which nobody is selected."""
     return g.share(g.selected_positives, g.selected)
 
 
-def negative_predictive_value(g: GroupSums) -> Tensor:
+def negative_predictive_value(g: GroupSums) -> Array:
     """P(Y = 0 | Ŷ = 0, group); 0 for a group in which everybody is selected."""
     return g.share(g.negatives - g.selected_negatives, g.size - g.selected)
 
 
-def accuracy(g: GroupSums) -> Tensor:
+def accuracy(g: GroupSums) -> Array:
     """P(Ŷ = Y | group)."""
     return g.correct / g.size
 
 
-def share_of_selected(g: GroupSums) -> Tensor:
+def share_of_selected(g: GroupSums) -> Array:
     """P(group | Ŷ = 1): how a group is represented among the selected."""
     return g.share(g.selected, g.selected[..., -1:])
 
@@ -156,8 +160,23 @@ QUOTIENT_RATES: frozenset[RateFunction] = frozenset(RATES.values()) - AFFINE_RAT
 """Rates that divide one sum of predictions by another."""
 
 
+def evaluate(rate: RateFunction, sums: GroupSums) -> Array:
+    """Return the rate of each group; NaN or infinite where it divides by nothing.
+
+    A rate of the user's own is always given tensors, as in training, so that it may call torch.
+    """
+    if not isinstance(sums.positives, np.ndarray):
+        return rate(sums)
+    if rate not in AFFINE_RATES and rate not in QUOTIENT_RATES:
+        names = ("selected_positives", "selected_negatives", "positives", "negatives", "correct")
+        tensors: dict[str, Any] = {name: torch.from_numpy(getattr(sums, name)) for name in names}
+        return rate(GroupSums(**tensors, one_row=sums.one_row)).numpy()
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return rate(sums)
+
+
 def undefined_groups(rate: RateFunction, cells: Cells, grouping: Grouping, outcome: int) -> list[int]:
     """Find the groups for which the rate divides by nothing, whatever the model predicts."""
-    half = 0.5 * cells.totals[:, None].expand(-1, len(cells.outcomes))
-    values = rate(group_sums(half, cells, grouping, outcome))[:-1]
-    return torch.nonzero(~torch.isfinite(values)).flatten().tolist()
+    half = 0.5 * cells.totals[:, None][:, [0] * len(cells.outcomes)]
+    values = evaluate(rate, group_sums(half, cells, grouping, outcome))[:-1]
+    return [position for position, value in enumerate(values.tolist()) if not math.isfinite(value)]

@@ -18,12 +18,13 @@ import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, fields
 from numbers import Real
-from typing import ClassVar
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING, ClassVar
 
 from fairbound._registry import lookup
+from fairbound._torch import torch
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 @dataclass(frozen=True)

@@ -16,14 +16,15 @@ from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-import torch
-from torch import Tensor
+import numpy as np
 
+from fairbound._torch import torch
+from fairbound.fairness.arrays import Array, concatenate, like
 from fairbound.fairness.cells import Cells, Grouping
 from fairbound.fairness.constraints import Constraint
 from fairbound.fairness.decisions import Step, check_threshold
 from fairbound.fairness.measures import compared_pairs, resolve_measure
-from fairbound.fairness.rates import AFFINE_RATES, RateFunction, group_sums, undefined_groups
+from fairbound.fairness.rates import AFFINE_RATES, RateFunction, evaluate, group_sums, undefined_groups
 from fairbound.fairness.surrogates import resolve_surrogate
 from fairbound.fairness.text import as_constraints
 
@@ -73,9 +74,9 @@ class ConstraintSystem:
     threshold: float
     steps: tuple[Step, ...]
     blocks: tuple[RateBlock, ...] = field(repr=False)
-    coefficients: Tensor = field(repr=False)
-    lower: Tensor = field(repr=False)
-    upper: Tensor = field(repr=False)
+    coefficients: Array = field(repr=False)
+    lower: Array = field(repr=False)
+    upper: Array = field(repr=False)
     rows: tuple[Row, ...] = field(repr=False)
     comparisons: tuple[Comparison, ...] = field(repr=False)
 
@@ -95,37 +96,37 @@ class ConstraintSystem:
         """The number of rows of c, m."""
         return len(self.rows)
 
-    def rates(self, S: Tensor) -> Tensor:
+    def rates(self, S: Array) -> Array:
         """r(S), with any leading dimensions."""
         parts = [
-            block.rate(group_sums(S[..., block.step, :, :], self.cells, block.grouping, block.outcome))
+            evaluate(block.rate, group_sums(S[..., block.step, :, :], self.cells, block.grouping, block.outcome))
             for block in self.blocks
         ]
-        return torch.cat(parts, dim=-1) if parts else S.new_zeros((*S.shape[:-3], 0))
+        return concatenate(parts) if parts else like(np.zeros((*S.shape[:-3], 0)), S)
 
-    def values(self, S: Tensor) -> Tensor:
+    def values(self, S: Array) -> Array:
         """c(S) = A · r(S)."""
         return self.rates(S) @ self.coefficients.T
 
     @cached_property
-    def _constant_derivative(self) -> Tensor | None:
+    def _constant_derivative(self) -> Array | None:
         """∂c/∂S where all rates are affine in S."""
         if not all(block.rate in AFFINE_RATES for block in self.blocks):
             return None
         shape = (len(self.steps), self.cells.n_cells, len(self.cells.outcomes))
         return self._differentiate(self.cells.totals.new_zeros(shape))[1]
 
-    def exact(self, sums: Tensor) -> Tensor:
+    def exact(self, sums: Array) -> Array:
         """c̄ from sums of decisions over cells, (K, O)."""
         return self.values(sums.expand(len(self.steps), -1, -1))
 
-    def values_and_derivative(self, S: Tensor) -> tuple[Tensor, Tensor]:
+    def values_and_derivative(self, S: Array) -> tuple[Array, Array]:
         """Evaluate c and ∂c/∂S, of shapes (m,) and (m, P, K, O)."""
         if self._constant_derivative is not None:
             return self.values(S), self._constant_derivative
         return self._differentiate(S)
 
-    def _differentiate(self, S: Tensor) -> tuple[Tensor, Tensor]:
+    def _differentiate(self, S: Array) -> tuple[Array, Array]:
         """Differentiate each entry of r on its own copy of S: one tiny backward pass gives the whole of ∂r/∂S."""
         n_rates = self.coefficients.shape[1]
         if n_rates == 0:
@@ -136,7 +137,7 @@ class ConstraintSystem:
             (derivative,) = torch.autograd.grad(rates.sum(), copies)
         return self.coefficients @ rates.detach(), torch.tensordot(self.coefficients, derivative, dims=1)
 
-    def gap_bound(self, S: Tensor, gaps: Tensor) -> Tensor:
+    def gap_bound(self, S: Array, gaps: Array) -> Array:
         """Bound on |c̄ − c| by row, for rates affine in S: Σ_k |∂c_j/∂S_k| · gap_k (Theorem 1, made computable).
 
         `gaps` holds Σ_{i in cell k} ω_i |φ_i − ŷ_i|, in the shape of S.  Rows with other rates have no such bound: inf.
@@ -148,7 +149,7 @@ class ConstraintSystem:
                 bound[(self.coefficients[:, block.start : block.stop] != 0).any(dim=1)] = math.inf
         return bound
 
-    def measured(self, S: Tensor) -> list[float]:
+    def measured(self, S: Array) -> list[float]:
         """One number per constraint: least ratio, largest difference, or worst own rate, over groups and classes.
 
         A limit given as a pair has a direction, and so has its number: r_a/r_b, r_a − r_b or the covariance with its
@@ -191,7 +192,7 @@ def _worst(constraint: Constraint, values: Sequence[float]) -> float:
 
 
 def _group_shares(cells: Cells, grouping: Grouping) -> list[float]:
-    sizes = grouping.membership @ cells.totals.reshape(-1, cells.n_labels).sum(dim=1)
+    sizes = grouping.membership @ cells.totals.reshape(-1, cells.n_labels).sum(axis=1)
     return (sizes / sizes[-1]).tolist()
 
 
@@ -221,7 +222,7 @@ class _Compiler:
                 f"fewer groups or columns"
                 + (", or name the classes that matter by classes=." if self.cells.n_labels > 2 else ".")
             )
-        coefficients = torch.zeros(len(self.entries), self.n_rates, dtype=torch.float64)
+        coefficients = np.zeros((len(self.entries), self.n_rates))
         for row, (entry, _, _) in enumerate(self.entries):
             for column, coefficient in entry.items():
                 coefficients[row, column] += coefficient
@@ -231,9 +232,9 @@ class _Compiler:
             threshold=self.threshold,
             steps=tuple(self.steps),
             blocks=tuple(self.blocks.values()),
-            coefficients=coefficients,
-            lower=torch.tensor([low for _, low, _ in self.entries], dtype=torch.float64),
-            upper=torch.tensor([high for _, _, high in self.entries], dtype=torch.float64),
+            coefficients=like(coefficients, self.cells.totals),
+            lower=like(np.array([low for _, low, _ in self.entries], dtype=np.float64), self.cells.totals),
+            upper=like(np.array([high for _, _, high in self.entries], dtype=np.float64), self.cells.totals),
             rows=tuple(self.rows),
             comparisons=tuple(self.comparisons),
         )

@@ -221,13 +221,7 @@ def _pool(
 
 def _without(grouping: Grouping, positions: Sequence[int], *, merge: bool) -> Grouping:
     """Return the grouping without some groups, or with one "(other)" for them."""
-    kept = [each for each in range(len(grouping.groups)) if each not in set(positions)]
-    membership, groups = grouping.membership[kept], tuple(grouping.groups[each] for each in kept)
-    if merge:
-        membership = torch.cat([membership, grouping.membership[list(positions)].sum(dim=0, keepdim=True)])
-        groups = (*groups, OTHER)
-    everyone = (membership.sum(dim=0, keepdim=True) > 0).to(membership.dtype)
-    return Grouping(grouping.name, groups, torch.cat([membership, everyone]))
+    return grouping.without(positions, merged=OTHER if merge else None)
 
 
 def _too_few(grouping: Grouping, rows: list[int], few: list[int], least: int) -> str:

@@ -12,12 +12,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
 from fairbound.evaluation.tally import Tally
-from fairbound.fairness import Constraint, ConstraintSystem, outcome_indicators
+from fairbound.fairness import Constraint, ConstraintSystem
 from fairbound.fairness.cells import Combine
 from fairbound.fairness.measures import resolve_measure
 from fairbound.fitting.groups import SmallGroup, treat_alike
@@ -92,13 +91,11 @@ class Watched:
     def accuracy(self, decisions: Tensor) -> float:
         """Share of the rows decided right, by weight."""
         cells = self.tally.cells
-        weights, right = cells.weights[: self.n_rows], decisions == cells.labels[: self.n_rows]
+        weights, right = cells.weights[: self.n_rows], decisions.numpy() == cells.labels[: self.n_rows]
         return float((weights * right).sum() / weights.sum())
 
     def _with(self, decisions: Tensor) -> Tally:
-        cells = self.tally.cells
-        indicators = outcome_indicators(torch.cat([decisions, cells.labels[self.n_rows :]]), cells.outcomes)
-        return replace(self.tally, powers=tuple((each, each.sums(indicators)) for each, _ in self.tally.powers))
+        return self.tally.recount(np.concatenate([decisions.numpy(), self.tally.cells.labels[self.n_rows :]]))
 
 
 def _comparable(limit: Constraint, tally: Tally) -> bool:

@@ -1,0 +1,115 @@
+"""Rows with labels, decisions and groups, read from a file: what `audit` and `certify` work on."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fairbound.cli.files import column, read_columns
+from fairbound.cli.inputs import check_binary
+
+
+@dataclass(frozen=True)
+class DecidedRows:
+    """Labels, decisions and groups of the same rows.
+
+    Attributes
+    ----------
+    y, prediction : array of shape (n,)
+        Labels and decisions, both in the words of the label.
+    sensitive : dict
+    weight : array of shape (n,), or None
+    positive : str or None
+        The positive one of two labels.
+    read_as : tuple of (str, str, int, str)
+        Where a value counts as another word: label or decision, its value, its rows, and what it counts as.
+    """
+
+    y: Any
+    prediction: Any
+    sensitive: dict[str, Any]
+    weight: Any
+    positive: str | None
+    read_as: tuple[tuple[str, str, int, str], ...]
+
+
+def read_decisions(
+    path: str,
+    *,
+    target: str,
+    prediction: str,
+    sensitive: Sequence[str],
+    positive: Sequence[str] | None,
+    positive_decision: str | None,
+    multiclass: bool,
+    weight: str | None,
+    delimiter: str | None,
+    encoding: str,
+) -> DecidedRows:
+    """Read the decisions of any system from a file; a decision that matches no label is refused."""
+    import numpy as np
+
+    from fairbound.data.columns import is_missing
+    from fairbound.data.labels import as_word, code_labels
+    from fairbound.evaluation.matching import match_decisions, match_positive
+
+    needed = {target, prediction, *sensitive, *([] if weight is None else [weight])}
+    columns = read_columns(path, needed=needed, delimiter=delimiter, encoding=encoding)
+    label = column(columns, target, "--target", path)
+    decided = column(columns, prediction, "--prediction", path)
+    groups = {name: column(columns, name, "--sensitive", path) for name in sensitive}
+    check_binary(label, target, positive, multiclass)
+    codes, names, values = code_labels(label, target, positive or None)
+    gaps = is_missing(decided)
+    if gaps.any():
+        raise ValueError(
+            f"Column {prediction!r} (--prediction) has no value in {gaps.sum():,} of {len(gaps):,} rows, first in row "
+            f"{np.flatnonzero(gaps)[0] + 1}; drop the rows without a decision."
+        )
+    named: dict[str, Any] = {
+        "names": (f"Column {target!r} (--target)", f"column {prediction!r} (--prediction)"),
+        "positive_decision": positive_decision,
+    }
+    if len(values) > len(names):  # --positive makes two labels of many
+        labels, positives = [each.value for each in values], [each.value for each in values if each.code == 1]
+        matched = match_positive(decided, labels, positives, len(codes), **named).astype(np.int64)
+    else:
+        matched = match_decisions(decided, names, len(codes), **named)
+    words = np.array(names)
+    return DecidedRows(
+        y=words[codes],
+        prediction=words[matched],
+        sensitive=groups,
+        weight=None if weight is None else _weights(column(columns, weight, "--weight", path), weight),
+        positive=names[1] if len(names) == 2 else None,
+        read_as=(
+            *_read_as("label", [as_word(value) for value in label.tolist()], words[codes].tolist()),
+            *_read_as("decision", [as_word(value) for value in decided.tolist()], words[matched].tolist()),
+        ),
+    )
+
+
+def _read_as(what: str, values: list[str], words: list[str]) -> list[tuple[str, str, int, str]]:
+    """List each value with its rows and what it counts as, where a value counts as something else."""
+    counts = Counter(zip(values, words, strict=True))
+    if all(value == word for value, word in counts):
+        return []
+    return [(what, value, rows, word) for (value, word), rows in sorted(counts.items())]
+
+
+def _weights(values: Any, name: str) -> Any:
+    """Return weights as numbers; anything else in the column is named."""
+    from fairbound.data.columns import is_missing
+    from fairbound.fairness.columns import as_numbers
+
+    gaps = is_missing(values)
+    if gaps.any():
+        raise ValueError(
+            f"Column {name!r} (--weight) has no value in {gaps.sum():,} of {len(gaps):,} rows; give every row a weight."
+        )
+    numbers = as_numbers(values, f"Weights (column {name!r}, --weight)")
+    if (numbers < 0).any():
+        raise ValueError(f"Column {name!r} (--weight) contains {numbers.min():g}; weights must not be negative.")
+    return numbers

@@ -1,0 +1,181 @@
+"""Labels and decisions matched by their values, or refused.
+
+A decision counts as the label that has the same value.  Values are compared by what they stand for: 1, 1.0, True, "1"
+and "true" are the same value, "Yes" and "yes" are not.  A decision whose value is no label is refused, unless the
+caller names the decision that counts as positive; then the decisions may have any two values of their own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Hashable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairbound.fairness.columns import as_array, is_missing
+
+_WHOLE = re.compile(r"(0|-?[1-9]\d{0,17})(\.0+)?")
+_SHOWN = 10
+
+
+def canonical(value: Any) -> Any:
+    """Return what a value stands for: whole numbers and truth values as int, everything else as it is.
+
+    >>> [canonical(value) for value in (True, 1.0, "1", "1.0", "false", "01", "yes", 0.5)]
+    [1, 1, 1, 1, 0, '01', 'yes', 0.5]
+    """
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, bool):
+        return int(value)
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, str):
+        whole = _WHOLE.fullmatch(value)
+        if whole:
+            return int(whole[1])
+        return {"true": 1, "false": 0}.get(value.lower(), value)
+    return value
+
+
+def match_decisions(
+    prediction: Any,
+    classes: Sequence[Hashable],
+    n_rows: int,
+    *,
+    positive_decision: Hashable | None = None,
+    names: tuple[str, str] = ("y", "prediction"),
+) -> NDArray[np.int64]:
+    """Return the place in `classes` of the label that each decision counts as.
+
+    Parameters
+    ----------
+    prediction : sequence of n decisions
+    classes : sequence of labels
+        The labels of y; of two the second is the positive one.
+    n_rows : int
+        The number of labels.
+    positive_decision : value, optional
+        The decision that counts as the positive of two labels; the other decision counts as the negative one.
+    names : tuple of str
+        What messages call the labels and the decisions.
+    """
+    decisions = _Decisions(prediction, n_rows, classes, names)
+    if positive_decision is not None:
+        if len(classes) != 2:
+            raise ValueError(
+                f"positive_decision={positive_decision!r} goes with two labels, but {names[0]} has {len(classes)}: "
+                f"{_listed(classes)}."
+            )
+        return decisions.are(positive_decision).astype(np.int64)
+    return decisions.places(classes[1] if len(classes) == 2 else None)
+
+
+def match_positive(
+    prediction: Any,
+    labels: Sequence[Hashable],
+    positives: Sequence[Hashable],
+    n_rows: int,
+    *,
+    positive_decision: Hashable | None = None,
+    names: tuple[str, str] = ("y", "prediction"),
+) -> NDArray[np.bool_]:
+    """Return which decisions count as one of the labels `positives`, where all other labels count as one.
+
+    With three or more labels, decisions that are never positive may be coded in another way than the labels, for
+    example as 0 and 1 beside the labels 0, 1 and 2.  They are refused, unless `positive_decision` is named.
+    """
+    decisions = _Decisions(prediction, n_rows, labels, names)
+    if positive_decision is not None:
+        return decisions.are(positive_decision)
+    found = np.isin(decisions.places(positives[0]), [labels.index(positive) for positive in positives])
+    if not found.any():
+        raise decisions.refusal(f"{names[1]} is never {_listed(positives)}", positives[0])
+    return found
+
+
+class _Decisions:
+    """The decisions, their distinct values, and the labels they are to be matched with."""
+
+    def __init__(self, prediction: Any, n_rows: int, labels: Sequence[Hashable], names: tuple[str, str]) -> None:
+        array = as_array(prediction)
+        if array.ndim == 2 and array.shape[1] == 1:
+            array = array[:, 0]
+        self.labels, (self.y_name, self.name) = labels, names
+        if array.shape != (n_rows,):
+            raise ValueError(
+                f"{self.name} must have one label per row, shape ({n_rows},) as {self.y_name}, but has shape "
+                f"{array.shape}."
+            )
+        self.values = array.tolist()
+        for row, value in enumerate(self.values):
+            if is_missing(value):
+                raise ValueError(
+                    f"{self.name} contains {value!r} in row {row + 1}, which is no decision: drop the rows without one."
+                )
+            if not isinstance(value, Hashable):
+                raise ValueError(f"{self.name} contains {value!r} in row {row + 1}: give one value per row.")
+        self.distinct = list(dict.fromkeys(self.values))
+
+    def places(self, positive: Hashable | None) -> NDArray[np.int64]:
+        """Return the label of each decision; a decision that is no label is refused."""
+        known: dict[Any, int] = {label: place for place, label in enumerate(self.labels)}
+        alike: dict[Any, int] = {canonical(label): place for place, label in enumerate(self.labels)}
+        if len(alike) < len(known):  # labels such as "1" and "1.0" differ in their text alone
+            alike = {}
+        found: dict[Any, int] = {}
+        for value in self.distinct:
+            place = known.get(value, alike.get(canonical(value)))
+            if place is None:
+                raise self.refusal(f"{self.name} contains {value!r}, which is no label of {self.y_name}", positive)
+            found[value] = place
+        return np.array([found[value] for value in self.values], dtype=np.int64)
+
+    def are(self, positive_decision: Hashable) -> NDArray[np.bool_]:
+        """Return which decisions are the positive one; there must be no doubt which ones are not."""
+        wanted = canonical(positive_decision)
+        distinct = {canonical(value) for value in self.distinct}
+        if len(distinct) > 2:
+            raise ValueError(
+                f"positive_decision={positive_decision!r} goes with decisions of two values, but {self.name} has the "
+                f"values {_listed(self.distinct)}."
+            )
+        if len({str(value).strip().casefold() for value in distinct}) < len(distinct):
+            raise ValueError(
+                f"{self.name} has the values {_listed(self.distinct)}, which differ in case or blanks alone: write "
+                "each decision in one way."
+            )
+        # A constant decision may be the negative one of a pair whose positive one the labels, or 0 and 1, make known.
+        absent = {canonical(label) for label in self.labels} | ({1} if distinct == {0} else set())
+        if wanted not in distinct and (len(distinct) == 2 or wanted not in absent):
+            raise ValueError(
+                f"{self.name} is never {positive_decision!r} (positive_decision=): it has the values "
+                f"{_listed(self.distinct)}."
+            )
+        return np.array([canonical(value) == wanted for value in self.values], dtype=bool)
+
+    def refusal(self, problem: str, positive: Hashable | None) -> ValueError:
+        """Return the error that shows both sets of values and names the way out."""
+        shown = (
+            f"{problem}. {self.y_name} has the values {_listed(self.labels)}; {self.name} has the values "
+            f"{_listed(self.distinct)}."
+        )
+        if any(isinstance(value, float) and 0.0 < value < 1.0 for value in self.distinct):
+            return ValueError(f"{shown} Give decisions in the labels of {self.y_name}, not scores or probabilities.")
+        if positive is None or len(self.distinct) > 2:
+            return ValueError(f"{shown} Give decisions in the labels of {self.y_name}.")
+        return ValueError(f"{shown} Name the decision that counts as {positive!r} with positive_decision=.")
+
+
+def _listed(values: Iterable[Any]) -> str:
+    """Return values in order, the first of them where there are many."""
+
+    def order(value: Any) -> tuple[int, Any]:
+        if isinstance(value, bool | int | float):
+            return 0, value
+        return (1, value) if isinstance(value, str) else (2, str(value))
+
+    known = sorted(values, key=order)
+    return ", ".join(map(repr, known[:_SHOWN])) + (", …" if len(known) > _SHOWN else "")

@@ -1,0 +1,182 @@
+"""What rows are given as: labels, weights and sensitive columns, read into numpy arrays and checked."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from fairbound.fairness.positive import conventional_positive
+
+MOST_GROUPS = 1000
+_MOST_CLASSES = 1000
+
+
+def encode_labels(y: Any, pos_label: Hashable | None) -> tuple[np.ndarray, tuple[Hashable, ...]]:
+    """Return the class index of each row, and the classes in order; of two the positive one is the second."""
+    array = as_array(y)
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]
+    if array.ndim != 1:
+        raise ValueError(f"y must have one label per row, shape (n,), but has shape {array.shape}.")
+    if len(array) == 0:
+        raise ValueError("y is empty: at least one row of each class is needed.")
+    if array.dtype.kind in "fO":
+        listed = array.tolist()
+        if any(is_missing(label) or label in (math.inf, -math.inf) for label in listed):
+            raise ValueError("y contains missing labels, NaN or infinity: drop the rows whose label is unknown.")
+        if len({isinstance(label, str) for label in listed}) > 1:
+            raise ValueError("y mixes text with other labels: give labels of one kind.")
+    classes, labels = np.unique(array, return_inverse=True)
+    names: list[Hashable] = classes.tolist()
+    if len(names) < 2:
+        raise ValueError(f"y has one class only, {names[0]!r}: a classifier needs at least two.")
+    if len(names) > _MOST_CLASSES:
+        raise ValueError(
+            f"y has {len(names):,} distinct values, more than {_MOST_CLASSES:,} classes: a classifier needs labels, "
+            "not a measurement."
+        )
+    if pos_label is None and len(names) == 2:
+        pos_label = conventional_positive(names)
+    if pos_label is not None:
+        if len(names) > 2:
+            raise ValueError(
+                f"pos_label={pos_label!r} goes with two classes, but y has {len(names)}; "
+                "with several name the classes of a limit by classes=."
+            )
+        if pos_label not in names:
+            raise ValueError(f"pos_label={pos_label!r} is not a label of y. Labels: {', '.join(map(repr, names))}.")
+        if names[0] == pos_label:
+            names, labels = names[::-1], 1 - labels
+    return labels.astype(np.int64), tuple(names)
+
+
+def check_weights(weights: Any, n: int) -> np.ndarray:
+    """Return one weight for each row, 1 where none are given."""
+    if weights is None:
+        return np.ones(n)
+    array = as_numbers(weights, "weights")
+    if array.shape != (n,):
+        raise ValueError(f"weights must have shape ({n},), one per row, but have shape {array.shape}.")
+    if not np.isfinite(array).all() or (array < 0).any() or not array.any():
+        raise ValueError("weights must be finite, not negative, and not all zero.")
+    return array
+
+
+def as_numbers(values: Any, name: str) -> np.ndarray:
+    """Return numbers as an array; the first value that is no number is named."""
+    try:
+        return np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        raise ValueError(f"{name} must be numbers, but contain {_first_text(values)!r}.") from None
+
+
+def _first_text(values: Any) -> Any:
+    for value in np.asarray(values, dtype=object).ravel().tolist():
+        try:
+            float(value)
+        except (TypeError, ValueError, OverflowError):
+            return value
+    return values
+
+
+def read_columns(sensitive_features: Any, n: int) -> dict[str, Any]:
+    """Named columns from a mapping, a table with `.columns`, or an array."""
+    if sensitive_features is None:
+        return {}
+    if isinstance(sensitive_features, Mapping):
+        columns = name_columns(sensitive_features.items())
+    elif hasattr(sensitive_features, "columns"):
+        names = getattr(sensitive_features, "column_names", sensitive_features.columns)  # pyarrow's columns are values
+        columns = name_columns((name, None) for name in names)  # before a name that is there twice is looked up
+        columns = {str(name): sensitive_features[name] for name in names}
+    else:
+        array = as_array(sensitive_features)
+        if array.ndim == 1:
+            columns = {str(getattr(sensitive_features, "name", None) or "sensitive_feature"): sensitive_features}
+        elif array.ndim == 2:
+            columns = {f"sensitive_feature_{j}": array[:, j] for j in range(array.shape[1])}
+        else:
+            raise ValueError(f"sensitive_features must have shape (n,) or (n, columns), not {array.shape}.")
+    for name, column in columns.items():
+        shape = np.shape(column)
+        if shape != (n,):
+            raise ValueError(
+                f"Sensitive column {name!r} has shape {shape}, but y has {n} rows: one value per row is needed."
+            )
+    return columns
+
+
+def name_columns(columns: Iterable[tuple[Any, Any]], source: str = "sensitive_features") -> dict[str, Any]:
+    """Return columns by the text of their names; two columns of one name are refused, for one would be lost.
+
+    >>> name_columns([("sex", ["f", "m"]), (1, [0, 1])])
+    {'sex': ['f', 'm'], '1': [0, 1]}
+    """
+    named: dict[str, Any] = {}
+    given: dict[str, Any] = {}
+    for name, column in columns:
+        text = str(name)
+        if text in named:
+            both = f"{given[text]!r} and {name!r}" if given[text] != name else f"{name!r} twice"
+            raise ValueError(f"{source} has the columns {both}: give each column a name of its own.")
+        named[text], given[text] = column, name
+    return named
+
+
+def encode(column: Any, name: str) -> tuple[np.ndarray, tuple[Hashable, ...]]:
+    """Codes of a column's values, −1 where missing, and the distinct values in order."""
+    array = as_array(column)
+    if array.dtype.kind in "iubUS":
+        distinct, codes = np.unique(array, return_inverse=True)
+        values = tuple(distinct.tolist())
+    elif array.dtype.kind == "f":
+        known = ~np.isnan(array)
+        distinct, known_codes = np.unique(array[known], return_inverse=True)
+        codes = np.full(len(array), -1)
+        codes[known] = known_codes
+        values = tuple(distinct.tolist())
+    else:
+        listed = array.tolist()
+        distinct_values = {value: None for value in dict.fromkeys(listed) if not is_missing(value)}
+        values = tuple(sorted(distinct_values, key=lambda value: (type(value).__name__, value)))
+        positions = {value: position for position, value in enumerate(values)}
+        codes = np.array([-1 if is_missing(value) else positions[value] for value in listed])
+    if not values:
+        raise ValueError(f"Sensitive column {name!r} has no known value: every row is missing.")
+    if any(isinstance(value, float) and math.isinf(value) for value in values):
+        raise ValueError(f"Sensitive column {name!r} contains infinity: give group values, or NaN where unknown.")
+    if len(values) > MOST_GROUPS:
+        raise ValueError(
+            f"Sensitive column {name!r} has {len(values):,} distinct values, more than {MOST_GROUPS:,} groups: "
+            "sort them into bins that mean something, and pass the bins."
+        )
+    return codes.astype(np.int64), values
+
+
+def as_array(values: Any) -> np.ndarray:
+    """Return an array with the values as given.
+
+    Left to itself numpy makes strings of a list that holds strings and NaN, floats of nullable integers, and forgets
+    what a masked array masks.
+    """
+    if np.ma.isMaskedArray(values) and np.ma.getmaskarray(values).any():
+        known = np.array(values.data, dtype=object)
+        known[np.ma.getmaskarray(values)] = None
+        return known
+    array = np.asarray(values)
+    if array.dtype.kind in "fUS" and not isinstance(getattr(values, "dtype", None), np.dtype):
+        return np.asarray(values, dtype=object)
+    return array
+
+
+def is_missing(value: object) -> bool:
+    """Tell whether a value is None, NaN, or a gap of another library."""
+    if value is None:
+        return True
+    try:
+        return bool(value != value)  # NaN and NaT are the values that differ from themselves
+    except TypeError:  # pandas.NA refuses to be compared
+        return True

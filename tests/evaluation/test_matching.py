@@ -1,0 +1,236 @@
+"""Labels and decisions: matched by value, or refused with both sets of values; never compared by accident."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from fairlearn import metrics as fairlearn_metrics
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+from sklearn.dummy import DummyClassifier
+
+from fairbound import audit, certify, make_fairness_scorer
+from fairbound.evaluation.matching import canonical, match_decisions, match_positive
+
+GROUPS = ["a", "b", "a", "b"]
+
+# --- what matches ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("y", "prediction"),
+    [
+        ([0, 1, 1, 0], [0.0, 1.0, 1.0, 1.0]),
+        ([0, 1, 1, 0], [False, True, True, True]),
+        ([0, 1, 1, 0], ["0", "1", "1", "1"]),
+        ([0, 1, 1, 0], ["False", "True", "True", "True"]),
+        (["0", "1", "1", "0"], [0, 1, 1, 1]),
+        ([False, True, True, False], ["false", "true", "true", "true"]),
+        ([-1, 1, 1, -1], ["-1", "1", "1.0", "1"]),
+        (["no", "yes", "yes", "no"], np.array(["no", "yes", "yes", "yes"], dtype=object)),
+        ([0, 1, 1, 0], pd.array([0, 1, 1, 1], dtype="Int64")),
+        ([0, 1, 1, 0], pd.Series(["0", "1", "1", "1"], dtype="category")),
+    ],
+)
+def test_values_that_stand_for_the_same_are_the_same(y, prediction):
+    found = audit(y, prediction, GROUPS)
+    assert [group.rate("selection_rate").value for group in found.groups] == [0.5, 1.0, 0.75]
+    assert [group.rate("accuracy").value for group in found.groups] == [1.0, 0.5, 0.75]
+
+
+@pytest.mark.parametrize(
+    ("y", "constant"), [([0, 1, 1, 0], 1), ([0, 1, 1, 0], 0), (["a", "b", "c", "a"], "c"), ([-1, 1, 1, -1], "1")]
+)
+def test_a_constant_decision_is_some_of_the_labels(y, constant):
+    rates = audit(y, [constant] * 4, GROUPS).groups[0].rates
+    chosen = [rate["selection_rate"].value for label, rate in rates.items()]
+    assert sorted(chosen) in ([1.0], [0.0], [0.0, 0.0, 1.0])
+
+
+@pytest.mark.parametrize(
+    ("y", "prediction", "shown"),
+    [
+        ([-1, 1, 1, -1], [0, 1, 1, 0], ("contains 0,", "y has the values -1, 1", "prediction has the values 0, 1")),
+        ([1, 2, 2, 1], [0, 1, 1, 0], ("y has the values 1, 2", "prediction has the values 0, 1")),
+        (["bad", "good"] * 2, [0, 1, 1, 0], ("'bad', 'good'", "0, 1", "counts as 'good' with positive_decision=")),
+        (["Yes", "No", "Yes", "No"], ["Yes", "yes", "No", "No"], ("contains 'yes'", "'No', 'Yes'")),
+        ([0, 1, 1, 0], ["01", "1", "1", "0"], ("contains '01'", "'0', '01', '1'")),
+        ([0, 1, 2, 0], [0, 1, 3, 0], ("contains 3", "0, 1, 2", "0, 1, 3", "in the labels of y.")),
+        ([0, 1, 1, 0], [0.2, 0.9, 0.4, 0.1], ("not scores or probabilities",)),
+        (["1", "1.0", "1", "1.0"], [1, 1, 1, 1], ("contains 1", "'1', '1.0'")),
+        ([0, 1, 1, 0], [0, None, 1, 0], ("contains None in row 2",)),
+        ([0, 1, 1, 0], [0, 1, math.nan, 0], ("contains nan in row 3",)),
+        ([0, 1, 1, 0], pd.array([0, None, 1, 1], dtype="Int64"), ("in row 2",)),
+        ([0, 1, 1, 0], np.array([[0], [[1]], 1, 0], dtype=object), ("in row 1: give one value per row",)),
+        ([0, 1, 1, 0], [10**400, 1, 1, 0], ("contains 1000",)),
+    ],
+)
+@pytest.mark.parametrize("function", [audit, partial(certify, limits="disparate_impact >= 0.8")])
+def test_what_does_not_match_is_refused_with_both_sets_of_values(function, y, prediction, shown):
+    with pytest.raises(ValueError, match="prediction") as refused:
+        function(y, prediction, GROUPS)
+    assert all(words in str(refused.value) for words in shown), str(refused.value)
+
+
+# --- the decision that counts as positive ---------------------------------------------------------------------------
+
+
+def test_the_positive_decision_may_have_a_value_of_its_own():
+    y = ["bad", "good", "good", "bad"]
+    for decisions, positive in (([0, 1, 1, 1], "1"), (["refuse", "grant", "grant", "grant"], "grant")):
+        found = audit(y, decisions, GROUPS, positive_decision=positive)
+        assert [group.rate("selection_rate").value for group in found.groups] == [0.5, 1.0, 0.75]
+        kept = certify(y, decisions, GROUPS, "selection_rate >= 0.01", positive_decision=positive)
+        assert [rate.value for rate in kept.rates] == [0.5, 1.0]
+    turned = audit([0, 1, 1, 0], [1, 0, 0, 0], GROUPS, positive_decision=0)  # 1 stands for a refusal
+    assert turned.group("b").rate("selection_rate").value == 1.0
+
+
+def test_a_constant_decision_may_be_the_other_one():
+    y = ["bad", "good", "good", "bad"]
+    assert audit(y, [0] * 4, GROUPS, positive_decision=1).groups[-1].rate("selection_rate").value == 0.0
+    assert audit(y, ["bad"] * 4, GROUPS, positive_decision="good").groups[-1].rate("selection_rate").value == 0.0
+    with pytest.raises(ValueError, match=r"is never 'grnat' \(positive_decision=\): it has the values 'grant'"):
+        audit(y, ["grant"] * 4, GROUPS, positive_decision="grnat")
+
+
+@pytest.mark.parametrize(
+    ("y", "prediction", "positive_decision", "words"),
+    [
+        (["bad", "good"] * 2, [0, 1, 2, 0], 1, "decisions of two values, but prediction has the values 0, 1, 2"),
+        (["bad", "good"] * 2, [0, 1, 1, 0], 2, "is never 2"),
+        (["bad", "good"] * 2, ["Yes", "yes"] * 2, "yes", "differ in case or blanks alone"),
+        (["a", "b", "c", "a"], [0, 1, 1, 0], 1, "goes with two labels, but y has 3: 'a', 'b', 'c'"),
+    ],
+)
+def test_a_positive_decision_that_leaves_doubts_is_refused(y, prediction, positive_decision, words):
+    with pytest.raises(ValueError, match=words):
+        audit(y, prediction, GROUPS, positive_decision=positive_decision)
+
+
+def test_one_label_against_all_others():
+    labels = ["bad", "fair", "good"]
+    assert match_positive(["good", "bad", "good"], labels, ["good"], 3).tolist() == [True, False, True]
+    assert match_positive([0, 1, 1], labels, ["good"], 3, positive_decision="1").tolist() == [False, True, True]
+    with pytest.raises(ValueError, match=r"'bad', 'fair', 'good'; prediction has the values 0, 1\. Name the decision"):
+        match_positive([0, 1, 1], labels, ["good"], 3)
+    # 0 and 1 are labels, too, but hardly meant as such.
+    with pytest.raises(ValueError, match=r"is never 2\. y has the values 0, 1, 2; prediction has the values 0, 1\."):
+        match_positive([0, 1, 1], [0, 1, 2], [2], 3)
+
+
+def test_the_estimator_of_a_scorer_must_decide_in_its_labels():
+    scorer = make_fairness_scorer("selection_rate")
+    constant = DummyClassifier(strategy="constant", constant="yes").fit([[0], [0]], ["no", "yes"])
+    assert scorer(constant, [[0]] * 4, ["no", "yes"] * 2, sensitive_features=GROUPS) == 1.0
+    constant.predict = lambda X: np.array([1] * len(X))
+    with pytest.raises(ValueError, match="its prediction contains 1, which is no label of the estimator"):
+        scorer(constant, [[0]] * 4, ["no", "yes"] * 2, sensitive_features=GROUPS)
+
+
+# --- against an independent recomputation ---------------------------------------------------------------------------
+
+CODINGS: list[tuple[Any, Any]] = [
+    (0, 1), (0.0, 1.0), (False, True), ("0", "1"), ("false", "true"), ("0.0", "1.0"),
+    (-1, 1), ("-1", "1"), (1, 2), ("no", "yes"), ("No", "Yes"), ("bad", "good"), ("1", "0"), (1, 0),
+]  # fmt: skip
+
+
+@st.composite
+def coded_rows(draw: st.DrawFn) -> tuple[Any, ...]:
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    n = draw(st.integers(8, 60))
+    group = rng.integers(0, draw(st.integers(2, 4)), n)
+    truth, decided = rng.integers(0, 2, n), rng.integers(0, 2, n)
+    truth[:2] = [0, 1]
+    if draw(st.booleans()) and draw(st.booleans()):
+        decided[:] = draw(st.integers(0, 1))
+    of_label, of_decision = draw(st.sampled_from(CODINGS)), draw(st.sampled_from(CODINGS))
+    named = draw(st.booleans())
+    return truth, decided, group, of_label, of_decision, named
+
+
+@settings(max_examples=120, deadline=None)
+@given(coded_rows())
+def test_every_coding_is_refused_or_counted_right(rows):
+    truth, decided, group, of_label, of_decision, named = rows
+    y = [of_label[code] for code in truth]
+    prediction = [of_decision[code] for code in decided]
+    options: dict[str, Any] = {"pos_label": of_label[1]}
+    if named:
+        options["positive_decision"] = of_decision[1]
+    try:
+        found = audit(y, prediction, group, **options)
+        certificate = certify(y, prediction, group, ["selection_rate >= 0.2", "disparate_impact >= 0.5"], **options)
+    except ValueError:
+        assert {*map(canonical, prediction)} != {*map(canonical, y)}, "codes that agree are never refused"
+        return
+    if not named:  # the decisions were read in the codes of the label
+        place = {canonical(of_label[0]): 0, canonical(of_label[1]): 1}
+        decided = np.array([place[canonical(value)] for value in prediction])
+    assert_counted_right(found, certificate, truth, decided, group)
+
+
+def assert_counted_right(found, certificate, truth, decided, group):
+    selection = {}
+    for each in np.unique(group):
+        mine = group == each
+        selected, positive, right = decided[mine] == 1, truth[mine] == 1, decided[mine] == truth[mine]
+        shares = {
+            "selection_rate": (selected.sum(), mine.sum()),
+            "true_positive_rate": ((selected & positive).sum(), positive.sum()),
+            "false_positive_rate": ((selected & ~positive).sum(), (~positive).sum()),
+            "true_negative_rate": ((~selected & ~positive).sum(), (~positive).sum()),
+            "false_negative_rate": ((~selected & positive).sum(), positive.sum()),
+            "precision": ((selected & positive).sum(), selected.sum()),
+            "negative_predictive_value": ((~selected & ~positive).sum(), (~selected).sum()),
+            "accuracy": (right.sum(), mine.sum()),
+            "share_of_selected": (selected.sum(), (decided == 1).sum()),
+        }
+        for name, (part, whole) in shares.items():
+            rate = found.group(each).rate(name)
+            if whole == 0:
+                assert (rate.value, rate.lower, rate.upper) == (None, None, None)
+                continue
+            assert rate.value == pytest.approx(part / whole, abs=1e-12)
+            interval = stats.binomtest(int(part), int(whole)).proportion_ci(0.95, method="exact")
+            assert (rate.lower, rate.upper) == pytest.approx((interval.low, interval.high), abs=1e-9)
+        selection[each] = (int(selected.sum()), int(mine.sum()))
+    given: dict[str, Any] = {"y_true": truth, "y_pred": decided, "sensitive_features": group}
+    difference = fairlearn_metrics.demographic_parity_difference(**given)
+    assert found.measure("demographic_parity").value == pytest.approx(difference, abs=1e-12)
+    if decided.any():
+        ratio = fairlearn_metrics.demographic_parity_ratio(**given)
+        assert found.measure("disparate_impact").value == pytest.approx(ratio, abs=1e-12)
+    if all((truth[group == each] == label).any() for each in np.unique(group) for label in (0, 1)):
+        odds = fairlearn_metrics.equalized_odds_difference(**given)
+        assert found.measure("equalized_odds").value == pytest.approx(odds, abs=1e-12)
+    # A floor on a rate: Clopper-Pearson, one-sided for PASS at 95%, two-sided for FAIL, shared among all rates.
+    floor = certificate.limits[0]
+    least = min(
+        0.0 if part == 0 else stats.beta.ppf(0.05, part, whole - part + 1) for part, whole in selection.values()
+    )
+    assert floor.bounds[0].worst == pytest.approx(least, abs=1e-9)
+    level = 0.05 / len(selection)
+    highest = [
+        1.0 if part == whole else stats.beta.ppf(1 - level / 2, part + 1, whole - part)
+        for part, whole in selection.values()
+    ]
+    verdict = "PASS" if least >= 0.2 else "FAIL" if min(highest) < 0.2 else "INCONCLUSIVE"
+    assert floor.verdict.value == verdict
+
+
+@given(st.lists(st.sampled_from([0, 1, 1.0, True, "1", "yes", "Yes", None, "0"]), min_size=1, max_size=6))
+def test_a_decision_is_matched_with_its_own_label_or_refused(values):
+    try:
+        places = match_decisions(values, ("0", "1"), len(values))
+    except ValueError:
+        assert {*map(canonical, values)} - {0, 1}
+    else:
+        assert places.tolist() == [canonical(value) for value in values]
