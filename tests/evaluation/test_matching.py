@@ -148,7 +148,7 @@ def coded_rows(draw: st.DrawFn) -> tuple[Any, ...]:
     n = draw(st.integers(8, 60))
     group = rng.integers(0, draw(st.integers(2, 4)), n)
     truth, decided = rng.integers(0, 2, n), rng.integers(0, 2, n)
-    truth[:2] = [0, 1]
+    truth[:2], group[:2] = [0, 1], [0, 1]
     if draw(st.booleans()) and draw(st.booleans()):
         decided[:] = draw(st.integers(0, 1))
     of_label, of_decision = draw(st.sampled_from(CODINGS)), draw(st.sampled_from(CODINGS))
