@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import sklearn
 
+import fairbound
 from fairbound import Status
 from fairbound.fairness import MEASURES
 
@@ -43,6 +44,12 @@ def test_the_programs_of_a_page_run_one_after_the_other(page):
         program = "\n" * text.count("\n", 0, found.start(1)) + found.group(1)
         with contextlib.redirect_stdout(io.StringIO()):
             exec(compile(program, str(page), "exec"), namespace)
+
+
+def test_every_public_name_is_in_the_reference_once():
+    pages = "".join(page.read_text(encoding="utf-8") for page in sorted((ROOT / "docs" / "reference").glob("*.md")))
+    listed = re.findall(r"^::: fairbound\.([\w.]+)$", pages, re.MULTILINE)
+    assert sorted(name for name in listed if "." not in name) == sorted(fairbound.__all__)
 
 
 def test_every_measure_is_listed_where_a_limit_is_chosen():
