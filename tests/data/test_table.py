@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from fairbound.data import load_dataset
-from fairbound.data.table import BACKENDS, make_frame
+from fairbound.data.table import LIBRARIES, installed_backend, make_frame
 
 COLUMNS = {
     "count": np.array([1, 2, 3]),
@@ -21,7 +21,7 @@ COLUMNS = {
 }
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("backend", LIBRARIES)
 def test_each_library_gets_the_same_columns(backend):
     frame = nw.from_native(make_frame(COLUMNS, backend), eager_only=True)
     assert frame.implementation.value == backend
@@ -33,7 +33,7 @@ def test_each_library_gets_the_same_columns(backend):
     assert np.isnan(frame["size"].to_numpy()[1])
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("backend", LIBRARIES)
 def test_law_as_a_frame(backend):
     law = load_dataset("law")
     frame = nw.from_native(law.frame(sensitive=True, target=True, backend=backend), eager_only=True)
@@ -68,11 +68,11 @@ def test_without_any_of_the_libraries(tmp_path):
     path.write_text("income,job,sex,approved\n1,cook,f,no\n2,smith,m,yes\n", encoding="utf-8")
     program = f"""
 import sys
-sys.modules.update(dict.fromkeys({[*BACKENDS, "pooch"]}))  # makes imports fail as if they were not installed
+sys.modules.update(dict.fromkeys({[*LIBRARIES, "pooch"]}))  # makes imports fail as if they were not installed
 from fairbound.data import load_dataset, read_table
 data = read_table({str(path)!r}, target="approved", positive="yes", sensitive="sex")
 print(data, data.X.tolist())
-for backend in {list(BACKENDS)}:
+for backend in {list(LIBRARIES)}:
     try:
         data.frame(backend=backend)
     except ImportError as error:
@@ -82,5 +82,17 @@ for backend in {list(BACKENDS)}:
     first, *others = run.stdout.splitlines()
     assert first == "Dataset 'loans': 2 rows, 2 features, sensitive: sex [[1.0, 0.0], [2.0, 1.0]]"
     assert len(others) == 3
-    for backend, line in zip(BACKENDS, others, strict=True):
-        assert line.startswith(f"A table of {backend} needs {backend}: pip install {backend}, or give backend=")
+    for backend, line in zip(LIBRARIES, others, strict=True):
+        assert line.startswith(f"A table of {backend} needs {backend}: pip install {backend}.")
+
+
+def test_without_a_choice_the_first_library_that_is_installed_is_taken(monkeypatch):
+    for installed, chosen in ((("polars", "pandas"), "pandas"), (("pyarrow",), "pyarrow"), ((), "dict")):
+        monkeypatch.setattr("fairbound.data.table.find_spec", lambda name, there=installed: name in there or None)
+        assert installed_backend() == chosen
+        frame = make_frame(COLUMNS)
+        assert type(frame).__module__.split(".")[0] == {"dict": "builtins"}.get(chosen, chosen)
+
+
+def test_a_dictionary_has_the_columns_themselves():
+    assert make_frame(COLUMNS, "dict") == COLUMNS

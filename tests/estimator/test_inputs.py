@@ -46,6 +46,8 @@ def as_kinds():
             "polars": pl.DataFrame(lists),
             "polars categories": pl.DataFrame(lists).with_columns(pl.col("job").cast(pl.Categorical)),
             "pyarrow": pa.table(lists),
+            "dictionary of lists": lists,
+            "dictionary of arrays": {name: np.array(values) for name, values in lists.items()},
         },
         y,
         group,
@@ -218,7 +220,7 @@ def test_sparse_columns_of_pandas_and_decimals_are_numbers():
     assert quick().fit(sparse_columns, y).encoded_names_ == ["u", "v", "w"]
 
 
-@pytest.mark.parametrize("backend", ["pandas", "polars", "pyarrow"])
+@pytest.mark.parametrize("backend", ["pandas", "polars", "pyarrow", "dict"])
 def test_the_three_tables_of_a_data_set_go_straight_in(backend, law):
     X, y, sensitive = law.frames(backend=backend)  # y is a table of one column, which is no reason to warn
     clf = quick("disparate_impact(race) >= 0.5").fit(X, y, sensitive_features=sensitive)
@@ -228,6 +230,31 @@ def test_the_three_tables_of_a_data_set_go_straight_in(backend, law):
         .fit(law.frame(), law.y, sensitive_features=law.groups("race"))
         .predict(law.frame())
     ).all()
+
+
+def test_a_dictionary_of_columns_has_the_names_of_its_columns():
+    X, y, _ = toy(100)
+    columns = {"a": X[:, 0], "b": X[:, 1]}
+    clf = quick().fit(columns, y)
+    assert clf.feature_names_in_.tolist() == ["a", "b"]
+    assert (clf.predict(columns) == clf.predict(pd.DataFrame(columns))).all()
+    with pytest.raises(ValueError, match="Feature names seen at fit time, yet now missing"):
+        clf.predict({"a": X[:, 0]})
+
+
+@pytest.mark.parametrize(
+    ("columns", "words"),
+    [
+        ({"a": [1, 2, 3], "b": [1, 2]}, r"different lengths: \{'a': 3, 'b': 2\}"),
+        ({"a": [[1, 2], [3, 4]]}, r"Column 'a' of X has shape \(2, 2\)"),
+        ({"a": 1.0}, r"Column 'a' of X has shape \(\)"),
+        ({}, r"0 feature\(s\)"),
+        ({"a": []}, r"0 sample\(s\)"),
+    ],
+)
+def test_dictionaries_that_are_no_table(columns, words):
+    with pytest.raises(ValueError, match=words):
+        read_inputs(columns)
 
 
 def test_masked_values_are_missing():

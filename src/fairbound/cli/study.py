@@ -20,6 +20,7 @@ from fairbound.cli.output import Output
 
 if TYPE_CHECKING:
     from fairbound.data import Dataset
+    from fairbound.data.table import Backend
     from fairbound.estimator import ConstrainedClassifier
     from fairbound.fairness import Constraint
     from fairbound.training import Frontier
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 CALIBRATION = 0.3
 """Share of the rows that are not held out, on which models are tested when a confidence is asked for."""
 
-BACKENDS = ("pyarrow", "polars", "pandas")
+BACKENDS: tuple[Backend, ...] = ("pyarrow", "polars", "pandas")
 
 
 @dataclass(frozen=True)
@@ -221,14 +222,8 @@ def _caught() -> Iterator[list[str]]:
     texts += [str(each.message) for each in caught if issubclass(each.category, LimitWarning)]
 
 
-def table_backend() -> Any:
-    """Return the first library for tables that is installed."""
-    from importlib.util import find_spec
+def table_backend() -> Backend:
+    """Return the library that makes the tables: the first that is installed, the quickest first, or none."""
+    from fairbound.data.table import installed_backend
 
-    found = next((name for name in BACKENDS if find_spec(name) is not None), None)
-    if found is None:
-        raise ImportError(
-            "Training on a table needs pyarrow, polars or pandas, none of which is installed: "
-            'pip install "fairbound[cli,data]".'
-        )
-    return found
+    return installed_backend(BACKENDS)

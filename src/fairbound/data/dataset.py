@@ -205,7 +205,7 @@ class Dataset:
         """
         return find_leaks(self.table, self.y)
 
-    def frame(self, *, sensitive: bool = False, target: bool = False, backend: Backend = "pandas") -> Any:
+    def frame(self, *, sensitive: bool = False, target: bool = False, backend: Backend | None = None) -> Any:
         """Return the raw columns as a DataFrame: numbers as numbers, words and codes of categories as categories.
 
         It holds what X holds, before any encoding, for estimators that encode DataFrames themselves. Scaling (see
@@ -217,8 +217,9 @@ class Dataset:
             Whether to add the sensitive columns.
         target : bool
             Whether to add the label, in words.
-        backend : {"pandas", "polars", "pyarrow"}
-            The library whose table to make; it must be installed.
+        backend : {"pandas", "polars", "pyarrow", "dict"}, optional
+            The library whose DataFrame to make, or "dict" for a dictionary of arrays, which the classifier takes, too.
+            By default the first library that is installed, and a dictionary without any.
 
         Examples
         --------
@@ -237,15 +238,15 @@ class Dataset:
             columns |= {self.target: np.array(self.target_names)[self.y]}
         return make_frame(columns, backend)
 
-    def frames(self, *, backend: Backend = "pandas") -> Frames:
+    def frames(self, *, backend: Backend | None = None) -> Frames:
         """Return inputs, label and sensitive columns as three tables of the same rows.
 
         The label is a column of codes, as in `y`, under its own name; the words for them are `target_names`.
 
         Parameters
         ----------
-        backend : {"pandas", "polars", "pyarrow"}
-            The library whose tables to make; it must be installed.
+        backend : {"pandas", "polars", "pyarrow", "dict"}, optional
+            As for `frame`.
 
         Examples
         --------

@@ -1,14 +1,16 @@
 """A table: named raw columns, and the schema that says what each of them is.
 
 `Table` is what a file holds before it becomes numbers. `encode` makes the matrix of a model of it, by the schema;
-`frame` makes a DataFrame of it (pandas, polars or pyarrow), for estimators that encode by themselves.
+`make_frame` makes a DataFrame of columns, for estimators that encode by themselves: of pandas, polars or pyarrow,
+whichever is installed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from importlib.util import find_spec
+from typing import Any, Literal
 
 import narwhals as nw
 import numpy as np
@@ -17,8 +19,9 @@ from numpy.typing import NDArray
 from fairbound.data.columns import Column, Encoded, Numeric, is_missing
 
 Columns = dict[str, NDArray[Any]]
-Backend = Literal["pandas", "polars", "pyarrow"]
-BACKENDS: tuple[str, ...] = get_args(Backend)
+Backend = Literal["pandas", "polars", "pyarrow", "dict"]
+LIBRARIES: tuple[Backend, ...] = ("pandas", "polars", "pyarrow")
+"""The libraries that have tables; none of them is needed, for a dictionary of columns is a table, too."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,29 +82,39 @@ class Table:
         return {column.name: column.show(self.columns[column.name]) for column in self.schema}
 
 
-def make_frame(columns: Mapping[str, NDArray[Any]], backend: Backend = "pandas") -> Any:
-    """Return a DataFrame of the given columns, words as categories.
+def installed_backend(preferred: Sequence[Backend] = LIBRARIES) -> Backend:
+    """Return the first of the libraries that is installed, or "dict" if none is."""
+    return next((name for name in preferred if find_spec(name) is not None), "dict")
+
+
+def make_frame(columns: Mapping[str, NDArray[Any]], backend: Backend | None = None) -> Any:
+    """Return a table of the given columns, words as categories.
 
     Parameters
     ----------
     columns : mapping of str to array of shape (n,)
         Numbers, or words with None for missing ones.
-    backend : {"pandas", "polars", "pyarrow"}
-        The library whose table to make; it is imported here and nowhere else.
+    backend : {"pandas", "polars", "pyarrow", "dict"}, optional
+        The library whose DataFrame to make, or "dict" for a dictionary of arrays; by default the first library that is
+        installed, and a dictionary without any.
 
     Raises
     ------
     ImportError
         If the library is not installed; the message has the line that installs it.
     """
-    if backend not in BACKENDS:
-        raise ValueError(f"backend is {backend!r}; give one of {', '.join(map(repr, BACKENDS))}.")
+    if backend is None:
+        backend = installed_backend()
+    if backend == "dict":
+        return dict(columns)
+    if backend not in LIBRARIES:
+        raise ValueError(f"backend is {backend!r}; give one of {', '.join(map(repr, LIBRARIES))}, or 'dict'.")
     try:
         frame = nw.from_dict({name: _plain(values) for name, values in columns.items()}, backend=backend)
     except ImportError as error:
         raise ImportError(
-            f"A table of {backend} needs {backend}: pip install {backend}, or give backend= another of "
-            f"{', '.join(map(repr, BACKENDS))}."
+            f"A table of {backend} needs {backend}: pip install {backend}. Without backend= you get a table of the "
+            "library that is installed."
         ) from error
     words = [name for name, kind in frame.schema.items() if kind == nw.String]
     return frame.with_columns(nw.col(*words).cast(nw.Categorical())).to_native() if words else frame.to_native()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import narwhals as nw
@@ -24,6 +25,8 @@ def read_labels(y: Any, n_rows: int, estimator: str) -> NDArray[Any]:
     elif nw.dependencies.is_into_dataframe(y):
         table = nw.from_native(y, eager_only=True)
         y = table[:, 0].to_numpy() if table.shape[1] == 1 else table.to_numpy()
+    elif isinstance(y, Mapping) and len(y) == 1:
+        y = next(iter(y.values()))
     elif isinstance(y, list | tuple) and any(isinstance(label, str) for label in y):
         y = np.array(y, dtype=object if not all(isinstance(label, str) for label in y) else None)
     labels = column_or_1d(y, warn=True)

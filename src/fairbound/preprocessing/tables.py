@@ -1,4 +1,6 @@
-"""Inputs of any kind read column by column: numpy arrays, sparse matrices, and tables of pandas, polars or pyarrow.
+"""Inputs of any kind read column by column: arrays, sparse matrices, DataFrames, and dictionaries of columns.
+
+DataFrames are those of pandas, polars and pyarrow.
 
 A column is read in one of two ways, whatever holds it, so that the same values give the same numbers everywhere:
 
@@ -12,7 +14,7 @@ A column is numbers if its type says so, or if it holds Python objects that all 
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from numbers import Real
@@ -217,6 +219,8 @@ def read_inputs(X: Any) -> Inputs:
         return Inputs(frame.to_native(), column_names(frame.columns), n_rows, n_columns)
     if hasattr(X, "collect") and hasattr(X, "collect_schema"):
         raise TypeError("X is a lazy table: call X.collect() first.")
+    if isinstance(X, Mapping):
+        return _read_columns(X)
     X = with_gaps(X)
     if not sparse.issparse(X) and not isinstance(X, np.ndarray) and np.asarray(X).dtype.kind in "US":
         X = np.asarray(X, dtype=object)  # numpy would make words of the numbers that stand beside words
@@ -231,6 +235,28 @@ def read_inputs(X: Any) -> Inputs:
             "columns (sklearn.feature_selection, TruncatedSVD) or fewer rows."
         )
     return Inputs(array, None, *array.shape)
+
+
+def _read_columns(columns: Mapping[Any, Any]) -> Inputs:
+    """Read a dictionary of columns as an array with names: of numbers if all columns are, of objects otherwise."""
+    arrays = []
+    for name, given in columns.items():
+        values = with_gaps(given)
+        array = np.asarray(values)
+        if array.dtype.kind in "US":
+            array = np.asarray(values, dtype=object)  # numpy would make words of the numbers that stand beside words
+        if array.ndim != 1:
+            raise ValueError(f"Column {name!r} of X has shape {array.shape}; give one value for each row.")
+        arrays.append(array)
+    lengths = {name: len(array) for name, array in zip(columns, arrays, strict=True)}
+    if len(set(lengths.values())) > 1:
+        raise ValueError(f"The columns of X have different lengths: {lengths}; give one value for each row.")
+    _check_shape(len(arrays[0]) if arrays else 0, len(arrays))
+    numbers = all(array.dtype.kind in "fiub" for array in arrays)
+    matrix = np.empty((len(arrays[0]), len(arrays)), dtype=np.float64 if numbers else object)
+    for position, array in enumerate(arrays):
+        matrix[:, position] = array
+    return Inputs(matrix, column_names(list(columns)), *matrix.shape)
 
 
 def column_names(columns: Sequence[Any]) -> tuple[str, ...] | None:
