@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils import Tags
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
@@ -28,11 +28,14 @@ from fairbound.fairness import Constraint, as_constraints, decide
 from fairbound.fairness.decisions import logit
 from fairbound.fitting import (
     Data,
+    FitResult,
     Fitting,
+    FrontierModel,
     check_confident,
     encode,
     encoded_names,
     encoded_units,
+    frontier_models,
     hold_back,
     read_data,
     read_further,
@@ -42,7 +45,9 @@ from fairbound.prediction import Recalibration, class_probabilities, fit_recalib
 from fairbound.preprocessing.names import check_names, learn_names
 from fairbound.preprocessing.rows import read_labels, read_weights
 from fairbound.preprocessing.tables import Inputs, read_inputs
-from fairbound.training import Effort, Frontier
+from fairbound.training import Effort
+
+__all__ = ["ConstrainedClassifier", "FrontierModel", "load"]
 
 ENCODED_AT_ONCE = 2**16
 """Rows that are made numbers at once when predicting; bounds the memory."""
@@ -272,7 +277,10 @@ class ConstrainedClassifier(ClassifierMixin, BaseEstimator):
         data, calibration = self._set_apart(data, calibration_set, further)
         encoder, module = self._last(inputs, data) if self.warm_start else (None, None)
         fitting = Fitting(self, data, encoder, module)
-        result = fitting.run(validation, calibration)
+        return self._adopt(inputs, data, fitting, fitting.run(validation, calibration))
+
+    def _adopt(self, inputs: Inputs, data: Data, fitting: Fitting, result: FitResult) -> Self:
+        """Take over what a fit has found."""
         learn_names(self, inputs)
         self.classes_ = fitting.classes
         self.pos_label_ = fitting.cells.classes[1] if len(self.classes_) == 2 else None
@@ -332,8 +340,11 @@ class ConstrainedClassifier(ClassifierMixin, BaseEstimator):
         sensitive_features: Any = None,
         sample_weight: Any = None,
         constraint_weight: Any = None,
-    ) -> Frontier:
-        """Return what each bound of one of the limits costs; the estimator itself stays as it is.
+    ) -> tuple[FrontierModel, ...]:
+        """Train a classifier for each of several bounds of one of the limits; the estimator itself stays as it is.
+
+        Each bound starts from its neighbour, from loose to strict.  Every classifier is fitted, with the record of its
+        own solve as `result_`, as `fit` would leave it.
 
         Parameters
         ----------
@@ -344,8 +355,19 @@ class ConstrainedClassifier(ClassifierMixin, BaseEstimator):
             Which of the limits the bounds are for.
         """
         self._validate_params()
-        data = read_data(self, read_inputs(X), y, sensitive_features, sample_weight, constraint_weight)
-        return Fitting(self, data).frontier(bounds, position)
+        if self.confidence is not None:
+            raise ValueError(
+                f"A frontier is trained without a confidence, but confidence={self.confidence!r}: set it to None, and "
+                "use fit for the bound that you choose."
+            )
+        inputs = read_inputs(X)
+        data = read_data(self, inputs, y, sensitive_features, sample_weight, constraint_weight)
+        found = Fitting(self, data).frontier(bounds, position)
+        models = [
+            clone(self).set_params(constraints=list(fitting.constraints))._adopt(inputs, data, fitting, record)
+            for _, fitting, record in found
+        ]
+        return frontier_models([bound for bound, _, _ in found], models, position)
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
         """Write the model as a folder of JSON and safetensors, without any code in it; `fairbound.load` reads it.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import warnings
 from contextlib import redirect_stdout
 from dataclasses import replace
 
@@ -401,8 +402,53 @@ def test_the_frontier_of_a_limit():
     clf = ConstrainedClassifier(["disparate_impact >= 0.8", "accuracy_parity <= 0.5"])
     points = list(clf.frontier(X, y, [0.9, 0.5, 0.7], sensitive_features=group))
     assert [point.bound for point in points] == [0.5, 0.7, 0.9]
-    assert all(point.result.assessment.kept for point in points)
+    assert all(point.result.kept for point in points)
     assert not hasattr(clf, "module_")
+
+
+@pytest.mark.parametrize("small_groups", ["warn", "merge"])
+def test_every_model_of_a_frontier_is_a_classifier_with_the_record_of_its_own_solve(small_groups):
+    X, y, group = toy()
+    group = group.astype(object)
+    group[:4] = "few"
+    clf = ConstrainedClassifier("disparate_impact >= 0.8", small_groups=small_groups)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", LimitWarning)
+        points = clf.frontier(X, y, [0.95, 0.5, 0.7], sensitive_features=group)
+    histories = [json.dumps(point.result.history) for point in points]
+    for place, point in enumerate(points):
+        fitted, result = point.classifier, point.classifier.result_
+        assert fitted.constraints[0].bound == point.bound
+        assert result.limits[0].limit == f"disparate_impact >= {point.bound:g}"
+        assert result.accuracy == pytest.approx((fitted.predict(X) == y).mean(), abs=1e-12)
+        assert result.small_groups[0].group == "few"
+        assert len(result.history) == fitted.n_iter_
+        assert result.limits[0].price == point.loss_price == point.as_dict()["loss_price"]
+        for each in result.groups:
+            known = np.isin(group, [small.group for small in result.small_groups])
+            rows = known if each.group == "(other)" else (group == each.group) & ~known
+            assert each.rows == rows.sum()
+            assert each.rates["1"]["selection_rate"] == pytest.approx((fitted.predict(X)[rows] == 1).mean(), abs=1e-12)
+        # The record is that of another solve only where its model is, too: a stricter one that is more accurate.
+        for other in range(place + 1, len(points)):
+            same = (points[other].classifier.predict_proba(X) == fitted.predict_proba(X)).all()
+            assert (histories[place] == histories[other]) == same
+            assert not same or point.loss_price is None
+
+
+def test_a_frontier_for_a_confidence_is_refused():
+    X, y, group = toy()
+    clf = ConstrainedClassifier("disparate_impact >= 0.8", confidence=0.95)
+    with pytest.raises(ValueError, match=r"confidence=0\.95"):
+        clf.frontier(X, y, [0.8], sensitive_features=group)
+
+
+def test_the_bounds_of_a_frontier_that_are_not_kept_are_warned_of():
+    X, y, group = toy()
+    clf = ConstrainedClassifier(["demographic_parity <= 0.1", "selection_rate[a] >= 0.9", "selection_rate[b] <= 0.5"])
+    with pytest.warns(LimitWarning, match=r"at 2 of 3 bounds: 0\.3, 0\.1"):
+        points = clf.frontier(X, y, [0.1, 0.3, 0.9], sensitive_features=group)
+    assert [bool(point.result.conflicts) for point in points] == [False, True, True]
 
 
 @pytest.mark.parametrize(

@@ -16,9 +16,11 @@ from tests.report.example import LIMIT, law_pieces, law_summary
 
 from fairbound import (
     Cells,
+    ConstrainedClassifier,
     Constraint,
     DisparateImpact,
     FullBatch,
+    LimitWarning,
     StochasticSQP,
     TrainingProblem,
     make_disparate_data,
@@ -27,9 +29,10 @@ from fairbound import (
 )
 from fairbound.evaluation import audit, certify
 from fairbound.evaluation.summary import SCHEMA, VERSION, Decisions, Run, Sweep, SweptPoint, summarize
-from fairbound.evaluation.summary_history import PHASES, uniform_history
+from fairbound.evaluation.summary_history import uniform_history
 from fairbound.evaluation.tables import as_json
 from fairbound.report import schema
+from fairbound.training.phases import PHASES
 
 ROWS = Decisions(
     y=[0, 1, 1, 0, 1, 0, 1, 0],
@@ -283,9 +286,11 @@ def test_every_phase_of_a_fit_is_known():
     rows = law_summary()["run"]["history"]
     assert len(rows) == len(history) > 10
     for row, raw in zip(rows, history, strict=True):
-        objective, violation = PHASES[raw["phase"]]
-        assert row[objective] == raw["f"]
-        assert violation is None or row[violation] == raw["violation"]
+        assert 0.0 < row["loss"] <= raw["f"] or row["phase"] == "accurate"  # f has the regularisation in it
+        assert (row["error"] is None) == (row["phase"] != "accurate")
+        for key in ("surrogate_violation", "exact_violation", "kept"):
+            assert row[key] == raw[key]
+            assert (row[key] is None) == (row["phase"] == "free")  # which has no limits
         assert row["step_length"] == raw["step_length"]
         assert row["optimality"] == raw["kkt_stationarity"]
 
@@ -309,14 +314,31 @@ def test_the_history_of_a_stochastic_run():
 
 
 def test_all_rows_have_the_same_keys():
-    rows = uniform_history([{"epoch": 0, "loss": 1.0}, {"phase": "accurate", "f": 0.2, "violation": 0.0}, {}])
+    rows = uniform_history([{"epoch": 0, "loss": 1.0}, {"phase": "accurate", "error": 0.2, "exact_violation": 0.0}, {}])
     assert len({tuple(row) for row in rows}) == 1
     assert (rows[1]["error"], rows[1]["loss"], rows[1]["exact_violation"]) == (0.2, None, 0.0)
 
 
-def test_an_unknown_phase_claims_nothing():
+def test_a_row_that_says_less_claims_nothing():
     (row,) = uniform_history([{"phase": "polish", "f": 0.2, "violation": 0.1}])
     assert (row["loss"], row["error"], row["surrogate_violation"], row["exact_violation"]) == (None,) * 4
+
+
+def test_an_infeasible_fit_has_its_conflicts_and_every_iteration_its_loss_and_violation():
+    data = make_disparate_data(1000, base_rates={"a": 0.6, "b": 0.3}, seed=0).dataset
+    limits = ["selection_rate[a] >= 0.8", "selection_rate <= 0.4"]
+    with pytest.warns(LimitWarning):
+        clf = ConstrainedClassifier(limits).fit(data.X, data.y, sensitive_features=data.groups())
+    rows = Decisions(y=data.y, sensitive_features={"sensitive_feature": data.groups()}, after=clf.predict(data.X))
+    run = summarize(limits, rows, run=Run.of(clf.result_))["run"]
+    assert run["status"] == "infeasible"
+    assert len(run["conflicts"]) == 2
+    assert all(any(limit in text for text in run["conflicts"]) for limit in ("selection_rate[a] >= 0.8", "<= 0.4"))
+    assert "repair" in {row["phase"] for row in run["history"]}
+    for row in run["history"]:
+        assert row["loss"] > 0.0
+        assert (row["exact_violation"] is None) == (row["phase"] == "free")
+        assert row["phase"] in run["phases"]
 
 
 # --- whatever the rows ----------------------------------------------------------------------------------------------

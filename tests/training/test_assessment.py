@@ -92,7 +92,7 @@ class TestKept:
         rate = free.rates["group"]["a"]
         _, _, assessment, *_ = make(constraints=[rate_limit("selection_rate", group="a", upper=rate - excess)])
         assert assessment.kept is kept
-        assert assessment.worst_row == pytest.approx(excess, abs=1e-15)
+        assert assessment.measured[0] - (rate - excess) == pytest.approx(excess, abs=1e-15)
         assert assessment.exact_violation == pytest.approx(max(excess, 0.0), abs=1e-15)
 
     def test_without_limits_all_are_kept(self):
@@ -100,14 +100,13 @@ class TestKept:
         assert assessment.kept
         assert assessment.measured == []
         assert assessment.exact_violation == assessment.surrogate_violation == 0.0
-        assert assessment.worst_row == -np.inf
 
     def test_violations_add_up_over_rows(self):
         floors = [rate_limit("selection_rate", group=group, lower=1.0) for group in "abc"]
         _, _, assessment, *_ = make(constraints=floors)
         missing = [1.0 - rate for rate in assessment.rates["group"].values()]
         assert assessment.exact_violation == pytest.approx(sum(missing), rel=1e-12)
-        assert assessment.worst_row == pytest.approx(max(missing), rel=1e-12)
+        assert 1.0 - np.array(assessment.measured) == pytest.approx(missing, rel=1e-12)
 
 
 class TestGain:

@@ -126,9 +126,11 @@ def frontier_command(
     label = label_values(data)
     output.result({"command": "frontier", "out": out, **found, "label": label, "interrupted": sweep.interrupted})
     if sweep.interrupted:
+        from fairbound.fairness.constraints import shortest
+
         complain(
             f"Interrupted: {out} has the {len(sweep.points)} of {len(grid)} bounds that were finished: "
-            f"{', '.join(f'{point.bound:g}' for point in sweep.points)}."
+            f"{', '.join(shortest(point.bound) for point in sweep.points)}."
         )
         raise typer.Exit(INTERRUPTED)
     raise typer.Exit(KEPT if found["kept"] else NOT_KEPT)
@@ -137,6 +139,7 @@ def frontier_command(
 def show_frontier(output: Output, frontier: Mapping[str, Any]) -> None:
     """Print what each bound reaches and costs."""
     from fairbound.cli.sweeping import line_of
+    from fairbound.fairness.constraints import shortest
 
     lines = [line_of(point) for point in frontier["points"]]
     held_out = "held_out_value" in lines[0]
@@ -145,7 +148,7 @@ def show_frontier(output: Output, frontier: Mapping[str, Any]) -> None:
     rows = []
     for line in lines:
         row = [
-            f"{line['bound']:g}",
+            shortest(line["bound"]),
             _number(line["training_value"]),
             "kept" if line["training_kept"] else "NOT KEPT",
             f"{line['training_accuracy']:.2%}",

@@ -71,14 +71,7 @@ def summary_of(
         training,
         decided(study.held_out),
         target=data.target,
-        run=Run(
-            status=result.status.value,
-            message=result.message,
-            solver=result.solver,
-            seconds=result.seconds,
-            loss_prices=[limit.price for limit in result.limits],
-            history=result.history,
-        ),
+        run=Run.of(result),
         frontier=frontier,
         calibration=_calibration(result),
         reproduction={

@@ -21,9 +21,8 @@ from fairbound.cli.output import Output
 if TYPE_CHECKING:
     from fairbound.data import Dataset
     from fairbound.data.table import Backend
-    from fairbound.estimator import ConstrainedClassifier
+    from fairbound.estimator import ConstrainedClassifier, FrontierModel
     from fairbound.fairness import Constraint
-    from fairbound.training import Frontier
 
 CALIBRATION = 0.3
 """Share of the rows that are not held out, on which models are tested when a confidence is asked for."""
@@ -152,12 +151,15 @@ class Study:
 
     def frontier(
         self, limits: Sequence[Constraint], bounds: Sequence[float], callback: Callable[[dict[str, Any]], bool]
-    ) -> Frontier:
-        """Train for each bound of the first limit."""
-        with _caught():  # the fit under the first bound has said it
-            return self.classifier(limits, callback).frontier(
+    ) -> tuple[FrontierModel, ...]:
+        """Train a classifier for each bound of the first limit; the records say what there is to warn of."""
+        with _caught():
+            found = self.classifier(limits, callback).frontier(
                 self.training.X, self.training.y, bounds, sensitive_features=self.training.sensitive
             )
+        for each in found:
+            each.classifier.callbacks = ()  # they belong to this run, and not to the model
+        return found
 
     def described(self) -> str:
         """The study in a sentence."""

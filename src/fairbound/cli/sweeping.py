@@ -14,7 +14,7 @@ from fairbound.cli.output import Output
 
 if TYPE_CHECKING:
     from fairbound.cli.study import Study
-    from fairbound.estimator import ConstrainedClassifier
+    from fairbound.estimator import ConstrainedClassifier, FrontierModel
     from fairbound.fairness import Constraint
 
 RATIOS = (0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95)
@@ -44,18 +44,14 @@ class Sweeping:
     def __init__(self, study: Study, grid: Sequence[Constraint], others: Sequence[Constraint], output: Output) -> None:
         self.study, self.grid, self.others, self.output = study, grid, others, output
         self.interrupted = False
-        self.points: list[Any] = []
-        self.models: list[ConstrainedClassifier] = []
+        self.points: list[FrontierModel] = []
         self.before: ConstrainedClassifier
-        self.notes: list[str] = []
 
     def run(self) -> None:
         """Train without limits, then for each bound from its neighbour."""
         from fairbound.cli.interrupts import Interruptible
-        from fairbound.cli.models import with_parameters
         from fairbound.cli.study import progress
 
-        rows = self.study.training
         with Interruptible() as interrupt:
 
             def callback(name: str) -> Any:
@@ -63,20 +59,14 @@ class Sweeping:
                 return lambda row: (shown(row), interrupt.asked(row))[1]
 
             with self.output.stage("Training without limits"):
-                self.before, self.notes = self.study.fit([], callback("Training without limits"))
-            with self.output.stage(f"Training for {len(self.grid)} bounds"):
-                first = [self.grid[0], *self.others]
-                shell, warned = self.study.fit(first, interrupt.asked)
-                self.notes += warned
+                self.before, _ = self.study.fit([], callback("Training without limits"))
+            name = f"Training for {len(self.grid)} bounds"
+            with self.output.stage(name):
                 bounds: list[Any] = [limit.bound for limit in self.grid]  # numbers: `check_bounds` has made them
-                swept = self.study.frontier(first, bounds, callback(f"Training for {len(self.grid)} bounds"))
+                swept = self.study.frontier([self.grid[0], *self.others], bounds, callback(name))
             self.interrupted = interrupt.happened
-            for point, limit in zip(swept, self.grid, strict=True):
-                # A bound that is kept is a finished one, even if training was stopped on the way to the next.
-                if point.result.assessment.kept or not self.interrupted:
-                    made = with_parameters(shell, point.parameters, point.result, [limit, *self.others], rows)
-                    self.points.append(point)
-                    self.models.append(made)
+            # A bound that is kept is a finished one, even if training was stopped on the way to the next.
+            self.points = [point for point in swept if point.result.kept or not self.interrupted]
         if not self.points:
             raise KeyboardInterrupt
 
@@ -94,25 +84,26 @@ class Sweeping:
             points=[
                 SweptPoint(
                     point=point.as_dict(),
-                    training=model.predict(self.study.training.X),
-                    held_out=None if held_out is None else model.predict(held_out.X),
+                    training=point.classifier.predict(self.study.training.X),
+                    held_out=None if held_out is None else point.classifier.predict(held_out.X),
                 )
-                for point, model in zip(self.points, self.models, strict=True)
+                for point in self.points
             ],
         )
         limits = [self.grid[0].with_bound(bounds[place]), *self.others]
-        models = Models(self.before, self.models[place], tuple(self.notes))
+        models = Models(self.before, self.points[place].classifier)
         return summary_of(self.study, limits, models, context, source=source, frontier=swept)
 
     def write(self, folder: Path, place: Path, summary: Mapping[str, Any], *, models: bool) -> dict[str, Any]:
         """Write table, plot data, models and report; return the numbers in short."""
         from fairbound.cli.models import MODEL_FOLDER, save_model
+        from fairbound.fairness.constraints import shortest
         from fairbound.report import write_report
 
-        save_model(self.models[self.place], folder / MODEL_FOLDER)
+        save_model(self.points[self.place].classifier, folder / MODEL_FOLDER)
         if models:
-            for point, model in zip(self.points, self.models, strict=True):
-                save_model(model, folder / "models" / f"{point.bound:g}")
+            for point in self.points:
+                save_model(point.classifier, folder / "models" / shortest(point.bound))
         write_report(summary, folder)
         lines = [line_of(point) for point in summary["frontier"]["points"]]
         with (folder / "frontier.csv").open("w", encoding="utf-8", newline="") as stream:

@@ -21,7 +21,7 @@ verdicts those of `certify`.  Accuracy concerns all rows, those without a known 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -48,7 +48,7 @@ UNCHANGED = 0.005
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """How training went: the plain values of a `TrainingResult`.
+    """How training went; `Run.of` takes it from the record of a fit.
 
     Parameters
     ----------
@@ -60,6 +60,8 @@ class Run:
         For each limit the loss per unit by which its bound is tightened; none known by default.
     history : sequence of dict
         `TrainingResult.history`, of either solver.
+    phases : mapping of str to str
+        What each phase of the history does.
     """
 
     status: str
@@ -69,6 +71,19 @@ class Run:
     conflicts: Sequence[str] = ()
     loss_prices: Sequence[float | None] = ()
     history: Sequence[Mapping[str, Any]] = ()
+    phases: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, result: Any) -> Run:
+        """Return how a fit went, from its `FitResult`."""
+        return cls(
+            status=result.status.value,
+            loss_prices=[limit.price for limit in result.limits],
+            **{
+                name: getattr(result, name)
+                for name in ("message", "solver", "seconds", "conflicts", "history", "phases")
+            },
+        )
 
 
 def summarize(

@@ -1,7 +1,7 @@
 """One part of the rows (training, held-out) in a summary: audits before and after, accuracy, and the limits' values.
 
-A limit is *kept* among rows if the value of its measure, over the groups where it is defined, lies within its bounds;
-beyond them by 1e-12 is rounding.
+The value of a limit is taken over the groups where its measure is defined; `Constraint.keeps` decides whether it is
+kept.
 """
 
 from __future__ import annotations
@@ -18,8 +18,6 @@ from fairbound.evaluation.certificate import Certificate, certify
 from fairbound.evaluation.tally import Tally
 from fairbound.fairness import Constraint, Measure
 from fairbound.fairness.cells import Combine
-
-KEPT_TOLERANCE = 1e-12
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,8 +112,7 @@ def measured(limit: Constraint, tally: Tally) -> dict[str, Any]:
     value = tally.measured(tally.compile(limit))
     if value is None:
         return {"value": None, "kept": None}
-    lower, upper = limit.limits
-    return {"value": value, "kept": lower - KEPT_TOLERANCE <= value <= upper + KEPT_TOLERANCE}
+    return {"value": value, "kept": limit.keeps(value)}
 
 
 class Part:

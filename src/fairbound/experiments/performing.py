@@ -18,6 +18,7 @@ from fairbound.experiments.outcomes import Grid, Outcome, Part
 from fairbound.experiments.protocol import BATCH_SIZE, NETWORKS
 from fairbound.experiments.runs import Run
 from fairbound.fairness import SURROGATES, Cells, Constraint, Covariance, DisparateImpact, Surrogate
+from fairbound.fairness.constraints import KEPT_TOLERANCE
 from fairbound.sqp import StochasticSQP
 from fairbound.training import (
     L2,
@@ -30,7 +31,6 @@ from fairbound.training import (
     make_model,
     train,
 )
-from fairbound.training.assessment import KEPT_TOLERANCE
 from fairbound.training.trainer import assess_now, choose_status
 
 REGULARITY = 1e-5

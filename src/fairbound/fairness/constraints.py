@@ -27,6 +27,9 @@ FOR_CLASSES = re.compile(r"\sfor\s+class(?:es)?\s")
 
 Bound = float | tuple[float | None, float | None] | None
 
+KEPT_TOLERANCE = 1e-12
+"""A value beyond its bound by no more than this differs by rounding alone: it comes from counts of decisions."""
+
 
 @dataclass(frozen=True, repr=False)
 class Constraint:
@@ -160,6 +163,18 @@ class Constraint:
             return bound, 1.0 / bound if bound > 0 else math.inf
         return 0.0 - bound, bound
 
+    def keeps(self, value: float) -> bool:
+        """Tell whether a measured value keeps the limit; every *kept* of the package is decided here.
+
+        The value is the limit's one number, as `ConstraintSystem.measured` gives it.  An undefined value (NaN) does not
+        keep the limit.
+
+        >>> DisparateImpact(0.8).keeps(0.8 - 1e-13), DisparateImpact(0.8).keeps(0.79), DisparateImpact(None).keeps(0.1)
+        (True, False, True)
+        """
+        lower, upper = self.limits
+        return lower - KEPT_TOLERANCE <= value <= upper + KEPT_TOLERANCE
+
     @property
     def name(self) -> str:
         """The name of the measure."""
@@ -198,13 +213,13 @@ class Constraint:
         if self.bound is None:
             return subject + other
         if not isinstance(self.bound, tuple):
-            return f"{subject} {'>=' if measure.larger_is_stricter else '<='} {_shortest(self.bound)}{other}"
+            return f"{subject} {'>=' if measure.larger_is_stricter else '<='} {shortest(self.bound)}{other}"
         lower, upper = self.limits
         if measure.comparison == "value" and not math.isfinite(upper):
-            return f"{subject} >= {_shortest(lower)}{other}"
+            return f"{subject} >= {shortest(lower)}{other}"
         if measure.comparison == "value" and not math.isfinite(lower):
-            return f"{subject} <= {_shortest(upper)}{other}"
-        return f"{_shortest(lower)} <= {subject} <= {_shortest(upper)}{other}"
+            return f"{subject} <= {shortest(upper)}{other}"
+        return f"{shortest(lower)} <= {subject} <= {shortest(upper)}{other}"
 
     def __repr__(self) -> str:
         options = [
@@ -221,8 +236,12 @@ def _number(value: object, said: str) -> float:
     return float(value)
 
 
-def _shortest(number: float) -> str:
-    """Few digits where they say it all, every digit otherwise."""
+def shortest(number: float) -> str:
+    """Return a number in few digits where they say it all, in every digit otherwise: no two numbers have one text.
+
+    >>> shortest(0.8), shortest(0.80000001)
+    ('0.8', '0.80000001')
+    """
     return f"{number:g}" if float(f"{number:g}") == number else repr(float(number))
 
 

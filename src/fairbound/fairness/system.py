@@ -163,6 +163,8 @@ class ConstraintSystem:
             part = rates[comparison.block.start : comparison.block.stop].tolist()
             if measure.comparison == "value":
                 found = [part[a] for a, _ in comparison.pairs]
+            elif any(math.isnan(part[a] - part[b]) for a, b in comparison.pairs):
+                found = [math.nan]
             elif measure.comparison == "covariance":
                 shares = _group_shares(self.cells, comparison.block.grouping)
                 found = [shares[a] * (part[a] - part[b]) for a, b in comparison.pairs]
@@ -185,6 +187,8 @@ def _directed_ratio(a: float, b: float, lower: float, upper: float) -> float:
 
 def _worst(constraint: Constraint, values: Sequence[float]) -> float:
     measure = resolve_measure(constraint.measure)
+    if any(map(math.isnan, values)):
+        return math.nan  # which `min` and `max` lose, depending on the order
     if measure.comparison == "value" or isinstance(constraint.bound, tuple):
         lower, upper = constraint.limits
         return min(values, key=lambda value: (min(value - lower, upper - value), value))

@@ -4,6 +4,7 @@ from fairbound.fitting.confident import check_confident, hold_back
 from fairbound.fitting.data import Data, read_data, read_further
 from fairbound.fitting.encoding import encode, encoded_names, encoded_units
 from fairbound.fitting.fitting import Fitting
+from fairbound.fitting.frontier import FrontierModel, frontier_models
 from fairbound.fitting.groups import SmallGroup
 from fairbound.fitting.result import FitResult, GroupResult, LimitResult, TrialResult
 
@@ -11,6 +12,7 @@ __all__ = [
     "Data",
     "FitResult",
     "Fitting",
+    "FrontierModel",
     "GroupResult",
     "LimitResult",
     "SmallGroup",
@@ -19,6 +21,7 @@ __all__ = [
     "encode",
     "encoded_names",
     "encoded_units",
+    "frontier_models",
     "hold_back",
     "read_data",
     "read_further",

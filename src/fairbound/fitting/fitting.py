@@ -40,7 +40,6 @@ from fairbound.training import (
     L2,
     Assessment,
     Effort,
-    Frontier,
     Phase,
     TrainingProblem,
     TrainingResult,
@@ -48,6 +47,7 @@ from fairbound.training import (
     frontier,
 )
 from fairbound.training.frontier import FRONTIER_EFFORT
+from fairbound.training.models import assign, trainable
 from fairbound.training.trainer import choose_status
 
 SMALL_UP_TO = 1e6
@@ -92,7 +92,6 @@ class Fitting:
         )
         if params.pos_label is None:
             warn_if_guessed(cells.classes, self.constraints, who=type(params).__name__, stacklevel=3)
-        self.stopped = False
         self.small: tuple[SmallGroup, ...] = ()
         self.missing = count_missing(cells)  # before small groups are left out, whose members are known
         if self.constraints:
@@ -155,24 +154,16 @@ class Fitting:
             predict = predictor(self.module, self.problem, inputs, calibration.y.dtype)
             result, choice = choose(self.problem, self.Z, predict, calibration, self.params, **options)
         progress.close()
-        self.module.to("cpu", torch.float64)
-        assessment, notes = self._confirm(result, mend=choice is None)
-        if assessment.kept != result.assessment.kept:
-            status = choose_status(assessment, converged=False, locally_infeasible=False)
-            result = replace(result, status=status, conflicts=[])
-        there = None
-        if watched is not None and eval_inputs is not None:
-            there = decide(logits(self.module, eval_inputs, self.cells.n_labels), self.problem.threshold)
-        outcome = self._outcome(result)
-        record = self._record(result, assessment, watched, there, [*notes, *outcome.notes()], outcome.message(result))
+        record, outcome = self._finish(result, watched, eval_inputs, mend=choice is None)
         if choice is not None:
             record = with_certificate(record, choice)
         self._warn(record, outcome)
         return record
 
-    def frontier(self, bounds: Sequence[float], position: int) -> Frontier:
-        """Trace the frontier of one of the limits."""
-        return frontier(
+    def frontier(self, bounds: Sequence[float], position: int) -> list[tuple[float, Fitting, FitResult]]:
+        """Trace the frontier of one of the limits; return for each bound its fit and record, from loose to strict."""
+        progress = Progress(int(self.params.verbose))
+        points = frontier(
             self.problem,
             self.Z,
             bounds,
@@ -180,8 +171,47 @@ class Fitting:
             loss_weights=self.data.loss_weights,
             objective="accuracy" if self.params.objective == "accuracy" else "loss",
             effort=self.params.effort or FRONTIER_EFFORT,
-            callback=self._callback(Progress(int(self.params.verbose)), None, None),
+            callback=self._callback(progress, None, None),
         )
+        progress.close()
+        found = []
+        for point in points:
+            fitting = copy.copy(self)
+            fitting.constraints = point.result.assessment.system.constraints
+            fitting.module = copy.deepcopy(self.module)
+            assign(trainable(fitting.module), point.parameters)
+            record, _ = fitting._finish(point.result)
+            found.append((point.bound, fitting, record))
+        missed = [f"{bound:g}" for bound, _, record in found if not record.kept]
+        if missed:
+            warnings.warn(
+                f"{type(self.params).__name__} does not keep every limit on the training rows at {len(missed)} of "
+                f"{len(found)} bounds: {', '.join(missed)}.",
+                LimitWarning,
+                stacklevel=3,
+            )
+        return found
+
+    def _finish(
+        self,
+        result: TrainingResult,
+        watched: Watched | None = None,
+        eval_inputs: Floats | None = None,
+        *,
+        mend: bool = True,
+    ) -> tuple[FitResult, Outcome]:
+        """Count what the trained module decides; return the record of its solve, and what there is to say of it."""
+        self.module.to("cpu", torch.float64)
+        assessment, notes = self._confirm(result, mend=mend)
+        if assessment.kept != result.assessment.kept:
+            status = choose_status(assessment, converged=False, locally_infeasible=False)
+            result = replace(result, status=status, conflicts=[])
+        there = None
+        if watched is not None and eval_inputs is not None:
+            there = decide(logits(self.module, eval_inputs, self.cells.n_labels), self.problem.threshold)
+        outcome = self._outcome(result)
+        notes = [*notes, *outcome.notes()]
+        return self._record(result, assessment, watched, there, notes, outcome.message(result)), outcome
 
     def decisions(self) -> Tensor:
         """Class indices of the training rows, by the way that `predict` takes."""
@@ -197,8 +227,7 @@ class Fitting:
                 row.update(self._look(watched, eval_inputs))
             progress(row)
             said = [callback(row) for callback in callbacks]  # all are called, whatever the first ones say
-            self.stopped = any(said)
-            return self.stopped
+            return any(said)
 
         return each
 
@@ -260,7 +289,7 @@ class Fitting:
             classes=self.cells.classes,
             decided=count_rows(self.decisions(), self.cells.n_labels),
             labelled=count_rows(self.cells.labels, self.cells.n_labels),
-            stopped=self.stopped,
+            stopped=result.stopped,
             ran_out=has_run_out(result.history, self.params.effort),
         )
 
@@ -290,6 +319,7 @@ class Fitting:
             groups=group_results(self.cells, assessment),
             small_groups=self.small,
             missing=self.missing,
+            conflicts=tuple(result.conflicts),
             solver=result.solver,
             passes=result.evaluations,
             value_passes=result.value_evaluations,

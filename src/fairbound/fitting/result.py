@@ -1,7 +1,7 @@
 """What a fit has reached, in plain values: `print` it, look at it in a notebook, or take it as a dictionary or JSON.
 
-All measures are those of the decisions of `predict` on the training rows; *kept* means that no limit is exceeded by
-more than 1e-12.
+All measures are those of the decisions of `predict` on the training rows; whether a limit is kept is decided by
+`Constraint.keeps`.
 """
 
 from __future__ import annotations
@@ -16,14 +16,13 @@ from fairbound._records import read_record
 from fairbound.confidence import claim_of_choice
 from fairbound.evaluation import Certificate
 from fairbound.evaluation.tables import Table, as_json, count, number, page_as_html, page_as_text
-from fairbound.fairness import RATES, Cells, Constraint
-from fairbound.fairness.measures import resolve_measure
+from fairbound.fairness import RATES, Cells
 from fairbound.fairness.rates import group_sums
 from fairbound.fitting.groups import SmallGroup
 from fairbound.sqp import Status
 from fairbound.training import Assessment, TrainingResult
-from fairbound.training.assessment import KEPT_TOLERANCE
 from fairbound.training.frontier import loss_price
+from fairbound.training.phases import PHASES
 
 SHOWN_RATES = ("selection_rate", "true_positive_rate", "false_positive_rate", "accuracy")
 
@@ -123,6 +122,8 @@ class FitResult:
         Groups that were left out of the limits, or merged.
     missing : dict
         Rows in no group, by grouping.
+    conflicts : tuple of str
+        Where no model was found that keeps every limit: the comparisons that are hardest to keep together.
     solver : str
     passes : int
         Passes over the training rows with gradients.
@@ -162,6 +163,7 @@ class FitResult:
     eval_accuracy: float | None = None
     certificate: Certificate | None = None
     trials: tuple[TrialResult, ...] = ()
+    conflicts: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     history: list[dict[str, Any]] = field(default_factory=list, repr=False)
 
@@ -169,6 +171,12 @@ class FitResult:
     def kept(self) -> bool:
         """Whether the decisions keep every limit on the training rows."""
         return all(limit.kept for limit in self.limits)
+
+    @property
+    def phases(self) -> dict[str, str]:
+        """What each phase of the history does."""
+        names = dict.fromkeys(row.get("phase") for row in self.history)
+        return {name: PHASES[name] for name in names if name in PHASES}
 
     @property
     def certified(self) -> bool | None:
@@ -312,38 +320,24 @@ def limit_results(
 ) -> tuple[LimitResult, ...]:
     """Return one result for each limit, from the assessment of the decisions that count."""
     system, found = assessment.system, []
-    beyond = [max(c - high, low - c) for c, low, high in _rows(assessment)]
     for position, constraint in enumerate(system.constraints):
-        worst = max(
-            (b for b, row in zip(beyond, system.rows, strict=True) if row.constraint == position), default=-math.inf
-        )
         single = constraint.bound is not None and not isinstance(constraint.bound, tuple)
-        price = loss_price(system, position, training.multipliers, assessment.counts) + 0.0 if single else None
+        price = None
+        if single and training.multipliers is not None:
+            price = loss_price(system, position, training.multipliers, assessment.counts) + 0.0
         there = None if watched is None else watched[position]
         found.append(
             LimitResult(
                 limit=str(constraint),
                 reached=assessment.measured[position],
                 surrogate=assessment.measured_surrogate[position],
-                kept=worst <= KEPT_TOLERANCE,
+                kept=constraint.keeps(assessment.measured[position]),
                 price=price,
                 eval_reached=there,
-                eval_kept=None if there is None else keeps(constraint, there),
+                eval_kept=None if there is None else constraint.keeps(there),
             )
         )
     return tuple(found)
-
-
-def keeps(constraint: Constraint, measured: float) -> bool:
-    """Tell whether a measured value is within the bounds of a limit."""
-    if constraint.bound is None:
-        return True
-    if isinstance(constraint.bound, tuple) or resolve_measure(constraint.measure).comparison == "value":
-        lower, upper = constraint.limits
-        return lower - KEPT_TOLERANCE <= measured <= upper + KEPT_TOLERANCE
-    if resolve_measure(constraint.measure).larger_is_stricter:
-        return measured >= constraint.bound - KEPT_TOLERANCE
-    return measured <= constraint.bound + KEPT_TOLERANCE
 
 
 def group_results(cells: Cells, assessment: Assessment) -> tuple[GroupResult, ...]:
@@ -368,11 +362,6 @@ def group_results(cells: Cells, assessment: Assessment) -> tuple[GroupResult, ..
                 )
             )
     return tuple(found)
-
-
-def _rows(assessment: Assessment) -> list[tuple[float, float, float]]:
-    system = assessment.system
-    return list(zip(assessment.exact.tolist(), system.lower.tolist(), system.upper.tolist(), strict=True))
 
 
 def _known(value: float) -> float | None:

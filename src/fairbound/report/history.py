@@ -14,15 +14,6 @@ History = Sequence[Mapping[str, Any]]
 LOWEST = 1e-5
 """Violations below this are drawn here: a logarithmic axis has no zero."""
 
-PHASES = {
-    "free": "to the optimum without limits",
-    "sample": "towards the limits by mini-batches",
-    "coarse": "towards the limits on the gentle slope of a coarse surrogate",
-    "exact": "to the limits themselves, by the decisions",
-    "accurate": "more accurate decisions under the same limits, with the loss held",
-}
-"""What the phases of a fit do."""
-
 MOST_ROWS = 1000
 """Rows of the history in a page; a longer one is thinned evenly, and is whole in the JSON."""
 
@@ -158,20 +149,19 @@ def thinned(history: History, most: int = MOST_ROWS) -> list[Mapping[str, Any]]:
     return [history[round(place * (len(history) - 1) / (most - 1))] for place in range(most)]
 
 
-def phase_lines(history: History) -> list[dict[str, Any]]:
-    """Return for each phase its iterations, and its objective and violation where it starts and ends."""
+def phase_lines(history: History, does: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Return for each phase what it does, its iterations, and its loss and violation where it starts and ends."""
     lines = []
     for name, first, last in phases(history):
         rows = history[first : last + 1]
-        objective = [row["loss"] if row["loss"] is not None else row["error"] for row in (rows[0], rows[-1])]
         violation = rows[-1]["exact_violation"]
         lines.append(
             {
                 "name": name,
-                "does": PHASES.get(name, ""),
+                "does": does.get(name, ""),
                 "iterations": rows[-1]["step"] - rows[0]["step"] + 1,
-                "first": objective[0],
-                "last": objective[1],
+                "first": rows[0]["loss"],
+                "last": rows[-1]["loss"],
                 "violation": rows[-1]["surrogate_violation"] if violation is None else violation,
             }
         )

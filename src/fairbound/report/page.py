@@ -88,7 +88,7 @@ def page_context(summary: Mapping[str, Any]) -> dict[str, Any]:
         "trials": trial_lines(summary),
         "tradeoff": found,
         "history": history,
-        "phases": phase_lines(history),
+        "phases": phase_lines(history, (summary["run"] or {}).get("phases", {})),
         "figures": {
             **({"frontier": found.figure} if found else {}),
             **({"history": history_figure(history)} if history else {}),

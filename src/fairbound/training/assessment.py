@@ -1,12 +1,10 @@
 """What a model does on all rows, by its own decisions: the exact measures, beside the surrogate ones.
 
-*Kept* means that no row of c̄ exceeds its bounds by more than 1e-12, which is rounding: c̄ comes from counts of
-decisions.
+*Kept* is decided by `Constraint.keeps` from the measured value of each limit, which comes from counts of decisions.
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -20,7 +18,6 @@ from fairbound.training.problem import TrainingProblem, cell_sums
 from fairbound.training.rows import Rows
 from fairbound.training.sweep import Sweep
 
-KEPT_TOLERANCE = 1e-12
 ROUNDING = 1e-12
 
 
@@ -71,15 +68,9 @@ class Assessment:
         return violation(self.exact, self.system.lower, self.system.upper)
 
     @cached_property
-    def worst_row(self) -> float:
-        """The largest amount by which a row of c̄ lies beyond its bounds; negative when all are inside."""
-        beyond = torch.maximum(self.exact - self.system.upper, self.system.lower - self.exact)
-        return float(beyond.max()) if len(beyond) else -math.inf
-
-    @property
     def kept(self) -> bool:
         """Whether every limit is kept by the decisions themselves."""
-        return self.worst_row <= KEPT_TOLERANCE
+        return all(limit.keeps(value) for limit, value in zip(self.system.constraints, self.measured, strict=True))
 
     @property
     def gain(self) -> float:
@@ -87,7 +78,7 @@ class Assessment:
         gain = self.accuracy - self.constant_accuracy
         return gain if abs(gain) > ROUNDING else 0.0
 
-    @property
+    @cached_property
     def measured(self) -> list[float]:
         """One number per constraint: the ratio or difference reached by the decisions."""
         return self.system.measured(self.counts.expand(max(1, len(self.system.steps)), -1, -1))

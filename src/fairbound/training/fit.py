@@ -32,6 +32,7 @@ from fairbound.training.batches import StratifiedBatches
 from fairbound.training.candidates import Candidate, Candidates
 from fairbound.training.effort import Effort, Phase
 from fairbound.training.limits import WholePass
+from fairbound.training.phases import PHASES
 from fairbound.training.problem import TrainingProblem
 from fairbound.training.rows import as_matrix
 from fairbound.training.trainer import History, TrainingResult, assess_now, choose_status, name_conflicts, train
@@ -206,6 +207,7 @@ class Way:
             solver=solver,
             evaluations=self.evaluations,
             value_evaluations=self.value_evaluations,
+            stopped=self.stopped,
         )
 
     def _solve_exact(self, problem: TrainingProblem, phase: Phase) -> None:
@@ -297,6 +299,7 @@ class Way:
 
     def _log(self, phase: str, row: dict[str, Any]) -> bool:
         """Write a row of the history; True if the caller wants to stop."""
+        lookup(PHASES, phase, "phase")
         self.history.append({"phase": phase, **row})
         if self.callback is not None and self.callback(self.history[-1]):
             self.stopped = True
@@ -310,7 +313,7 @@ class Way:
 
         def each(record: IterationRecord, w: Tensor) -> bool:
             self.w = w  # for an interrupt
-            return self._log(name, record.as_dict()) or not paying.still(record)
+            return self._log(name, record.as_dict() | whole.seen()) or not paying.still(record)
 
         solver = QuasiNewtonSQP(
             tolerance=self.effort.tolerance,

@@ -39,8 +39,9 @@ class FrontierPoint:
     result : TrainingResult
     parameters : Tensor
         Flat; `Frontier.use` writes them into the module.
-    loss_price : float
-        Loss per unit by which the bound is tightened, from the multipliers; 0 where the bound does not bind.
+    loss_price : float or None
+        Loss per unit by which the bound is tightened, from the multipliers; 0 where the bound does not bind.  None
+        where the model was trained for a stricter bound.
     accuracy_price : float or None
         Accuracy per unit of tightening, from the next stricter point; None at the last.
     """
@@ -48,7 +49,7 @@ class FrontierPoint:
     bound: float
     result: TrainingResult
     parameters: Tensor
-    loss_price: float
+    loss_price: float | None
     accuracy_price: float | None
 
     def as_dict(self) -> dict[str, Any]:
@@ -173,7 +174,7 @@ def follow_path(
 
 def _take_out(way: Way) -> dict[str, Any]:
     """Take out of the way what belongs to the stretch just gone, its start relative to now; the next begins at zero."""
-    names = ("candidates", "multipliers", "converged_at", "history", "evaluations", "value_evaluations")
+    names = ("candidates", "multipliers", "converged_at", "history", "evaluations", "value_evaluations", "stopped")
     now = time.perf_counter()
     stretch = {name: getattr(way, name) for name in names} | {"started": way.started - now}
     way.history, way.evaluations, way.value_evaluations, way.started = [], 0, 0, now
@@ -198,7 +199,15 @@ def _let_stricter_replace(path: list[PathPoint], way: Way) -> None:
             if assessment.kept:
                 # Optimal under the stricter set, if anywhere.
                 status = choose_status(assessment, converged=False, locally_infeasible=False)
-                result = replace(here.result, assessment=assessment, final=assessment, status=status, conflicts=[])
+                # The record is that of the solve that found the model; its multipliers are those of other limits.
+                result = replace(
+                    stricter.result,
+                    assessment=assessment,
+                    final=assessment,
+                    status=status,
+                    conflicts=[],
+                    multipliers=None,
+                )
                 path[index] = PathPoint(here.problem, result, stricter.parameters)
 
 
@@ -209,7 +218,10 @@ def _priced(bounds: list[float], path: list[PathPoint], position: int) -> tuple[
         if index + 1 < len(bounds):
             fall = here.result.assessment.accuracy - path[index + 1].result.assessment.accuracy
             accuracy_price = fall / abs(bounds[index + 1] - bound)
-        price = loss_price(here.problem.system, position, here.result.multipliers, here.result.assessment.counts)
+        result = here.result
+        price = None
+        if result.multipliers is not None:
+            price = loss_price(here.problem.system, position, result.multipliers, result.assessment.counts)
         points.append(FrontierPoint(bound, here.result, here.parameters, price, accuracy_price))
     return tuple(points)
 

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -69,6 +70,8 @@ class WholePass:
     watch: Watch | None = None
     evaluations: int = field(default=0, init=False)
     value_evaluations: int = field(default=0, init=False)
+    last: Assessment | None = field(default=None, init=False, repr=False)
+    last_error: float | None = field(default=None, init=False)
 
     def initial_point(self) -> Tensor:
         """Where the module stands."""
@@ -79,7 +82,7 @@ class WholePass:
         self.evaluations += 1
         self.problem.assign(w)
         plain, sweep = self.problem.evaluate_with_sweep(self.rows)
-        found = assess(self.problem, self.rows, sweep, plain.f)
+        self.last = found = assess(self.problem, self.rows, sweep, plain.f)
         if self.watch is not None:
             self.watch(w, found)
         lower, upper = self.problem.system.lower + self.margin, self.problem.system.upper - self.margin
@@ -91,6 +94,7 @@ class WholePass:
         if self.error is None:
             return Evaluation(plain.f, plain.g, c, J, lower, upper)
         f, g = self._error(sweep)
+        self.last_error = f
         if self.loss_limit is None:
             return Evaluation(f, g, c, J, lower, upper)
         rows = torch.block_diag(J.rows, torch.ones(1, 1, dtype=torch.float64))
@@ -119,6 +123,23 @@ class WholePass:
         if self.loss_limit is not None:
             c = torch.cat([c, c.new_tensor([objective])])
         return self._error(sweep)[0], c
+
+    def seen(self) -> dict[str, Any]:
+        """What the last point evaluated does, in the columns of a history, whatever is minimised here.
+
+        Without limits there is no violation.
+        """
+        found = self.last
+        assert found is not None, "asked after an evaluation"
+        limited = self.problem.system.n_rows > 0
+        return {
+            "loss": found.loss,
+            "error": self.last_error,
+            "accuracy": found.accuracy,
+            "surrogate_violation": found.surrogate_violation if limited else None,
+            "exact_violation": found.exact_violation if limited else None,
+            "kept": found.kept if limited else None,
+        }
 
     def _distance(self, w: Tensor) -> float:
         assert self.anchor is not None

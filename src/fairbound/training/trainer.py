@@ -40,13 +40,16 @@ class TrainingResult:
         One row per epoch.
     conflicts : list of str
         Where no model keeps all limits: the rows that pull hardest against each other.
-    multipliers : Tensor of shape (m,)
-        Of the last step, with the sign that pushes (positive: upper side).
+    multipliers : Tensor of shape (m,), or None
+        Of the last step, with the sign that pushes (positive: upper side).  None where the model was trained for
+        stricter limits than these, which its multipliers do not price.
     seconds : float
     solver : str
         "stochastic" or "quasi-newton".
     evaluations, value_evaluations : int
         Passes over all rows with and without gradients, where the solver makes whole passes.
+    stopped : bool
+        Whether a callback ended the solve.
     """
 
     status: Status
@@ -54,11 +57,12 @@ class TrainingResult:
     final: Assessment
     history: History = field(repr=False)
     conflicts: list[str]
-    multipliers: Tensor = field(repr=False)
+    multipliers: Tensor | None = field(repr=False)
     seconds: float
     solver: str = "stochastic"
     evaluations: int = 0
     value_evaluations: int = 0
+    stopped: bool = False
 
     @property
     def message(self) -> str:
