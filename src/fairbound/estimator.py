@@ -24,13 +24,14 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
 from fairbound._parameters import nested_parameters, with_parameters
-from fairbound.fairness import Constraint, as_constraints, decide
+from fairbound.fairness import Cells, Constraint, as_constraints, decide
 from fairbound.fairness.decisions import logit
 from fairbound.fitting import (
     Data,
     FitResult,
     Fitting,
     FrontierModel,
+    align_groups,
     check_confident,
     encode,
     encoded_names,
@@ -368,6 +369,18 @@ class ConstrainedClassifier(ClassifierMixin, BaseEstimator):
             for _, fitting, record in found
         ]
         return frontier_models([bound for bound, _, _ in found], models, position)
+
+    def settle_groups(self, cells: Cells) -> Cells:
+        """Return the cells of any rows with the groups that the limits speak of.
+
+        Groups of few training rows, which the limits left out or merged, are left out or merged there, too.
+        """
+        check_is_fitted(self)
+        known: dict[str, list[Any]] = {}
+        for each in self.result_.groups:
+            known.setdefault(each.grouping, []).append(each.group)
+        policy = self.small_groups if self.result_.limits else "error"
+        return align_groups(cells, known, self.result_.small_groups, policy)  # type: ignore[arg-type]  # as checked
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
         """Write the model as a folder of JSON and safetensors, without any code in it; `fairbound.load` reads it.

@@ -192,7 +192,6 @@ def test_a_missing_group_is_none_of_the_small_ones(fairbound, tmp_path):
         (["--confidence", "95", "--require", LIMIT], "--confidence is 95; give a number from 0.5 and below 1"),
         (["--test", "1"], "--test is 1; give a share of the rows"),
         (["--small-groups", "drop"], "--small-groups is 'drop'. Give one of error, warn, merge."),
-        (["--small-groups", "warn", "--groups", "both"], "--small-groups warn goes with --groups each"),
         (["--groups", "eech"], "Did you mean 'each'?"),
         (["--require", "disparate_impact <= 0.8"], "where larger is stricter"),
         (["--require", "disparate_impact(race) >= 0.8"], "race"),

@@ -421,7 +421,7 @@ def test_every_model_of_a_frontier_is_a_classifier_with_the_record_of_its_own_so
         assert fitted.constraints[0].bound == point.bound
         assert result.limits[0].limit == f"disparate_impact >= {point.bound:g}"
         assert result.accuracy == pytest.approx((fitted.predict(X) == y).mean(), abs=1e-12)
-        assert result.small_groups[0].group == "few"
+        assert "few" in [small.group for small in result.small_groups]
         assert len(result.history) == fitted.n_iter_
         assert result.limits[0].price == point.loss_price == point.as_dict()["loss_price"]
         for each in result.groups:

@@ -58,7 +58,7 @@ def summary_of(
             return None
         return Decisions(
             y=part.y,
-            sensitive_features=limited_groups(part, study, models.after),
+            sensitive_features=part.sensitive,
             before=None if models.before is None else models.before.predict(part.X),
             after=models.after.predict(part.X),
         )
@@ -95,6 +95,7 @@ def summary_of(
         confidence=CONFIDENCE if confidence is None else confidence,
         groups=study.settings.groups,  # type: ignore[arg-type]  # one of three words, as checked
         pos_label=study.positive,
+        settle=models.after.settle_groups,
     )
 
 
@@ -104,27 +105,6 @@ def _calibration(result: FitResult) -> dict[str, Any] | None:
         return None
     trials = [asdict(trial) for trial in result.trials]
     return {**result.certificate.to_dict(), "claim": result.claim, "trials": trials}
-
-
-def limited_groups(part: Part, study: Study, classifier: ConstrainedClassifier) -> dict[str, Any]:
-    """Return the groups as the limits have them: small ones, and those not seen in training, merged or left out."""
-    import numpy as np
-
-    from fairbound.data.columns import is_missing
-
-    columns = part.sensitive
-    policy = study.settings.small_groups
-    if not classifier.result_.limits or policy == "error":
-        return columns
-    small = {(each.grouping, each.group) for each in classifier.result_.small_groups}
-    for name, values in columns.items():
-        known = set(study.training.sensitive[name].tolist())
-        limited = [(name, value) not in small and value in known for value in values.tolist()]
-        absent = np.array(None if policy == "warn" else "(other)", dtype=object)
-        named = np.where(limited, values.astype(object), absent)
-        named[is_missing(values)] = None
-        columns[name] = named
-    return columns
 
 
 def repeated(context: typer.Context) -> str:

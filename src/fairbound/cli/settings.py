@@ -36,8 +36,6 @@ def check_settings(
             raise ValueError("--confidence needs limits to be confident of: add --require.")
         if small_groups != "error":
             raise ValueError("--confidence speaks of every group: it goes with --small-groups error only.")
-    if small_groups != "error" and groups != "each":
-        raise ValueError(f"--small-groups {small_groups} goes with --groups each; intersections are taken as they are.")
     limits = parse_limits(require)
     for limit in limits:
         if confidence is not None and limit.name == "covariance":

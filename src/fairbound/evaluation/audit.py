@@ -77,7 +77,6 @@ def audit(
     >>> print(f"{estimate.value} from {estimate.lower:.3f} to {estimate.upper:.3f}")
     0.5 from 0.013 to 0.987
     """
-    alpha = 1.0 - check_confidence(confidence)
     if sensitive_features is None:
         raise ValueError("An audit compares groups: pass sensitive_features.")
     tally = Tally.build(
@@ -89,6 +88,12 @@ def audit(
         pos_label=pos_label,
         positive_decision=positive_decision,
     )
+    return audit_tally(tally, confidence, measures)
+
+
+def audit_tally(tally: Tally, confidence: float = 0.95, measures: Iterable[str | Measure] | None = None) -> Audit:
+    """Measure decisions that are counted already; see `audit`."""
+    alpha = 1.0 - check_confidence(confidence)
     groupings = tally.cells.groupings
     compared = _compared(measures)
     return Audit(

@@ -233,7 +233,7 @@ def certify(
     ['PASS', 'INCONCLUSIVE']
     """
     constraints = _check_limits(limits)
-    alpha = 1.0 - check_confidence(confidence)
+    check_confidence(confidence)
     if largest_weight is not None:
         if sample_weight is None:
             raise ValueError(f"largest_weight={largest_weight!r} goes with sample_weight=, which is missing.")
@@ -248,8 +248,26 @@ def certify(
         pos_label=pos_label,
         positive_decision=positive_decision,
     )
-    systems = [tally.compile(limit) for limit in constraints]
-    refusals = [refusal(limit, tally, largest_weight is not None) for limit in constraints]
+    return certify_tally(tally, constraints, confidence, weights_bounded=largest_weight is not None)
+
+
+def certify_tally(
+    tally: Tally, limits: Sequence[Constraint], confidence: float = 0.95, *, weights_bounded: bool = False
+) -> Certificate:
+    """Test limits by decisions that are counted already; see `certify`.
+
+    Parameters
+    ----------
+    tally : Tally
+    limits : sequence of Constraint
+        With bounds.
+    confidence : float
+    weights_bounded : bool
+        Whether the largest weight that a row can have is known, and not only that of these rows.
+    """
+    alpha = 1.0 - check_confidence(confidence)
+    systems = [tally.compile(limit) for limit in limits]
+    refusals = [refusal(limit, tally, weights_bounded) for limit in limits]
     required = [
         [] if reason else requirements_of(system, tally) for system, reason in zip(systems, refusals, strict=True)
     ]
@@ -262,7 +280,10 @@ def certify(
             results.append(LimitCertificate(limit, Verdict.NOT_CERTIFIABLE, tally.measured(system), (), reason))
         else:
             results.append(certify_limit(system, requirements, tally, alpha, level))
-    names = {name: grouping for system in systems for name, grouping in groups_concerned(system, tally).items()}
+    names: dict[str, dict[Hashable, int]] = {}
+    for system in systems:  # one limit may concern a single group of a grouping, another all of them
+        for name, concerned in groups_concerned(system, tally).items():
+            names.setdefault(name, {}).update(concerned)
     return Certificate(
         limits=tuple(results),
         rates=tuple(RateInterval(key, known.value, *known.interval(level)) for key, known in statistics.items()),

@@ -20,7 +20,7 @@ verdicts those of `certify`.  Accuracy concerns all rows, those without a known 
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -33,7 +33,7 @@ from fairbound.evaluation.summary_frontier import Sweep, SweptPoint, summarize_f
 from fairbound.evaluation.summary_history import uniform_history
 from fairbound.evaluation.summary_parts import Decisions, Part, Reading
 from fairbound.evaluation.tables import as_json, key_text
-from fairbound.fairness import Constraint
+from fairbound.fairness import Cells, Constraint
 from fairbound.fairness.cells import Combine
 from fairbound.fairness.measures import resolve_measure
 from fairbound.fairness.text import as_constraints
@@ -102,6 +102,7 @@ def summarize(
     confidence: float = 0.95,
     groups: Combine = "each",
     pos_label: Hashable | None = None,
+    settle: Callable[[Cells], Cells] | None = None,
 ) -> dict[str, Any]:
     """Return the summary of a run.
 
@@ -129,6 +130,9 @@ def summarize(
     confidence : float
     groups : {"each", "intersection", "both"}
     pos_label : label, optional
+    settle : function of Cells, optional
+        Returns the cells with the groups that the limits speak of: `ConstrainedClassifier.settle_groups` of a model
+        that merged small groups, or left them out.
 
     Examples
     --------
@@ -141,14 +145,17 @@ def summarize(
     if isinstance(calibration, Certificate):
         calibration = calibration.to_dict()
     _check(constraints, training, held_out, run, calibration)
-    reading = Reading(groups, pos_label, confidence)
+    classes = tuple(dict.fromkeys(np.asarray(training.y).tolist()))
+    reading = Reading(groups, pos_label, confidence, classes, settle)
     parts = {"training": Part("training", training, constraints, reading)}
     if held_out is not None:
         parts["held_out"] = Part("held_out", held_out, constraints, reading)
     main = parts["training"] if held_out is None else parts["held_out"]
     described: dict[str, Any] = {"training": parts["training"].to_dict(), "held_out": None}
     if held_out is not None:
-        certificate = reading.certify(held_out, constraints).to_dict() if constraints else None
+        certificate = None
+        if constraints:
+            certificate = reading.certify(held_out, parts["held_out"].tally, constraints).to_dict()
         described["held_out"] = {**parts["held_out"].to_dict(), "certificate": certificate}
     prices = list(run.loss_prices) if run is not None and run.loss_prices else [None] * len(constraints)
     labels = [key_text(label) for label in main.after.classes]

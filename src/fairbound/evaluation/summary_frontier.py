@@ -103,7 +103,7 @@ def _reached(limit: Constraint, rows: Decisions, prediction: Any, reading: Readi
     tally = reading.tally(rows, prediction)
     accuracy, constant = reading.accuracy(rows, prediction)
     value = resolve_measure(limit.measure).comparison == "value"
-    audited = reading.audit(rows, prediction, [] if value else [limit.measure])
+    audited = reading.audit(tally, [] if value else [limit.measure])
     groupings = {block.grouping.name for block in tally.compile(limit).blocks}
     intervals = [(found.lower, found.upper) for found in audited.measures if found.grouping in groupings]
     # The audit compares all pairs of groups; where that is what the limit means, its interval is the limit's.

@@ -6,17 +6,17 @@ kept.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from fairbound.evaluation.audit import audit
+from fairbound.evaluation.audit import audit_tally
 from fairbound.evaluation.audited import Audit
-from fairbound.evaluation.certificate import Certificate, certify
+from fairbound.evaluation.certificate import Certificate, certify_tally
 from fairbound.evaluation.tally import Tally
-from fairbound.fairness import Constraint, Measure
+from fairbound.fairness import Cells, Constraint, Measure
 from fairbound.fairness.cells import Combine
 
 
@@ -47,64 +47,83 @@ class Decisions:
 
 @dataclass(frozen=True)
 class Reading:
-    """How rows are read: the same for both parts and for every point of a frontier."""
+    """How rows are read: the same for both parts and for every point of a frontier.
+
+    Parameters
+    ----------
+    groups, pos_label, confidence
+        As for `audit`.
+    classes : tuple of labels
+        Those of the training rows; other rows need not have all of them.
+    settle : function of Cells, optional
+        Returns the cells with the groups that the limits speak of, where small ones were merged or left out.
+    """
 
     groups: Combine = "each"
     pos_label: Hashable | None = None
     confidence: float = 0.95
+    classes: tuple[Hashable, ...] = ()
+    settle: Callable[[Cells], Cells] | None = None
 
-    def audit(self, rows: Decisions, prediction: Any, measures: Sequence[str | Measure] | None = None) -> Audit:
+    def audit(self, tally: Tally, measures: Sequence[str | Measure] | None = None) -> Audit:
         """Audit one model's decisions, by all measures or by some."""
-        return audit(
-            rows.y,
-            prediction,
-            rows.sensitive_features,
-            sample_weight=rows.sample_weight,
-            groups=self.groups,
-            pos_label=self.pos_label,
-            confidence=self.confidence,
-            measures=measures,
-        )
+        return audit_tally(tally, self.confidence, measures)
 
-    def certify(self, rows: Decisions, limits: tuple[Constraint, ...]) -> Certificate:
+    def certify(self, rows: Decisions, tally: Tally, limits: tuple[Constraint, ...]) -> Certificate:
         """Test limits on rows that had no part in training."""
-        return certify(
-            rows.y,
-            rows.after,
-            rows.sensitive_features,
-            limits,
-            self.confidence,
-            sample_weight=rows.sample_weight,
+        return certify_tally(tally, limits, self.confidence, weights_bounded=rows.largest_weight is not None)
+
+    def tally(self, rows: Decisions, prediction: Any) -> Tally:
+        """Count one model's decisions."""
+        found = self._count(rows, prediction, rows.sensitive_features)
+        if self.settle is None:
+            return found
+        return replace(found, powers=tuple((self.settle(cells), sums) for cells, sums in found.powers))
+
+    def _count(self, rows: Decisions, prediction: Any, columns: Any) -> Tally:
+        further = [label for label in self.classes if label not in set(np.asarray(rows.y).tolist())]
+        y, weight, n = rows.y, rows.sample_weight, len(rows.y)
+        if further:
+            # A row of weight 0 for each label that these rows lack: a decision for it must have a place.
+            y, prediction = ([*np.asarray(values).tolist(), *further] for values in (y, prediction))
+            weight = np.concatenate([np.ones(n) if weight is None else weight, np.zeros(len(further))])
+            columns = {name: [*values, *[values[0]] * len(further)] for name, values in _listed(columns).items()}
+        found = Tally.build(
+            y,
+            prediction,
+            columns,
+            sample_weight=weight,
             largest_weight=rows.largest_weight,
             groups=self.groups,
             pos_label=self.pos_label,
         )
-
-    def tally(self, rows: Decisions, prediction: Any) -> Tally:
-        """Count one model's decisions."""
-        return Tally.build(
-            rows.y,
-            prediction,
-            rows.sensitive_features,
-            sample_weight=rows.sample_weight,
-            groups=self.groups,
-            pos_label=self.pos_label,
+        return (
+            found if not further else replace(found, powers=tuple((_first(cells, n), S) for cells, S in found.powers))
         )
 
     def accuracy(self, rows: Decisions, prediction: Any) -> tuple[dict[str, Any], float]:
         """Return the accuracy over all rows with its interval, and that of the best constant prediction."""
         # All rows are one group here, so that those without a known group count, too.
-        everyone = audit(
-            rows.y,
-            prediction,
-            {"all rows": np.zeros(len(rows.y), dtype=np.int64)},
-            sample_weight=rows.sample_weight,
-            pos_label=self.pos_label,
-            confidence=self.confidence,
-            measures=(),
-        ).groups[-1]
+        tally = self._count(rows, prediction, {"all rows": np.zeros(len(rows.y), dtype=np.int64)})
+        everyone = self.audit(tally, ()).groups[-1]
         estimate = next(iter(everyone.rates.values()))["accuracy"]
         return dict(vars(estimate)), max(everyone.labels.values()) / sum(everyone.labels.values())
+
+
+def _listed(columns: Any) -> dict[str, list[Any]]:
+    """Return group columns, in whatever form, as lists by name."""
+    if isinstance(columns, Mapping) or hasattr(columns, "columns"):
+        names = list(columns) if isinstance(columns, Mapping) else getattr(columns, "column_names", columns.columns)
+        return {str(name): np.asarray(columns[name], dtype=object).tolist() for name in names}
+    array = np.asarray(columns, dtype=object)
+    if array.ndim == 1:
+        return {str(getattr(columns, "name", None) or "sensitive_feature"): array.tolist()}
+    return {f"sensitive_feature_{place}": array[:, place].tolist() for place in range(array.shape[1])}
+
+
+def _first(cells: Cells, n: int) -> Cells:
+    """Return the cells of the first rows; those behind them have no weight."""
+    return replace(cells, index=cells.index[:n], labels=cells.labels[:n], weights=cells.weights[:n])
 
 
 def measured(limit: Constraint, tally: Tally) -> dict[str, Any]:
@@ -123,20 +142,18 @@ class Part:
             raise ValueError(f"{name}: after is None; give the decisions of the model that the summary is about.")
         self.name, self.rows, self.reading = name, rows, reading
         self.models: dict[str, Any] = {"before": rows.before, "after": rows.after}
-        self.audits = {
-            model: None if prediction is None else reading.audit(rows, prediction)
-            for model, prediction in self.models.items()
-        }
         tallies = {
             model: None if prediction is None else reading.tally(rows, prediction)
             for model, prediction in self.models.items()
         }
+        self.audits = {model: None if tally is None else reading.audit(tally) for model, tally in tallies.items()}
         self.limits = [
             {model: None if tally is None else measured(limit, tally) for model, tally in tallies.items()}
             for limit in limits
         ]
         assert tallies["after"] is not None
-        systems = [tallies["after"].compile(limit) for limit in limits]
+        self.tally = tallies["after"]
+        systems = [self.tally.compile(limit) for limit in limits]
         self.groupings = [list(dict.fromkeys(block.grouping.name for block in system.blocks)) for system in systems]
 
     @property

@@ -5,7 +5,7 @@ from fairbound.fitting.data import Data, read_data, read_further
 from fairbound.fitting.encoding import encode, encoded_names, encoded_units
 from fairbound.fitting.fitting import Fitting
 from fairbound.fitting.frontier import FrontierModel, frontier_models
-from fairbound.fitting.groups import SmallGroup
+from fairbound.fitting.groups import SmallGroup, align_groups
 from fairbound.fitting.result import FitResult, GroupResult, LimitResult, TrialResult
 
 __all__ = [
@@ -17,6 +17,7 @@ __all__ = [
     "LimitResult",
     "SmallGroup",
     "TrialResult",
+    "align_groups",
     "check_confident",
     "encode",
     "encoded_names",

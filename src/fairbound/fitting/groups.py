@@ -98,6 +98,11 @@ def name_missing(columns: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]
     named = {}
     for name, column in columns.items():
         gaps = is_missing(column)
+        if gaps.any() and MISSING in column[~gaps].tolist():
+            raise ValueError(
+                f"Column {name!r} has missing values and a group that is named {MISSING!r}, the name of the group of "
+                "missing values: rename that group."
+            )
         named[name] = column if not gaps.any() else np.where(gaps, MISSING, column.astype(object))
     return named
 
@@ -155,6 +160,60 @@ def treat_alike(cells: Cells, small: Sequence[SmallGroup]) -> Cells:
         places = [place for each in concerned if (place := grouping.find(each.group)) is not None]
         groupings.append(_without(grouping, places, merge=concerned[0].fate == "merged") if places else grouping)
     return replace(cells, groupings=tuple(groupings))
+
+
+def align_groups(
+    cells: Cells, known: Mapping[str, Sequence[Hashable]], small: Sequence[SmallGroup], unseen: SmallGroups
+) -> Cells:
+    """Return the cells of any rows with the groups that the limits of a fit speak of.
+
+    Parameters
+    ----------
+    cells : Cells
+    known : mapping of grouping to groups
+        Of the fit, after small groups were merged or left out.  A group without a row here is there all the same.
+    small : sequence of SmallGroup
+        What became of the small groups of the fit.
+    unseen : {"error", "warn", "merge"}
+        What the fit does with groups of few rows, hence with those that it had no row of: a group like the others
+        ("error"), in no limit ("warn"), or with the other small ones ("merge").
+    """
+    return replace(cells, groupings=tuple(_aligned(each, known, small, unseen) for each in cells.groupings))
+
+
+def _aligned(
+    grouping: Grouping, known: Mapping[str, Sequence[Hashable]], small: Sequence[SmallGroup], unseen: SmallGroups
+) -> Grouping:
+    if grouping.name not in known:
+        return grouping
+    groups = list(known[grouping.name])
+    treated = [each for each in small if each.grouping == grouping.name]
+    pooled = [each.group for each in treated if each.fate == "merged"]
+    pool = groups.index(_pool_name([*groups[:-1], *pooled])) if pooled else None
+    members: list[list[int]] = [[] for _ in groups]
+    for place, group in enumerate(grouping.groups):
+        if group in pooled:
+            assert pool is not None
+            members[pool].append(place)
+        elif group in groups and groups.index(group) != pool:
+            members[groups.index(group)].append(place)
+        elif group not in [each.group for each in treated]:  # no row of the fit is of this group
+            if unseen == "error":
+                groups.append(group)
+                members.append([place])
+            elif unseen == "merge" and pool is not None:
+                members[pool].append(place)
+    membership = torch.stack([grouping.membership[places].sum(dim=0) for places in members])
+    everyone = (membership.sum(dim=0, keepdim=True) > 0).to(membership.dtype)
+    return Grouping(grouping.name, tuple(groups), torch.cat([membership, everyone]))
+
+
+def _pool_name(groups: Sequence[Hashable]) -> str:
+    """Return a name for the group that small ones are merged into, which no group of the data has."""
+    name = OTHER
+    while name in groups:
+        name = f"({name})"
+    return name
 
 
 def distinct(column: NDArray[Any]) -> list[Hashable]:
@@ -221,7 +280,7 @@ def _pool(
 
 def _without(grouping: Grouping, positions: Sequence[int], *, merge: bool) -> Grouping:
     """Return the grouping without some groups, or with one "(other)" for them."""
-    return grouping.without(positions, merged=OTHER if merge else None)
+    return grouping.without(positions, merged=_pool_name(grouping.groups) if merge else None)
 
 
 def _too_few(grouping: Grouping, rows: list[int], few: list[int], least: int) -> str:
