@@ -368,7 +368,7 @@ class ConstrainedClassifier(ClassifierMixin, BaseEstimator):
             clone(self).set_params(constraints=list(fitting.constraints))._adopt(inputs, data, fitting, record)
             for _, fitting, record in found
         ]
-        return frontier_models([bound for bound, _, _ in found], models, position)
+        return frontier_models([point for point, _, _ in found], models)
 
     def settle_groups(self, cells: Cells) -> Cells:
         """Return the cells of any rows with the groups that the limits speak of.

@@ -228,7 +228,7 @@ def test_every_combination_of_pieces(limits, before, held_out):
         limits,
         rows,
         rows if held_out else None,
-        run=Run(status="feasible", history=[{"phase": "free", "f": 0.5}]),
+        run=Run(status="feasible", history=[{"phase": "free", "loss": 0.5}]),
         frontier=Sweep(limit="disparate_impact >= 0.3", points=points),
         calibration=certify(rows.y, rows.after, rows.sensitive_features, limits) if limits else None,
     )
@@ -296,8 +296,8 @@ def test_the_history_figure_draws_zero_at_the_foot_and_no_step_not_at_all():
         run=Run(
             status="x",
             history=[
-                {"phase": "coarse", "f": 0.5, "violation": 0.1, "step_length": 1.0},
-                {"phase": "exact", "f": 0.4, "violation": 0.0, "step_length": 0.0, "locally_infeasible": True},
+                {"phase": "coarse", "loss": 0.5, "surrogate_violation": 0.1, "step_length": 1.0},
+                {"phase": "exact", "loss": 0.4, "exact_violation": 0.0, "step_length": 0.0, "locally_infeasible": True},
             ],
         ),
     )["run"]["history"]
@@ -310,7 +310,8 @@ def test_the_history_figure_draws_zero_at_the_foot_and_no_step_not_at_all():
     assert traces["step length"]["y"] == [1.0, None]
     assert "locally infeasible" in traces["loss"]["text"][1]
     assert figure["layout"]["yaxis2"]["range"][0] < -5
-    assert [line["iterations"] for line in phase_lines(history)] == [1, 1]
+    lines = phase_lines(history, {"coarse": "goes near"})
+    assert [(line["iterations"], line["does"], line["last"]) for line in lines] == [(1, "goes near", 0.5), (1, "", 0.4)]
 
 
 def test_the_frontier_figure_holds_all_points_whiskers_and_the_limit():

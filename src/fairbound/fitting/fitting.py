@@ -40,6 +40,7 @@ from fairbound.training import (
     L2,
     Assessment,
     Effort,
+    FrontierPoint,
     Phase,
     TrainingProblem,
     TrainingResult,
@@ -160,7 +161,7 @@ class Fitting:
         self._warn(record, outcome)
         return record
 
-    def frontier(self, bounds: Sequence[float], position: int) -> list[tuple[float, Fitting, FitResult]]:
+    def frontier(self, bounds: Sequence[float], position: int) -> list[tuple[FrontierPoint, Fitting, FitResult]]:
         """Trace the frontier of one of the limits; return for each bound its fit and record, from loose to strict."""
         progress = Progress(int(self.params.verbose))
         points = frontier(
@@ -181,8 +182,8 @@ class Fitting:
             fitting.module = copy.deepcopy(self.module)
             assign(trainable(fitting.module), point.parameters)
             record, _ = fitting._finish(point.result)
-            found.append((point.bound, fitting, record))
-        missed = [f"{bound:g}" for bound, _, record in found if not record.kept]
+            found.append((point, fitting, record))
+        missed = [f"{point.bound:g}" for point, _, record in found if not record.kept]
         if missed:
             warnings.warn(
                 f"{type(self.params).__name__} does not keep every limit on the training rows at {len(missed)} of "

@@ -8,6 +8,7 @@ from itertools import pairwise
 from typing import Any
 
 from fairbound.fitting.result import FitResult
+from fairbound.training import FrontierPoint
 
 
 @dataclass(frozen=True)
@@ -19,16 +20,15 @@ class FrontierModel:
     bound : float
     classifier : ConstrainedClassifier
         Fitted; its limits have this bound, and its `result_` is the record of its own solve.
-    loss_price : float or None
-        Loss per unit by which the bound is tightened; 0 where the bound does not bind, None where the model was trained
-        for a stricter bound.
+    loss_price : float
+        Loss per unit by which the bound is tightened; 0 where the bound does not bind.
     accuracy_price : float or None
         Accuracy per unit of tightening, from the next stricter bound; None at the strictest.
     """
 
     bound: float
     classifier: Any = field(repr=False)
-    loss_price: float | None
+    loss_price: float
     accuracy_price: float | None
 
     @property
@@ -52,12 +52,12 @@ class FrontierModel:
         }
 
 
-def frontier_models(bounds: Sequence[float], classifiers: Sequence[Any], position: int) -> tuple[FrontierModel, ...]:
-    """Return the points in the order of the bounds, with their prices for the limit at `position`."""
+def frontier_models(points: Sequence[FrontierPoint], classifiers: Sequence[Any]) -> tuple[FrontierModel, ...]:
+    """Return the fitted points in their order; the prices in accuracy are those of the classifiers' own decisions."""
     falls = [one.result_.accuracy - other.result_.accuracy for one, other in pairwise(classifiers)]
-    steps = [abs(other - one) for one, other in pairwise(bounds)]
+    steps = [abs(other.bound - one.bound) for one, other in pairwise(points)]
     prices = [*(fall / step for fall, step in zip(falls, steps, strict=True)), None]
     return tuple(
-        FrontierModel(bound, classifier, classifier.result_.limits[position].price, price)
-        for bound, classifier, price in zip(bounds, classifiers, prices, strict=True)
+        FrontierModel(point.bound, classifier, point.loss_price, price)
+        for point, classifier, price in zip(points, classifiers, prices, strict=True)
     )

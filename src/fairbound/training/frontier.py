@@ -39,9 +39,8 @@ class FrontierPoint:
     result : TrainingResult
     parameters : Tensor
         Flat; `Frontier.use` writes them into the module.
-    loss_price : float or None
-        Loss per unit by which the bound is tightened, from the multipliers; 0 where the bound does not bind.  None
-        where the model was trained for a stricter bound.
+    loss_price : float
+        Loss per unit by which the bound is tightened, from the multipliers; 0 where the bound does not bind.
     accuracy_price : float or None
         Accuracy per unit of tightening, from the next stricter point; None at the last.
     """
@@ -49,7 +48,7 @@ class FrontierPoint:
     bound: float
     result: TrainingResult
     parameters: Tensor
-    loss_price: float | None
+    loss_price: float
     accuracy_price: float | None
 
     def as_dict(self) -> dict[str, Any]:
@@ -128,11 +127,16 @@ def frontier(
 
 @dataclass(frozen=True)
 class PathPoint:
-    """One set of constraints on a path, how it went, and the flat parameters that keep them."""
+    """One set of constraints on a path, how it went, and the flat parameters that keep them.
+
+    The result is that of the solve that found the model, which may have been for a stricter set; `multipliers` are those
+    of the solve for this set.
+    """
 
     problem: TrainingProblem
     result: TrainingResult
     parameters: Tensor
+    multipliers: Tensor
 
 
 def follow_path(
@@ -167,7 +171,8 @@ def follow_path(
         vars(way).update(stretch)
         way.started += time.perf_counter()
         chosen = way.confirm(each)
-        path.append(PathPoint(each, way.result(each, chosen, objective, "quasi-newton"), chosen.w))
+        result = way.result(each, chosen, objective, "quasi-newton")
+        path.append(PathPoint(each, result, chosen.w, way.multipliers))
     _let_stricter_replace(path, way)
     return path
 
@@ -208,7 +213,7 @@ def _let_stricter_replace(path: list[PathPoint], way: Way) -> None:
                     conflicts=[],
                     multipliers=None,
                 )
-                path[index] = PathPoint(here.problem, result, stricter.parameters)
+                path[index] = replace(here, result=result, parameters=stricter.parameters)
 
 
 def _priced(bounds: list[float], path: list[PathPoint], position: int) -> tuple[FrontierPoint, ...]:
@@ -218,10 +223,7 @@ def _priced(bounds: list[float], path: list[PathPoint], position: int) -> tuple[
         if index + 1 < len(bounds):
             fall = here.result.assessment.accuracy - path[index + 1].result.assessment.accuracy
             accuracy_price = fall / abs(bounds[index + 1] - bound)
-        result = here.result
-        price = None
-        if result.multipliers is not None:
-            price = loss_price(here.problem.system, position, result.multipliers, result.assessment.counts)
+        price = loss_price(here.problem.system, position, here.multipliers, here.result.assessment.counts)
         points.append(FrontierPoint(bound, here.result, here.parameters, price, accuracy_price))
     return tuple(points)
 
