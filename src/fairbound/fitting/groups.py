@@ -203,9 +203,10 @@ def _aligned(
                 members.append([place])
             elif unseen == "merge" and pool is not None:
                 members[pool].append(place)
-    membership = torch.stack([grouping.membership[places].sum(dim=0) for places in members])
-    everyone = (membership.sum(dim=0, keepdim=True) > 0).to(membership.dtype)
-    return Grouping(grouping.name, tuple(groups), torch.cat([membership, everyone]))
+    known_rows = np.asarray(grouping.membership)
+    membership = np.stack([known_rows[places].sum(axis=0) for places in members])
+    everyone = (membership.sum(axis=0, keepdims=True) > 0).astype(membership.dtype)
+    return Grouping(grouping.name, tuple(groups), np.concatenate([membership, everyone])).like(grouping.membership)
 
 
 def _pool_name(groups: Sequence[Hashable]) -> str:

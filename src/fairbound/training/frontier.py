@@ -129,8 +129,8 @@ def frontier(
 class PathPoint:
     """One set of constraints on a path, how it went, and the flat parameters that keep them.
 
-    The result is that of the solve that found the model, which may have been for a stricter set; `multipliers` are those
-    of the solve for this set.
+    The result is that of the solve that found the model, which may have been for a stricter set; `multipliers` are
+    those of the solve for this set.
     """
 
     problem: TrainingProblem
