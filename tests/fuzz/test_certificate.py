@@ -1,0 +1,292 @@
+"""`certify`: values, bounds, intervals and verdicts of random limits against the recomputation."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Hashable
+from typing import Any
+
+import numpy as np
+from tests.fuzz import generators as draw
+from tests.fuzz import oracle
+from tests.fuzz.harness import Refused, attempt, cases, expect, expect_close
+from tests.fuzz.oracle import Counted, Grouping, Sample
+from tests.fuzz.test_audit import count, refusable
+
+from fairbound import Constraint
+from fairbound.evaluation import Certificate, Verdict, certify
+from fairbound.evaluation.certificate import LimitCertificate
+
+BETWEEN_POINTS = 0.02
+"""By how much the package's bound may lie below a scan, which sees no worst case between its points."""
+
+
+@cases("certify", few=60, many=8_000)
+def test_certificates_agree_with_the_recomputation(cases):
+    cases.run(one_certificate)
+
+
+def one_certificate(rng: np.random.Generator) -> None:
+    rows = draw.draw_rows(rng, most=int(draw.pick(rng, [30, 300, 3000])))
+    names = draw.label_names(rng, rows.n_classes)
+    combine = draw.pick(rng, ["each", "each", "intersection", "both"])
+    confidence = draw.pick(rng, [0.95, 0.95, 0.8, 0.5, 0.999])
+    counted = count(rows, combine)
+    groupings = [grouping.name for grouping in counted.groupings]
+    limits = [draw.draw_limit(rng, rows, groupings) for _ in range(int(draw.pick(rng, [1, 1, 2, 3])))]
+    limits = [_named(limit, names) for limit in limits]
+    largest = None
+    if rows.weights is not None and draw.chance(rng, 0.7):
+        largest = float(rows.weights.max()) * draw.pick(rng, [1.0, 3.0])
+    sensitive = {name: draw.code_groups(rng, codes, rows.groups[name]) for name, codes in rows.columns.items()}
+    found = attempt(
+        certify,
+        draw.code_labels(rng, rows.y, rows.n_classes, names).given,
+        draw.code_labels(rng, rows.decided, rows.n_classes, names).given,
+        sensitive,
+        limits,
+        confidence,
+        sample_weight=rows.weights,
+        largest_weight=largest,
+        groups=combine,
+    )
+    if isinstance(found, Refused):
+        expect(refusable(rows) or not all(fits(limit, counted, names) for limit in limits), "refused:", found, limits)
+        return
+    agree(found, counted, names, 1.0 - confidence, largest)
+    json.loads(found.to_json())
+    str(found)
+    again = Certificate.from_dict(json.loads(found.to_json()))
+    expect(again.verdict is found.verdict, "read back", again.verdict)
+
+
+def _named(limit: Constraint, names: tuple[Hashable, ...]) -> Constraint:
+    """Name the classes of a limit by their labels."""
+    if limit.classes is None:
+        return limit
+    return type(limit)(**{**vars(limit), "classes": tuple(names[code] for code in limit.classes)})
+
+
+def concerned(limit: Constraint, counted: Counted) -> list[Grouping]:
+    """Return the groupings that a limit speaks of: those it names, or those that have the group it names."""
+    if limit.columns is not None:
+        return [grouping for name in limit.columns for grouping in counted.groupings if grouping.name == name]
+    wanted = limit.reference if limit.reference is not None else limit.group
+    if wanted is None or len(counted.groupings) == 1:
+        return counted.groupings
+    return [grouping for grouping in counted.groupings if has(grouping, wanted)]
+
+
+def has(grouping: Grouping, group: Hashable) -> bool:
+    """Tell whether a grouping has a group, by its value or by its text."""
+    return own_name(grouping, group) is not None
+
+
+def own_name(grouping: Grouping, group: Hashable) -> Hashable:
+    if group in grouping.groups:
+        return next(each for each in grouping.groups if each == group)
+    return next((each for each in grouping.groups if str(each) == str(group)), None)
+
+
+def fits(limit: Constraint, counted: Counted, names: tuple[Hashable, ...]) -> bool:
+    """Tell whether a limit can be tested on these rows: its groups are there, and there is something to compare."""
+    groupings = concerned(limit, counted)
+    wanted = limit.reference if limit.reference is not None else limit.group
+    if not groupings or (wanted is not None and not all(has(grouping, wanted) for grouping in groupings)):
+        return False
+    if limit.classes is not None and (counted.n_classes == 2 or limit.name in oracle.ALL_CLASSES):
+        return False
+    kind, _ = oracle.comparison_of(limit.name)
+    return kind == "value" or all(len(grouping.groups) > 1 for grouping in groupings)
+
+
+def compared(
+    limit: Constraint, counted: Counted, names: tuple[Hashable, ...]
+) -> list[tuple[Grouping, int, str, Hashable, Hashable]]:
+    """Return everything that a limit compares: grouping, class, rate, and the two groups (twice the same for a rate)."""
+    kind, rates = oracle.comparison_of(limit.name)
+    outcomes = counted.classes_of(limit.name)
+    if limit.classes is not None:
+        outcomes = [names.index(label) for label in limit.classes]
+    found = []
+    for grouping in concerned(limit, counted):
+        if kind == "value":
+            wanted = list(grouping.groups) if limit.group is None else [own_name(grouping, limit.group)]
+            pairs = [(group, group) for group in wanted]
+        elif kind == "covariance" or limit.against == "overall":
+            pairs = oracle.pairs_of(grouping, "overall")
+        elif limit.reference is not None:
+            pairs = oracle.pairs_of(grouping, "reference", own_name(grouping, limit.reference))
+        else:
+            pairs = oracle.pairs_of(grouping, "pairwise")
+        found += [(grouping, outcome, rate, a, b) for outcome in outcomes for rate in rates for a, b in pairs]
+    return found
+
+
+def measured(limit: Constraint, counted: Counted, names: tuple[Hashable, ...]) -> list[float]:
+    """Return the values that a limit compares, of which the worst is reported."""
+    kind, _ = oracle.comparison_of(limit.name)
+    directed = isinstance(limit.bound, tuple)
+    lower, upper = limit.limits
+    values = []
+    for grouping, outcome, rate, a, b in compared(limit, counted, names):
+        first = counted.sample(rate, grouping, a, outcome).value
+        second = counted.sample(rate, grouping, b, outcome).value
+        if first is None or second is None:
+            continue
+        if kind == "covariance":
+            share = float(counted.weights[grouping.groups[a]].sum() / counted.weights[grouping.everyone].sum())
+            values.append(share * (first - second))
+        elif kind == "value":
+            values.append(first)
+        elif not directed:
+            values.append(oracle.compare(kind, first, second))
+        elif kind == "difference":
+            values.append(first - second)
+        elif second > 0:
+            values.append(first / second)
+        else:
+            values.append(math.inf if first > 0 else min(max(1.0, lower), upper))
+    return values
+
+
+def room(limit: Constraint, value: float) -> float:
+    """Return how far a value is within the bounds of a limit; less is worse."""
+    kind, _ = oracle.comparison_of(limit.name)
+    if isinstance(limit.bound, tuple):
+        lower, upper = limit.limits
+        return min(value - lower, upper - value)
+    return value if kind == "ratio" else -abs(value)
+
+
+def agree(
+    found: Certificate, counted: Counted, names: tuple[Hashable, ...], alpha: float, largest: float | None
+) -> None:
+    rates = {(key.grouping, key.group, key.label, key.rate) for key in (each.key for each in found.rates)}
+    level = alpha / max(1, len(rates))
+    for each in found.rates:
+        grouping = next(one for one in counted.groupings if one.name == each.key.grouping)
+        outcome = counted.outcomes[0] if each.key.label is None else names.index(each.key.label)
+        sample = counted.sample(each.key.rate, grouping, each.key.group, outcome)
+        if sample.value is None:
+            expect((each.lower, each.upper) == (0.0, 1.0), each.key, "of no rows is", each.lower, each.upper)
+            continue
+        expect_close(each.value, sample.value, each.key)
+        low, high = sample.interval(level, largest)
+        expect_close(each.lower, low, each.key, "lower", tolerance=1e-7)
+        expect_close(each.upper, high, each.key, "upper", tolerance=1e-7)
+    for limit in found.limits:
+        agree_limit(limit, counted, names, alpha, level, largest)
+
+
+def agree_limit(
+    found: LimitCertificate,
+    counted: Counted,
+    names: tuple[Hashable, ...],
+    alpha: float,
+    level: float,
+    largest: float | None,
+) -> None:
+    limit: Any = found.limit
+    kind, _ = oracle.comparison_of(limit.name)
+    values = measured(limit, counted, names)
+    if not values:
+        expect(found.value is None, limit, "of nothing is", found.value)
+    else:
+        wanted = min(room(limit, value) for value in values)
+        expect_close(room(limit, found.value), wanted, limit, "measured", found.value, "in", values)
+    uncertifiable = kind == "covariance" or (counted.weighted and largest is None)
+    expect((found.verdict is Verdict.NOT_CERTIFIABLE) == uncertifiable, limit, "is", found.verdict)
+    if uncertifiable:
+        return
+    tests = [test for entry in compared(limit, counted, names) for test in requirements(limit, counted, entry)]
+    worst = [(bound - least, bound) for bound, least in (worst_of(test, alpha, largest) for test in tests)]
+    best = [best_of(test, level, largest) - test[0] for test in tests]
+    sure = 1e-7
+    if all(slack > BETWEEN_POINTS for slack, _ in worst):
+        expect(found.verdict is Verdict.PASS, limit, "is", found.verdict, "with room", worst)
+    if any(slack < -sure for slack, _ in worst):
+        expect(found.verdict is not Verdict.PASS, limit, "is PASS, beyond by", worst)
+    if found.verdict is not Verdict.PASS:
+        if any(slack < -sure for slack in best):
+            expect(found.verdict is Verdict.FAIL, limit, "is", found.verdict, "and broken by", best)
+        if all(slack > sure for slack in best):
+            expect(found.verdict is Verdict.INCONCLUSIVE, limit, "is", found.verdict, "with", best)
+    if found.verdict is Verdict.INCONCLUSIVE and found.times_as_many is not None:
+        expect(found.times_as_many >= 1.0, limit, "needs", found.times_as_many, "times as many rows")
+
+
+# A requirement: the least value allowed, kind, and the two samples (or one), with what is known of them together.
+Test = tuple[float, str, Sample, Sample | None, tuple[Sample, str] | str | None]
+
+
+def requirements(
+    limit: Constraint, counted: Counted, entry: tuple[Grouping, int, str, Hashable, Hashable]
+) -> list[Test]:
+    grouping, outcome, rate, a, b = entry
+    kind, _ = oracle.comparison_of(limit.name)
+    lower, upper = limit.limits
+    first, second = (counted.sample(rate, grouping, group, outcome) for group in (a, b))
+    found: list[Test] = []
+    if kind == "value":
+        if math.isfinite(lower):
+            found.append((lower, kind, first, None, None))
+        if math.isfinite(upper):
+            found.append((1.0 - upper, kind, first.complement(), None, None))
+        return found
+
+    def together(one: Sample, other: Sample, one_is: Hashable, other_is: Hashable) -> tuple[Sample, Sample, Any]:
+        if counted.weighted or rate == "share_of_selected":
+            two = len(grouping.groups) == 2 and not counted.weighted
+            return one, other, "complementary" if two else "separate"
+        if one_is is not None and other_is is not None:
+            return one, other, None
+        group, everyone, place = (one, other, "first") if other_is is None else (other, one, "second")
+        name = one_is if other_is is None else other_is
+        rest = counted_rest(counted, grouping, rate, name, outcome)
+        share = Sample(np.arange(len(everyone.part)) < len(group.part), np.ones(len(everyone.part)), False)
+        return (group, rest, (share, place)) if place == "first" else (rest, group, (share, place))
+
+    if kind == "difference":
+        sides = [(lower, *together(first, second, a, b)), (-upper, *together(second, first, b, a))]
+        return [(bound, kind, *rest) for bound, *rest in sides if math.isfinite(bound)]
+    if lower > 0:
+        found.append((lower, kind, *together(first, second, a, b)))
+    if math.isfinite(upper):
+        inverse = 1.0 / upper if isinstance(limit.bound, tuple) else lower
+        found.append((inverse, kind, *together(second, first, b, a)))
+    return found
+
+
+def counted_rest(counted: Counted, grouping: Grouping, rate: str, group: Hashable, outcome: int) -> Sample:
+    """Return the sample of everyone but a group."""
+    rest = Grouping(grouping.name, {"rest": grouping.everyone & ~grouping.groups[group]})
+    return counted.sample(rate, rest, "rest", outcome)
+
+
+def worst_of(test: Test, alpha: float, largest: float | None) -> tuple[float, float]:
+    """Return a bound from below on the quantity, and the limit."""
+    limit, kind, first, second, together = test
+    if second is None:
+        return first.lower(alpha, largest), limit
+    if together == "separate":
+        low, high = first.lower(alpha / 2, largest), second.upper(alpha / 2, largest)
+    elif together == "complementary":
+        low = first.lower(alpha, largest)
+        high = 1.0 - low
+    else:
+        return oracle.least_of_two(first, second, alpha, kind, limit, together), limit  # type: ignore[arg-type]
+    return (low - high if kind == "difference" else low / high if high > 0 else math.inf), limit
+
+
+def best_of(test: Test, level: float, largest: float | None) -> float:
+    """Return a bound from above on the quantity, from intervals that hold together."""
+    _, kind, first, second, together = test
+    if second is None:
+        return first.interval(level, largest)[1]
+    if isinstance(together, tuple):  # compared with everyone, who are the group and the rest
+        everyone = Sample(np.concatenate([first.part, second.part]), np.ones(len(first.part) + len(second.part)), False)
+        first, second = (first, everyone) if together[1] == "first" else (everyone, second)
+    high, low = first.interval(level, largest)[1], second.interval(level, largest)[0]
+    return high - low if kind == "difference" else high / low if low > 0 else math.inf
