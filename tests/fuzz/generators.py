@@ -247,7 +247,9 @@ def draw_limit(rng: Rng, rows: Rows, groupings: Sequence[str]) -> Constraint:
             bound /= 4
         directed = options.keys() & {"against", "reference"} or measure.comparison in ("value", "covariance")
         if measure.comparison == "value" or (directed and chance(rng, 0.3)):
-            low, high = sorted([bound, round(float(rng.random()), 3) / (4 if measure.comparison == "covariance" else 1)])
+            low, high = sorted(
+                [bound, round(float(rng.random()), 3) / (4 if measure.comparison == "covariance" else 1)]
+            )
             bound = pick(rng, [(low, high), (low, None), (None, high)])
             if measure.comparison == "ratio" and bound[1] == 0:
                 continue

@@ -121,7 +121,7 @@ def _judge(case: Callable[[np.random.Generator], None], rng: np.random.Generator
     except (Exception, Hang) as error:
         last = traceback.extract_tb(error.__traceback__)[-1]
         cause = f"{type(error).__name__} {last.filename}:{last.lineno}"
-        return cause, "".join(traceback.format_exception(error)[-12:])
+        return cause, "".join(traceback.format_exception(error, limit=-5, chain=False))
     return "", ""
 
 

@@ -129,7 +129,12 @@ class Counted:
     """Rows and decisions, ready to be counted."""
 
     def __init__(
-        self, y: np.ndarray, decided: np.ndarray, n_classes: int, groupings: Sequence[Grouping], weights: np.ndarray | None
+        self,
+        y: np.ndarray,
+        decided: np.ndarray,
+        n_classes: int,
+        groupings: Sequence[Grouping],
+        weights: np.ndarray | None,
     ) -> None:
         self.y, self.decided, self.n_classes, self.groupings = y, decided, n_classes, list(groupings)
         self.weights = np.ones(len(y)) if weights is None else np.asarray(weights, dtype=float)
@@ -150,6 +155,11 @@ class Counted:
             whole, part = member & of(y, d), counts(y, d)
         rows = whole & (self.weights > 0)
         return Sample(part[rows], self.weights[rows], self.weighted)
+
+    def share(self, grouping: Grouping, group: Hashable) -> float:
+        """Return the weight of a group among those whose group is known."""
+        scaled = self.weights / self.weights.max()
+        return float(scaled[grouping.groups[group]].sum() / scaled[grouping.everyone].sum())
 
     def classes_of(self, measure: str) -> list[int]:
         """Return the classes that a measure has a value for."""
@@ -201,9 +211,7 @@ def covariances(counted: Counted, grouping: Grouping, outcome: int) -> list[floa
     return found
 
 
-def pair_interval(
-    kind: str, first: tuple[float, float], second: tuple[float, float]
-) -> tuple[float, float]:
+def pair_interval(kind: str, first: tuple[float, float], second: tuple[float, float]) -> tuple[float, float]:
     """Return the least and the largest measure of one pair, if each rate may be anywhere in its interval."""
     corners = [compare(kind, a, b) for a in first for b in second]
     overlap = max(first[0], second[0]) <= min(first[1], second[1])

@@ -173,8 +173,15 @@ def agree_with_fairlearn(found: Audit, rows: draw.Rows, counted: Counted) -> Non
     }
     audited = {each.measure for each in found.measures}
     for measure, value in theirs.items():
-        if measure in audited and len(grouping.groups) > 1 and value == value:  # fairlearn has NaN for the ratio of two zero rates
-            expect_close(next(each.value for each in found.measures if each.measure == measure), float(value), "fairlearn's", measure)
+        if (
+            measure in audited and len(grouping.groups) > 1 and value == value
+        ):  # fairlearn has NaN for the ratio of two zero rates
+            expect_close(
+                next(each.value for each in found.measures if each.measure == measure),
+                float(value),
+                "fairlearn's",
+                measure,
+            )
 
 
 @cases("audit-bad", few=150, many=8_000)

@@ -12,6 +12,7 @@ from tests.fuzz import generators as draw
 from tests.fuzz import oracle
 from tests.fuzz.harness import Refused, attempt, cases, expect, expect_close
 from tests.fuzz.oracle import Counted, Grouping, Sample
+from tests.fuzz.oracle_limits import compared, fits, measured, room
 from tests.fuzz.test_audit import count, refusable
 
 from fairbound import Constraint
@@ -66,98 +67,6 @@ def _named(limit: Constraint, names: tuple[Hashable, ...]) -> Constraint:
     if limit.classes is None:
         return limit
     return type(limit)(**{**vars(limit), "classes": tuple(names[code] for code in limit.classes)})
-
-
-def concerned(limit: Constraint, counted: Counted) -> list[Grouping]:
-    """Return the groupings that a limit speaks of: those it names, or those that have the group it names."""
-    if limit.columns is not None:
-        return [grouping for name in limit.columns for grouping in counted.groupings if grouping.name == name]
-    wanted = limit.reference if limit.reference is not None else limit.group
-    if wanted is None or len(counted.groupings) == 1:
-        return counted.groupings
-    return [grouping for grouping in counted.groupings if has(grouping, wanted)]
-
-
-def has(grouping: Grouping, group: Hashable) -> bool:
-    """Tell whether a grouping has a group, by its value or by its text."""
-    return own_name(grouping, group) is not None
-
-
-def own_name(grouping: Grouping, group: Hashable) -> Hashable:
-    if group in grouping.groups:
-        return next(each for each in grouping.groups if each == group)
-    return next((each for each in grouping.groups if str(each) == str(group)), None)
-
-
-def fits(limit: Constraint, counted: Counted, names: tuple[Hashable, ...]) -> bool:
-    """Tell whether a limit can be tested on these rows: its groups are there, and there is something to compare."""
-    groupings = concerned(limit, counted)
-    wanted = limit.reference if limit.reference is not None else limit.group
-    if not groupings or (wanted is not None and not all(has(grouping, wanted) for grouping in groupings)):
-        return False
-    if limit.classes is not None and (counted.n_classes == 2 or limit.name in oracle.ALL_CLASSES):
-        return False
-    kind, _ = oracle.comparison_of(limit.name)
-    return kind == "value" or all(len(grouping.groups) > 1 for grouping in groupings)
-
-
-def compared(
-    limit: Constraint, counted: Counted, names: tuple[Hashable, ...]
-) -> list[tuple[Grouping, int, str, Hashable, Hashable]]:
-    """Return everything that a limit compares: grouping, class, rate, and the two groups (twice the same for a rate)."""
-    kind, rates = oracle.comparison_of(limit.name)
-    outcomes = counted.classes_of(limit.name)
-    if limit.classes is not None:
-        outcomes = [names.index(label) for label in limit.classes]
-    found = []
-    for grouping in concerned(limit, counted):
-        if kind == "value":
-            wanted = list(grouping.groups) if limit.group is None else [own_name(grouping, limit.group)]
-            pairs = [(group, group) for group in wanted]
-        elif kind == "covariance" or limit.against == "overall":
-            pairs = oracle.pairs_of(grouping, "overall")
-        elif limit.reference is not None:
-            pairs = oracle.pairs_of(grouping, "reference", own_name(grouping, limit.reference))
-        else:
-            pairs = oracle.pairs_of(grouping, "pairwise")
-        found += [(grouping, outcome, rate, a, b) for outcome in outcomes for rate in rates for a, b in pairs]
-    return found
-
-
-def measured(limit: Constraint, counted: Counted, names: tuple[Hashable, ...]) -> list[float]:
-    """Return the values that a limit compares, of which the worst is reported."""
-    kind, _ = oracle.comparison_of(limit.name)
-    directed = isinstance(limit.bound, tuple)
-    lower, upper = limit.limits
-    values = []
-    for grouping, outcome, rate, a, b in compared(limit, counted, names):
-        first = counted.sample(rate, grouping, a, outcome).value
-        second = counted.sample(rate, grouping, b, outcome).value
-        if first is None or second is None:
-            continue
-        if kind == "covariance":
-            share = float(counted.weights[grouping.groups[a]].sum() / counted.weights[grouping.everyone].sum())
-            values.append(share * (first - second))
-        elif kind == "value":
-            values.append(first)
-        elif not directed:
-            values.append(oracle.compare(kind, first, second))
-        elif kind == "difference":
-            values.append(first - second)
-        elif second > 0:
-            values.append(first / second)
-        else:
-            values.append(math.inf if first > 0 else min(max(1.0, lower), upper))
-    return values
-
-
-def room(limit: Constraint, value: float) -> float:
-    """Return how far a value is within the bounds of a limit; less is worse."""
-    kind, _ = oracle.comparison_of(limit.name)
-    if isinstance(limit.bound, tuple):
-        lower, upper = limit.limits
-        return min(value - lower, upper - value)
-    return value if kind == "ratio" else -abs(value)
 
 
 def agree(

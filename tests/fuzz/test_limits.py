@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import math
+import re
 from typing import Any
 
 import hypothesis
@@ -14,12 +16,37 @@ from tests.fuzz.harness import Refused, attempt, cases, expect
 from fairbound import Constraint, parse_constraint, rate_limit
 from fairbound.fairness import CONSTRAINTS, MEASURES
 
-NAMES = ("female", "White", "age group", "x1", "Ä", "A\u0308", "1", "1.0", "non-white", "a & b", "ﬁ", "o'neil", "20-30", "🙂")
+NAMES = (
+    "female",
+    "White",
+    "age group",
+    "x1",
+    "Ä",
+    "A\u0308",
+    "1",
+    "1.0",
+    "non-white",
+    "a & b",
+    "ﬁ",
+    "o'neil",
+    "20-30",
+    "🙂",
+)
+BLANKS = (" ", "  ", "\t", " \n ", "\u00a0")
 INSERTED = (
     "<", ">", "=", "<=", "=>", "==", "(", ")", "[", "]", ",", "%", "%%", "against ", "for class ", "overall", "e5", "inf", "nan",
     "-", "+", ".", "0", "9" * 50, "1e999", "1e-999", " " * 60, "\t", "\n", "\x00", "\x1b[0m", "\u2264", "\u2265", "١", "½", "_", "\u00a0",
     "disparate_impact", "selection_rate", '"', "'", "{}", "%s", "\ud800", "\u202e", "against", "class", "0.8 <= ", " <= 0.4",
 )  # fmt: skip
+
+
+def written(rng: np.random.Generator) -> tuple[str, str]:
+    """Return a name as it stands in a limit, in quotes where it needs them, and the name."""
+    if draw.chance(rng, 0.6):
+        name = draw.pick(rng, NAMES)
+        return name, name
+    name = draw.pick(rng, [word for word in draw.WORDS if word.strip()])
+    return json.dumps(name, ensure_ascii=bool(rng.integers(2))), name
 
 
 def number(rng: np.random.Generator, largest: float = 1.0) -> tuple[str, float]:
@@ -45,18 +72,20 @@ def one_text(rng: np.random.Generator) -> None:
     wanted: dict[str, Any] = {"against": "pairwise", "reference": None, "group": None, "columns": None, "classes": None}
     before, after = "", ""
     if draw.chance(rng, 0.4):
-        wanted["columns"] = tuple(draw.pick(rng, NAMES) for _ in range(rng.integers(1, 3)))
-        before += f"({', '.join(wanted['columns'])})"
+        texts, wanted["columns"] = zip(*(written(rng) for _ in range(rng.integers(1, 3))), strict=True)
+        before += f"({', '.join(texts)})"
     if measure.comparison == "value" and draw.chance(rng, 0.5):
-        wanted["group"] = draw.pick(rng, NAMES)
-        before += f"[{wanted['group']}]"
+        said, wanted["group"] = written(rng)
+        before += f"[{said}]"
     if measure.comparison in ("ratio", "difference") and draw.chance(rng, 0.5):
-        other = draw.pick(rng, ["overall", *NAMES] if measure.overall else NAMES)
-        wanted["against" if other == "overall" else "reference"] = other
-        after += f" against {other}"
+        if measure.overall and draw.chance(rng, 0.3):
+            said = wanted["against"] = "overall"
+        else:
+            said, wanted["reference"] = written(rng)
+        after += f" against {said}"
     if draw.chance(rng, 0.3):
-        wanted["classes"] = tuple(draw.pick(rng, NAMES) for _ in range(rng.integers(1, 3)))
-        after += f" for {draw.pick(rng, ['class', 'classes'])} {', '.join(wanted['classes'])}"
+        texts, wanted["classes"] = zip(*(written(rng) for _ in range(rng.integers(1, 3))), strict=True)
+        after += f" for {draw.pick(rng, ['class', 'classes'])} {', '.join(texts)}"
     largest = 0.25 if measure.comparison == "covariance" else 1.0
     bounds = sorted((number(rng, largest) for _ in range(2)), key=lambda each: each[1])
     directed = wanted["against"] == "overall" or wanted["reference"] is not None
@@ -70,9 +99,7 @@ def one_text(rng: np.random.Generator) -> None:
         text = f"{name}{before} {'>=' if at_least else '<='} {said}{after}"
         wanted["bound"] = value if measure.comparison != "value" else (value, None) if at_least else (None, value)
     if draw.chance(rng, 0.3):
-        text = f"  {text.replace(' ', '  ')} " if not {"age group", "a & b"} & set(str(wanted)) else text
-    if any(" " in each for each in NAMES if each in text) and "  " in text:
-        return
+        text = "  " + re.sub(r" (?=[<>=]|against|for)|(?<=[<>=,]) ", lambda _: draw.pick(rng, BLANKS), text) + "\n"
     found = attempt(parse_constraint, text)
     expect(not isinstance(found, Refused), "refused", text, found)
     expect(found.name == name, text, "is", found.name)
