@@ -77,11 +77,13 @@ class Constraint:
                 object.__setattr__(self, option, tuple(map(str, listed)) if option == "columns" else listed)
                 if not getattr(self, option):
                     raise ValueError(f"{measure.name}: {option}={names!r} names nothing; leave it out to mean all.")
+        for option in ("reference", "group", "classes"):
+            self._check_value(measure, option)
         if self.surrogate is not None:
             self._check_surrogate(measure, resolve_surrogate(self.surrogate))
-        if self.margin not in ("probability", "logit"):
+        if not isinstance(self.margin, str) or self.margin not in ("probability", "logit"):
             raise ValueError(f'{measure.name}: margin={self.margin!r} must be "probability" or "logit".')
-        if self.against not in ("pairwise", "overall"):
+        if not isinstance(self.against, str) or self.against not in ("pairwise", "overall"):
             raise ValueError(
                 f'{measure.name}: against={self.against!r} must be "pairwise" or "overall"; '
                 "to compare with one group give reference=."
@@ -94,6 +96,15 @@ class Constraint:
         self._check_comparison(measure)
         if self.bound is not None:
             self._check_bound(measure)
+
+    def _check_value(self, measure: Measure, option: str) -> None:
+        """Refuse a list or an array where a group or a class is named: a limit can be a key, so its values must be."""
+        try:
+            hash(getattr(self, option))
+        except TypeError:
+            raise TypeError(
+                f"{measure.name}: {option}={getattr(self, option)!r} is no value of a column; give words or numbers."
+            ) from None
 
     def _check_surrogate(self, measure: Measure, surrogate: Surrogate) -> None:
         """Refuse values without bounds in a denominator, where they cancel, and the quotient is no rate."""
@@ -231,9 +242,13 @@ class Constraint:
 
 
 def _number(value: object, said: str) -> float:
-    if not isinstance(value, Real) or isinstance(value, bool) or math.isnan(value):
+    try:
+        number = float(value) if isinstance(value, Real) and not isinstance(value, bool) else math.nan
+    except OverflowError:  # an integer beyond what a double holds
+        number = math.nan
+    if math.isnan(number):
         raise ValueError(f"{said} must be a number or a pair (lower, upper), a tuple of numbers or None.")
-    return float(value)
+    return number
 
 
 def shortest(number: float) -> str:
@@ -255,7 +270,8 @@ def _written(value: Hashable, separators: str = "") -> str:
 
 
 def _as_tuple(names: Any) -> tuple[Any, ...]:
-    return tuple(names) if isinstance(names, Iterable) and not isinstance(names, str | bytes) else (names,)
+    single = isinstance(names, str | bytes) or not isinstance(names, Iterable) or getattr(names, "ndim", 1) == 0
+    return (names,) if single else tuple(names)
 
 
 @dataclass(frozen=True, repr=False)
