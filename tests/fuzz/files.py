@@ -7,7 +7,7 @@ or a bad disk makes of it; then only the manner of the refusal matters.
 from __future__ import annotations
 
 import csv
-import datetime
+import datetime as dt
 import decimal
 import io
 from collections.abc import Callable
@@ -126,7 +126,7 @@ def write_parquet(rng: Rng, table: Table, folder: Path, name: str = "loans") -> 
 
 def odd_array(rng: Rng, n: int) -> pa.Array:
     """Return a Parquet column of any type that there is."""
-    moment = datetime.datetime(2020, 1, 1)
+    moment = dt.datetime(2020, 1, 1)
     kinds: list[Callable[[], pa.Array]] = [
         lambda: pa.nulls(n),
         lambda: pa.array([2**64 - 1 - place for place in range(n)], type=pa.uint64()),
@@ -144,15 +144,18 @@ def odd_array(rng: Rng, n: int) -> pa.Array:
         lambda: pa.array([float("nan"), float("inf"), None, 1e308, -0.0][:n] + [1.0] * (n - 5)),
         lambda: pa.array([np.float16(1.5)] * n, type=pa.float16()),
         lambda: pa.array([pick(rng, WORDS) for _ in range(n)]),
-        lambda: pa.array([datetime.timedelta(seconds=place) for place in range(n)]),
+        lambda: pa.array([dt.timedelta(seconds=place) for place in range(n)]),
     ]
     return pick(rng, kinds)()
 
 
 ODD_TEXTS = (
-    "", '"', '""', '"unclosed', "a,b", "1,5", "1.234,5", "18,000", "$2,174", "007", "+1", "1e3", "1e999", "0x10", "1_000", "١٢",
-    "NaN", "inf", "-inf", "NULL", "\x00", "\x1b[2J", "=cmd|' /C calc'!A0", "@SUM(1)", "-1+2", "\ufeff", "A\u0308", "Ä", "\u2028", "\u0085",
-    "\x0b", "x" * 140_000, "9" * 5000, "-", ".", "e", "2020-01-01", "12:30", "true", "TRUE", "Yes", "yes ", " yes", "\ud7ff", "🙂", "#N/A",
+    "", '"', '""', '"unclosed', "a,b", "1,5", "1.234,5", "18,000", "$2,174", "007", "+1", "1e3", "1e999",
+    "0x10", "1_000", "١٢",
+    "NaN", "inf", "-inf", "NULL", "\x00", "\x1b[2J", "=cmd|' /C calc'!A0", "@SUM(1)", "-1+2", "\ufeff",
+    "A\u0308", "Ä", "\u2028", "\u0085",
+    "\x0b", "x" * 140_000, "9" * 5000, "-", ".", "e", "2020-01-01", "12:30", "true", "TRUE", "Yes", "yes ",
+    " yes", "\ud7ff", "🙂", "#N/A",
 )  # fmt: skip
 
 

@@ -56,7 +56,10 @@ CPU_SECONDS, WALL_SECONDS = 10.0, 300.0
 """When a case counts as a hang: far beyond what any of them takes, also on a busy machine."""
 
 
-class Wrong(AssertionError):
+NOT_YET = pytest.mark.skip(reason="temporary: what these cases find is being mended")
+
+
+class WrongError(AssertionError):
     """A result that differs from the recomputation, or that nobody should see."""
 
 
@@ -115,10 +118,10 @@ def _judge(case: Callable[[np.random.Generator], None], rng: np.random.Generator
         with _alarm(), warnings.catch_warnings():
             warnings.simplefilter("error")
             case(rng)
-    except Wrong as error:
+    except WrongError as error:
         where = traceback.extract_tb(error.__traceback__)[1]
         return f"{where.filename}:{where.lineno}", f"wrong: {error}"
-    except (Exception, Hang) as error:
+    except (Exception, Hang) as error:  # noqa: BLE001  # whatever a case raises is what is looked for
         last = traceback.extract_tb(error.__traceback__)[-1]
         cause = f"{type(error).__name__} {last.filename}:{last.lineno}"
         return cause, "".join(traceback.format_exception(error, limit=-5, chain=False))
@@ -180,7 +183,7 @@ def _on_purpose(trace: TracebackType | None, sklearn_too: bool) -> bool:
 def expect(truth: bool, *said: object) -> None:
     """Fail the case unless it is true; the words say what differs."""
     if not truth:
-        raise Wrong(" ".join(str(each) for each in said))
+        raise WrongError(" ".join(str(each) for each in said))
 
 
 def expect_close(found: Any, wanted: Any, *said: object, tolerance: float = 1e-9) -> None:

@@ -38,7 +38,7 @@ def own_name(grouping: Grouping, group: Hashable) -> Hashable:
 def compared(
     limit: Constraint, counted: Counted, names: tuple[Hashable, ...]
 ) -> list[tuple[Grouping, int, str, Hashable, Hashable]]:
-    """Return everything that a limit compares: grouping, class, rate, and the two groups (twice the same for a rate)."""
+    """Return what a limit compares: grouping, class, rate, and the two groups (twice the same for a rate)."""
     kind, rates = oracle.comparison_of(limit.name)
     outcomes = counted.classes_of(limit.name)
     if limit.classes is not None:

@@ -34,9 +34,12 @@ NAMES = (
 )
 BLANKS = (" ", "  ", "\t", " \n ", "\u00a0")
 INSERTED = (
-    "<", ">", "=", "<=", "=>", "==", "(", ")", "[", "]", ",", "%", "%%", "against ", "for class ", "overall", "e5", "inf", "nan",
-    "-", "+", ".", "0", "9" * 50, "1e999", "1e-999", " " * 60, "\t", "\n", "\x00", "\x1b[0m", "\u2264", "\u2265", "١", "½", "_", "\u00a0",
-    "disparate_impact", "selection_rate", '"', "'", "{}", "%s", "\ud800", "\u202e", "against", "class", "0.8 <= ", " <= 0.4",
+    "<", ">", "=", "<=", "=>", "==", "(", ")", "[", "]", ",", "%", "%%", "against ", "for class ", "overall",
+    "e5", "inf", "nan",
+    "-", "+", ".", "0", "9" * 50, "1e999", "1e-999", " " * 60, "\t", "\n", "\x00", "\x1b[0m", "\u2264",
+    "\u2265", "١", "½", "_", "\u00a0",
+    "disparate_impact", "selection_rate", '"', "'", "{}", "%s", "\ud800", "\u202e", "against", "class",
+    "0.8 <= ", " <= 0.4",
 )  # fmt: skip
 
 
@@ -150,9 +153,12 @@ def test_limits_made_of_anything_are_refused_or_can_be_said(cases):
 
 def one_object(rng: np.random.Generator) -> None:
     odd: list[Any] = [
-        None, True, False, 0, 1, -1, 0.8, 1e308, -0.0, math.nan, math.inf, -math.inf, "0.8", b"x", (0.1, 0.2), (0.2, 0.1), (None, None),
-        (0.1,), (1, 2, 3), [0.1, 0.2], {}, [], "", "overall", "pairwise", "x", 10**400, 1 + 1j, np.float32(0.3), np.array(0.3),
-        np.array([0.1, 0.2]), object(), ("a", "b"), ["a", None], {"a"}, lambda: 0, (math.nan, 1), (-math.inf, math.inf), (0, 0), int,
+        None, True, False, 0, 1, -1, 0.8, 1e308, -0.0, math.nan, math.inf, -math.inf, "0.8", b"x", (0.1,
+        0.2), (0.2, 0.1), (None, None),
+        (0.1,), (1, 2, 3), [0.1, 0.2], {}, [], "", "overall", "pairwise", "x", 10**400, 1 + 1j,
+        np.float32(0.3), np.array(0.3),
+        np.array([0.1, 0.2]), object(), ("a", "b"), ["a", None], {"a"}, lambda: 0, (math.nan, 1), (-math.inf,
+        math.inf), (0, 0), int,
         [[]], ([],), (b"x",), (None,), ("",), np.int64(1),
     ]  # fmt: skip
     options: dict[str, Any] = {}
