@@ -7,10 +7,14 @@ import warnings
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 from tests.estimator.helpers import quick, toy
 
-from fairbound import ConstrainedClassifier, LimitWarning, audit
+from fairbound import ConstrainedClassifier, LimitWarning, audit, rate_limit
+from fairbound.fairness import Cells
+
+GROUPS = ["a", "b"] * 50
 
 
 def people(n=600, seed=0):
@@ -339,3 +343,47 @@ def test_validation_rows_follow_what_became_of_small_groups():
         X, y, sensitive_features=group, eval_set=(X, y, group)
     )
     assert clf.result_.limits[0].eval_reached == clf.result_.limits[0].reached
+
+
+# --- names ---
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        {1: GROUPS, "1": GROUPS[::-1]},
+        {("a",): GROUPS, "('a',)": GROUPS},
+        pd.DataFrame([[a, b] for a, b in zip(GROUPS, GROUPS[::-1], strict=True)], columns=["1", "1"]),
+        pd.DataFrame({1: GROUPS, "1": GROUPS[::-1]}),
+        pa.table([GROUPS, GROUPS], names=["1", "1"]),
+    ],
+    ids=["dict", "tuple", "pandas twice", "pandas number and text", "pyarrow"],
+)
+def test_two_columns_of_one_name_are_refused_and_shown(table):
+    X, y, _ = toy(len(GROUPS))
+    with pytest.raises(ValueError, match=r"sensitive_features has the columns .*: give each column a name of its own"):
+        quick("disparate_impact >= 0.5").fit(X, y, sensitive_features=table)
+    with pytest.raises(ValueError, match=r"sensitive_features has the columns"):
+        Cells.build(y, table)
+
+
+def test_groups_that_read_the_same_are_refused():
+    X, y, group = toy(100)
+    mixed = np.where(np.arange(100) % 2 == 0, "1", group).astype(object)
+    mixed[group == "a"] = 1
+    with pytest.raises(ValueError, match=r"has the groups .*1.* and .*1.*, which read the same"):
+        quick("disparate_impact >= 0.5").fit(X, y, sensitive_features=mixed)
+
+
+@pytest.mark.parametrize("name", ["everyone", "overall", "all", "(other)", "(missing)", "pairwise"])
+def test_a_group_named_like_a_word_of_ours_is_a_group_like_any_other(name):
+    X, y, group = toy(150)
+    named = np.where(group == "a", name, "b").astype(object)
+    clf = quick(rate_limit("selection_rate", group=name, lower=0.0, upper=0.9)).fit(X, y, sensitive_features=named)
+    decided = clf.predict(X)
+    found = {each.group: each.rates["1"]["selection_rate"] for each in clf.result_.groups}
+    assert found == {
+        name: pytest.approx(decided[group == "a"].mean()),
+        "b": pytest.approx(decided[group == "b"].mean()),
+    }
+    assert clf.result_.limits[0].reached == pytest.approx(found[name])

@@ -365,11 +365,13 @@ def test_an_unknown_way_to_combine_columns_is_refused():
 @pytest.mark.parametrize(
     ("weights", "sentence"),
     [
-        ([1, 1], r"weights must have shape \(6,\), one per row, but have shape \(2,\)\."),
-        ([1, 1, 1, 1, 1, -1], r"weights must be finite, not negative, and not all zero\."),
-        ([1, 1, 1, 1, 1, math.nan], r"weights must be finite"),
-        ([1, 1, 1, 1, 1, math.inf], r"weights must be finite"),
-        ([0] * 6, r"weights must be finite, not negative, and not all zero\."),
+        ([1, 1], r"weights must have shape \(6,\), one weight for each row, but has shape \(2,\)\."),
+        ([1, 1, 1, 1, 1, -1], r"weights contains negative weights"),
+        ([1, 1, 1, 1, 1, math.nan], r"weights contains NaN or infinity"),
+        ([1, 1, 1, 1, 1, math.inf], r"weights contains NaN or infinity"),
+        ([0] * 6, r"weights is zero for every row"),
+        ([1e-300] * 5 + [1], r"weights ranges from 1e-300 to 1"),
+        ([1e200] * 6, r"weights is at most 1e\+200, but that must lie between 1e-100 and 1e\+100"),
     ],
 )
 def test_weights_that_are_refused(weights, sentence):

@@ -23,8 +23,9 @@ from typing import Any, Literal
 import numpy as np
 
 from fairbound._torch import torch
+from fairbound._weights import check_magnitude, check_weights
 from fairbound.fairness.arrays import Array, like
-from fairbound.fairness.columns import MOST_GROUPS, check_weights, encode, encode_labels, read_columns
+from fairbound.fairness.columns import MOST_GROUPS, encode, encode_labels, read_columns
 
 Combine = Literal["each", "intersection", "both"]
 
@@ -165,7 +166,7 @@ class Cells:
         """Sort rows into cells, as `build` does, with numpy arrays."""
         labels, classes = encode_labels(y, pos_label)
         n = len(labels)
-        weight = check_weights(weights, n)
+        weight = np.ones(n) if weights is None else check_magnitude(check_weights(weights, n, "weights"), "weights")
         columns = read_columns(sensitive_features, n)
         codes, values = [], []
         for name, column in columns.items():

@@ -53,18 +53,6 @@ def encode_labels(y: Any, pos_label: Hashable | None) -> tuple[np.ndarray, tuple
     return labels.astype(np.int64), tuple(names)
 
 
-def check_weights(weights: Any, n: int) -> np.ndarray:
-    """Return one weight for each row, 1 where none are given."""
-    if weights is None:
-        return np.ones(n)
-    array = as_numbers(weights, "weights")
-    if array.shape != (n,):
-        raise ValueError(f"weights must have shape ({n},), one per row, but have shape {array.shape}.")
-    if not np.isfinite(array).all() or (array < 0).any() or not array.any():
-        raise ValueError("weights must be finite, not negative, and not all zero.")
-    return array
-
-
 def as_numbers(values: Any, name: str) -> np.ndarray:
     """Return numbers as an array; the first value that is no number is named."""
     try:

@@ -302,7 +302,7 @@ class _Compiler:
         measure = resolve_measure(constraint.measure)
         grouping, start = block.grouping, block.start
         n_groups = len(grouping.groups)
-        names = [*map(str, grouping.groups), "everyone"]
+        names = [*(repr(group) if group == "everyone" else str(group) for group in grouping.groups), "everyone"]
         lower, upper = constraint.limits
         rate_name = getattr(block.rate, "__name__", measure.name)
         one_class = self.cells.n_labels > 2 and measure.per_class

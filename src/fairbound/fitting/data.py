@@ -77,7 +77,22 @@ def read_data(
     left = () if params.sensitive_as_input else columns
     data = Data(inputs.without(left), labels, groups, loss_weights, cell_weights, columns, left)
     counted = np.flatnonzero((loss_weights > 0) | (cell_weights > 0))
-    return data if len(counted) == inputs.n_rows else data.take(counted)
+    if len(counted) == inputs.n_rows:
+        return data
+    if params.small_groups == "error" and len(as_constraints(params.constraints)):
+        _check_weightless(groups or {}, counted)
+    return data.take(counted)
+
+
+def _check_weightless(groups: dict[str, NDArray[Any]], counted: NDArray[np.intp]) -> None:
+    """Refuse a group all of whose rows have weight 0: it would leave the limits without a word."""
+    for column, values in groups.items():
+        gone = set(distinct(values)) - set(distinct(values[counted]))
+        if gone:
+            raise ValueError(
+                f"Every row of the group {min(gone, key=str)!r} in {column!r} has weight 0, so no limit can concern "
+                "it: give its rows weights, or mark their group as missing."
+            )
 
 
 def read_further(

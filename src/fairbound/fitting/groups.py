@@ -24,6 +24,7 @@ from fairbound._warnings import LimitWarning
 from fairbound.data import Dataset
 from fairbound.data.columns import is_missing
 from fairbound.fairness import Cells, Constraint, Grouping
+from fairbound.fairness.columns import name_columns
 from fairbound.fairness.measures import resolve_measure
 from fairbound.fairness.rates import undefined_groups
 from fairbound.preprocessing.tables import with_gaps
@@ -63,10 +64,12 @@ def read_groups(sensitive_features: Any, n_rows: int) -> dict[str, NDArray[Any]]
     if isinstance(sensitive_features, Dataset):
         sensitive_features = sensitive_features.sensitive
     if nw.dependencies.is_into_dataframe(sensitive_features):
+        names = getattr(sensitive_features, "column_names", sensitive_features.columns)  # pyarrow's columns are values
+        name_columns((name, None) for name in names)  # narwhals refuses names that are there twice without a sentence
         frame = nw.from_native(sensitive_features, eager_only=True)
         columns = {str(name): frame[:, position] for position, name in enumerate(frame.columns)}
     elif isinstance(sensitive_features, Mapping):
-        columns = {str(name): column for name, column in sensitive_features.items()}
+        columns = name_columns(sensitive_features.items())
     elif nw.dependencies.is_into_series(sensitive_features):
         series = nw.from_native(sensitive_features, series_only=True)
         columns = {str(series.name or ARRAY_NAME): series}
@@ -90,7 +93,21 @@ def read_groups(sensitive_features: Any, n_rows: int) -> dict[str, NDArray[Any]]
                 f"sensitive_features has {len(column)} rows in {name!r}, but X has {n_rows}: one value for each row "
                 f"is needed.{folds if isinstance(sensitive_features, Mapping) else ''}"
             )
+        if column.dtype.kind == "O":
+            _check_told_apart(name, column)
     return read
+
+
+def _check_told_apart(name: str, column: NDArray[Any]) -> None:
+    """Refuse groups such as 1 and "1", which limits and results in words would not tell apart."""
+    seen: dict[str, Hashable] = {}
+    for group in distinct(column):
+        other = seen.setdefault(str(group), group)
+        if other is not group:
+            raise ValueError(
+                f"The group column {name!r} has the groups {other!r} and {group!r}, which read the same: give both the "
+                "same code, or names that differ."
+            )
 
 
 def name_missing(columns: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:

@@ -95,14 +95,28 @@ def on_device(module: nn.Module, device: Any) -> nn.Module:
     """Return the module itself, or on another device than the processor, one that goes there and back."""
     if device is None:
         return module
+    there = available_devices()
     try:
         chosen = torch.device(device)
-    except (RuntimeError, TypeError) as error:
+        if chosen.type != "cpu":
+            torch.zeros(1, device=chosen).cpu()  # whether it is there shows in its use
+    except (RuntimeError, TypeError, AssertionError, NotImplementedError, ValueError) as error:
         raise ValueError(
-            f'device={device!r} is no device that torch knows: give for example "cpu" or "cuda".'
+            f"device={device!r} is not available here; available: {', '.join(map(repr, there))}. Leave device= out to "
+            "train on the processor."
         ) from error
     if chosen.type == "cpu":
         return module
-    if chosen.type == "cuda" and not torch.cuda.is_available():
-        raise ValueError(f"device={device!r}: torch finds no such device here; leave it out to train on the processor.")
+    if chosen.type == "meta":
+        raise ValueError(f"device={device!r} computes nothing; available: {', '.join(map(repr, there))}.")
     return OnDevice(module.to(chosen), chosen)
+
+
+def available_devices() -> list[str]:
+    """Return the devices that torch finds here."""
+    found = ["cpu"]
+    if torch.cuda.is_available():
+        found += [f"cuda:{number}" for number in range(torch.cuda.device_count())]
+    if torch.backends.mps.is_available():
+        found.append("mps")
+    return found

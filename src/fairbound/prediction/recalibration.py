@@ -67,6 +67,7 @@ Recalibration = SidedMap | Temperature
 
 def fit_recalibration(z: Tensor, labels: NDArray[Any], weights: Floats, threshold: float) -> Recalibration:
     """Fit the map to logits (n, D), class indices and weights of rows that training has not seen."""
+    weights = weights * (np.count_nonzero(weights) / weights.sum())  # rows count as one each in Platt's targets
     if z.shape[1] > 1:
         return Temperature(_fit_temperature(z, labels, weights))
     up = z[:, 0] > logit(threshold)

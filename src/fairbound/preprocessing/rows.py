@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from numbers import Real
 from typing import Any
 
 import narwhals as nw
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import type_of_target
 
+from fairbound._weights import check_weights, scale_weights
 from fairbound.data.columns import is_missing
 from fairbound.preprocessing.tables import with_gaps
 
@@ -50,23 +52,11 @@ def read_labels(y: Any, n_rows: int, estimator: str) -> NDArray[Any]:
 
 
 def read_weights(weights: Any, n_rows: int, name: str) -> NDArray[np.float64]:
-    """Return one weight per row, 1 where none are given."""
+    """Return one weight per row, 1 where none are given, scaled by a power of two: a common factor means nothing."""
     if weights is None:
         return np.ones(n_rows)
     if nw.dependencies.is_into_series(weights):
         weights = nw.from_native(weights, series_only=True).to_numpy()
-    try:
-        array = np.array(weights, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{name} must hold numbers, one for each row: {error}.") from error
-    if array.ndim == 0:
-        array = np.full(n_rows, float(array))
-    if array.shape != (n_rows,):
-        raise ValueError(f"{name} must have shape ({n_rows},), one weight for each row, but has shape {array.shape}.")
-    if not np.isfinite(array).all():
-        raise ValueError(f"{name} contains NaN or infinity: give finite weights.")
-    if (array < 0).any():
-        raise ValueError(f"{name} contains negative weights: give weights of at least 0.")
-    if not array.any():
-        raise ValueError(f"{name} is zero for every row: weights must contain at least one non-zero number.")
-    return array
+    if isinstance(weights, Real) and not isinstance(weights, bool):
+        weights = np.full(n_rows, float(weights))
+    return scale_weights(check_weights(with_gaps(weights), n_rows, name))

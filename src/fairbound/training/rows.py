@@ -19,6 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from fairbound._weights import check_weights, scale_weights
 from fairbound.fairness import Cells
 
 
@@ -72,13 +73,7 @@ class Rows:
         matrix = as_matrix(X, len(cells), dtype)
         weights = torch.ones(len(cells), dtype=torch.float64)
         if loss_weights is not None:
-            weights = torch.from_numpy(np.array(loss_weights, dtype=np.float64))
-            if weights.shape != (len(cells),):
-                raise ValueError(
-                    f"loss_weights must have shape ({len(cells)},), but have shape {tuple(weights.shape)}."
-                )
-            if not torch.isfinite(weights).all() or (weights < 0).any() or not weights.any():
-                raise ValueError("loss_weights must be finite, not negative, and not all zero.")
+            weights = torch.from_numpy(scale_weights(check_weights(loss_weights, len(cells), "loss_weights")))
         order = torch.argsort(cells.index, stable=True)
         counts = torch.bincount(cells.index, minlength=cells.n_cells)
         present = torch.nonzero(counts).flatten()
