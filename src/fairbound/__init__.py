@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from fairbound._version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from fairbound._warnings import LimitWarning, PositiveLabelWarning
+    from fairbound._warnings import InputScaleWarning, LimitWarning, PositiveLabelWarning
     from fairbound.data import Dataset, load_dataset, make_disparate_data, read_table
     from fairbound.estimator import ConstrainedClassifier, load
     from fairbound.evaluation import audit, certify
@@ -67,6 +67,7 @@ __all__ = [
     "EqualizedOdds",
     "FitResult",
     "FullBatch",
+    "InputScaleWarning",
     "LimitWarning",
     "Measure",
     "ModelFileError",
@@ -101,6 +102,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "InputScaleWarning": "fairbound._warnings",
     "LimitWarning": "fairbound._warnings",
     "PositiveLabelWarning": "fairbound._warnings",
     "Dataset": "fairbound.data",

@@ -7,3 +7,7 @@ class LimitWarning(UserWarning):
 
 class PositiveLabelWarning(UserWarning):
     """A limit depends on which of two labels is the positive one, and nobody has said which."""
+
+
+class InputScaleWarning(UserWarning):
+    """The columns of a network that we do not scale have very different scales."""

@@ -99,8 +99,8 @@ class ConstrainedClassifier(ClassifierMixin, BaseEstimator):
     constraint_weight : {"same", "none"} or array of shape (n,)
         Weights of the rows in the limits: the sample weights, all equal, or these.
     preprocessing : "auto", transformer, or None
-        How X becomes numbers: by a `TableEncoder`, a transformer of your own (a copy of which is fitted on the training
-        rows), or not at all.
+        How X becomes numbers: by a `TableEncoder`, or a transformer of your own (a copy of which is fitted on the
+        training rows).  None takes numbers only; a network of ours still scales them, a `module` gets them as they are.
     categorical : sequence of column names or numbers, optional
         Columns that are categories although they hold numbers.
     max_categories : int
@@ -449,7 +449,11 @@ class ConstrainedClassifier(ClassifierMixin, BaseEstimator):
         for start in range(0, inputs.n_rows, ENCODED_AT_ONCE):
             part = inputs.take(slice(start, start + ENCODED_AT_ONCE)) if inputs.n_rows > ENCODED_AT_ONCE else inputs
             parts.append(logits(self.module_, encode(self.encoder_, part), len(self.classes_)))
-        return torch.cat(parts)
+        found = torch.cat(parts)
+        if not torch.isfinite(found).all():
+            row = int(torch.nonzero(~torch.isfinite(found).all(dim=1))[0])
+            raise ValueError(f"The network gives NaN or infinity for row {row} of X: its numbers are too large for it.")
+        return found
 
     def _read_new(self, X: Any) -> Inputs:
         inputs = read_inputs(X)

@@ -13,6 +13,7 @@ from scipy import sparse
 from sklearn.compose import ColumnTransformer
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from tests.estimator.helpers import quick, toy
+from torch import nn
 
 from fairbound import ConstrainedClassifier, TableEncoder
 from fairbound.preprocessing import CategoryColumn, NumberColumn, read_inputs
@@ -137,12 +138,13 @@ def test_a_transformer_of_ones_own_replaces_the_encoder():
         clf.set_params(categorical=["rooms"]).fit(X, y, sensitive_features=group)
 
 
-def test_without_preprocessing_numbers_are_taken_as_they_are():
+def test_without_preprocessing_numbers_are_scaled_for_our_network_and_as_they_are_for_others():
     X, y, _ = toy()
-    clf = ConstrainedClassifier(preprocessing=None).fit(X, y)
-    layer = clf.module_[0]
-    assert (clf.coef_ == layer.weight.detach().numpy()).all()
+    clf = ConstrainedClassifier(preprocessing=None, module=nn.Linear(3, 1)).fit(X, y)
+    assert (clf.coef_ == clf.module_.weight.detach().numpy()).all()
     assert clf.encoder_ is None
+    clf = ConstrainedClassifier(preprocessing=None).fit(X, y)
+    assert np.allclose(clf.decision_function(X), X @ clf.coef_[0] + clf.intercept_[0])
     X[3, 1] = np.nan
     with pytest.raises(ValueError, match="Input X contains NaN, first in row 3, column number 1: impute it"):
         clf.fit(X, y)

@@ -2,58 +2,85 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
+from fairbound._warnings import InputScaleWarning
 from fairbound.fitting.data import Data, Parameters
 from fairbound.preprocessing.encoder import NumberColumn, TableEncoder
+from fairbound.preprocessing.numbers import plain_numbers
 from fairbound.preprocessing.tables import Inputs, read_inputs
 
 Floats = NDArray[np.float64]
+
+LARGEST_INPUT = 1e30
+"""Larger inputs, which we do not scale, would overflow in sums of squares."""
+
+WIDEST_SCALES = 1e4
+"""How many times larger one unscaled column may be than another varies."""
 
 
 def fitted_encoder(params: Parameters, data: Data) -> Any:
     """Fit a copy of the chosen encoder to the training rows."""
     stated = params.preprocessing
     if stated is None:
-        return None
+        # A network of ours learns badly from columns of different scales; one of the user's own gets what they gave.
+        return None if params.module is not None else _fitted(TableEncoder(strict=True), data)
     if isinstance(stated, str):
         stated = TableEncoder(categorical=params.categorical, max_categories=params.max_categories)
     elif params.categorical is not None:
         raise ValueError('categorical= goes with preprocessing="auto"; a transformer of your own decides by itself.')
     encoder = clone(stated)
     if isinstance(encoder, TableEncoder):
-        return encoder.fit(data.inputs, sample_weight=data.loss_weights)
+        return _fitted(encoder, data)
     return encoder.fit(data.inputs.native, data.y)
+
+
+def _fitted(encoder: TableEncoder, data: Data) -> TableEncoder:
+    return encoder.fit(data.inputs, sample_weight=data.loss_weights)
 
 
 def encode(encoder: Any, inputs: Inputs) -> Floats:
     """Make numbers of inputs, by a fitted encoder or as they are."""
     if isinstance(encoder, TableEncoder):
         return encoder.encode(inputs)  # the estimator has looked at the names
-    read = inputs if encoder is None else read_inputs(encoder.transform(inputs.native))
-    matrix = read.matrix()
-    if matrix is None:
-        for position in range(read.n_columns):
-            if not read.is_numeric(position):
-                whose = (
-                    "Column" if encoder is None else f"What preprocessing={type(encoder).__name__}(...) gives: column"
-                )
-                raise ValueError(
-                    f"{whose} {read.label(position)} holds words, where numbers are needed: encode it, or use "
-                    'preprocessing="auto", which makes 0/1 columns of them.'
-                )
-        matrix = np.stack([read.numbers(position) for position in range(read.n_columns)], axis=1)
-    if np.isnan(matrix).any():
-        row, column = np.argwhere(np.isnan(matrix))[0]
+    if encoder is None:
+        read, whose = inputs, "Column"
+    else:
+        read = read_inputs(encoder.transform(inputs.native))
+        whose = f"What preprocessing={type(encoder).__name__}(...) gives: column"
+    matrix = plain_numbers(read, whose)
+    if len(matrix) and np.abs(matrix).max() > LARGEST_INPUT:
+        row, column = np.unravel_index(np.abs(matrix).argmax(), matrix.shape)
         raise ValueError(
-            f"Input X contains NaN, first in row {row}, column {read.label(int(column))}: impute it, or use "
-            'preprocessing="auto", which does.'
+            f"{whose} {read.label(int(column))} holds {matrix[row, column]:g} in row {row}, but a network can take "
+            f'numbers up to {LARGEST_INPUT:g}: scale the column, or use preprocessing="auto", which does.'
         )
-    return np.ascontiguousarray(matrix)
+    return matrix
+
+
+def warn_of_scales(encoder: Any, Z: Floats, names: Sequence[str], stacklevel: int) -> None:
+    """Warn if columns that we do not scale have scales so different that training comes out worse."""
+    if isinstance(encoder, TableEncoder) and encoder.scale:
+        return
+    deviations, sizes = Z.std(axis=0), np.sqrt((Z**2).mean(axis=0))
+    varying = np.flatnonzero(deviations > 0)
+    if not len(varying):
+        return
+    least, most = int(varying[deviations[varying].argmin()]), int(varying[sizes[varying].argmax()])
+    if sizes[most] > WIDEST_SCALES * deviations[least] or sizes[most] > WIDEST_SCALES:
+        warnings.warn(
+            f"The inputs of the network have very different scales: {names[most]!r} is about {sizes[most]:.2g}, "
+            f"{names[least]!r} varies by about {deviations[least]:.2g}. Training then finds worse models: scale the "
+            'columns before, for example by preprocessing="auto".',
+            InputScaleWarning,
+            stacklevel=stacklevel + 1,
+        )
 
 
 def encoded_units(encoder: Any, n_inputs: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

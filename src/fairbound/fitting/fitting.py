@@ -28,7 +28,7 @@ from fairbound.fairness import Cells, as_constraints, as_logits, decide, outcome
 from fairbound.fairness.text import distinct_texts
 from fairbound.fitting.confident import choose, predictor, with_certificate
 from fairbound.fitting.data import Data, Parameters
-from fairbound.fitting.encoding import encode, fitted_encoder
+from fairbound.fitting.encoding import encode, encoded_names, fitted_encoder, warn_of_scales
 from fairbound.fitting.groups import SmallGroup, count_missing, settle_small_groups
 from fairbound.fitting.messages import Outcome, count_rows, has_run_out
 from fairbound.fitting.modules import first_module, on_device, try_module
@@ -100,6 +100,7 @@ class Fitting:
         self.cells = cells
         self.encoder = encoder if module is not None else fitted_encoder(params, data)
         self.Z = encode(self.encoder, data.inputs)
+        warn_of_scales(self.encoder, self.Z, encoded_names(self.encoder, data.inputs, self.Z.shape[1]), stacklevel=3)
         seed = int(check_random_state(params.random_state).randint(2**31 - 1))
         self.generator = torch.Generator().manual_seed(seed)
         self.module = (

@@ -181,6 +181,7 @@ def encoder_params_from_json(values: Mapping[str, Any]) -> TableEncoder:
         categorical=None if categorical is None else list(categorical),
         max_categories=expect(values["max_categories"], int, "max_categories"),
         scale=expect(values["scale"], bool, "scale"),
+        strict=expect(values.get("strict", False), bool, "strict"),
     )
 
 

@@ -21,12 +21,12 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from fairbound.preprocessing.names import check_names, learn_names
+from fairbound.preprocessing.numbers import FARTHEST as FARTHEST
+from fairbound.preprocessing.numbers import plain_numbers, standardize
 from fairbound.preprocessing.rows import read_weights
 from fairbound.preprocessing.tables import Floats, Inputs, Words, read_inputs
 
 OTHER, MISSING = "(other)", "(missing)"
-FARTHEST = 1e100
-"""Scaled numbers are cut here, so that no product of them overflows."""
 
 
 @dataclass(frozen=True)
@@ -55,8 +55,7 @@ class NumberColumn:
     def encode(self, values: Floats) -> Floats:
         """Return the scaled numbers, and where they are missing."""
         gaps = np.isnan(values)
-        with np.errstate(over="ignore"):
-            scaled = np.clip((values - self.mean) / self.scale, -FARTHEST, FARTHEST)
+        scaled = standardize(values, self.mean, self.scale)
         scaled[gaps] = 0.0
         return np.stack([scaled, gaps.astype(np.float64)], axis=1) if self.missing else scaled[:, None]
 
@@ -110,6 +109,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         The most 0/1 columns that one column becomes, the one for missing values apart.
     scale : bool
         Whether numbers are brought to mean 0 and deviation 1.
+    strict : bool
+        Whether words and missing values are refused, in place of being encoded.
 
     Attributes
     ----------
@@ -126,11 +127,17 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     """
 
     def __init__(
-        self, *, categorical: Sequence[Any] | None = None, max_categories: int = 50, scale: bool = True
+        self,
+        *,
+        categorical: Sequence[Any] | None = None,
+        max_categories: int = 50,
+        scale: bool = True,
+        strict: bool = False,
     ) -> None:
         self.categorical = categorical
         self.max_categories = max_categories
         self.scale = scale
+        self.strict = strict
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:  # noqa: ARG002 (as all transformers)
         """Learn means, deviations and words from the training rows."""
@@ -145,7 +152,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         named = _listed(self.categorical)
         chosen = {inputs.position(column, "categorical=") for column in named}
         names = inputs.names or [f"x{position}" for position in range(inputs.n_columns)]
-        matrix = inputs.matrix()
+        matrix = plain_numbers(inputs) if self.strict else inputs.matrix()
         self.columns_ = tuple(
             self._learn_words(name, inputs, position, weights)
             if position in chosen or (matrix is None and not inputs.is_numeric(position))
@@ -163,7 +170,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
 
     def encode(self, inputs: Inputs) -> Floats:
         """Return the numbers of inputs whose columns are known to be those of `fit`."""
-        matrix = inputs.matrix()
+        matrix = plain_numbers(inputs) if self.strict else inputs.matrix()
         if matrix is not None and all(
             isinstance(column, NumberColumn) and not column.missing for column in self.columns_
         ):
@@ -183,16 +190,16 @@ class TableEncoder(TransformerMixin, BaseEstimator):
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = tags.input_tags.categorical = tags.input_tags.allow_nan = True
+        tags.input_tags.sparse = True
+        tags.input_tags.categorical = tags.input_tags.allow_nan = not self.strict
         return tags
 
     def _scale_all(self, matrix: Floats) -> Floats:
         """All columns at once: the same operations on the same numbers as one by one."""
         means = np.array([column.mean for column in self.columns_])  # type: ignore[union-attr]
         scales = np.array([column.scale for column in self.columns_])  # type: ignore[union-attr]
-        with np.errstate(over="ignore"):
-            scaled = np.clip((matrix - means) / scales, -FARTHEST, FARTHEST)
-        return np.nan_to_num(np.ascontiguousarray(scaled), copy=False, nan=0.0)
+        scaled = np.ascontiguousarray(standardize(matrix, means, scales))
+        return np.nan_to_num(scaled, copy=False, nan=0.0)
 
     def _learn_numbers(self, name: str, values: Floats, weights: Floats) -> NumberColumn:
         known = ~np.isnan(values) & (weights > 0)
