@@ -44,8 +44,8 @@ MAY_USE: dict[str, set[str]] = {
     | {"training", "evaluation", "preprocessing", "fitting", "persistence", "estimator", "scoring", "report"},
 }
 # Modules such as `_registry.py` are tools without a subject: every room may use them, and they use only each other.
-# `report` knows only the dictionary that it is given, and how files are read and written.
-SOME_TOOLS = {"report": {"_drafts", "_files"}}
+# `report` knows only the dictionary that it is given, how files are read and written, and how text is made harmless.
+SOME_TOOLS = {"report": {"_drafts", "_files", "_text"}}
 # What a room must not know, besides other rooms.
 FOREIGN: dict[str, set[str]] = {
     "data": {"torch", "pandas"},

@@ -73,9 +73,11 @@ def claim_of_choice(certificate: Certificate) -> str:
     """Return what may be said of a model that was chosen as the last to pass, or, if it did not pass, was the first."""
     confidence = certificate.confidence
     if not certificate.passed:
+        blocking = [limit for limit in certificate.limits if limit.verdict is not Verdict.PASS]
         return (
             f"No model passed at {100 * confidence:g}% confidence: nothing is claimed. The bounds of the "
-            "certificate are those of the strictest model, which was tested first."
+            "certificate are those of the strictest model, which was tested first. "
+            + " ".join(f"Not shown there: {limit.limit}: {limit.reason}" for limit in blocking)
         )
     return (
         "Claim: the probability that this procedure returns a model that breaks a limit in the population is at "

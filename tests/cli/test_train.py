@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 
 import numpy as np
@@ -99,7 +100,10 @@ def test_what_is_not_certified_has_exit_code_1(fairbound, tmp_path):
         "train", path, *LOANS, "--require", "disparate_impact >= 0.95", "--confidence", 0.99, "--out", "run"
     )  # fmt: skip
     assert found.code == 1
-    assert "No model passed at 99% confidence: nothing is claimed." in found.stdout
+    flat = " ".join(found.stdout.split())
+    assert "No model passed at 99% confidence: nothing is claimed." in flat
+    assert "Not shown there: disparate_impact >= 0.95: " in flat
+    assert re.search(r"Least sure is selection_rate\(\w+\) >= 0\.95 selection_rate\(\w+\): \w+ has \d+ rows", flat)
     assert (tmp_path / "run" / "report.html").is_file()
 
 

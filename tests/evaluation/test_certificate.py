@@ -257,7 +257,18 @@ def test_rates_on_the_limit_are_never_decided():
     found = _only(certify(*_groups((500, 500), (400, 600)), "disparate_impact >= 0.8"))
     assert found.verdict is Verdict.INCONCLUSIVE
     assert found.times_as_many is None
-    assert found.reason == "not even a million times as many rows would decide at the observed rates."
+    assert found.reason.startswith("not even a million times as many rows would decide at the observed rates.")
+    _, requirement = min((worst - each.limit, str(each)) for each, worst, _ in found.requirements)
+    assert found.reason.endswith(f"Least sure is {requirement}: b has 1,000 rows.")
+
+
+def test_what_is_least_sure_is_named_with_its_rows():
+    found = _only(certify(*_groups((500, 500), (24, 26), (900, 1000)), "disparate_impact >= 0.8"))
+    assert found.verdict is Verdict.INCONCLUSIVE
+    needed = found.rows_needed["sensitive_feature"]["b"]
+    worst, requirement = min((worst - each.limit, str(each)) for each, worst, _ in found.requirements)
+    assert worst < 0
+    assert found.reason.endswith(f"Least sure is {requirement}: b has 50 rows, and about {needed:,} would decide.")
 
 
 def test_limits_that_ask_for_nothing_pass():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import pickle
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -14,6 +15,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fairbound import audit, certify
 from fairbound.fairness import Cells, Grouping
 
 Y = [0, 1, 1, 0, 1, 0]
@@ -384,3 +386,33 @@ def test_an_unknown_column_is_named_beside_the_known_ones():
         Cells.build(Y, {"sex": SEX, "age": AGE}).grouping("race")
     with pytest.raises(ValueError, match=r"Unknown sensitive column 'race'\. Known: none\."):
         Cells.build(Y).grouping("race")
+
+
+# --- names that are there twice -------------------------------------------------------------------------------------
+
+TWICE = [
+    ({1: ["a", "b"], "1": ["a", "b"]}, r"sensitive_features has the columns 1 and '1': give each column a name"),
+    (pd.DataFrame([["a", "x"], ["b", "y"]], columns=["sex", "sex"]), r"has the columns 'sex' twice"),
+    (pd.DataFrame([["a", "x"], ["b", "y"]], columns=[1, "1"]), r"has the columns 1 and '1'"),
+]
+
+
+@pytest.mark.parametrize(("groups", "words"), TWICE)
+@pytest.mark.parametrize("function", [Cells.build, Cells.count])
+def test_a_name_that_is_there_twice_is_refused(function, groups, words):
+    with pytest.raises(ValueError, match=words):
+        function([0, 1], groups)
+
+
+@pytest.mark.parametrize(("groups", "words"), TWICE)
+def test_an_audit_and_a_certificate_refuse_it_too(groups, words):
+    with pytest.raises(ValueError, match=words):
+        audit([0, 1], [0, 1], groups)
+    with pytest.raises(ValueError, match=words):
+        certify([0, 1], [0, 1], groups, "disparate_impact >= 0.8")
+
+
+def test_weights_that_are_no_numbers_are_named():
+    for function in (audit, partial(certify, limits="disparate_impact >= 0.8", largest_weight=2.0)):
+        with pytest.raises(ValueError, match="weights must be numbers, but contain 'cook'"):
+            function([0, 1], [0, 1], ["a", "b"], sample_weight=[1, "cook"])

@@ -15,6 +15,8 @@ import sys
 import traceback
 from types import TracebackType
 
+from fairbound._text import visible
+
 KEPT, NOT_KEPT, BAD_INPUT = 0, 1, 2
 DEFECT, INTERRUPTED, CLOSED_PIPE = 70, 130, 141  # as sysexits.h and shells have them
 TRACEBACK_VARIABLE = "FAIRBOUND_TRACEBACK"
@@ -90,8 +92,17 @@ def sentence_of(error: BaseException) -> str:
 
 def complain(sentence: str) -> None:
     """Write a sentence to standard error, after the name of the program."""
-    sys.stderr.write(f"fairbound: {sentence}\n")
+    sys.stderr.write(f"fairbound: {visible(sentence)}\n")
     sys.stderr.flush()
+
+
+def show_warning(message: Warning | str, *_: object, **__: object) -> None:
+    """Write a warning as a sentence to standard error, in place of the line of code that gave it."""
+    complain(f"Warning: {' '.join(str(message).split())}")
+
+
+def _print_traceback(error: BaseException) -> None:
+    sys.stderr.write(visible("".join(traceback.format_exception(error)), keep="\n"))
 
 
 class Guard:
@@ -113,11 +124,11 @@ class Guard:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise SystemExit(CLOSED_PIPE) from error
         if os.environ.get(TRACEBACK_VARIABLE):
-            traceback.print_exception(error)
+            _print_traceback(error)
         if isinstance(error, ValueError | OSError | ImportError):
             complain(sentence_of(error))
             raise SystemExit(BAD_INPUT) from error
         if not os.environ.get(TRACEBACK_VARIABLE):
-            traceback.print_exception(error)
+            _print_traceback(error)
         complain("This is a defect of fairbound; please report it with the lines above.")
         raise SystemExit(DEFECT) from error

@@ -13,6 +13,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from fairbound._text import escaped_json, visible
+
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.status import Status
@@ -55,11 +57,11 @@ class Output:
         return Console(file=sys.stderr if error else sys.stdout, highlight=False, markup=False, emoji=False)
 
     def text(self, text: str = "", style: str = "") -> None:
-        """Print text as it stands: no markup is read in it, and no line is broken."""
+        """Print text: no markup is read in it, no line is broken, and control characters are shown as escapes."""
         if not self.silent:
             from rich.text import Text
 
-            self.console().print(Text(text, style=style), soft_wrap=True)
+            self.console().print(Text(visible(text, keep="\n"), style=style), soft_wrap=True)
 
     def table(self, title: str, header: Sequence[str], rows: Sequence[Sequence[str]], *, left: int = 1) -> None:
         """Print a table with aligned columns; its first `left` columns are words, the others numbers."""
@@ -68,9 +70,9 @@ class Output:
         from rich.cells import cell_len
         from rich.text import Text
 
-        lines = [header, *rows]
+        lines = [tuple(map(visible, line)) for line in (header, *rows)]
         widths = [max(cell_len(line[place]) for line in lines) for place in range(len(header))]
-        written = Text().append(title, style="bold")
+        written = Text().append(visible(title), style="bold")
         for number, line in enumerate(lines):
             text = Text("\n ", style="dim" if number == 0 else "")
             for place, (cell, width) in enumerate(zip(line, widths, strict=True)):
@@ -88,7 +90,8 @@ class Output:
     def result(self, content: Mapping[str, Any]) -> None:
         """Print the JSON object, where that is wanted."""
         if self.json:
-            sys.stdout.write(json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+            written = json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False)
+            sys.stdout.write(escaped_json(written) + "\n")
             sys.stdout.flush()
 
     @contextmanager
@@ -97,7 +100,7 @@ class Output:
         if self.quiet:
             yield
             return
-        console = self.console(error=True)
+        console, name = self.console(error=True), visible(name)
         if not console.is_terminal:
             console.file.write(f"{name} ...\n")
             console.file.flush()
@@ -113,4 +116,4 @@ class Output:
     def update(self, text: str) -> None:
         """Say how far the stage is, on a terminal."""
         if self._status is not None:
-            self._status.update(text)
+            self._status.update(visible(text))

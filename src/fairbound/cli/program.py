@@ -7,13 +7,14 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Sequence
 from typing import Annotated, Any, NoReturn
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from fairbound.cli.errors import BAD_INPUT, Guard, complain
+from fairbound.cli.errors import BAD_INPUT, Guard, complain, show_warning
 
 # typer has click inside or beside it, by its version; this is the base of all errors about arguments in either.
 UsageProblem: type[Any] = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
@@ -70,7 +71,9 @@ class Program(TyperGroup):
         """Run, and exit with the code of the command; an error about arguments is one sentence, too."""
         options["standalone_mode"] = False
         try:
-            code = super().main(*arguments, **options)
+            with warnings.catch_warnings():
+                warnings.showwarning = show_warning
+                code = super().main(*arguments, **options)
         except UsageProblem as problem:
             context = getattr(problem, "ctx", None)
             path = context.command_path if context is not None else "fairbound"

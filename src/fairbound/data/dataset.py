@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.preprocessing import StandardScaler
 
+from fairbound._text import visible
 from fairbound.data.columns import Column, is_missing
 from fairbound.data.description import Description, describe
 from fairbound.data.labels import LabelValue
@@ -132,7 +133,7 @@ class Dataset:
         missing = sum(self.table.missing().values())
         gaps = f", {missing:,} {'value' if missing == 1 else 'values'} missing" if missing else ""
         groups = ", ".join(self.sensitive) or "none"
-        return f"Dataset {self.name!r}: {len(self):,} rows, {features}{gaps}, sensitive: {groups}"
+        return f"Dataset {self.name!r}: {len(self):,} rows, {features}{gaps}, sensitive: {visible(groups)}"
 
     def groups(self, name: str | None = None) -> NDArray[Any]:
         """Return one sensitive column, by default the first."""

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fairbound._text import visible
 from fairbound.data.columns import is_missing
 
 
@@ -147,7 +148,8 @@ class Description:
             notes += [f"without a group: {self.n_missing_group:,} {'row' if self.n_missing_group == 1 else 'rows'}"]
         constant = "   ".join(f"{word}: {share:.4f}" for word, share in self.constant_accuracies.items())
         by = f", S = {self.sensitive}" if self.sensitive is not None else ""
-        return "\n".join([title + by, *_aligned([header, *lines]), *notes, f"accuracy of a constant: {constant}"])
+        last = f"accuracy of a constant: {constant}"
+        return "\n".join([visible(title + by), *_aligned([header, *lines]), *notes, visible(last)])
 
 
 def describe(
@@ -194,6 +196,7 @@ def _range(values: Any) -> float:
 
 def _aligned(rows: list[list[str]]) -> list[str]:
     """Return lines whose first cell is aligned to the left and the others to the right."""
+    rows = [list(map(visible, row)) for row in rows]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [
         "  ".join(

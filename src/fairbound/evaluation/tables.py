@@ -9,6 +9,8 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from fairbound._text import visible
+
 _WIDTH = 110
 
 
@@ -26,7 +28,8 @@ class Table:
 
     def as_text(self) -> str:
         """Return the table with aligned columns, two spaces apart."""
-        lines = [self.header, *self.rows] if self.header else list(self.rows)
+        given = [self.header, *self.rows] if self.header else list(self.rows)
+        lines = [tuple(map(visible, line)) for line in given]
         widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
         written = [
             "  ".join(
@@ -35,20 +38,20 @@ class Table:
             ).rstrip()
             for line in lines
         ]
-        return "\n".join([self.title, *(f"  {line}" for line in written)])
+        return "\n".join([visible(self.title), *(f"  {line}" for line in written)])
 
     def as_html(self) -> str:
         """Return the table with everything escaped."""
 
         def cells(line: Sequence[str], tag: str) -> str:
             return "".join(
-                f'<{tag} style="text-align: {"left" if column < self.left else "right"}">{html.escape(cell)}</{tag}>'
+                f'<{tag} style="text-align: {"left" if column < self.left else "right"}">{_escaped(cell)}</{tag}>'
                 for column, cell in enumerate(line)
             )
 
         body = "".join(f"<tr>{cells(line, 'td')}</tr>" for line in self.rows)
         head = f"<thead><tr>{cells(self.header, 'th')}</tr></thead>" if self.header else ""
-        return f"<table><caption>{html.escape(self.title)}</caption>{head}<tbody>{body}</tbody></table>"
+        return f"<table><caption>{_escaped(self.title)}</caption>{head}<tbody>{body}</tbody></table>"
 
 
 def page_as_text(heading: str, tables: Iterable[Table], notes: Iterable[str]) -> str:
@@ -59,14 +62,18 @@ def page_as_text(heading: str, tables: Iterable[Table], notes: Iterable[str]) ->
 
 
 def _wrapped(text: str) -> str:
-    return textwrap.fill(text, _WIDTH, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
+    return textwrap.fill(visible(text), _WIDTH, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
 
 
 def page_as_html(heading: str, tables: Iterable[Table], notes: Iterable[str]) -> str:
     """Return the same page for a notebook."""
-    paragraphs = "".join(f"<p>{html.escape(note)}</p>" for note in notes)
+    paragraphs = "".join(f"<p>{_escaped(note)}</p>" for note in notes)
     body = "".join(table.as_html() for table in tables)
-    return f"<div><p><strong>{html.escape(heading)}</strong></p>{body}{paragraphs}</div>"
+    return f"<div><p><strong>{_escaped(heading)}</strong></p>{body}{paragraphs}</div>"
+
+
+def _escaped(text: str) -> str:
+    return html.escape(visible(text))
 
 
 def number(value: float | None, digits: int = 3) -> str:

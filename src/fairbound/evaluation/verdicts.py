@@ -17,6 +17,7 @@ from fairbound.fairness import Constraint, ConstraintSystem, parse_constraint
 from fairbound.fairness.measures import resolve_measure
 
 Side = Literal["at least", "at most"]
+GroupRows = dict[str, dict[Hashable, int]]  # rows of each group of each grouping
 
 
 class Verdict(Enum):
@@ -197,29 +198,48 @@ def certify_limit(
         reason = f"broken {sure}: it needs {furthest}."
         return LimitCertificate(limit, Verdict.FAIL, value, bounds, reason, requirements=tested)
     times = times_as_many(requirements, alpha, level)
+    rows = groups_concerned(system, tally)
     needed = None
     if times is not None:
         needed = {
-            name: {group: math.ceil(times * rows) for group, rows in groups.items()}
-            for name, groups in groups_concerned(system, tally).items()
+            name: {group: math.ceil(times * here) for group, here in groups.items()} for name, groups in rows.items()
         }
-    reason = _inconclusive_reason(requirements, times, needed)
+    reason = _inconclusive_reason(tested, rows, times, needed)
     return LimitCertificate(limit, Verdict.INCONCLUSIVE, value, bounds, reason, times, needed, tested)
 
 
 def _inconclusive_reason(
-    requirements: Sequence[Requirement], times: float | None, needed: dict[str, dict[Hashable, int]] | None
+    tested: Sequence[tuple[Requirement, float, float]],
+    rows: GroupRows,
+    times: float | None,
+    needed: GroupRows | None,
 ) -> str:
+    unknown = {str(key) for each, _, _ in tested for key, known in each.rates() if math.isnan(known.value)}
+    if unknown:
+        return f"no row tells anything about {', '.join(sorted(unknown))}."
+    least_sure = _least_sure(tested, rows, needed)
     if needed is not None:
         listed = "; ".join(
             f"{name}: {', '.join(f'{group_name(group)} {count(rows)}' for group, rows in groups.items())}"
             for name, groups in needed.items()
         )
-        return f"about {number(times, 1)} times as many rows would decide at the observed rates ({listed})."
-    unknown = {str(key) for each in requirements for key, known in each.rates() if math.isnan(known.value)}
-    if unknown:
-        return f"no row tells anything about {', '.join(sorted(unknown))}."
-    return "not even a million times as many rows would decide at the observed rates."
+        many = f"about {number(times, 1)} times as many rows would decide at the observed rates ({listed})."
+        return f"{many} {least_sure}"
+    return f"not even a million times as many rows would decide at the observed rates. {least_sure}"
+
+
+def _least_sure(
+    tested: Sequence[tuple[Requirement, float, float]],
+    rows: GroupRows,
+    needed: GroupRows | None,
+) -> str:
+    """Name the requirement that the rows leave most open, and the group with the fewest rows in it."""
+    requirement, _, _ = min(tested, key=lambda each: each[1] - each[0].limit)
+    known = [key for key in requirement.keys if key.group is not None]
+    fewest = min(known, key=lambda key: rows[key.grouping][key.group])
+    here = f"{group_name(fewest.group)} has {count(rows[fewest.grouping][fewest.group])} rows"
+    there = "" if needed is None else f", and about {count(needed[fewest.grouping][fewest.group])} would decide"
+    return f"Least sure is {requirement}: {here}{there}."
 
 
 def _bounds(limit: Constraint, tested: Sequence[tuple[Requirement, float, float]]) -> tuple[Bounds, ...]:

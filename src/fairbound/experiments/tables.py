@@ -7,6 +7,8 @@ import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from fairbound._text import for_spreadsheet, visible
+
 Value = str | float | int | bool | None
 
 
@@ -50,12 +52,13 @@ class Table:
         """The rows as text."""
         return [[column.write(value) for column, value in zip(self.columns, row, strict=True)] for row in self.rows]
 
-    def to_csv(self) -> str:
-        """Headings, and values at full precision."""
+    def to_csv(self, *, exact: bool = False) -> str:
+        """Headings, and values at full precision; unless `exact`, no text is what a spreadsheet runs as a formula."""
+        cell = (lambda value: value) if exact else for_spreadsheet
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
-        writer.writerow([column.heading for column in self.columns])
-        writer.writerows([["" if value is None else value for value in row] for row in self.rows])
+        writer.writerow([cell(column.heading) for column in self.columns])
+        writer.writerows([["" if value is None else cell(value) for value in row] for row in self.rows])
         return text.getvalue()
 
     def to_markdown(self) -> str:
@@ -65,4 +68,7 @@ class Table:
             ["---:" if column.form else "---" for column in self.columns],
             *self.written(),
         ]
-        return "\n".join("| " + " | ".join(cell.replace("|", r"\|") for cell in line) + " |" for line in lines) + "\n"
+        return (
+            "\n".join("| " + " | ".join(visible(cell).replace("|", r"\|") for cell in line) + " |" for line in lines)
+            + "\n"
+        )

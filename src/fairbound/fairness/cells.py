@@ -274,12 +274,7 @@ def _make_groupings(
             )
         tuples = tuple(tuple(column[code] for column, code in zip(values, combinations[a], strict=True)) for a in known)
         member = np.arange(len(combinations)) == known[:, None]
-        joined = " & ".join(names)
-        if joined in names:
-            raise ValueError(
-                f"The sensitive column {joined!r} has the name of the intersection of the others: rename the column."
-            )
-        result.append(_grouping(joined, tuples, member))
+        result.append(_grouping(" & ".join(names), tuples, member))
     return tuple(result)
 
 

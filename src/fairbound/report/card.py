@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from fairbound._text import visible
 from fairbound.report import numbers, words
 from fairbound.report.caveats import caveats, remarks
 from fairbound.report.limits import certificates, trial_lines
@@ -130,16 +131,22 @@ def _table(header: Sequence[str], lines: Iterable[Sequence[str]]) -> Iterator[st
 
 
 def escaped(text: object) -> str:
-    r"""Return text in which Markdown, and the HTML that it allows, mean nothing.
+    r"""Return text in which Markdown, and the HTML that it allows, mean nothing; addresses are no links.
 
     >>> print(escaped("<b>a|b</b> *c*"))
     &lt;b&gt;a\|b&lt;/b&gt; \*c\*
     """
-    flat = " ".join(str(text).split())
-    flat = flat.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    return re.sub(r"([\\`*_\[\]|~!#$])", r"\\\1", flat)
+    flat = re.sub(r"([\\`*_\[\]|~!#$])", r"\\\1", _flat(text).replace("&", "&amp;"))
+    for mark, entity in (("<", "&lt;"), (">", "&gt;"), ("://", "&#58;//"), ("www.", "www&#46;"), ("@", "&#64;")):
+        flat = flat.replace(mark, entity)
+    return flat
 
 
 def _code(text: object) -> str:
     """Return text for a code span; a backtick would end it."""
-    return " ".join(str(text).split()).replace("`", "'").replace("|", "\\|")
+    return _flat(text).replace("`", "'").replace("|", "\\|")
+
+
+def _flat(text: object) -> str:
+    """Return text on one line, without characters that nobody sees."""
+    return visible(" ".join(str(text).split()))

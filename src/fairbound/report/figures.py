@@ -9,6 +9,8 @@ from __future__ import annotations
 import html
 from typing import Any
 
+from fairbound._text import visible
+
 Figure = dict[str, Any]
 
 AXIS: Figure = {
@@ -57,4 +59,4 @@ def digits(value: float | None) -> float | None:
 
 def escaped(text: str) -> str:
     """Return text in which plotly.js finds no tags."""
-    return html.escape(text, quote=False)
+    return html.escape(visible(text), quote=False)

@@ -13,6 +13,8 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
+from fairbound._text import visible
+
 
 @cache
 def environment(package: str) -> Any:
@@ -22,10 +24,16 @@ def environment(package: str) -> Any:
     return jinja2.Environment(
         loader=jinja2.PackageLoader(package),
         autoescape=True,
+        finalize=_shown,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
+
+
+def _shown(value: Any) -> Any:
+    """Return what a template prints; text of a user is printed with its control characters as escapes."""
+    return visible(value, keep="\n\t") if type(value) is str else value
 
 
 def resource(name: str, package: str = "fairbound.report") -> str:
