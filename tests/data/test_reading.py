@@ -185,7 +185,7 @@ def test_labels_that_cannot_be_used(values, positive, words):
         ({"sensitive": "SEX"}, r"has no column 'SEX' \(sensitive=\)\. Did you mean 'sex'\?"),
         ({"sensitive": ["sex", "race"]}, r"has no column 'race' \(sensitive=\)\. It has"),
         ({"categorical": ["regio"]}, r"no column 'regio' \(categorical=\)\. Did you mean 'region'"),
-        ({"sensitive": ["sex", "sex"]}, "Column 'sex' is named twice among target=, sensitive= and ignore="),
+        ({"sensitive": ["sex", "sex"]}, "Column 'sex' is named twice among target=, sensitive=, ignore= and weight="),
         ({"sensitive": "approved"}, "Column 'approved' is named twice"),
         ({"sensitive": "id"}, "Column 'id' is named twice"),
         ({"ignore": ["id", "income", "job", "region", "age group"]}, "has no column left for the inputs"),

@@ -40,6 +40,7 @@ _OPTIONS = {
     "confidence": "--confidence",
     "largest_weight": "--largest-weight",
     "sample_weight": "--weight",
+    "weight": "--weight",
     "small_groups": "--small-groups",
     "min_group_size": "--min-group-size",
     "state": "--state",

@@ -21,15 +21,13 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.preprocessing import StandardScaler
 
 from fairbound._text import visible
+from fairbound.data.arrays import FloatArray, IntArray, as_inputs, as_labels, as_values, as_weights, without_nan
 from fairbound.data.columns import Column, is_missing
 from fairbound.data.description import Description, describe
 from fairbound.data.labels import LabelValue
 from fairbound.data.leaks import SuspectedLeak, find_leaks
 from fairbound.data.splitting import draw_parts
 from fairbound.data.table import Backend, Table, make_frame
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -58,6 +56,8 @@ class Dataset:
         Each value of the label column of a file that was read: the value, its rows in the file, and its code.
     notes : sequence of str
         What was done on the way from a file to these rows, such as rows that were dropped.
+    weight : array of shape (n,), optional
+        How much each row counts, not negative; every row counts once by default.
     raw : Table, optional
         The raw columns behind X; by default the columns of X itself.
 
@@ -86,25 +86,28 @@ class Dataset:
     target: str = "label"
     label_values: Sequence[LabelValue] = ()
     notes: Sequence[str] = ()
+    weight: FloatArray | None = None
     raw: InitVar[Table | None] = None
     table: Table = field(init=False)
 
     def __post_init__(self, raw: Table | None) -> None:
         # A frozen dataclass normalises its own fields this way; afterwards every reader can rely on the conventions.
         put = object.__setattr__
-        put(self, "X", _as_inputs(self.X))
+        put(self, "X", as_inputs(self.X))
         put(self, "feature_names", tuple(self.feature_names))
         put(self, "target_names", tuple(self.target_names))
         put(self, "label_values", tuple(self.label_values))
         put(self, "notes", tuple(self.notes))
-        put(self, "y", _as_labels(self.y, len(self.target_names)))
-        put(self, "sensitive", {name: _as_values(values) for name, values in self.sensitive.items()})
+        put(self, "y", as_labels(self.y, len(self.target_names)))
+        put(self, "sensitive", {name: as_values(values) for name, values in self.sensitive.items()})
+        put(self, "weight", None if self.weight is None else as_weights(self.weight, "weight"))
         rows, columns = self.X.shape
         if len(self.feature_names) != columns:
             raise ValueError(
                 f"X has {columns} columns, but feature_names has {len(self.feature_names)}; give one name each."
             )
-        for what, values in {"y": self.y, **{f"sensitive[{name!r}]": v for name, v in self.sensitive.items()}}.items():
+        given = {"y": self.y, **{f"sensitive[{name!r}]": v for name, v in self.sensitive.items()}}
+        for what, values in (given if self.weight is None else {**given, "weight": self.weight}).items():
             if values.shape != (rows,):
                 raise ValueError(f"{what} has shape {values.shape}, but X has {rows} rows; give shape ({rows},).")
         put(self, "table", Table.of_numbers(self.feature_names, self.X) if raw is None else raw)
@@ -232,7 +235,7 @@ class Dataset:
         """
         columns = self.table.show()
         if sensitive:
-            columns |= {name: _without_nan(values) for name, values in self.sensitive.items() if name not in columns}
+            columns |= {name: without_nan(values) for name, values in self.sensitive.items() if name not in columns}
         if target:
             if self.target in columns:
                 raise ValueError(f"Both a column and the label are called {self.target!r}; leave out target=True.")
@@ -259,14 +262,16 @@ class Dataset:
         return Frames(
             self.frame(backend=backend),
             make_frame({self.target: self.y}, backend),
-            make_frame({name: _without_nan(values) for name, values in self.sensitive.items()}, backend),
+            make_frame({name: without_nan(values) for name, values in self.sensitive.items()}, backend),
         )
 
     def take(self, rows: ArrayLike) -> Dataset:
         """Return the data set of the given rows, in the given order."""
         index = np.asarray(rows)
         sensitive = {name: values[index] for name, values in self.sensitive.items()}
-        return replace(self, X=self.X[index], y=self.y[index], sensitive=sensitive, raw=self.table.take(index))
+        weight = None if self.weight is None else self.weight[index]
+        raw = self.table.take(index)
+        return replace(self, X=self.X[index], y=self.y[index], sensitive=sensitive, weight=weight, raw=raw)
 
     def with_inputs(self, X: FloatArray) -> Dataset:
         """Return the same rows and columns with other values of the inputs; the raw columns stay."""
@@ -324,11 +329,15 @@ class Split(NamedTuple):
         """Return the rows of both parts as one data set, those of the training part first."""
         sensitive = {name: np.concatenate([part.sensitive[name] for part in self]) for name in self.train.sensitive}
         columns = {name: np.concatenate([part.table.columns[name] for part in self]) for name in self.train.schema}
+        weights = [part.weight for part in self]
         return replace(
             self.train,
             X=np.concatenate([part.X for part in self]),
             y=np.concatenate([part.y for part in self]),
             sensitive=sensitive,
+            weight=None
+            if any(each is None for each in weights)
+            else np.concatenate([each for each in weights if each is not None]),
             raw=Table(self.train.table.schema, columns),
         )
 
@@ -336,45 +345,3 @@ class Split(NamedTuple):
         """Return both parts with columns of mean 0 and standard deviation 1, fitted on the training part only."""
         scaler = StandardScaler().fit(self.train.X)
         return Split(*(part.with_inputs(scaler.transform(part.X)) for part in self))
-
-
-def _as_inputs(values: ArrayLike) -> FloatArray:
-    """Return X as a float64 matrix without infinities; NaN is a missing number."""
-    X = np.asarray(values, dtype=np.float64)
-    if X.ndim != 2:
-        raise ValueError(f"X has shape {X.shape}; give a matrix of shape (rows, columns).")
-    if len(X) == 0:
-        raise ValueError(f"X has shape {X.shape}, so there is no row; give at least one.")
-    if np.isinf(X).any():
-        row, column = np.argwhere(np.isinf(X))[0]
-        raise ValueError(f"X[{row}, {column}] is {X[row, column]}; give finite numbers, or NaN for missing ones.")
-    return X
-
-
-def _as_labels(values: ArrayLike, classes: int) -> IntArray:
-    """Return y as int64 codes below `classes`."""
-    y = np.asarray(values)
-    if y.dtype.kind not in "biu":
-        raise TypeError(f"y has dtype {y.dtype}; give integer label codes from 0 to {classes - 1}.")
-    if y.size and not 0 <= y.min() <= y.max() < classes:
-        wrong = y[(y < 0) | (y >= classes)][0]
-        raise ValueError(f"y contains {wrong}; give label codes from 0 to {classes - 1}, one for each of target_names.")
-    return y.astype(np.int64)
-
-
-def _as_values(values: Any) -> NDArray[Any]:
-    """Return an array with the values as given; numpy would make a word of a NaN among words."""
-    array = np.asarray(values)
-    if array.dtype.kind == "U" and not isinstance(values, np.ndarray):
-        given = np.asarray(values, dtype=object)
-        return given if is_missing(given).any() else array
-    return array
-
-
-def _without_nan(values: NDArray[Any]) -> NDArray[Any]:
-    """Return words with None for missing ones; numbers as they are."""
-    if values.dtype.kind != "O":
-        return values
-    return np.array(
-        [None if gap else value for value, gap in zip(values, is_missing(values), strict=True)], dtype=object
-    )

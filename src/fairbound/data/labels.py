@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fairbound._names import did_you_mean
 from fairbound.data.columns import is_missing
+
+if TYPE_CHECKING:
+    from fairbound.data.dataset import Dataset
 
 MOST_CLASSES = 20  # a label with more values than this is a quantity, or a mistake
 _SHOWN = 20  # names or values in a message
@@ -76,12 +80,7 @@ def code_labels(values: NDArray[Any], target: str, positive: Any = None, negativ
     >>> values
     (LabelValue(value='no', rows=2, code=0), LabelValue(value='yes', rows=1, code=1))
     """
-    gaps = is_missing(values)
-    if gaps.any():
-        raise ValueError(
-            f"Column {target!r} (target=) has no value in {gaps.sum():,} of {len(values):,} rows, first in row "
-            f"{np.flatnonzero(gaps)[0] + 1}; drop these rows with drop_unlabelled=True."
-        )
+    _check_gaps(values, target)
     distinct, code = np.unique(values, return_inverse=True)
     words = [as_word(value) for value in distinct.tolist()]
     counted = dict(zip(words, np.bincount(code).tolist(), strict=True))
@@ -103,6 +102,31 @@ def code_labels(values: NDArray[Any], target: str, positive: Any = None, negativ
         )
     listed_values = tuple(LabelValue(word, counted[word], sides[word]) for word in words)
     return CodedLabels(np.array([sides[word] for word in words], dtype=np.int64)[code], names, listed_values)
+
+
+def code_like(values: NDArray[Any], like: Dataset) -> CodedLabels:
+    """Return the label codes of other rows, by the values that the label of a data set has."""
+    _check_gaps(values, like.target)
+    codes = {each.value: each.code for each in like.label_values}
+    words = [as_word(value) for value in values.tolist()]
+    counted = Counter(words)
+    for word, rows in counted.items():
+        if word not in codes:
+            raise ValueError(
+                f"Column {like.target!r} (target=) has the value {word!r} in {rows:,} rows, which the "
+                f"label of {like.name!r} does not have; it has {listed(codes)}."
+            )
+    known = tuple(LabelValue(word, rows, codes[word]) for word, rows in sorted(counted.items()))
+    return CodedLabels(np.array([codes[word] for word in words], dtype=np.int64), tuple(like.target_names), known)
+
+
+def _check_gaps(values: NDArray[Any], target: str) -> None:
+    gaps = is_missing(values)
+    if gaps.any():
+        raise ValueError(
+            f"Column {target!r} (target=) has no value in {gaps.sum():,} of {len(values):,} rows, first in row "
+            f"{np.flatnonzero(gaps)[0] + 1}; drop these rows with drop_unlabelled=True."
+        )
 
 
 def _classes(counted: dict[str, int], target: str) -> tuple[str, ...]:

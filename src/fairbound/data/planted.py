@@ -30,7 +30,8 @@ import numpy as np
 from scipy.special import logit
 from scipy.stats import norm
 
-from fairbound.data.dataset import Dataset, FloatArray
+from fairbound.data.arrays import FloatArray
+from fairbound.data.dataset import Dataset
 
 
 @dataclass(frozen=True, eq=False)

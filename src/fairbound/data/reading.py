@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairbound._names import did_you_mean
+from fairbound.data.arrays import as_weights
+from fairbound.data.bands import into_bands
 from fairbound.data.columns import Categorical, Column, Numeric, is_missing
 from fairbound.data.dataset import Dataset
 from fairbound.data.delimited import MISSING, read_delimited
-from fairbound.data.labels import as_word, code_labels, listed, sides_in_words
+from fairbound.data.labels import as_word, code_labels, code_like, listed, sides_in_words
 from fairbound.data.parquet import MAGIC, read_parquet
 from fairbound.data.table import Columns, Table
 
@@ -39,6 +41,8 @@ def read_table(
     positive: Any = None,
     negative: Any = None,
     drop_unlabelled: bool = False,
+    weight: str | None = None,
+    bands: Mapping[str, Sequence[float]] | None = None,
     categorical: str | Sequence[str] = (),
     ignore: str | Sequence[str] = (),
     sensitive_as_input: bool = False,
@@ -46,6 +50,7 @@ def read_table(
     missing: Collection[str] = MISSING,
     delimiter: str | None = None,
     encoding: str = "utf-8",
+    like: Dataset | None = None,
 ) -> Dataset:
     r"""Read your own file.
 
@@ -64,6 +69,11 @@ def read_table(
         All other values of the label. With it, a value that is named on neither side is an error.
     drop_unlabelled : bool
         Whether to drop the rows without a label; they are an error by default.
+    weight : str, optional
+        Column of the rows' weights, which is no input; it becomes `Dataset.weight`.
+    bands : mapping of str to sequence of float, optional
+        Sensitive columns of numbers and where to cut them: `{"age": [25, 40]}` makes the groups "below 25", "25 to
+        below 40" and "40 and above" (see `into_bands`).
     categorical : str or sequence of str
         Columns of numbers that are codes of categories.
     ignore : str or sequence of str
@@ -79,6 +89,9 @@ def read_table(
         Of a text file; by default a tab for `.tsv` and a comma otherwise.
     encoding : str
         Of a text file.
+    like : Dataset, optional
+        Another part of the same data, read before, such as the training rows. The label is coded as there, and any
+        other value of it is an error; the inputs are the columns of there, in their order.
 
     Returns
     -------
@@ -110,31 +123,37 @@ def read_table(
     path = Path(path)
     groups, ignored, coded = _names(sensitive), _names(ignore), _names(categorical)
     columns = _read(path, ignored, missing, delimiter, encoding)
-    _check_columns(columns, path.name, target, groups, ignored, coded)
+    _check_columns(columns, path.name, target, groups, ignored, coded, weight)
+    _check_bands(bands or {}, groups)
     if max_categories < 2:
         raise ValueError(f"max_categories is {max_categories!r}; give 2 or more.")
     notes: list[str] = []
     if drop_unlabelled:
         columns, notes = _labelled(columns, target)
-    y, target_names, label_values = code_labels(columns[target], target, positive, negative)
+    labels = (
+        code_labels(columns[target], target, positive, negative) if like is None else code_like(columns[target], like)
+    )
     inputs = [
         name
         for name in columns
-        if name != target and name not in ignored and (sensitive_as_input or name not in groups)
+        if name not in (target, weight) and name not in ignored and (sensitive_as_input or name not in groups)
     ]
+    if like is not None:
+        inputs = _inputs_like(like, inputs, path.name)
     if not inputs:
         raise ValueError(f"{path.name} has no column left for the inputs; give at least one besides label and groups.")
     schema = tuple(_column(name, columns[name], name in coded, max_categories) for name in inputs)
     return Dataset.from_table(
         path.stem,
         Table(schema, columns),
-        y,
-        {name: _group_values(columns[name]) for name in groups},
-        target_names=target_names,
+        labels.codes,
+        {name: _groups(name, columns[name], bands or {}) for name in groups},
+        target_names=labels.names,
         target=target,
-        label_values=label_values,
+        label_values=labels.values,
         notes=notes,
-        description=f"Read from {path.name}; the label is {target}: {sides_in_words(label_values, target_names)}.",
+        weight=None if weight is None else as_weights(columns[weight], f"Column {weight!r} (weight=)"),
+        description=f"Read from {path.name}; the label is {target}: {sides_in_words(labels.values, labels.names)}.",
     )
 
 
@@ -184,18 +203,27 @@ def _names(given: str | Sequence[str]) -> list[str]:
 
 
 def _check_columns(
-    columns: Columns, place: str, target: str, groups: list[str], ignored: list[str], coded: list[str]
+    columns: Columns,
+    place: str,
+    target: str,
+    groups: list[str],
+    ignored: list[str],
+    coded: list[str],
+    weight: str | None,
 ) -> None:
-    asked = {"target": [target], "sensitive": groups, "categorical": coded}
+    weights = [] if weight is None else [weight]
+    asked = {"target": [target], "sensitive": groups, "categorical": coded, "weight": weights}
     for argument, names in asked.items():
         for name in names:
             if name not in columns:
                 near = did_you_mean(name, columns)
                 raise ValueError(f"{place} has no column {name!r} ({argument}=).{near} It has {listed(columns)}.")
-    roles = Counter([target, *groups, *ignored])
+    roles = Counter([target, *groups, *ignored, *weights])
     twice = [name for name, count in roles.items() if count > 1]
     if twice:
-        raise ValueError(f"Column {twice[0]!r} is named twice among target=, sensitive= and ignore=; name it once.")
+        raise ValueError(
+            f"Column {twice[0]!r} is named twice among target=, sensitive=, ignore= and weight=; name it once."
+        )
     if "" in columns and "" not in ignored:
         position = list(columns).index("") + 1
         raise ValueError(f"Column {position} of {place} has no name; give it one, or leave it out with ignore=[''].")
@@ -232,6 +260,30 @@ def _unused(word: str, taken: Iterable[str]) -> str:
     while word in taken:
         word = f"({word})"
     return word
+
+
+def _check_bands(bands: Mapping[str, Sequence[float]], groups: Sequence[str]) -> None:
+    for name in bands:
+        if name not in groups:
+            raise ValueError(
+                f"bands= names {name!r}, which is not among the sensitive columns.{did_you_mean(name, groups)} "
+                "Name it with sensitive=, too."
+            )
+
+
+def _inputs_like(like: Dataset, inputs: Sequence[str], place: str) -> list[str]:
+    """Return the columns of another data set, in its order; all must be there."""
+    for name in like.schema:
+        if name not in inputs:
+            raise ValueError(
+                f"{place} has no column {name!r}, which is an input of {like.name!r}.{did_you_mean(name, inputs)}"
+            )
+    return list(like.schema)
+
+
+def _groups(name: str, values: NDArray[Any], bands: Mapping[str, Sequence[float]]) -> NDArray[Any]:
+    """Return the groups of a sensitive column, in bands where these are asked for."""
+    return into_bands(values, bands[name], name) if name in bands else _group_values(values)
 
 
 def _group_values(values: NDArray[Any]) -> NDArray[Any]:
