@@ -80,6 +80,8 @@ def describe_command(
     negative: options.Negative = None,
     multiclass: options.Multiclass = False,
     drop_unlabelled: options.DropUnlabelled = False,
+    bands: options.Bands = None,
+    missing: options.Missing = None,
     categorical: options.Categorical = None,
     ignore: options.Ignore = None,
     delimiter: options.Delimiter = None,
@@ -95,6 +97,7 @@ def describe_command(
     from fairbound.cli.files import check_source
     from fairbound.cli.first_look import label_values, remarks, show_label
     from fairbound.cli.inputs import load
+    from fairbound.cli.settings import parse_bands
 
     check_source(source)
     output = Output(json, quiet)
@@ -106,6 +109,8 @@ def describe_command(
         negative=negative,
         multiclass=multiclass,
         drop_unlabelled=drop_unlabelled,
+        bands=parse_bands(bands),
+        missing=missing,
         categorical=categorical,
         ignore=ignore,
         delimiter=delimiter,
@@ -114,14 +119,14 @@ def describe_command(
         quiet=quiet or json,
     )
     described = [data.describe(name) for name in data.sensitive]
-    missing = data.table.missing()
+    gaps = data.table.missing()
     notes = remarks(data)
     output.text("\n\n".join(map(repr, described)))
     if data.label_values:  # of a known data set the words of the table are the values
         output.text()
         show_label(output, data)
-    if missing:
-        output.text("missing values: " + ", ".join(f"{name} {count:,}" for name, count in missing.items()))
+    if gaps:
+        output.text("missing values: " + ", ".join(f"{name} {count:,}" for name, count in gaps.items()))
     for note in notes:
         output.text(f"Note: {note}")
     output.result(
@@ -132,7 +137,7 @@ def describe_command(
             "target": data.target,
             "features": list(data.feature_names),
             "label": label_values(data),
-            "missing": missing,
+            "missing": gaps,
             "notes": notes,
             "by": [facts.to_dict() for facts in described],
         }

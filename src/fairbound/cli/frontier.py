@@ -54,14 +54,19 @@ def frontier_command(
     choose: Choose = None,
     require: options.RequireIfAny = None,
     model: options.Model = "linear",
-    test: options.Test = 0.2,
+    test: options.Test = None,
+    test_file: options.TestFile = None,
     seed: options.Seed = 0,
     no_models: NoModels = False,
     positive: options.Positive = None,
     negative: options.Negative = None,
     multiclass: options.Multiclass = False,
     drop_unlabelled: options.DropUnlabelled = False,
+    weight: options.Weight = None,
+    bands: options.Bands = None,
+    missing: options.Missing = None,
     categorical: options.Categorical = None,
+    max_categories: options.MaxCategories = 50,
     ignore: options.Ignore = None,
     groups: options.Groups = "each",
     small_groups: options.SmallGroups = "error",
@@ -80,26 +85,34 @@ def frontier_command(
     from fairbound.cli.files import check_source
     from fairbound.cli.first_look import label_values, show_label
     from fairbound.cli.folders import fresh_folder, refuse_existing
-    from fairbound.cli.inputs import load
-    from fairbound.cli.settings import check_settings
+    from fairbound.cli.inputs import load_parts
+    from fairbound.cli.settings import check_held_out, check_settings, parse_bands
     from fairbound.cli.sweeping import Sweeping, check_bounds
 
     refuse_existing(Path(out))
     check_source(source)
-    others, settings = check_settings(require, model, seed, groups, small_groups, min_group_size)
+    others, settings = check_settings(
+        require, model, seed, groups, small_groups, min_group_size, max_categories=max_categories
+    )
+    share, cuts = check_held_out(test, test_file), parse_bands(bands)
     grid = check_bounds(measure, bounds, choose)
     output = Output(json, quiet)
     with fresh_folder(out) as folder:
         with output.stage(f"Reading {source}"):
-            data = load(
+            data, held_out = load_parts(
                 source,
+                test_file,
                 target=target,
                 sensitive=sensitive,
                 positive=positive,
                 negative=negative,
                 multiclass=multiclass,
                 drop_unlabelled=drop_unlabelled,
+                weight=weight,
+                bands=cuts,
+                missing=missing,
                 categorical=categorical,
+                max_categories=max_categories,
                 ignore=ignore,
                 delimiter=delimiter,
                 encoding=encoding,
@@ -109,7 +122,7 @@ def frontier_command(
         from fairbound.cli.study import Study, check_limited_columns
 
         check_limited_columns(others, data, groups)
-        study = Study.open(data, test, None, settings, limited=True)
+        study = Study.open(data, share, None, settings, limited=True, held_out=held_out)
         output.text(study.described())
         show_label(output, data)
         sweep = Sweeping(study, grid, others, output)

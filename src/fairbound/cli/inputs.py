@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -56,6 +56,21 @@ def is_known_dataset(source: str) -> bool:
     return source in DATASETS and not Path(source).is_file()
 
 
+def load_parts(source: str, test_file: str | None, **options: Any) -> tuple[Dataset, Dataset | None]:
+    """Return the rows of a file or data set, and those of a file of held-out rows, read in the same way."""
+    import numpy as np
+
+    data = load(source, **options)
+    if test_file is None:
+        return data, None
+    if is_known_dataset(source):
+        raise ValueError(f"{source!r} is a known data set, and --test-file is for files; leave it out.")
+    held_out = load(test_file, like=data, **options)
+    if len(np.unique(held_out.y)) < 2:
+        raise ValueError(f"All rows of {test_file} (--test-file) have the same label; give rows of at least two.")
+    return data, held_out
+
+
 def load(
     source: str,
     *,
@@ -65,20 +80,28 @@ def load(
     negative: Sequence[str] | None = None,
     multiclass: bool = False,
     drop_unlabelled: bool = False,
+    weight: str | None = None,
+    bands: Mapping[str, Sequence[float]] | None = None,
+    missing: Sequence[str] | None = None,
     categorical: Sequence[str] | None = None,
+    max_categories: int = 50,
     ignore: Sequence[str] | None = None,
     delimiter: str | None = None,
     encoding: str = "utf-8",
     data_dir: str | None = None,
     quiet: bool = False,
+    like: Dataset | None = None,
 ) -> Dataset:
-    """Return a known data set, or the user's own file as one."""
+    """Return a known data set, or the user's own file as one; `like` is another part of the same data."""
     if is_known_dataset(source):
         for_files = {
             "--positive": positive,
             "--negative": negative,
             "--multiclass": multiclass,
             "--drop-unlabelled": drop_unlabelled,
+            "--weight": weight,
+            "--bands": bands,
+            "--missing": missing,
             "--categorical": categorical,
             "--ignore": ignore,
         }
@@ -86,6 +109,7 @@ def load(
     import numpy as np
 
     from fairbound.data import DATASETS, read_table
+    from fairbound.data.delimited import MISSING
 
     path = Path(source)
     if not path.exists() and path.name == source and not path.suffix:
@@ -105,10 +129,15 @@ def load(
         positive=positive or None,
         negative=negative or None,
         drop_unlabelled=drop_unlabelled,
+        weight=weight,
+        bands=bands,
+        missing=(*MISSING, *(missing or ())),
         categorical=list(categorical or ()),
+        max_categories=max_categories,
         ignore=list(ignore or ()),
         delimiter=delimiter,
         encoding=encoding,
+        like=like,
     )
     check_binary(np.array(data.target_names)[data.y], target, positive, multiclass)
     return data

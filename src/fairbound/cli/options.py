@@ -99,7 +99,25 @@ DataFolder = Annotated[
     ),
 ]
 Seed = Annotated[int, _option("--seed", min=0, help="Of all draws: the parts of the data, the first weights.")]
-Test = Annotated[float, _option("--test", metavar="SHARE", help="Share of the rows to hold out; 0 holds none out.")]
+Test = Annotated[
+    float | None,
+    _option("--test", metavar="SHARE", help="Share of the rows to hold out; 0 holds none out. [default: 0.2]"),
+]
+TestFile = Annotated[
+    str | None,
+    _option("--test-file", metavar="FILE", help="Hold these rows out, in place of a share of the first file."),
+]
+Missing = Annotated[
+    list[str] | None,
+    _option("--missing", metavar="WORD...", help="Words for a missing value, besides the usual ones such as NA."),
+]
+Bands = Annotated[
+    list[str] | None,
+    _option("--bands", metavar="COLUMN CUTS", help="Groups of a sensitive column of numbers: --bands age 25,40,60."),
+]
+MaxCategories = Annotated[
+    int, _option("--max-categories", min=2, help="The most categories of one column; the rarest share one.")
+]
 Model = Annotated[str, _option("--model", metavar="linear|mlp:32", help="A linear model, or hidden layers, mlp:64,32.")]
 SmallGroups = Annotated[
     str,

@@ -61,6 +61,7 @@ def summary_of(
             sensitive_features=part.sensitive,
             before=None if models.before is None else models.before.predict(part.X),
             after=models.after.predict(part.X),
+            sample_weight=part.weight,
         )
 
     training = decided(study.training)

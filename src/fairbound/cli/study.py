@@ -30,6 +30,10 @@ CALIBRATION = 0.3
 BACKENDS: tuple[Backend, ...] = ("pyarrow", "polars", "pandas")
 
 
+MOST_SMALL_GROUPS = 10
+"""Small groups of a column of numbers above which it is taken for a quantity."""
+
+
 @dataclass(frozen=True)
 class Settings:
     """How models are trained."""
@@ -40,6 +44,7 @@ class Settings:
     groups: str = "each"
     small_groups: str = "error"
     min_group_size: int = 10
+    max_categories: int = 50
 
 
 @dataclass(frozen=True)
@@ -65,6 +70,11 @@ class Part:
         """The groups."""
         return dict(self.data.sensitive)
 
+    @property
+    def weight(self) -> Any:
+        """How much each row counts; None where all count alike."""
+        return self.data.weight
+
 
 @dataclass(frozen=True)
 class Study:
@@ -78,8 +88,32 @@ class Study:
     remarks: tuple[str, ...] = ()
 
     @classmethod
-    def open(cls, data: Dataset, test: float, confidence: float | None, settings: Settings, *, limited: bool) -> Study:
-        """Draw the parts; `limited` says whether there are limits, which groups of few rows make little sense of."""
+    def open(
+        cls,
+        data: Dataset,
+        test: float,
+        confidence: float | None,
+        settings: Settings,
+        *,
+        limited: bool,
+        held_out: Dataset | None = None,
+    ) -> Study:
+        """Draw the parts.
+
+        Parameters
+        ----------
+        data : Dataset
+            All rows, or all but those held out.
+        test : float
+            Share of the rows to hold out.
+        confidence : float, optional
+            With it, a calibration part is set apart.
+        settings : Settings
+        limited : bool
+            Whether there are limits; then groups of few rows are refused, unless the settings say otherwise.
+        held_out : Dataset, optional
+            Rows of another file to hold out; `test` is 0 then.
+        """
         import numpy as np
 
         from fairbound.cli.first_look import remarks
@@ -92,7 +126,7 @@ class Study:
             check_group_sizes(data, settings.min_group_size)
         # One stream of draws, so that the parts do not depend on each other by sharing a seed.
         draws = np.random.RandomState(settings.seed)
-        rest, held_out = data, None
+        rest = data
         if test > 0:
             rest, held_out = data.split(test, random_state=draws, scale=False)
         calibration = None
@@ -119,6 +153,7 @@ class Study:
             groups=settings.groups,
             small_groups=settings.small_groups,
             min_group_size=settings.min_group_size,
+            max_categories=settings.max_categories,
             random_state=settings.seed,
             callbacks=[callback],
         )
@@ -142,6 +177,7 @@ class Study:
                     self.training.X,
                     self.training.y,
                     sensitive_features=self.training.sensitive,
+                    sample_weight=self.training.weight,
                     calibration_set=None if apart is None else (apart.X, apart.y, apart.sensitive),
                 )
             )
@@ -155,7 +191,11 @@ class Study:
         """Train a classifier for each bound of the first limit; the records say what there is to warn of."""
         with _caught():
             found = self.classifier(limits, callback).frontier(
-                self.training.X, self.training.y, bounds, sensitive_features=self.training.sensitive
+                self.training.X,
+                self.training.y,
+                bounds,
+                sensitive_features=self.training.sensitive,
+                sample_weight=self.training.weight,
             )
         for each in found:
             each.classifier.callbacks = ()  # they belong to this run, and not to the model
@@ -194,11 +234,23 @@ def check_group_sizes(data: Dataset, least: int) -> None:
         few = {group: rows for group, rows in sizes.items() if rows < least}
         if few:
             listed = ", ".join(f"{group!r} with {rows}" for group, rows in list(few.items())[:5])
+            if len(few) > MOST_SMALL_GROUPS and values.dtype.kind in "iuf":
+                raise ValueError(
+                    f"Column {name!r} (--sensitive) has {len(sizes):,} different numbers, most of them in few rows; "
+                    f"sort them into groups with bands, for example --bands {name} {_middle(values)}."
+                )
             raise ValueError(
                 f"Column {name!r} (--sensitive) has groups of fewer than {least} rows (--min-group-size): {listed}; "
                 "leave them out of the limits with --small-groups warn, or make one group of them with "
                 "--small-groups merge."
             )
+
+
+def _middle(values: Any) -> str:
+    """Return two cuts that make groups of about equal size, as an example of how bands are written."""
+    import numpy as np
+
+    return ",".join(f"{cut:g}" for cut in np.unique(np.nanquantile(values, (1 / 3, 2 / 3)).round()))
 
 
 def progress(output: Output, name: str) -> Callable[[dict[str, Any]], None]:

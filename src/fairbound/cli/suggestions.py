@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from fairbound.cli.output import Output
@@ -17,26 +18,32 @@ STEPS: dict[str, tuple[float, ...]] = {
 """Bounds to try, from loose to strict; four fifths is the rule of thumb of US employment law."""
 
 
-def suggested(measure: str, value: float | None) -> str | None:
-    """Return the loosest of the bounds that is not kept yet, as a limit.
+def suggested(measure: str, value: float | None, column: str | None = None) -> str | None:
+    """Return the loosest of the bounds that is not kept yet, as a limit on all groups or on those of one column.
 
+    >>> suggested("disparate_impact", 0.7, "sex")
+    'disparate_impact(sex) >= 0.8'
     >>> suggested("disparate_impact", 0.7), suggested("disparate_impact", 0.85), suggested("equal_opportunity", 0.02)
     ('disparate_impact >= 0.8', 'disparate_impact >= 0.9', None)
     """
     ratio = measure == "disparate_impact"
     for bound in STEPS[measure]:
         if value is not None and (value < bound if ratio else value > bound):
-            return f"{measure} {'>=' if ratio else '<='} {bound:g}"
+            from fairbound.fairness import parse_constraint
+
+            limit = parse_constraint(f"{measure} {'>=' if ratio else '<='} {bound:g}")
+            return str(limit if column is None else replace(limit, columns=(column,)))
     return None
 
 
 def suggest(output: Output, summary: Mapping[str, Any]) -> None:
     """Print what was measured, and a limit that would change something."""
     part = summary["parts"]["held_out"] or summary["parts"]["training"]
+    several = len({found["grouping"] for found in part["after"]["measures"]}) > 1
     rows = []
     for found in part["after"]["measures"]:
         if found["measure"] in STEPS and found["label"] is None:
-            limit = suggested(found["measure"], found["value"])
+            limit = suggested(found["measure"], found["value"], found["grouping"] if several else None)
             value = "-" if found["value"] is None else f"{found['value']:.4f}"
             rows.append((found["grouping"], found["measure"], value, limit or "kept by itself"))
     output.text()

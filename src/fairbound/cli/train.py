@@ -61,13 +61,18 @@ def train_command(
     require: options.RequireIfAny = None,
     model: options.Model = "linear",
     confidence: Confidence = None,
-    test: options.Test = 0.2,
+    test: options.Test = None,
+    test_file: options.TestFile = None,
     seed: options.Seed = 0,
     positive: options.Positive = None,
     negative: options.Negative = None,
     multiclass: options.Multiclass = False,
     drop_unlabelled: options.DropUnlabelled = False,
+    weight: options.Weight = None,
+    bands: options.Bands = None,
+    missing: options.Missing = None,
     categorical: options.Categorical = None,
+    max_categories: options.MaxCategories = 50,
     ignore: options.Ignore = None,
     groups: options.Groups = "each",
     small_groups: options.SmallGroups = "error",
@@ -88,24 +93,34 @@ def train_command(
     from fairbound.cli.files import check_source
     from fairbound.cli.first_look import label_values, show_label
     from fairbound.cli.folders import fresh_folder, refuse_existing
-    from fairbound.cli.inputs import load
-    from fairbound.cli.settings import check_settings
+    from fairbound.cli.inputs import load_parts
+    from fairbound.cli.settings import check_held_out, check_settings, parse_bands
 
     refuse_existing(Path(out))
     check_source(source)
-    limits, settings = check_settings(require, model, seed, groups, small_groups, min_group_size, confidence)
+    limits, settings = check_settings(
+        require, model, seed, groups, small_groups, min_group_size, confidence, max_categories=max_categories
+    )
+    share, cuts = check_held_out(test, test_file), parse_bands(bands)
+    if confidence is not None and weight is not None:
+        raise ValueError("--confidence is for rows that count alike: it does not go with --weight.")
     output = Output(json, quiet)
     with fresh_folder(out) as folder:
         with output.stage(f"Reading {source}"):
-            data = load(
+            data, held_out = load_parts(
                 source,
+                test_file,
                 target=target,
                 sensitive=sensitive,
                 positive=positive,
                 negative=negative,
                 multiclass=multiclass,
                 drop_unlabelled=drop_unlabelled,
+                weight=weight,
+                bands=cuts,
+                missing=missing,
                 categorical=categorical,
+                max_categories=max_categories,
                 ignore=ignore,
                 delimiter=delimiter,
                 encoding=encoding,
@@ -115,7 +130,7 @@ def train_command(
         from fairbound.cli.study import Study, check_limited_columns
 
         check_limited_columns(limits, data, groups)
-        study = Study.open(data, test, confidence, settings, limited=bool(limits))
+        study = Study.open(data, share, confidence, settings, limited=bool(limits), held_out=held_out)
         output.text(study.described())
         show_label(output, data)
         trained = Training(study, limits, confidence, output)

@@ -1,0 +1,211 @@
+"""The options of `train` and `frontier` about rows: weights, an own test file, bands, missing values, categories."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+from tests.cli.helpers import LIMIT, LOAN_COLUMNS, LOANS, interrupt_when, loan_rows, write_csv
+
+from fairbound import load
+from fairbound.fairness import parse_constraint
+
+
+def metrics(tmp_path, out="run"):
+    return json.loads((tmp_path / out / "metrics.json").read_text(encoding="utf-8"))
+
+
+# --- weights -------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def weighted(tmp_path):
+    """Each row has a weight of 1 to 3; the same rows repeated as often stand beside."""
+    rows = loan_rows(300)
+    write_csv(tmp_path / "weighted.csv", (*LOAN_COLUMNS, "w"), [(*row, 1 + row[0] % 3) for row in rows])
+    write_csv(tmp_path / "repeated.csv", LOAN_COLUMNS, [row for row in rows for _ in range(1 + row[0] % 3)])
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    "command", [["train", "--require", LIMIT], ["frontier", "--bounds", "0.8"]], ids=lambda c: c[0]
+)
+def test_a_weight_counts_like_rows_repeated(fairbound, weighted, command):
+    name, *options = command
+    shared = [*LOANS, *options, "--test", 0, "--json"]
+    found = fairbound(name, "weighted.csv", *shared, "--weight", "w", "--out", "a")
+    again = fairbound(name, "repeated.csv", *shared, "--out", "b")
+    assert (found.code, again.code) == (0, 0), found.stderr
+    a, b = (json.loads((weighted / out / "summary.json").read_text(encoding="utf-8")) for out in "ab")
+    assert "w" not in a["reproduction"]["columns"]
+    for part in (a, b):
+        assert part["limits"][0]["training"]["after"]["value"] >= 0.8 - 1e-12
+    accuracy = [part["parts"]["training"]["accuracy"]["after"]["value"] for part in (a, b)]
+    assert accuracy[0] == pytest.approx(accuracy[1], abs=0.02)
+    constant = [part["parts"]["training"]["accuracy"]["constant"] for part in (a, b)]
+    assert constant[0] == pytest.approx(constant[1], abs=1e-12)  # the weights are in the evaluation
+
+
+def test_held_out_rows_with_weights_have_no_certificate(fairbound, weighted):
+    found = fairbound("train", "weighted.csv", *LOANS, "--weight", "w", "--require", LIMIT, "--out", "run")
+    assert found.code == 0
+    assert "NOT CERTIFIABLE" in found.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--weight", "job"], "Column 'job' (--weight) must hold numbers"),
+        (["--weight", "wage"], "no column 'wage' (--weight)"),
+        (["--weight", "sex"], "named twice among --target, --sensitive, --ignore and --weight"),
+        (["--weight", "income"], "Column 'income' (--weight) is nan in row"),
+        (["--weight", "w", "--confidence", "0.9", "--require", LIMIT], "does not go with --weight"),
+    ],
+)
+def test_weights_that_cannot_be_used(fairbound, weighted, arguments, words):
+    refused = fairbound("train", "weighted.csv", *LOANS, *arguments, "--out", "run", "--quiet")
+    assert refused.code == 2
+    assert words in refused.sentence
+
+
+# --- an own test file ----------------------------------------------------------------------------------------------
+
+
+def test_a_test_file_is_held_out(fairbound, loans, tmp_path):
+    # Other columns, another order, a job that training has not seen, and only some of the spellings.
+    rows = [
+        (sex, approved, "pilot" if row % 9 == 0 else job, income, row, 1)
+        for row, income, job, sex, approved in loan_rows(200, 5)
+    ]
+    write_csv(tmp_path / "test.csv", ("sex", "approved", "job", "income", "id", "branch"), rows)
+    found = fairbound("train", loans, *LOANS, "--test-file", "test.csv", "--require", LIMIT, "--out", "run")
+    assert found.code == 0, found.stderr
+    assert "1,500 for training, 200 held out" in found.stdout
+    assert metrics(tmp_path)["rows"] == {"training": 1500, "held_out": 200}
+
+
+def test_the_label_of_a_test_file_is_coded_as_in_training(fairbound, tmp_path):
+    words = (("no", "No."), ("yes", "Yes"))
+    spelt = [(*row[:-1], words[row[-1]][row[0] % 4 == 0]) for row in loan_rows(400)]
+    write_csv(tmp_path / "train.csv", LOAN_COLUMNS, spelt)
+    write_csv(tmp_path / "test.csv", LOAN_COLUMNS, [(*row[:-1], words[row[-1]][0]) for row in loan_rows(200, 1)])
+    given = [*LOANS, "--positive", "yes", "Yes", "--test-file", "test.csv"]
+    assert fairbound("train", "train.csv", *given, "--out", "run", "--quiet").code == 0
+    write_csv(
+        tmp_path / "test.csv", LOAN_COLUMNS, [(*row[:-1], words[row[-1]][0].upper()) for row in loan_rows(200, 1)]
+    )
+    refused = fairbound("train", "train.csv", *given, "--out", "again", "--quiet")
+    assert refused.code == 2
+    assert re.search("has the value '(YES|NO)' in .* which the label of 'train' does not have", refused.sentence)
+
+
+@pytest.mark.parametrize(
+    ("header", "arguments", "words"),
+    [
+        (
+            ("id", "incomes", "job", "sex", "approved"),
+            [],
+            "test.csv has no column 'income', which is an input of 'loans'",
+        ),
+        (LOAN_COLUMNS, ["--test", "0.3"], "--test-file brings others; give one of both"),
+    ],
+)
+def test_test_files_that_cannot_be_used(fairbound, loans, tmp_path, header, arguments, words):
+    write_csv(tmp_path / "test.csv", header, loan_rows(100, 1))
+    refused = fairbound("train", loans, *LOANS, "--test-file", "test.csv", *arguments, "--out", "run", "--quiet")
+    assert refused.code == 2
+    assert words in refused.sentence
+
+
+def test_a_test_file_that_is_not_there_is_said_at_once(fairbound, loans, tmp_path):
+    refused = fairbound("train", loans, *LOANS, "--test-file", "loan.csv", "--out", "run", "--quiet")
+    assert refused.sentence == "There is no file loan.csv. Did you mean 'loans.csv'?"
+    constant = write_csv(tmp_path / "test.csv", LOAN_COLUMNS, [(*row[:-1], 1) for row in loan_rows(50)])
+    refused = fairbound("train", loans, *LOANS, "--test-file", constant, "--out", "run", "--quiet")
+    assert "same label" in refused.sentence
+
+
+# --- bands, missing values, categories -----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def aged(tmp_path):
+    rows = [(*row, 20 + row[0] % 50) for row in loan_rows(600)]
+    return write_csv(tmp_path / "aged.csv", (*LOAN_COLUMNS, "age"), rows)
+
+
+@pytest.mark.parametrize("words", [["age", "30,50"], ["age=30,50"]], ids=["two words", "one word"])
+def test_bands_of_a_numeric_group(fairbound, aged, tmp_path, words):
+    given = ["--target", "approved", "--sensitive", "age", "--ignore", "id", "--require", "disparate_impact >= 0.7"]
+    found = fairbound("train", aged, *given, "--bands", *words, "--out", "run")
+    assert found.code == 0, found.stderr
+    groups = {group["group"] for group in metrics(tmp_path)["groups"]["training"]["after"]}
+    assert groups == {"below 30", "30 to below 50", "50 and above", "everyone"}
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["age"], "--bands has '' for the column 'age'"),
+        (["age", "young,old"], "--bands has 'young,old' for the column 'age'"),
+        (["age", "50,30"], "give finite numbers in ascending order"),
+        (["income", "2000"], "--bands names 'income', which is not among the sensitive columns"),
+        (["job=3"], "--bands names 'job'"),
+    ],
+)
+def test_bands_that_cannot_be_used(fairbound, aged, words, sentence):
+    given = ["--target", "approved", "--sensitive", "age", "--ignore", "id"]
+    refused = fairbound("train", aged, *given, "--bands", *words, "--out", "run", "--quiet")
+    assert refused.code == 2
+    assert sentence in refused.sentence
+
+
+def test_many_small_groups_of_numbers_lead_to_bands(fairbound, tmp_path):
+    rows = [(*row, row[0]) for row in loan_rows(300)]
+    path = write_csv(tmp_path / "aged.csv", (*LOAN_COLUMNS, "age"), rows)
+    given = ["--target", "approved", "--sensitive", "age", "--ignore", "id", "--require", LIMIT]
+    assert "--bands age" in fairbound("train", path, *given, "--out", "run", "--quiet").sentence
+
+
+def test_words_for_missing_values(fairbound, tmp_path):
+    rows = [(row[0], "unknown" if row[0] % 10 == 0 else row[1], *row[2:]) for row in loan_rows(400)]
+    path = write_csv(tmp_path / "loans.csv", LOAN_COLUMNS, rows)
+    found = fairbound("data", "describe", path, *LOANS, "--missing", "unknown", "--json")
+    assert json.loads(found.stdout)["missing"]["income"] >= 40
+    assert fairbound("train", path, *LOANS, "--missing", "unknown", "--out", "run", "--quiet").code == 0
+    kinds = {column.name: hasattr(column, "words") for column in load(tmp_path / "run" / "model").encoder_.columns_}
+    assert kinds == {"income": False, "job": True}
+
+
+def test_the_most_categories_of_a_column(fairbound, loans, tmp_path):
+    assert fairbound("train", loans, *LOANS, "--max-categories", 2, "--out", "run", "--quiet").code == 0
+    job = next(column for column in load(tmp_path / "run" / "model").encoder_.columns_ if column.name == "job")
+    assert len(job.words) + job.other <= 2
+
+
+# --- what is said --------------------------------------------------------------------------------------------------
+
+
+def test_limits_to_try_name_their_column_where_there_are_several(fairbound, tmp_path):
+    rows = [(*row, ("a", "b")[row[0] % 2]) for row in loan_rows(600)]
+    path = write_csv(tmp_path / "loans.csv", (*LOAN_COLUMNS, "my race"), rows)
+    given = ["--target", "approved", "--sensitive", "sex", "my race", "--ignore", "id", "--groups", "both"]
+    found = fairbound("train", path, *given, "--out", "run")
+    advised = re.findall(r"\S+\(.*?\) [<>]= [\d.]+", found.stdout.split("Limits to try")[1])
+    assert any(line.startswith("disparate_impact(sex) >=") for line in advised)
+    for line in advised:
+        assert parse_constraint(line).columns  # what is printed can be typed
+
+
+def test_an_interrupt_does_not_advise_more_iterations(fairbound, loans, monkeypatch):
+    interrupt_when(monkeypatch, "Training under the limits: coarse")
+    found = fairbound("train", loans, *LOANS, "--require", "disparate_impact >= 0.99", "--out", "run")
+    assert found.code == 130
+    assert "allow more iterations" not in found.stdout + found.stderr
+
+
+def test_a_column_to_ignore_must_be_there(fairbound, loans):
+    refused = fairbound("train", loans, *LOANS, "nosuch", "--out", "run", "--quiet")
+    assert refused.code == 2
+    assert "no column 'nosuch' (--ignore)" in refused.sentence
