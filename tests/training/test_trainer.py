@@ -242,6 +242,13 @@ class TestTheBestIterate:
         assert result.status is Status.MAX_ITERATIONS
         assert not result.assessment.kept
 
+    def test_is_never_the_first_weights_where_none_keeps_the_limits(self, batches):
+        problem, rows, found = points_of(["selection_rate[a] >= 0.9", "selection_rate <= 0.3"])
+        found.sort(key=lambda point: point[3])
+        assert found[0][3] < found[1][3]
+        train(problem, batches(rows), Scripted(problem, [w for w, *_ in found]), epochs=len(found))
+        assert torch.equal(problem.current(), found[1][0])
+
     def test_may_be_the_very_last(self, batches):
         problem, rows, found = points_of("disparate_impact >= 0.8")
         kept = sorted((point for point in found if point[1]), key=lambda point: -point[2])
@@ -289,6 +296,14 @@ class TestOutcomes:
         assert result.assessment.gain == 0.0
         assert result.status is Status.DEGENERATE
 
+    def test_a_limit_that_a_constant_keeps_is_never_infeasible(self):
+        problem, rows = make_problem(DisparateImpact(0.99))
+        violating = torch.randn(problem.n_parameters, generator=generator(2), dtype=torch.float64)
+        optimizer = Scripted(problem, [violating], locally_infeasible=True)
+        result = train(problem, FullBatch(rows), optimizer, epochs=2)
+        assert not result.assessment.kept
+        assert result.status is Status.MAX_ITERATIONS
+
     def test_too_few_iterations_say_so(self):
         _, _, result = run(DisparateImpact(0.99), epochs=1)
         assert result.status is Status.MAX_ITERATIONS
@@ -311,7 +326,7 @@ class TestOutcomes:
             pass
 
         found = Found()
-        found.kept, found.gain = kept, gain
+        found.kept, found.degenerate = kept, gain <= 0
         assert choose_status(found, converged, locally_infeasible) is status
 
 

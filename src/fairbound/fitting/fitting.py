@@ -36,6 +36,7 @@ from fairbound.fitting.positive import warn_if_guessed
 from fairbound.fitting.result import FitResult, group_results, limit_results
 from fairbound.fitting.watching import Watched
 from fairbound.prediction import FeedForward, logits
+from fairbound.sqp import Status
 from fairbound.training import (
     L2,
     Assessment,
@@ -46,6 +47,7 @@ from fairbound.training import (
     TrainingResult,
     fit,
     frontier,
+    rates_on_a_handful,
 )
 from fairbound.training.frontier import FRONTIER_EFFORT
 from fairbound.training.models import assign, trainable
@@ -211,7 +213,7 @@ class Fitting:
         there = None
         if watched is not None and eval_inputs is not None:
             there = decide(logits(self.module, eval_inputs, self.cells.n_labels), self.problem.threshold)
-        outcome = self._outcome(result)
+        outcome = self._outcome(result, assessment)
         notes = [*notes, *outcome.notes()]
         return self._record(result, assessment, watched, there, notes, outcome.message(result)), outcome
 
@@ -285,7 +287,7 @@ class Fitting:
             counts=self.cells.sums(outcome_indicators(decisions, self.cells.outcomes)),
         )
 
-    def _outcome(self, result: TrainingResult) -> Outcome:
+    def _outcome(self, result: TrainingResult, assessment: Assessment) -> Outcome:
         return Outcome(
             constraints=self.constraints,
             classes=self.cells.classes,
@@ -293,6 +295,7 @@ class Fitting:
             labelled=count_rows(self.cells.labels, self.cells.n_labels),
             stopped=result.stopped,
             ran_out=has_run_out(result.history, self.params.effort),
+            handfuls=tuple(rates_on_a_handful(assessment, result.free)),
         )
 
     def _record(
@@ -343,5 +346,7 @@ class Fitting:
             )
         elif record.certified is False:
             warnings.warn(f"{name} is not certified. {record.message}", LimitWarning, stacklevel=4)
-        elif self.constraints and record.gain <= 0:
+        elif self.constraints and record.status is Status.DEGENERATE:
             warnings.warn(outcome.degenerate_warning(name), LimitWarning, stacklevel=4)
+        elif outcome.handfuls:
+            warnings.warn(outcome.handful_warning(name), LimitWarning, stacklevel=4)

@@ -13,7 +13,7 @@ from torch import Tensor
 from fairbound.fairness import Constraint
 from fairbound.fairness.measures import resolve_measure
 from fairbound.sqp import Status
-from fairbound.training import Effort, Phase, TrainingResult
+from fairbound.training import Effort, Phase, RateSupport, TrainingResult
 
 MESSAGES_WITHOUT_LIMITS = {
     Status.CONVERGED: "The optimality conditions hold to the tolerance asked for.",
@@ -44,6 +44,8 @@ class Outcome:
         Whether a callback or an interrupt ended the fit.
     ran_out : bool
         Whether the iterations that the user allowed ran out.
+    handfuls : tuple of RateSupport
+        The limited rates that the limits have left resting on a handful of selected rows.
     """
 
     constraints: tuple[Constraint, ...]
@@ -52,6 +54,7 @@ class Outcome:
     labelled: Tensor
     stopped: bool
     ran_out: bool
+    handfuls: tuple[RateSupport, ...] = ()
 
     def message(self, result: TrainingResult) -> str:
         """Return the status in a sentence."""
@@ -71,7 +74,15 @@ class Outcome:
         rows = int(self.decided.sum())
         if self._share >= NEARLY_ALL and int(self.labelled.max()) < NEARLY_ALL * rows:
             found.append(f"The decisions are {'' if self._share == 1 else 'nearly '}constant: {self._decisions()}.")
-        return found
+        return [*found, *map(str, self.handfuls)]
+
+    def handful_warning(self, estimator: str) -> str:
+        """Return the warning for a model that keeps the limits by selecting almost nobody of some groups."""
+        told = " ".join(map(str, self.handfuls[:LISTED]))
+        return (
+            f"{estimator} keeps {self._limits()}, but by selecting almost nobody: {told} Such a rate says little about "
+            "other rows. Loosen the limits, or limit the selection rate from below."
+        )
 
     def degenerate_warning(self, estimator: str) -> str:
         """Return the warning for a model that keeps the limits and is no better than a constant."""

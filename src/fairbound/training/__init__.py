@@ -10,6 +10,7 @@ from fairbound.training.models import make_model
 from fairbound.training.problem import Batch, TrainingProblem
 from fairbound.training.regularizers import L2, SmoothedL1, SquaredMeasure
 from fairbound.training.rows import Rows
+from fairbound.training.support import RateSupport, rates_on_a_handful
 from fairbound.training.trainer import TrainingResult, train
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "FullBatch",
     "PathPoint",
     "Phase",
+    "RateSupport",
     "Rows",
     "SmoothedL1",
     "SquaredMeasure",
@@ -34,5 +36,6 @@ __all__ = [
     "follow_path",
     "frontier",
     "make_model",
+    "rates_on_a_handful",
     "train",
 ]

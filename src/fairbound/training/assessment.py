@@ -1,6 +1,8 @@
 """What a model does on all rows, by its own decisions: the exact measures, beside the surrogate ones.
 
 *Kept* is decided by `Constraint.keeps` from the measured value of each limit, which comes from counts of decisions.
+*Degenerate* means no more accurate than the best constant prediction, or a constant but for a handful of rows: such a
+model keeps almost any limit, and says almost nothing.
 """
 
 from __future__ import annotations
@@ -19,6 +21,9 @@ from fairbound.training.rows import Rows
 from fairbound.training.sweep import Sweep
 
 ROUNDING = 1e-12
+
+HANDFUL = 5
+"""Rows decided otherwise than the rest that still make a constant, unless they are many for the rarer labels."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,6 +82,33 @@ class Assessment:
         """Accuracy beyond the best constant prediction; 0 where they differ by rounding alone."""
         gain = self.accuracy - self.constant_accuracy
         return gain if abs(gain) > ROUNDING else 0.0
+
+    @cached_property
+    def decided_otherwise(self) -> float:
+        """Number of rows outside the commonest decision; where rows have weights, of rows of mean weight."""
+        cells = self.system.cells
+        total = float(cells.totals.sum())
+        by_class = self.counts.sum(dim=0)
+        commonest = float(by_class.max())
+        if cells.n_labels == 2:
+            commonest = max(commonest, total - commonest)
+        return (total - commonest) * len(cells) / total
+
+    @cached_property
+    def near_constant(self) -> bool:
+        """Whether only a handful of rows are decided otherwise than the rest.
+
+        A handful is at most 5 rows and 5% of the rows of rarer labels, or 1% of these where they are many.
+        """
+        cells = self.system.cells
+        by_label = torch.bincount(cells.labels, minlength=cells.n_labels)
+        rarer = int(by_label.sum() - by_label.max())
+        return self.decided_otherwise <= max(min(HANDFUL, 0.05 * rarer), 0.01 * rarer)
+
+    @property
+    def degenerate(self) -> bool:
+        """Whether the model is no more accurate than a constant, or under limits next to one."""
+        return self.gain <= 0 or (self.system.n_rows > 0 and self.near_constant)
 
     @cached_property
     def measured(self) -> list[float]:

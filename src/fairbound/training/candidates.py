@@ -1,9 +1,12 @@
-"""The models worth returning among all that a solve has seen.
+"""The models worth returning among all that a fit has seen.
 
 A model is returned only if its own decisions keep every limit.  Of these, the choice is the most accurate whose
 objective is within a stated slack of the least objective among them (0: simply the least; infinite: simply the most
 accurate).
-Where none keeps the limits, the one that violates them least is the answer.
+
+Constant predictions compete, too: a model that is less accurate than a constant under the same limits is not returned,
+and where no model keeps the limits but a constant does, the constant is the answer.  Where nothing keeps the limits,
+the model that violates them least is the answer.
 """
 
 from __future__ import annotations
@@ -31,11 +34,21 @@ class Candidates:
     ----------
     slack : float
         Relative to the least objective.
+
+    Attributes
+    ----------
+    kept : list of Candidate
+        Models that keep every limit.
+    constants : list of Candidate
+        Constant predictions that keep every limit.
+    nearest : Candidate or None
+        The model that violates the limits least, of those that do not keep them.
     """
 
     def __init__(self, slack: float = 0.0) -> None:
         self.slack = slack
         self.kept: list[Candidate] = []
+        self.constants: list[Candidate] = []
         self.nearest: Candidate | None = None
 
     def offer(self, w: Tensor, assessment: Assessment) -> None:
@@ -49,8 +62,13 @@ class Candidates:
         self.kept = [held for held in self.kept if not _beats(assessment, held.assessment)]
         self.kept.append(Candidate(w.clone(), assessment))
 
+    def offer_constant(self, w: Tensor, assessment: Assessment) -> None:
+        """Look at a constant prediction, which is returned only where it is more accurate than every model."""
+        if assessment.kept:
+            self.constants.append(Candidate(w.clone(), assessment))
+
     def least(self) -> Candidate:
-        """The one of least objective that keeps the limits."""
+        """The model of least objective that keeps the limits."""
         return min(self.kept, key=lambda held: held.assessment.objective)
 
     @property
@@ -60,20 +78,26 @@ class Candidates:
 
     def ranked(self) -> list[Candidate]:
         """All that keep the limits, the choice first."""
-        least = self.least_objective
-        allowed = least + self.slack * abs(least)
+        allowed = self.least_objective + self.slack * abs(self.least_objective)
+        best_constant = max((held.assessment.accuracy for held in self.constants), default=-math.inf)
 
         def rank(candidate: Candidate) -> tuple[bool, float]:
             found = candidate.assessment
             beyond = found.objective > allowed
             return beyond, found.objective if beyond else -found.accuracy
 
-        return sorted(self.kept, key=rank)
+        def inaccuracy(candidate: Candidate) -> float:
+            return -candidate.assessment.accuracy
+
+        better = [held for held in self.kept if held.assessment.accuracy >= best_constant]
+        worse = [held for held in self.kept if held.assessment.accuracy < best_constant]
+        return [*sorted(better, key=rank), *sorted(self.constants, key=inaccuracy), *sorted(worse, key=inaccuracy)]
 
     def choice(self) -> Candidate:
         """The model to return."""
-        if self.kept:
-            return self.ranked()[0]
+        ranked = self.ranked()
+        if ranked:
+            return ranked[0]
         if self.nearest is None:
             raise ValueError("No model has been offered yet.")
         return self.nearest

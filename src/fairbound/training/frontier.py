@@ -21,8 +21,9 @@ from torch import Tensor
 from fairbound.fairness import Constraint, ConstraintSystem
 from fairbound.fairness.measures import resolve_measure
 from fairbound.training.effort import Effort, Phase
-from fairbound.training.fit import Objective, Progress, Way
 from fairbound.training.problem import TrainingProblem
+from fairbound.training.stages import Objective, confirm, find_free_optimum, reach_limits
+from fairbound.training.state import FitState, Progress
 from fairbound.training.trainer import TrainingResult, assess_now, choose_status
 
 FRONTIER_EFFORT = Effort(coarse=Phase(15, window=5))
@@ -154,36 +155,36 @@ def follow_path(
     Whoever keeps a later set must keep the earlier ones: a stricter model that is more accurate replaces a looser one.
     """
     problems = [problem.with_constraints(constraints) for constraints in constraint_sets]
-    way = Way(problem, X, loss_weights, effort, callback)
-    stretches = []
+    state = FitState(problem, X, loss_weights, effort, callback)
+    parts = []
     try:
-        way.free()
-        way.history = []
+        find_free_optimum(state)
+        state.history = []
         for each in problems:
-            way.limit(each, objective)
-            way.settle(each)
-            stretches.append(_take_out(way))
+            reach_limits(state, each, objective)
+            state.settle(each)
+            parts.append(_take_part(state))
     finally:
         # Also on an interrupt: what was found so far stays in the module.
-        way.settle(problem)
+        state.settle(problem)
     path = []
-    for each, stretch in zip(problems, stretches, strict=True):
-        vars(way).update(stretch)
-        way.started += time.perf_counter()
-        chosen = way.confirm(each)
-        result = way.result(each, chosen, objective, "quasi-newton")
-        path.append(PathPoint(each, result, chosen.w, way.multipliers))
-    _let_stricter_replace(path, way)
+    for each, part in zip(problems, parts, strict=True):
+        vars(state).update(part)
+        state.started += time.perf_counter()
+        chosen = confirm(state, each)
+        result = state.result(each, chosen, by_loss=objective == "loss", solver="quasi-newton")
+        path.append(PathPoint(each, result, chosen.w, state.multipliers))
+    _let_stricter_replace(path, state)
     return path
 
 
-def _take_out(way: Way) -> dict[str, Any]:
-    """Take out of the way what belongs to the stretch just gone, its start relative to now; the next begins at zero."""
+def _take_part(state: FitState) -> dict[str, Any]:
+    """Return what belongs to the bound just reached, its start relative to now; the next bound begins at zero."""
     names = ("candidates", "multipliers", "converged_at", "history", "evaluations", "value_evaluations", "stopped")
     now = time.perf_counter()
-    stretch = {name: getattr(way, name) for name in names} | {"started": way.started - now}
-    way.history, way.evaluations, way.value_evaluations, way.started = [], 0, 0, now
-    return stretch
+    part = {name: getattr(state, name) for name in names} | {"started": state.started - now}
+    state.history, state.evaluations, state.value_evaluations, state.started = [], 0, 0, now
+    return part
 
 
 def _with_bound(constraints: tuple[Constraint, ...], position: int, bound: float) -> list[Constraint]:
@@ -193,14 +194,14 @@ def _with_bound(constraints: tuple[Constraint, ...], position: int, bound: float
     ]
 
 
-def _let_stricter_replace(path: list[PathPoint], way: Way) -> None:
+def _let_stricter_replace(path: list[PathPoint], state: FitState) -> None:
     """From the strictest down: a stricter model that is more accurate serves the looser set, too."""
     for index in range(len(path) - 2, -1, -1):
         here, stricter = path[index], path[index + 1]
         found, other = here.result.assessment, stricter.result.assessment
         if other.kept and (not found.kept or found.accuracy < other.accuracy):
             here.problem.assign(stricter.parameters)
-            assessment = assess_now(here.problem, way.rows)
+            assessment = assess_now(here.problem, state.rows)
             if assessment.kept:
                 # Optimal under the stricter set, if anywhere.
                 status = choose_status(assessment, converged=False, locally_infeasible=False)

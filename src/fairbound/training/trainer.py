@@ -1,7 +1,7 @@
 """The loop: batches in, steps of the optimiser, a history table, and the best model that keeps its limits.
 
 Kept is the iterate of least objective among those that keep every limit in the exact measure, never simply the last;
-where there is none, the one of least exact violation, and the status says so.
+where there is none, the one of least exact violation after the first step, and the status says so.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from fairbound.fairness.text import distinct_texts
 from fairbound.sqp import Evaluation, Status, StepRecord, StochasticSQP
 from fairbound.training.assessment import Assessment, assess
 from fairbound.training.batches import FullBatch, StratifiedBatches
+from fairbound.training.constants import constant_models
 from fairbound.training.problem import Batch, TrainingProblem
 from fairbound.training.rows import Rows
 from fairbound.training.sweep import Sweep
@@ -50,6 +51,8 @@ class TrainingResult:
         Passes over all rows with and without gradients, where the solver makes whole passes.
     stopped : bool
         Whether a callback ended the solve.
+    free : Assessment or None
+        Of the model without limits, where one was found on the way.
     """
 
     status: Status
@@ -63,6 +66,7 @@ class TrainingResult:
     evaluations: int = 0
     value_evaluations: int = 0
     stopped: bool = False
+    free: Assessment | None = field(default=None, repr=False)
 
     @property
     def message(self) -> str:
@@ -141,7 +145,10 @@ def train(
                 assessment, parameters = assess(problem, rows, look.sweep, look.objective), look.parameters
             else:
                 assessment, parameters = assess_now(problem, rows), problem.current()
-            best.offer(parameters, assessment)
+            untrained = isinstance(batches, FullBatch) and epoch == 0
+            if assessment.kept or not untrained:
+                # Weights drawn at random may violate the limits least, but nobody asked for them.
+                best.offer(parameters, assessment)
             history.append(_history_row(epoch, problem, assessment, record))
             converged = isinstance(batches, FullBatch) and record.kkt.largest <= tolerance and assessment.kept
             if converged or (callback is not None and callback(history[-1])):
@@ -156,7 +163,8 @@ def train(
     assert record is not None
     # Optimality was checked at the last point but one; an earlier one may be better, but is not what was checked.
     converged = converged and best.assessment in (assessment, final)
-    status = choose_status(best.assessment, converged, record.locally_infeasible)
+    in_vain = record.locally_infeasible and not best.assessment.kept and not constant_keeps(problem, rows)
+    status = choose_status(best.assessment, converged, in_vain)
     conflicts = name_conflicts(problem, record.multipliers, best.assessment) if status is Status.INFEASIBLE else []
     return TrainingResult(
         status, best.assessment, final, history, conflicts, record.multipliers, time.perf_counter() - started
@@ -195,11 +203,24 @@ def assess_now(problem: TrainingProblem, rows: Rows) -> Assessment:
     return assess(problem, rows, sweep, sweep.loss + value)
 
 
+def constant_keeps(problem: TrainingProblem, rows: Rows) -> bool:
+    """Tell whether a constant prediction of the module keeps every limit, so that they cannot be called infeasible."""
+    before = problem.current()
+    try:
+        for constant in constant_models(problem, rows):
+            problem.assign(constant)
+            if assess_now(problem, rows).kept:
+                return True
+        return False
+    finally:
+        problem.assign(before)
+
+
 def choose_status(assessment: Assessment, converged: bool, locally_infeasible: bool) -> Status:
     """The outcome in one word."""
     if not assessment.kept:
         return Status.INFEASIBLE if locally_infeasible else Status.MAX_ITERATIONS
-    if assessment.gain <= 0:
+    if assessment.degenerate:
         return Status.DEGENERATE
     return Status.CONVERGED if converged else Status.FEASIBLE
 

@@ -1,0 +1,102 @@
+"""What a limited rate rests on: how many rows of a group the model selects, and how far that fell under the limits.
+
+A ratio of rates is kept most cheaply by selecting almost nobody.  Such a rate rests on a handful of rows, and says
+little about other rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from fairbound.fairness.rates import (
+    GroupSums,
+    RateFunction,
+    false_positive_rate,
+    group_sums,
+    precision,
+    selection_rate,
+    true_positive_rate,
+)
+from fairbound.fairness.system import RateBlock
+from fairbound.training.assessment import Assessment
+
+FEW_SELECTED = 10
+"""Selected rows below which a rate is said to rest on a handful."""
+
+SELECTED: dict[RateFunction, Callable[[GroupSums], tuple[Tensor, Tensor]]] = {
+    selection_rate: lambda sums: (sums.selected, sums.size),
+    precision: lambda sums: (sums.selected, sums.size),
+    true_positive_rate: lambda sums: (sums.selected_positives, sums.positives),
+    false_positive_rate: lambda sums: (sums.selected_negatives, sums.negatives),
+}
+"""For each rate of selected rows: the selected rows that it counts, and all rows of which they were selected."""
+
+
+@dataclass(frozen=True)
+class RateSupport:
+    """The rows that a limited rate of one group rests on.
+
+    Attributes
+    ----------
+    rate, grouping : str
+    group : group
+    selected, rows : int
+        Rows selected, and all rows that the rate is of; where rows have weights, rows of mean weight.
+    selected_without_limits : int
+        The same by the model without limits.
+    """
+
+    rate: str
+    grouping: str
+    group: Hashable
+    selected: int
+    rows: int
+    selected_without_limits: int
+
+    @property
+    def fell_to_a_handful(self) -> bool:
+        """Whether the limits have left only a few selected rows of many."""
+        return self.selected < FEW_SELECTED and self.selected_without_limits >= 2 * FEW_SELECTED
+
+    def __str__(self) -> str:
+        return (
+            f"The {self.rate.replace('_', ' ')} of {self.group!s} ({self.grouping}) rests on {self.selected} selected "
+            f"rows of {self.rows}; without limits {self.selected_without_limits} were selected."
+        )
+
+
+def rate_supports(found: Assessment, free: Assessment) -> list[RateSupport]:
+    """Return what each limited rate of selected rows rests on, by group, in the order of the limits."""
+    supports = []
+    for block in found.system.blocks:
+        counted = SELECTED.get(block.rate)
+        if counted is None:
+            continue
+        selected, rows = counted(_sums(found, block))
+        before, _ = counted(_sums(free, block))
+        cells = found.system.cells
+        per_weight = len(cells) / float(cells.totals.sum())
+        for position, group in enumerate(block.grouping.groups):
+            supports.append(
+                RateSupport(
+                    rate=block.rate.__name__,
+                    grouping=block.grouping.name,
+                    group=group,
+                    selected=round(per_weight * float(selected[position])),
+                    rows=round(per_weight * float(rows[position])),
+                    selected_without_limits=round(per_weight * float(before[position])),
+                )
+            )
+    return supports
+
+
+def rates_on_a_handful(found: Assessment, free: Assessment | None) -> list[RateSupport]:
+    """Return the limited rates that the limits have left resting on a handful of selected rows."""
+    return [] if free is None else [each for each in rate_supports(found, free) if each.fell_to_a_handful]
+
+
+def _sums(assessment: Assessment, block: RateBlock) -> GroupSums:
+    return group_sums(assessment.counts, assessment.system.cells, block.grouping, block.outcome)
