@@ -11,3 +11,7 @@ class PositiveLabelWarning(UserWarning):
 
 class InputScaleWarning(UserWarning):
     """The columns of a network that we do not scale have very different scales."""
+
+
+class SmallGroupWarning(LimitWarning):
+    """Groups of few rows were left out of the limits; the record of the fit names them, too."""

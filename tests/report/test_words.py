@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import copy
+import json
+import re
 
 import pytest
 from tests.report.example import law_summary
 
-from fairbound.evaluation import Decisions, summarize
-from fairbound.report import words
+from fairbound.evaluation import Decisions, Run, summarize
+from fairbound.report import to_html, to_markdown, words
 from fairbound.report.caveats import caveats, remarks
 from fairbound.report.limits import limit_tables
 
@@ -101,7 +103,13 @@ def test_several_limits_are_named():
     summary = summarize(["disparate_impact >= 0.3", "demographic_parity <= 0.1"], ROWS, ROWS)
     verdict, training, *_ = words.answers(summary)
     assert verdict.short == "1 of 2 limits are not kept on the training rows"
-    assert "Disparate impact 0.3333 (without limits 0.0000); demographic parity 0.5000" in training.sentence
+    assert [text for text, _ in training.lines] == [
+        "demographic_parity <= 0.1",
+        "disparate_impact >= 0.3",
+    ]  # worst first
+    found = dict(training.lines)
+    assert found["disparate_impact >= 0.3"].startswith("0.3333 (without limits 0.0000)")
+    assert found["demographic_parity <= 0.1"].endswith("from the selection rates of a (0.750) and b (0.250)")
 
 
 def test_cost_and_gain_of_the_law_model():
@@ -176,5 +184,92 @@ def test_what_is_left_out_is_said():
     assert "Group d was left out." in said
     assert "weighted" in said
     assert "1 training rows have no known side" in said
-    assert "Group c of side has no training row to count for: false-positive rate" in said
+    assert "No training row to count for false-positive rate" in said
+    assert "in 1 group of side, which the measures of these leave out: c." in said
     assert "Fewer than 30 training rows: a (2), b (2), c (1)." in said
+
+
+def constant(kept: bool = True) -> dict:
+    """A summary of a model that decides the same for everyone, or for all but one group."""
+    y = [0, 1, 1, 1] * 50
+    after = [1] * 200 if kept else [1] * 100 + [0] * 100
+    rows = Decisions(y=y, sensitive_features=["a"] * 100 + ["b"] * 100, before=y, after=after)
+    return summarize("disparate_impact >= 0.8", rows, rows, run=Run(status="degenerate", conflicts=["x", "y"]))
+
+
+def test_a_degenerate_run_opens_with_that_in_red():
+    verdict, *_ = words.answers(constant())
+    assert (verdict.tone, verdict.short) == ("bad", "No better than a constant prediction")
+    assert "75.00%" in verdict.sentence
+    assert "Do not use this model" in verdict.sentence
+    page = to_html(constant())
+    assert page.index("No better than a constant prediction") < page.index("Kept on the training rows?")
+    assert 'class="verdict bad"' in page
+    assert to_markdown(constant()).splitlines()[2].startswith("**No better than a constant prediction.**")
+
+
+def test_a_degenerate_run_without_limits_says_so_too():
+    rows = Decisions(y=[0, 1, 1, 1] * 5, sensitive_features=["a", "b"] * 10, after=[1] * 20)
+    verdict, *_ = words.answers(summarize((), rows))
+    assert (verdict.tone, verdict.short) == ("bad", "No better than a constant prediction")
+
+
+def test_a_limit_that_is_not_kept_comes_before_anything_else_with_its_conflicts():
+    summary = constant(kept=False)
+    verdict, *_ = words.answers(summary)
+    assert verdict.tone == "bad"
+    assert verdict.short == "The limit is not kept on the training rows"
+    assert "disparate_impact >= 0.8 (reached 0.0000)" in verdict.sentence
+    assert "no better than a constant" in verdict.sentence
+    assert words.conflicts(summary) == ["x", "y"]
+    for page in (to_html(summary), to_markdown(summary)):
+        assert page.index("not kept on the training rows") < page.index(">x<" if "<html" in page else "`x`")
+
+
+def test_tiles_name_their_limit_and_the_worst_groups():
+    _, training, held_out, sure, *_ = words.answers(law_summary())
+    for answer in (training, held_out, sure):
+        ((text, found),) = answer.lines
+        assert text == "disparate_impact >= 0.9"
+    assert re.search(r"from the selection rates of Non-White \(0\.\d{3}\) and White \(0\.\d{3}\)", training.lines[0][1])
+
+
+def test_a_tile_of_many_limits_shows_the_worst_and_counts_the_others():
+    limits = [f"disparate_impact >= 0.{place}" for place in range(1, 9)]
+    _, training, *_ = words.answers(summarize(limits, ROWS, ROWS))
+    assert len(training.lines) == words.MOST_LIMITS + 1
+    assert training.lines[-1] == ("", f"and {len(limits) - words.MOST_LIMITS} more in the table below")
+    assert training.lines[0][0] == "disparate_impact >= 0.4"  # the first that is not kept: 1/3 is reached
+
+
+def test_notes_are_said_once_and_the_rest_is_folded():
+    notes = [f"Note number {place}." for place in range(12)]
+    summary = summarize((), ROWS, notes=[*notes, *notes])
+    assert [text for text in remarks(summary) if text.startswith("Note")] == notes
+    page = to_html(summary)
+    top, folded = page.split("more note")
+    assert top.count("<li>Note number") == 5
+    assert folded.count("<li>Note number") == 7
+
+
+def test_what_the_model_goes_by():
+    inputs = [{"name": "age", "label": None, "value": -0.5}, {"name": "<b>", "label": None, "value": 0.25}]
+    model = {"kind": "coefficients", "rows": "training", "total": 40, "inputs": inputs}
+    page = to_html(summarize((), ROWS, model=model))
+    assert "The 2 largest of 40 coefficients" in page
+    assert "&lt;b&gt;" in page
+    assert "does not say what causes the outcome" in page
+    assert "| age | −0.500 |" in to_markdown(summarize((), ROWS, model=model))
+    assert "What the model goes by" not in to_html(summarize((), ROWS))
+    shuffled = to_html(summarize((), ROWS, model={**model, "kind": "importances"}))
+    assert "shuffled" in shuffled
+
+
+def test_a_summary_of_an_earlier_version_is_read():
+    old = json.loads(json.dumps(law_summary()))
+    del old["model"]
+    for limit in old["limits"]:
+        del limit["calibration"], limit["training"]["worst"], limit["held_out"]["worst"]
+    del old["run"]["phases"]
+    assert "Kept on the training rows?" in to_html(old)
+    assert "Kept on the training rows?" in to_markdown(old)

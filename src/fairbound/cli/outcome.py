@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from fairbound.cli.explained import explain
 from fairbound.cli.inputs import is_known_dataset
 from fairbound.cli.scattered import scattered_columns
 from fairbound.cli.study import Part, Study
@@ -73,6 +74,7 @@ def summary_of(
         decided(study.held_out),
         target=data.target,
         run=Run.of(result),
+        model=explain(study, models.after),
         frontier=frontier,
         calibration=_calibration(result),
         reproduction={
@@ -88,7 +90,7 @@ def summary_of(
         notes=[
             *study.remarks,
             *models.notes,
-            *map(str, result.small_groups),
+            *_small_groups(result),
             *result.notes,
             *([] if is_known_dataset(source) else scattered_columns(study.training, models.after)),
             data.description,
@@ -98,6 +100,20 @@ def summary_of(
         pos_label=study.positive,
         settle=models.after.settle_groups,
     )
+
+
+def _small_groups(result: FitResult) -> list[str]:
+    """Return a sentence for each column of groups of which some were too small for the limits."""
+    from fairbound.evaluation.tables import key_text
+
+    fates: dict[tuple[str, str], list[str]] = {}
+    for each in result.small_groups:
+        fates.setdefault((each.grouping, each.fate), []).append(f"{key_text(each.group)} ({each.rows:,} rows)")
+    return [
+        f"{grouping}: {'merged into one group' if fate == 'merged' else 'left out of the limits'}, since each has few "
+        f"training rows: {', '.join(groups)}."
+        for (grouping, fate), groups in fates.items()
+    ]
 
 
 def _calibration(result: FitResult) -> dict[str, Any] | None:
@@ -120,6 +136,7 @@ def in_short(summary: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "status": summary["run"]["status"],
         "message": summary["run"]["message"],
+        "conflicts": summary["run"]["conflicts"],
         "kept": is_kept(summary),
         "limits": [
             {key: limit[key] for key in ("text", "measure", "loss_price", "training", "held_out")}
@@ -159,6 +176,7 @@ def rates_by_group(part: Mapping[str, Any], model: str = "after") -> list[dict[s
         {
             "grouping": group["grouping"],
             "group": group["group"],
+            "everyone": group["everyone"],
             "rows": group["rows"],
             "rates": {
                 rate.replace("_", " ") + (f" of {label}" if len(group["rates"]) > 1 else ""): rates[rate]["value"]

@@ -267,13 +267,17 @@ def progress(output: Output, name: str) -> Callable[[dict[str, Any]], None]:
 @contextmanager
 def _caught() -> Iterator[list[str]]:
     """Collect what training warns of, in place of printing it."""
-    from fairbound._warnings import LimitWarning
+    from fairbound._warnings import LimitWarning, SmallGroupWarning
 
     texts: list[str] = []
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", LimitWarning)
         yield texts
-    texts += [str(each.message) for each in caught if issubclass(each.category, LimitWarning)]
+    # The record of the fit names small groups, too, and the summary takes them from there.
+    kinds = [(each.category, str(each.message)) for each in caught]
+    texts += [
+        text for kind, text in kinds if issubclass(kind, LimitWarning) and not issubclass(kind, SmallGroupWarning)
+    ]
 
 
 def table_backend() -> Backend:

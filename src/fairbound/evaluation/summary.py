@@ -12,6 +12,7 @@
     run                    status, message, solver, seconds, conflicts, and the history in one set of columns; or None
     frontier               the limit that was swept and its points, each with its groups on both parts; or None
     calibration            the certificate by which the model was chosen; or None
+    model                  what the model goes by: coefficients or importances of its inputs; or None
     reproduction, notes    as given
 
 "Before" is the model without limits, "after" the one with them.  Rates, measures and intervals are those of `audit`,
@@ -97,6 +98,7 @@ def summarize(
     run: Run | None = None,
     frontier: Sweep | None = None,
     calibration: Certificate | Mapping[str, Any] | None = None,
+    model: Mapping[str, Any] | None = None,
     reproduction: Mapping[str, Any] | None = None,
     notes: Sequence[str] = (),
     confidence: float = 0.95,
@@ -122,6 +124,9 @@ def summarize(
     calibration : Certificate or its `to_dict()`, optional
         The certificate by which the model was chosen, on rows of its own.  That of the held-out rows is worked out
         here.
+    model : mapping, optional
+        What the model goes by: `kind` ("coefficients" or "importances"), `total` (the number of inputs), and `inputs`,
+        the largest of them, each with `name`, `value` and, with several classes, `label`.
     reproduction : mapping, optional
         What repeats the run.  The report knows `command`, `version`, `seed`, `created`, `model`, `data` (a mapping
         with `name`, `sha256`, `rows`), `columns` and `libraries`, and shows whatever else there is.
@@ -177,6 +182,7 @@ def summarize(
                         "loss_price": price,
                         "training": parts["training"].limits[position],
                         "held_out": None if held_out is None else parts["held_out"].limits[position],
+                        "calibration": None if calibration is None else _at(limit, calibration["limits"][position]),
                     }
                     for position, (limit, price) in enumerate(zip(constraints, prices, strict=True))
                 ],
@@ -185,6 +191,7 @@ def summarize(
                 "run": None if run is None else {**vars(run), "history": uniform_history(run.history)},
                 "frontier": None if frontier is None else summarize_frontier(frontier, training, held_out, reading),
                 "calibration": calibration,
+                "model": model,
                 "reproduction": reproduction or {},
                 "notes": list(notes),
             }
@@ -213,6 +220,12 @@ def _check(
             f"calibration is about {len(calibration['limits'])} limits, but there are {len(constraints)}; "
             "give the certificate of the same limits."
         )
+
+
+def _at(limit: Constraint, certificate: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the value of a limit among the rows of a certificate, and whether it is kept there."""
+    value = certificate["value"]
+    return {"value": value, "kept": None if value is None else limit.keeps(value)}
 
 
 def _facts(limit: Constraint) -> dict[str, Any]:

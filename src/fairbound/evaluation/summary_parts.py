@@ -15,9 +15,12 @@ import numpy as np
 from fairbound.evaluation.audit import audit_tally
 from fairbound.evaluation.audited import Audit
 from fairbound.evaluation.certificate import Certificate, certify_tally
+from fairbound.evaluation.requirements import group_name, rate_name
+from fairbound.evaluation.tables import key_text
 from fairbound.evaluation.tally import Tally
 from fairbound.fairness import Cells, Constraint, Measure
 from fairbound.fairness.cells import Combine
+from fairbound.fairness.measures import resolve_measure
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,6 +137,26 @@ def measured(limit: Constraint, tally: Tally) -> dict[str, Any]:
     return {"value": value, "kept": limit.keeps(value)}
 
 
+def worst_pair(limit: Constraint, tally: Tally) -> dict[str, Any] | None:
+    """Return the groups that the value of a limit comes from, with their rates; None where nothing is defined."""
+    found = tally.worst(tally.compile(limit))
+    if found is None:
+        return None
+    measure, block = resolve_measure(limit.measure), found.block
+    groups = (*block.grouping.groups, None)
+    alone = measure.comparison == "value"
+    several = tally.cells.n_labels > 2 and measure.per_class
+    return {
+        "grouping": block.grouping.name,
+        "label": key_text(tally.cells.classes[block.outcome]) if several else None,
+        "rate": rate_name(block.rate, measure.name),
+        "groups": [
+            {"group": group_name(groups[place]), "everyone": place == len(groups) - 1, "value": rate}
+            for place, rate in zip(found.places[: 1 if alone else 2], found.rates, strict=False)
+        ],
+    }
+
+
 class Part:
     """One part of the rows, measured before and after."""
 
@@ -147,12 +170,15 @@ class Part:
             for model, prediction in self.models.items()
         }
         self.audits = {model: None if tally is None else reading.audit(tally) for model, tally in tallies.items()}
-        self.limits = [
-            {model: None if tally is None else measured(limit, tally) for model, tally in tallies.items()}
-            for limit in limits
-        ]
         assert tallies["after"] is not None
         self.tally = tallies["after"]
+        self.limits = [
+            {
+                **{model: None if tally is None else measured(limit, tally) for model, tally in tallies.items()},
+                "worst": worst_pair(limit, self.tally),
+            }
+            for limit in limits
+        ]
         systems = [self.tally.compile(limit) for limit in limits]
         self.groupings = [list(dict.fromkeys(block.grouping.name for block in system.blocks)) for system in systems]
 

@@ -41,6 +41,7 @@ from fairbound.fairness.rates import (
     true_negative_rate,
     true_positive_rate,
 )
+from fairbound.fairness.system import Compared
 
 WHOLES: dict[RateFunction, Callable[[GroupSums], np.ndarray]] = {
     selection_rate: lambda g: g.size,
@@ -240,17 +241,25 @@ class Tally:
 
     def measured(self, system: ConstraintSystem) -> float | None:
         """Return the number of the one limit of a system over the groups where it is defined; None without any."""
+        here = self._where_defined(system)
+        return here.measured(self._sums(here))[0] if here.comparisons else None
+
+    def worst(self, system: ConstraintSystem) -> Compared | None:
+        """Return the groups, and their rates, that this number comes from."""
+        here = self._where_defined(system)
+        return here.worst(self._sums(here))[0] if here.comparisons else None
+
+    def _where_defined(self, system: ConstraintSystem) -> ConstraintSystem:
         kept = []
         for comparison in system.comparisons:
             block = comparison.block
             defined = self.defined(block.rate, block.grouping, block.outcome)
             pairs = tuple((a, b) for a, b in comparison.pairs if defined[a] and defined[b])
             kept += [replace(comparison, pairs=pairs)] if pairs else []
-        if not kept:
-            return None
-        return replace(system, comparisons=tuple(kept)).measured(
-            np.broadcast_to(self.decisions, (len(system.steps), *self.decisions.shape))
-        )[0]
+        return replace(system, comparisons=tuple(kept))
+
+    def _sums(self, system: ConstraintSystem) -> np.ndarray:
+        return np.broadcast_to(self.decisions, (len(system.steps), *self.decisions.shape))
 
 
 def _indicators(decisions: np.ndarray, cells: Cells) -> np.ndarray:

@@ -65,6 +65,16 @@ class Comparison:
     pairs: tuple[tuple[int, int], ...]
 
 
+@dataclass(frozen=True)
+class Compared:
+    """Two groups of a block (the last place is everyone), their rates, and the measure between them."""
+
+    block: RateBlock
+    places: tuple[int, int]
+    rates: tuple[float, float]
+    value: float
+
+
 @dataclass(frozen=True, eq=False)
 class ConstraintSystem:
     """Compiled constraints.  Build it with `ConstraintSystem.build`."""
@@ -161,26 +171,53 @@ class ConstraintSystem:
             constraint = self.constraints[comparison.constraint]
             measure = resolve_measure(constraint.measure)
             part = rates[comparison.block.start : comparison.block.stop].tolist()
-            if measure.comparison == "value":
-                found = [part[a] for a, _ in comparison.pairs]
-            elif any(math.isnan(part[a] - part[b]) for a, b in comparison.pairs):
-                found = [math.nan]
-            elif measure.comparison == "covariance":
-                shares = _group_shares(self.cells, comparison.block.grouping)
-                found = [shares[a] * (part[a] - part[b]) for a, b in comparison.pairs]
-            elif isinstance(constraint.bound, tuple) and measure.comparison == "ratio":
-                found = [_directed_ratio(part[a], part[b], *constraint.limits) for a, b in comparison.pairs]
-            elif isinstance(constraint.bound, tuple):
-                found = [part[a] - part[b] for a, b in comparison.pairs]
+            directed = isinstance(constraint.bound, tuple) or measure.comparison in ("value", "covariance")
+            if directed or any(math.isnan(part[a] - part[b]) for a, b in comparison.pairs):
+                found = [each.value for each in self._compared(comparison, part)]
             else:
-                found = [measure.scalar(part, comparison.pairs)]
+                found = [measure.scalar(part, comparison.pairs)]  # all pairs at once: there may be thousands
             numbers[comparison.constraint] += found
         return [_worst(constraint, found) for constraint, found in zip(self.constraints, numbers, strict=True)]
+
+    def worst(self, S: Array) -> list[Compared | None]:
+        """Return for each constraint the comparison of groups that its number comes from; None without any."""
+        rates = self.rates(S)
+        compared: list[list[Compared]] = [[] for _ in self.constraints]
+        for comparison in self.comparisons:
+            part = rates[comparison.block.start : comparison.block.stop].tolist()
+            compared[comparison.constraint] += self._compared(comparison, part)
+        found: list[Compared | None] = []
+        for constraint, candidates in zip(self.constraints, compared, strict=True):
+            value = _worst(constraint, [each.value for each in candidates]) if candidates else None
+            found.append(next((each for each in candidates if each.value == value), None))
+        return found
+
+    def _compared(self, comparison: Comparison, rates: Sequence[float]) -> list[Compared]:
+        constraint = self.constraints[comparison.constraint]
+        covariance = resolve_measure(constraint.measure).comparison == "covariance"
+        shares = _group_shares(self.cells, comparison.block.grouping) if covariance else [1.0] * len(rates)
+        return [
+            Compared(comparison.block, (a, b), (rates[a], rates[b]), _number(constraint, rates[a], rates[b], shares[a]))
+            for a, b in comparison.pairs
+        ]
+
+
+def _number(constraint: Constraint, a: float, b: float, share: float) -> float:
+    """Return the measure of one pair of groups, `share` the first one's share of the rows; or the first one's rate."""
+    measure = resolve_measure(constraint.measure)
+    directed = isinstance(constraint.bound, tuple)
+    if measure.comparison == "value":
+        return a
+    if measure.comparison == "covariance":
+        return share * (a - b) if directed else abs(share * (a - b))
+    if directed:
+        return _directed_ratio(a, b, *constraint.limits) if measure.comparison == "ratio" else a - b
+    return math.nan if math.isnan(a - b) else measure.scalar((a, b), ((0, 1),))
 
 
 def _directed_ratio(a: float, b: float, lower: float, upper: float) -> float:
     """a/b; two zero rates keep every ratio, and have of those allowed the nearest to 1."""
-    if b > 0:
+    if b > 0 or math.isnan(a - b):
         return a / b
     return math.inf if a > 0 else min(max(1.0, lower), upper)
 
@@ -192,7 +229,7 @@ def _worst(constraint: Constraint, values: Sequence[float]) -> float:
     if measure.comparison == "value" or isinstance(constraint.bound, tuple):
         lower, upper = constraint.limits
         return min(values, key=lambda value: (min(value - lower, upper - value), value))
-    return min(values) if measure.larger_is_stricter else max(abs(value) for value in values)
+    return min(values) if measure.larger_is_stricter else max(values)
 
 
 def _group_shares(cells: Cells, grouping: Grouping) -> list[float]:

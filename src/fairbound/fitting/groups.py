@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from fairbound._warnings import LimitWarning
+from fairbound._warnings import SmallGroupWarning
 from fairbound.data import Dataset
 from fairbound.data.columns import is_missing
 from fairbound.fairness import Cells, Constraint, Grouping
@@ -163,7 +163,7 @@ def settle_small_groups(
             "Groups too small to be limited are left out of the limits, but stay in the loss: "
             + "; ".join(f"{each.grouping}: {_said(each.group)} ({each.rows} rows)" for each in left_out)
             + ".",
-            LimitWarning,
+            SmallGroupWarning,
             stacklevel=4,  # the line that called the estimator
         )
     return replace(cells, groupings=tuple(groupings)), tuple(found)

@@ -9,6 +9,7 @@ from typing import Any
 from fairbound._text import visible
 from fairbound.report import numbers, words
 from fairbound.report.caveats import caveats, remarks
+from fairbound.report.inputs import model_view
 from fairbound.report.limits import certificates, trial_lines
 from fairbound.report.reproduction import reproduction_lines
 from fairbound.report.schema import check_summary
@@ -29,8 +30,12 @@ def _lines(summary: Mapping[str, Any]) -> Iterator[str]:
     yield f"**{escaped(verdict.short)}.** {escaped(verdict.sentence)}\n"
     for limit in summary["limits"]:
         yield f"- Asked for: {escaped(words.limit_in_words(limit))} (`{_code(limit['text'])}`)"
+    for text in words.conflicts(summary):
+        yield f"- Hard to keep together with the others: `{_code(text)}`"
     for answer in answers:
         yield f"- {escaped(answer.question)} **{escaped(answer.short)}.** {escaped(answer.sentence)}"
+        for limit_text, reached in answer.lines:
+            yield f"  - {f'`{_code(limit_text)}`: ' if limit_text else ''}{escaped(reached)}"
     for rows, certificate in certificates(summary):
         yield f"- {rows.capitalize()} rows: {escaped(certificate['claim'])}"
     yield "\n## What it predicts\n"
@@ -58,6 +63,16 @@ def _lines(summary: Mapping[str, Any]) -> Iterator[str]:
         yield "## Trade-off\n"
         found = tradeoff(summary, names)
         yield from _table(found.header, found.overview)
+    model = model_view(summary.get("model"), names)
+    if model:
+        yield "## What the model goes by\n"
+        yield f"{escaped(model.says)}\n"
+        header = ("input", *(("class",) if model.several else ()), model.heading.lower())
+        yield from _table(
+            header,
+            [(each.name, *((each.label,) if model.several else ()), each.value) for each in model.lines],
+        )
+        yield f"{escaped(model.caveat)}\n"
     if summary["run"]:
         yield "## Training\n"
         run = summary["run"]

@@ -9,6 +9,8 @@ from fairbound.report import numbers
 from fairbound.report.words import sentence
 
 FEW_ROWS = 30
+MOST_REMARKS = 5
+"""Notes that a page shows at once; the others are folded."""
 
 LABELS = (
     "They compare groups by recorded labels. A label can itself be the outcome of unequal treatment, and no measure "
@@ -60,7 +62,7 @@ def remarks(summary: Mapping[str, Any]) -> list[str]:
     for name, part in summary["parts"].items():
         if part is not None:
             found += _remarks(name.replace("_", "-"), part["after"])
-    return found
+    return list(dict.fromkeys(found))
 
 
 def _remarks(rows: str, audit: Mapping[str, Any]) -> Iterator[str]:
@@ -75,11 +77,14 @@ def _remarks(rows: str, audit: Mapping[str, Any]) -> Iterator[str]:
     nothing: dict[tuple[str, str], list[str]] = {}
     for each in audit["undefined"]:
         rate = numbers.words(each["rate"]) + (f" of class {each['label']}" if each["label"] is not None else "")
-        nothing.setdefault((each["grouping"], _group(each["group"])), []).append(rate)
-    for (grouping, group), rates in nothing.items():
+        nothing.setdefault((each["grouping"], rate), []).append(_group(each["group"]))
+    alike: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+    for (grouping, rate), groups in nothing.items():
+        alike.setdefault((grouping, tuple(groups)), []).append(rate)
+    for (grouping, names), rates in alike.items():
         yield (
-            f"Group {group} of {grouping} has no {rows} row to count for: {', '.join(rates)}. It is left out of the "
-            "measures of these."
+            f"No {rows} row to count for {', '.join(rates)} in {len(names)} group{'s' if len(names) > 1 else ''} of "
+            f"{grouping}, which the measures of these leave out: {', '.join(names)}."
         )
     few = [
         f"{each['group']} ({numbers.count(each['rows'])})"

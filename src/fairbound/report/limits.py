@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from fairbound.report import numbers
-from fairbound.report.words import SIGNS, VERDICT_TONES, Tone
+from fairbound.report.words import SIGNS, VERDICT_TONES, Tone, bounds_in_words, pair_in_words
 
 
 @dataclass(frozen=True)
@@ -20,6 +20,7 @@ class LimitLine:
     kept: tuple[Tone, str]
     verdict: tuple[Tone, str] | None
     sure: str
+    worst: str
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ def _limit(summary: Mapping[str, Any], place: int, limit: Mapping[str, Any]) -> 
     lines = [_line("training", limit["training"], bounds, None)]
     if summary["calibration"] is not None:
         found = summary["calibration"]["limits"][place]
-        after = {"value": found["value"], "kept": _inside(limit["sides"], found["value"])}
+        after = limit.get("calibration") or {"value": found["value"], "kept": None}
         lines.append(_line("calibration", {"before": None, "after": after}, bounds, found))
     if limit["held_out"] is not None:
         certificate = summary["parts"]["held_out"]["certificate"]
@@ -60,12 +61,6 @@ def _limit(summary: Mapping[str, Any], place: int, limit: Mapping[str, Any]) -> 
     held_out = summary["parts"]["held_out"]
     needed = () if held_out is None else tuple(_needed(held_out["certificate"], place))
     return LimitTable(limit["text"], price, tuple(lines), needed)
-
-
-def _inside(sides: Sequence[Mapping[str, Any]], value: float | None) -> bool | None:
-    if value is None:
-        return None
-    return all(value >= side["bound"] if side["side"] == "at least" else value <= side["bound"] for side in sides)
 
 
 @dataclass(frozen=True)
@@ -118,33 +113,5 @@ def _line(rows: str, found: Mapping[str, Any], bounds: list[float], certificate:
         kept[after["kept"]],
         verdict,
         "" if certificate is None else bounds_in_words(certificate),
+        pair_in_words(found["worst"]) if found.get("worst") else "",
     )
-
-
-def bounds_in_words(certificate: Mapping[str, Any]) -> str:
-    """Return what is certain of one limit: the worst value left open, or, where it is broken, the best.
-
-    >>> side = {"side": "at least", "limit": 0.8, "worst": 0.76543, "best": 0.9}
-    >>> bounds_in_words({"verdict": "INCONCLUSIVE", "bounds": [side]})
-    'at least 0.7654'
-    >>> bounds_in_words({"verdict": "FAIL", "bounds": [side | {"best": 0.78}]})
-    'at most 0.7800'
-    """
-    said = []
-    for side in certificate["bounds"]:
-        least = side["side"] == "at least"
-        if certificate["verdict"] == "FAIL":
-            broken = side["best"] is not None and (
-                side["best"] < side["limit"] if least else side["best"] > side["limit"]
-            )
-            if broken:
-                said.append(
-                    f"at most {numbers.at_most(side['best'])}"
-                    if least
-                    else f"at least {numbers.at_least(side['best'])}"
-                )
-        elif side["worst"] is not None:
-            said.append(
-                f"at least {numbers.at_least(side['worst'])}" if least else f"at most {numbers.at_most(side['worst'])}"
-            )
-    return " and ".join(said)

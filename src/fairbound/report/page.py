@@ -8,8 +8,9 @@ from functools import cache
 from typing import Any
 
 from fairbound.report import numbers, words
-from fairbound.report.caveats import caveats, remarks
+from fairbound.report.caveats import MOST_REMARKS, caveats, remarks
 from fairbound.report.history import history_figure, phase_lines, thinned
+from fairbound.report.inputs import model_view
 from fairbound.report.limits import certificates, limit_tables, trial_lines
 from fairbound.report.reproduction import reproduction_lines
 from fairbound.report.schema import check_summary
@@ -77,6 +78,7 @@ def page_context(summary: Mapping[str, Any]) -> dict[str, Any]:
         "summary": summary,
         "created": day(summary["reproduction"].get("created")),
         "verdict": verdict,
+        "conflicts": words.conflicts(summary),
         "answers": answers,
         "limits": limit_tables(summary),
         "main": main,
@@ -95,6 +97,8 @@ def page_context(summary: Mapping[str, Any]) -> dict[str, Any]:
         },
         "caveats": caveats(summary),
         "remarks": remarks(summary),
+        "most_remarks": MOST_REMARKS,
+        "model": model_view(summary.get("model"), names),
         "reproduction": reproduction_lines(summary["reproduction"]),
     }
 

@@ -31,6 +31,8 @@ KEYS = (
     "reproduction",
     "notes",
 )
+FURTHER = ("model",)
+"""Keys that summaries of earlier versions lack."""
 
 
 def check_summary(summary: Mapping[str, Any]) -> None:

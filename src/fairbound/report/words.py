@@ -5,7 +5,7 @@ Each answer has a *tone*, "good", "open", "bad" or "plain", for its colour and i
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -20,12 +20,13 @@ VERDICT_TONES: dict[str, Tone] = {"PASS": "good", "FAIL": "bad", "INCONCLUSIVE":
 
 @dataclass(frozen=True)
 class Answer:
-    """A question of the reader with its short answer and a sentence."""
+    """A question of the reader with its short answer, a sentence, and lines about single limits: text and finding."""
 
     question: str
     tone: Tone
     short: str
     sentence: str
+    lines: tuple[tuple[str, str], ...] = ()
 
     @property
     def sign(self) -> str:
@@ -63,17 +64,42 @@ def answers(summary: Summary) -> list[Answer]:
     return found
 
 
+def conflicts(summary: Summary) -> list[str]:
+    """Return what is hardest to keep together, where no model was found that keeps every limit."""
+    return list((summary["run"] or {}).get("conflicts") or ())
+
+
 def _verdict(summary: Summary) -> Answer:
+    """Return the worst news first: a limit that is not kept, then a model that is worth nothing, then the limits."""
     limits, several = summary["limits"], len(summary["limits"]) > 1
     subject = {1: "The limit is", 2: "Both limits are"}.get(len(limits), f"All {len(limits)} limits are")
     question = "In one sentence"
+    broken = [limit for limit in limits if not limit["training"]["after"]["kept"]]
+    part, part_rows = main_part(summary)
+    useless = part["accuracy"]["gain"] <= 0
+    if broken:
+        which = f"{len(broken)} of {len(limits)} limits are not kept" if several else "The limit is not kept"
+        which = f"None of the {len(limits)} limits is kept" if several and len(broken) == len(limits) else which
+        reached = "; ".join(f"{limit['text']} (reached {_value(limit, 'training')})" for limit in broken)
+        worse = " It also predicts no better than a constant." if useless else ""
+        return Answer(
+            question,
+            "bad",
+            f"{which} on the training rows",
+            f"No model was found that keeps {'all limits' if several else 'it'}; this one is the nearest: "
+            f"{reached}.{worse}",
+        )
+    if useless:
+        accuracy, kept = part["accuracy"], f" {subject} kept, but a constant keeps any ratio, too." if limits else ""
+        return Answer(
+            question,
+            "bad",
+            "No better than a constant prediction",
+            f"The model is right in {numbers.percent(accuracy['after']['value'])} of the {part_rows} rows, a constant "
+            f"prediction in {numbers.percent(accuracy['constant'])}.{kept} Do not use this model.",
+        )
     if not limits:
         return Answer(question, "plain", "No limit was asked for", "This report describes the model as it is.")
-    broken = [limit for limit in limits if not limit["training"]["after"]["kept"]]
-    if broken:
-        which = f"{len(broken)} of {len(limits)} limits are" if several else "The limit is"
-        message = (summary["run"] or {}).get("message") or ""
-        return Answer(question, "bad", f"{which} not kept on the training rows", message)
     certificate, rows = _deciding(summary)
     if certificate is None:
         return Answer(
@@ -144,14 +170,14 @@ def _deciding(summary: Summary) -> tuple[Mapping[str, Any] | None, str]:
 
 
 def _training(summary: Summary) -> Answer:
-    limits = summary["limits"]
-    kept = all(limit["training"]["after"]["kept"] for limit in limits)
+    kept = all(limit["training"]["after"]["kept"] for limit in summary["limits"])
     rows = numbers.count(summary["parts"]["training"]["rows"])
     return Answer(
         "Kept on the training rows?",
         "good" if kept else "bad",
         "Yes" if kept else "No",
-        f"{_values(summary, 'training')}, from the model's own decisions on {rows} rows.",
+        f"From the model's own decisions on {rows} rows.",
+        tuple(_found(summary, "training")),
     )
 
 
@@ -161,29 +187,53 @@ def _held_out(summary: Summary) -> Answer:
     if part is None:
         return Answer(question, "open", "Not known", "No rows were held out.")
     found = [limit["held_out"]["after"]["kept"] for limit in summary["limits"]]
-    rows = numbers.count(part["rows"])
-    if None in found and False not in found:
-        return Answer(question, "open", "Undefined", f"{_values(summary, 'held_out')} on {rows} rows.")
-    kept = all(found)
+    undefined = None in found and False not in found
     return Answer(
         question,
-        "good" if kept else "bad",
-        "Yes" if kept else "No",
-        f"{_values(summary, 'held_out')}, on {rows} rows that had no part in training.",
+        "open" if undefined else "good" if all(found) else "bad",
+        "Undefined" if undefined else "Yes" if all(found) else "No",
+        f"On {numbers.count(part['rows'])} rows that had no part in training.",
+        tuple(_found(summary, "held_out")),
     )
 
 
-def _values(summary: Summary, part: str) -> str:
-    several = len(summary["limits"]) > 1
-    texts = []
-    for limit in summary["limits"]:
+MOST_LIMITS = 4
+"""Limits that a tile shows; the table below the tiles has all."""
+
+
+def _found(summary: Summary, part: str) -> Iterator[tuple[str, str]]:
+    """Yield each limit and what was found: the value, that without limits, and the worst groups with their rates."""
+    limits = sorted(summary["limits"], key=lambda limit: limit[part]["after"]["kept"] is True)  # not kept ones first
+    for limit in limits[:MOST_LIMITS]:
+        before = limit[part]["before"]
         bounds = [side["bound"] for side in limit["sides"]]
-        after, before = limit[part]["after"], limit[part]["before"]
-        name = f"{numbers.words(limit['measure'])} " if several else ""
         was = f" (without limits {numbers.beside(before['value'], bounds)})" if before else ""
-        texts.append(f"{name}{numbers.beside(after['value'], bounds)}{was}")
-    text = "; ".join(texts)
-    return sentence(text if several else f"{numbers.words(summary['limits'][0]['measure'])} {text}")
+        worst = limit[part].get("worst")
+        yield limit["text"], f"{_value(limit, part)}{was}{', ' + pair_in_words(worst) if worst else ''}"
+    if len(limits) > MOST_LIMITS:
+        yield "", f"and {len(limits) - MOST_LIMITS} more in the table below"
+
+
+def _value(limit: Mapping[str, Any], part: str) -> str:
+    return numbers.beside(limit[part]["after"]["value"], [side["bound"] for side in limit["sides"]])
+
+
+def pair_in_words(worst: Mapping[str, Any]) -> str:
+    """Return the groups that a value comes from, with their rates.
+
+    >>> groups = [{"group": "a", "everyone": False, "value": 0.5}, {"group": "b", "everyone": False, "value": 0.75}]
+    >>> pair_in_words({"grouping": "race", "label": None, "rate": "selection_rate", "groups": groups})
+    'from the selection rates of a (0.500) and b (0.750)'
+    >>> pair_in_words({"grouping": "race", "label": "high", "rate": "selection_rate", "groups": groups[:1]})
+    'from the selection rate of a (0.500), class high'
+    """
+    named = [
+        f"{'everyone' if each['everyone'] else each['group']} ({numbers.rate(each['value'])})"
+        for each in worst["groups"]
+    ]
+    rate = numbers.words(worst["rate"]) + ("s" if len(named) > 1 else "")
+    label = f", class {worst['label']}" if worst["label"] is not None else ""
+    return f"from the {rate} of {' and '.join(named)}{label}"
 
 
 def _confidence(summary: Summary) -> Iterator[Answer]:
@@ -193,25 +243,27 @@ def _confidence(summary: Summary) -> Iterator[Answer]:
         if certificate is None:
             continue
         sure = numbers.confidence(certificate["confidence"])
-        what = " and ".join(
-            f"{side['side']} "
-            + (numbers.at_least(side["worst"]) if side["side"] == "at least" else numbers.at_most(side["worst"]))
-            for limit in certificate["limits"]
-            for side in limit["bounds"]
-            if side["worst"] is not None
-        )
-        reasons = " ".join(_reason(limit) for limit in certificate["limits"] if limit["verdict"] != "PASS")
-        bound = (
-            f"With {sure} confidence each: {what}."
-            if len(certificate["limits"]) > 1
-            else f"With {sure} confidence {what}."
-        )
+        several = len(certificate["limits"]) > 1
         yield Answer(
             f"How sure for new rows (by the {rows} rows)?",
             VERDICT_TONES.get(certificate["verdict"], "plain"),
             f"{certificate['verdict']} at {sure}",
-            " ".join(text for text in (bound if what else "", reasons) if text),
+            f"What is left open at {sure} confidence{', for each limit by itself' if several else ''}:",
+            tuple(_certain(certificate["limits"])),
         )
+
+
+def _certain(limits: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
+    """Yield each limit of a certificate with its verdict, its bounds, and what would decide."""
+    for limit in sorted(limits, key=lambda each: each["verdict"] == "PASS")[:MOST_LIMITS]:
+        bounds = bounds_in_words(limit)
+        said = [f"In the population {bounds}" if bounds else "", "" if limit["verdict"] == "PASS" else _reason(limit)]
+        yield (
+            limit["limit"],
+            " ".join(f"{sentence(each).rstrip('.')}." for each in [limit["verdict"], *said] if each),
+        )
+    if len(limits) > MOST_LIMITS:
+        yield "", f"and {len(limits) - MOST_LIMITS} more in the table below"
 
 
 def _reason(limit: Mapping[str, Any]) -> str:
@@ -249,13 +301,15 @@ def _gain(summary: Summary) -> Answer:
     part, rows = main_part(summary)
     accuracy = part["accuracy"]
     good = accuracy["gain"] > 0
+    idle = not good and bool(summary["limits"])
+    idle = idle and all(limit["training"]["after"]["kept"] for limit in summary["limits"])
     return Answer(
         "Better than a constant prediction?",
         "good" if good else "bad",
         numbers.points(accuracy["gain"]),
         f"The best constant prediction is right in {numbers.percent(accuracy['constant'])} of the {rows} rows, "
         f"this model in {numbers.percent(accuracy['after']['value'])}."
-        + ("" if good else " A constant prediction keeps any ratio, so keeping the limit this way means little."),
+        + (" A constant prediction keeps any ratio, so keeping the limit this way means little." if idle else ""),
     )
 
 
@@ -275,3 +329,32 @@ def unasked(summary: Summary) -> list[str]:
         + f": from {numbers.rate(each['before']['value'])} to {numbers.rate(each['after']['value'])}"
         for each in worse
     ]
+
+
+def bounds_in_words(certificate: Mapping[str, Any]) -> str:
+    """Return what is certain of one limit: the worst value left open, or, where it is broken, the best.
+
+    >>> side = {"side": "at least", "limit": 0.8, "worst": 0.76543, "best": 0.9}
+    >>> bounds_in_words({"verdict": "INCONCLUSIVE", "bounds": [side]})
+    'at least 0.7654'
+    >>> bounds_in_words({"verdict": "FAIL", "bounds": [side | {"best": 0.78}]})
+    'at most 0.7800'
+    """
+    said = []
+    for side in certificate["bounds"]:
+        least = side["side"] == "at least"
+        if certificate["verdict"] == "FAIL":
+            broken = side["best"] is not None and (
+                side["best"] < side["limit"] if least else side["best"] > side["limit"]
+            )
+            if broken:
+                said.append(
+                    f"at most {numbers.at_most(side['best'])}"
+                    if least
+                    else f"at least {numbers.at_least(side['best'])}"
+                )
+        elif side["worst"] is not None:
+            said.append(
+                f"at least {numbers.at_least(side['worst'])}" if least else f"at most {numbers.at_most(side['worst'])}"
+            )
+    return " and ".join(said)
