@@ -229,7 +229,7 @@ def test_a_limit_that_is_not_kept_comes_before_anything_else_with_its_conflicts(
 def test_tiles_name_their_limit_and_the_worst_groups():
     _, training, held_out, sure, *_ = words.answers(law_summary())
     for answer in (training, held_out, sure):
-        ((text, found),) = answer.lines
+        ((text, _),) = answer.lines
         assert text == "disparate_impact >= 0.9"
     assert re.search(r"from the selection rates of Non-White \(0\.\d{3}\) and White \(0\.\d{3}\)", training.lines[0][1])
 
