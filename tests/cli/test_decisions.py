@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 from tests.cli.helpers import write_csv
@@ -223,3 +226,44 @@ def test_a_weight_that_is_no_number_is_named(fairbound, tmp_path, command, weigh
     given = ["--target", "y", "--prediction", "p", "--sensitive", "g", "--weight", "w", "--require", LIMIT]
     refused = fairbound(command, path, *given)
     assert (refused.code, refused.sentence[: len(words)]) == (2, words)
+
+
+# --- small groups, and the audit as a page --------------------------------------------------------------------------
+
+
+def test_small_groups_are_merged_and_named(fairbound, tmp_path):
+    groups = ["a"] * 60 + ["b"] * 60 + ["c", "d"] * 8
+    rows = [(row % 2, row // 2 % 2, group) for row, group in enumerate(groups)]
+    path = write_csv(tmp_path / "x.csv", ("y", "p", "g"), rows)
+    given = ["--target", "y", "--prediction", "p", "--sensitive", "g", "--min-group-size", "20"]
+    found = json.loads(fairbound("audit", path, *given, "--json").stdout)
+    assert found["merged"] == {"g": {"c": 8, "d": 8}}
+    assert [(group["group"], group["rows"]) for group in found["groups"]] == [
+        ("a", 60), ("b", 60), ("(other)", 16), ("everyone", 136),
+    ]  # fmt: skip
+    shown = fairbound("audit", path, *given).stdout
+    assert "g: groups of few rows are merged into (other) (c 8, d 8)." in shown
+    assert "g: fewer than 30 rows ((other) 16)" in shown
+    assert fairbound("audit", path, *given, "--min-group-size", "0").code == 2
+
+
+def test_an_audit_as_a_page(fairbound, decisions, tmp_path):
+    given = [*ROWS, "--sensitive", "sex", "--require", LIMIT, "--out", "audit.html"]
+    found = fairbound("audit", decisions, *given)
+    assert found.code == 1
+    assert "Written to audit.html." in found.stdout
+    page = (tmp_path / "audit.html").read_text(encoding="utf-8")
+    assert "0.5714" in page
+    assert "✗ not kept" in page
+    assert "audit.html exists already (--out)" in fairbound("audit", decisions, *given).sentence
+    assert "x.pdf (--out) must end in .html" in fairbound("audit", decisions, *given, "--out", "x.pdf").sentence
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_standard_output_on_a_full_disk_is_named(decisions):
+    for more in ([], ["--json"]):
+        given = [sys.executable, "-m", "fairbound", "audit", str(decisions), *ROWS, "--sensitive", "sex", *more]
+        with Path("/dev/full").open("w") as full:
+            done = subprocess.run(given, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+        assert done.returncode == 2
+        assert "standard output: no space left on device" in done.stderr

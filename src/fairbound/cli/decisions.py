@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -17,6 +19,15 @@ GROUPS = ("each", "intersection", "both")
 DECISIONS = "decisions.csv --target approved --prediction decision --sensitive sex"
 
 Confidence = Annotated[float, typer.Option("--confidence", help="Of the intervals and verdicts, below 1.")]
+Page = Annotated[
+    str | None,
+    typer.Option(
+        "--out", "-o", metavar="FILE.html", help="Also write the audit as a page, one file.", show_default=False
+    ),
+]
+MinGroupSize = Annotated[
+    int, typer.Option("--min-group-size", min=1, help="Groups with fewer rows are merged into one, and named.")
+]
 LargestWeight = Annotated[
     float | None,
     typer.Option("--largest-weight", help="The largest weight that a row can have by design; for weighted rows."),
@@ -30,6 +41,7 @@ def register(app: typer.Typer, command: Any) -> None:
         cls=command,
         epilog=examples(
             ("By sex and by race", f"fairbound audit {DECISIONS} race"),
+            ("As a page to hand on", f"fairbound audit {DECISIONS} --out audit.html"),
             ("Exit code 1 unless kept", f'fairbound audit {DECISIONS} --require "disparate_impact >= 0.8"'),
         ),
     )(audit_command)
@@ -57,7 +69,9 @@ def audit_command(
     multiclass: options.Multiclass = False,
     weight: options.Weight = None,
     groups: options.Groups = "each",
+    min_group_size: MinGroupSize = 1,
     confidence: Confidence = 0.95,
+    out: Page = None,
     delimiter: options.Delimiter = None,
     encoding: options.Encoding = "utf-8",
     json: options.Json = False,
@@ -70,15 +84,19 @@ def audit_command(
     """
     from fairbound.cli.decided import read_decisions
     from fairbound.cli.files import existing_file
+    from fairbound.cli.folders import fresh_file
     from fairbound.cli.inputs import check_choice, parse_limits
 
     check_choice(groups, GROUPS, "--groups")
     existing_file(file)
     limits = parse_limits(require)
     output = Output(json, quiet)
-    from fairbound.evaluation import audit
+    if out is not None:
+        _check_page(Path(out))
+    from fairbound.evaluation.audit import audit_tally
     from fairbound.evaluation.summary_parts import measured
     from fairbound.evaluation.tally import Tally
+    from fairbound.report import audit_to_html
 
     rows = read_decisions(
         file,
@@ -92,10 +110,30 @@ def audit_command(
         delimiter=delimiter,
         encoding=encoding,
     )
-    given: dict[str, Any] = {"sample_weight": rows.weight, "groups": groups, "pos_label": rows.positive}
-    found = audit(rows.y, rows.prediction, rows.sensitive, confidence=confidence, **given)
-    tally = Tally.build(rows.y, rows.prediction, rows.sensitive, **given)
+    tally = Tally.build(
+        rows.y,
+        rows.prediction,
+        rows.sensitive,
+        sample_weight=rows.weight,
+        groups=groups,  # type: ignore[arg-type]  # one of the three, as checked
+        pos_label=rows.positive,
+        min_group_size=min_group_size,
+    )
+    found = audit_tally(tally, confidence)
     checked = [(limit, measured(limit, tally)) for limit in limits]
+    content = {
+        "command": "audit",
+        **found.to_dict(),
+        "limits": [{"limit": str(limit), **state} for limit, state in checked],
+    }
+    if out is not None:
+        shown = [
+            {"limit": str(limit), **state, "bounds": [bound for bound in limit.limits if math.isfinite(bound)]}
+            for limit, state in checked
+        ]
+        page = audit_to_html(found.to_dict(), title=Path(file).name, limits=shown, notes=found.notes)
+        with fresh_file(out) as draft:
+            draft.write_text(page, encoding="utf-8")
     _show_reading(output, rows.read_as)
     output.text(str(found).rstrip())
     if checked:
@@ -109,13 +147,9 @@ def audit_command(
             ],
             left=2,
         )
-    output.result(
-        {
-            "command": "audit",
-            **found.to_dict(),
-            "limits": [{"limit": str(limit), **state} for limit, state in checked],
-        }
-    )
+    if out is not None:
+        output.text(f"\nWritten to {out}.")
+    output.result(content)
     raise typer.Exit(KEPT if all(state["kept"] for _, state in checked) else NOT_KEPT)
 
 
@@ -180,6 +214,14 @@ def certify_command(
     output.text(str(found).rstrip())
     output.result({"command": "certify", **found.to_dict()})
     raise typer.Exit(KEPT if found.passed else NOT_KEPT)
+
+
+def _check_page(place: Path) -> None:
+    from fairbound.cli.folders import refuse_existing
+
+    if place.suffix.lower() not in (".html", ".htm"):
+        raise ValueError(f"{place} (--out) must end in .html: an audit is written as a page.")
+    refuse_existing(place)
 
 
 def _show_reading(output: Output, read_as: Sequence[tuple[str, str, int, str]]) -> None:

@@ -61,7 +61,8 @@ class Output:
         if not self.silent:
             from rich.text import Text
 
-            self.console().print(Text(visible(text, keep="\n"), style=style), soft_wrap=True)
+            with _standard_output():
+                self.console().print(Text(visible(text, keep="\n"), style=style), soft_wrap=True)
 
     def table(self, title: str, header: Sequence[str], rows: Sequence[Sequence[str]], *, left: int = 1) -> None:
         """Print a table with aligned columns; its first `left` columns are words, the others numbers."""
@@ -85,14 +86,16 @@ class Output:
                     text.append(gap)
             text.rstrip()
             written.append_text(text)
-        self.console().print(written, soft_wrap=True)
+        with _standard_output():
+            self.console().print(written, soft_wrap=True)
 
     def result(self, content: Mapping[str, Any]) -> None:
         """Print the JSON object, where that is wanted."""
         if self.json:
             written = json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False)
-            sys.stdout.write(escaped_json(written) + "\n")
-            sys.stdout.flush()
+            with _standard_output():
+                sys.stdout.write(escaped_json(written) + "\n")
+                sys.stdout.flush()
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
@@ -117,3 +120,14 @@ class Output:
         """Say how far the stage is, on a terminal."""
         if self._status is not None:
             self._status.update(visible(text))
+
+
+@contextmanager
+def _standard_output() -> Iterator[None]:
+    """Name standard output in an error of writing to it, such as that of a full disk; a closed pipe is no error."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, "standard output") from error

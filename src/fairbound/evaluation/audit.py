@@ -39,6 +39,7 @@ def audit(
     positive_decision: Hashable | None = None,
     confidence: float = 0.95,
     measures: Iterable[str | Measure] | None = None,
+    min_group_size: int = 1,
 ) -> Audit:
     """Measure decisions by group.
 
@@ -61,6 +62,9 @@ def audit(
         Of each interval.
     measures : sequence of measures or their names, optional
         Those to compare groups by, such as one of your own; by default every measure of the registry.
+    min_group_size : int
+        Groups with fewer rows are merged into one group, "(other)", and named in the notes.  A single such group stays
+        as it is.
 
     Returns
     -------
@@ -87,6 +91,7 @@ def audit(
         groups=groups,
         pos_label=pos_label,
         positive_decision=positive_decision,
+        min_group_size=min_group_size,
     )
     return audit_tally(tally, confidence, measures)
 
@@ -110,6 +115,8 @@ def audit_tally(tally: Tally, confidence: float = 0.95, measures: Iterable[str |
         ),
         undefined=tuple(entry for grouping in groupings for entry in _undefined(tally, grouping)),
         missing={grouping.name: tally.missing(grouping) for grouping in groupings},
+        merged=tally.merged,
+        min_group_size=tally.min_group_size,
     )
 
 

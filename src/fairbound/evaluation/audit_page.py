@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from fairbound.evaluation.requirements import group_name
 from fairbound.evaluation.tables import Table, count, number, percent
+from fairbound.evaluation.tally import MERGED
 
 if TYPE_CHECKING:
     from fairbound.evaluation.audited import Audit, GroupAudit, MeasureAudit
@@ -31,7 +32,7 @@ def audit_page(audit: Audit) -> tuple[str, list[Table], list[str]]:
         for label in groups[0].rates:
             tables += _rates(audit, grouping, groups, label)
         tables.append(_measures(audit, grouping))
-    return heading, tables, list(_notes(audit))
+    return heading, tables, list(audit.notes)
 
 
 def _counts(audit: Audit, grouping: str, groups: list[GroupAudit]) -> Table:
@@ -84,7 +85,8 @@ def _measures(audit: Audit, grouping: str) -> Table:
     return Table(f"{grouping}: measures over all pairs of groups", header, rows, left=len(header) - 2)
 
 
-def _notes(audit: Audit) -> Iterator[str]:
+def audit_notes(audit: Audit) -> Iterator[str]:
+    """Yield what a reader of the numbers must know."""
     if audit.weighted:
         yield (
             "Rows are weighted: counts are sums of weights. Intervals are empirical Bernstein bounds, which take the "
@@ -96,6 +98,10 @@ def _notes(audit: Audit) -> Iterator[str]:
     for grouping, rows in audit.missing.items():
         if rows:
             yield f"{grouping}: {count(rows)} rows have no known group and count in no rate of {grouping}."
+    for grouping, merged in audit.merged.items():
+        if merged:
+            listed = ", ".join(f"{group_name(group)} {count(rows)}" for group, rows in merged.items())
+            yield f"{grouping}: groups of few rows are merged into {MERGED} ({listed})."
     nothing: dict[tuple[str, Hashable, int], list[str]] = {}
     for each in audit.undefined:
         name = each.rate if each.label is None else f"{each.rate} of class {each.label}"
@@ -105,8 +111,9 @@ def _notes(audit: Audit) -> Iterator[str]:
             f"{grouping}: group {group_name(group)} (rows: {count(rows)}) is left out where a rate has no row to count "
             f"and is undefined: {', '.join(names)}."
         )
+    few_rows = max(FEW_ROWS, audit.min_group_size)
     for grouping in audit.missing:
-        few = [group for group in audit.groups if group.grouping == grouping and group.rows < FEW_ROWS]
+        few = [group for group in audit.groups if group.grouping == grouping and group.rows < few_rows]
         if few:
             listed = ", ".join(f"{group.name} {count(group.rows)}" for group in few)
-            yield f"{grouping}: fewer than {FEW_ROWS} rows ({listed}); read the intervals there, not the values."
+            yield f"{grouping}: fewer than {few_rows} rows ({listed}); read the intervals there, not the values."

@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import Any, Literal
 
 from fairbound._registry import lookup
-from fairbound.evaluation.audit_page import audit_page
+from fairbound.evaluation.audit_page import audit_notes, audit_page
 from fairbound.evaluation.requirements import group_name
 from fairbound.evaluation.tables import as_json, number, page_as_html, page_as_text
 
@@ -130,6 +130,10 @@ class Audit:
     undefined : tuple of Undefined
     missing : dict
         Rows without a known group, for each grouping; they are in no rate of it.
+    merged : dict
+        For each grouping the small groups that were merged into one, with their rows.
+    min_group_size : int
+        Rows below which a group was merged.
     """
 
     rows: int
@@ -140,6 +144,13 @@ class Audit:
     measures: tuple[MeasureAudit, ...] = field(repr=False)
     undefined: tuple[Undefined, ...]
     missing: dict[str, int]
+    merged: dict[str, dict[Hashable, int]] = field(default_factory=dict)
+    min_group_size: int = 1
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """How to read the numbers: what the intervals are, and which groups are undefined, small or merged."""
+        return tuple(audit_notes(self))
 
     def group(self, group: Hashable, grouping: str | None = None) -> GroupAudit:
         """Return a group by its value or its text; name the grouping where several have such a group."""
@@ -194,6 +205,7 @@ class Audit:
                 "measures": [dict(vars(measure)) for measure in self.measures],
                 "undefined": [dict(vars(undefined)) for undefined in self.undefined],
                 "missing": self.missing,
+                "merged": self.merged,
             }
         )
 

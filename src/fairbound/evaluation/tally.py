@@ -18,7 +18,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -55,6 +55,10 @@ WHOLES: dict[RateFunction, Callable[[GroupSums], np.ndarray]] = {
     share_of_selected: lambda g: np.broadcast_to(g.selected[..., -1:], g.selected.shape),
 }
 """What each rate is a share of."""
+
+
+MERGED = "(other)"
+"""The name of the group that small groups are merged into."""
 
 
 def _share_of_positives(g: GroupSums) -> np.ndarray:
@@ -115,10 +119,16 @@ class Tally:
         Cells weighted by w⁰ (rows of positive weight), and with weights by w and w², each with its sums.
     largest_weight : float or None
         The bound of the weights, None where rows count equally.
+    merged : dict
+        For each grouping the groups that were too small and merged into one, with their rows.
+    min_group_size : int
+        Rows below which groups are merged.
     """
 
     powers: tuple[tuple[Cells, np.ndarray], ...]
     largest_weight: float | None
+    merged: dict[str, dict[Hashable, int]] = field(default_factory=dict)
+    min_group_size: int = 1
 
     @classmethod
     def build(
@@ -132,9 +142,11 @@ class Tally:
         groups: Combine = "each",
         pos_label: Hashable | None = None,
         positive_decision: Hashable | None = None,
+        min_group_size: int = 1,
     ) -> Tally:
         """Count the decisions; rows that all have the same weight, or none, are rows."""
         cells = Cells.count(y, sensitive_features, weights=sample_weight, groups=groups, pos_label=pos_label)
+        cells, merged = merge_small_groups(cells, min_group_size)
         decisions = match_decisions(prediction, cells.classes, len(cells), positive_decision=positive_decision)
         indicators = _indicators(decisions, cells)
         weights = cells.weights
@@ -146,8 +158,9 @@ class Tally:
             counted = replace(cells, weights=weight.astype(np.float64), totals=totals)
             powers.append((counted, counted.sums(indicators)))
         if not weighted:
-            return cls(tuple(powers), None)
-        return cls(tuple(powers), float(known.max()) if largest_weight is None else float(largest_weight))
+            return cls(tuple(powers), None, merged, min_group_size)
+        largest = float(known.max()) if largest_weight is None else float(largest_weight)
+        return cls(tuple(powers), largest, merged, min_group_size)
 
     @property
     def cells(self) -> Cells:
@@ -265,3 +278,27 @@ class Tally:
 def _indicators(decisions: np.ndarray, cells: Cells) -> np.ndarray:
     """1{decision = outcome}, of shape (n, O)."""
     return (decisions[:, None] == np.array(cells.outcomes)).astype(np.float64)
+
+
+def merge_small_groups(cells: Cells, least: int) -> tuple[Cells, dict[str, dict[Hashable, int]]]:
+    """Merge the groups with fewer than `least` rows of each grouping; return the cells, and which groups these are.
+
+    A single small group stays as it is: there is nothing to merge it with.
+    """
+    if isinstance(least, bool) or not isinstance(least, int) or least < 1:
+        raise ValueError(f"min_group_size={least!r} must be a whole number of at least 1.")
+    merged: dict[str, dict[Hashable, int]] = {}
+    groupings = []
+    atoms = cells.index[cells.weights > 0] // cells.n_labels
+    for grouping in cells.groupings:
+        counts = np.bincount(atoms, minlength=grouping.membership.shape[1])
+        rows = (grouping.membership[:-1] @ counts).astype(int).tolist()
+        few = [place for place, count in enumerate(rows) if count < least]
+        if len(few) < 2:
+            groupings.append(grouping)
+            continue
+        if MERGED in grouping.groups:
+            raise ValueError(f"{grouping.name!r} has a group named {MERGED}, where small groups go: rename that group.")
+        merged[grouping.name] = {grouping.groups[place]: rows[place] for place in few}
+        groupings.append(grouping.without(few, merged=MERGED))
+    return replace(cells, groupings=tuple(groupings)), merged

@@ -7,9 +7,10 @@
 `figures` what is shown of limits, groups and iterations, `tradeoff` the frontier; `page` and `card` put them together.
 """
 
+from fairbound.report.audit import audit_to_html
 from fairbound.report.card import to_markdown
 from fairbound.report.files import write_report
 from fairbound.report.page import to_html
 from fairbound.report.schema import check_summary, read_summary, to_json
 
-__all__ = ["check_summary", "read_summary", "to_html", "to_json", "to_markdown", "write_report"]
+__all__ = ["audit_to_html", "check_summary", "read_summary", "to_html", "to_json", "to_markdown", "write_report"]

@@ -46,7 +46,7 @@ def to_html(summary: Mapping[str, Any]) -> str:
     if context["figures"]:
         scripts.insert(0, get_plotlyjs())
     return (
-        _environment()
+        template_engine()
         .get_template("page.html")
         .render(
             **context,
@@ -58,10 +58,10 @@ def to_html(summary: Mapping[str, Any]) -> str:
 
 
 @cache
-def _environment() -> Any:
+def template_engine() -> Any:
     """Return the template engine with the report's ways to write numbers and limits."""
     engine = environment("fairbound.report")
-    names = ("count", "interval", "percent", "rate", "short", "signed", "significant", "words")
+    names = ("beside", "count", "interval", "percent", "rate", "short", "signed", "significant", "words")
     engine.filters |= {name: getattr(numbers, name) for name in names}
     engine.filters |= {"sure": numbers.confidence, "limit": words.limit_in_words}
     return engine
