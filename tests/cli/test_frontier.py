@@ -6,9 +6,10 @@ import csv
 import json
 
 import pytest
-from tests.cli.helpers import LOANS, interrupt_when
+from tests.cli.helpers import LOAN_COLUMNS, LOANS, interrupt_when, loan_rows, write_csv
 
 from fairbound.cli.models import load_model
+from fairbound.fitting import Fitting
 
 BOUNDS = ["--bounds", 0.6, 0.7, 0.8]
 
@@ -46,6 +47,48 @@ def test_each_model_has_the_record_of_its_own_bound(fairbound, loans, tmp_path):
         assert result.kept
         rates = {group.group: group.rates["1"]["selection_rate"] for group in result.groups}
         assert rates["female"] / rates["male"] == pytest.approx(point["training_value"], abs=1e-12)
+
+
+def test_bounds_that_agree_in_six_digits_have_folders_of_their_own(fairbound, loans, tmp_path):
+    bounds = ["0.6", "0.60000001", "0.60000002"]
+    found = fairbound("frontier", loans, *LOANS, "--bounds", *bounds, "--out", "run", "--quiet")
+    assert found.code == 0
+    assert sorted(each.name for each in (tmp_path / "run" / "models").iterdir()) == bounds
+    for bound in bounds:
+        limit = load_model(str(tmp_path / "run" / "models" / bound)).result_.limits[0]
+        assert limit.limit == f"disparate_impact >= {bound}"
+
+
+def test_one_fit_for_each_bound(fairbound, loans, monkeypatch):
+    fits = []
+
+    def counted(name):
+        whole = getattr(Fitting, name)
+
+        def call(self, *arguments, **options):
+            fits.append(name)
+            return whole(self, *arguments, **options)
+
+        return call
+
+    for name in ("run", "frontier"):
+        monkeypatch.setattr(Fitting, name, counted(name))
+    fairbound("frontier", loans, *LOANS, *BOUNDS, "--out", "run", "--quiet")
+    assert fits == ["run", "frontier"]  # without limits, and all bounds in one go
+
+
+@pytest.mark.parametrize("small_groups", ["warn", "merge"])
+def test_groups_of_few_rows(fairbound, tmp_path, small_groups):
+    rows = [(*row[:3], f"few {place}" if place < 9 else row[3], row[4]) for place, row in enumerate(loan_rows(600))]
+    table = write_csv(tmp_path / "few.csv", LOAN_COLUMNS, rows)
+    found = fairbound(
+        "frontier", table, *LOANS, "--bounds", 0.5, 0.8, "--small-groups", small_groups, "--json", "--out", "run"
+    )  # fmt: skip
+    points = json.loads(found.stdout)["points"]
+    for point in points:
+        limit = load_model(str(tmp_path / "run" / "models" / f"{point['bound']:g}")).result_.limits[0]
+        assert (limit.reached, limit.kept) == (point["training_value"], point["training_kept"])
+    assert (found.code == 0) == all(point["training_kept"] for point in points)
 
 
 def test_the_default_grid_and_differences(fairbound, loans):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import re
 import signal
@@ -287,3 +288,35 @@ def test_with_several_columns_of_groups_each_line_names_its_own(fairbound, tmp_p
     found = fairbound("train", path, *LOANS, "--sensitive", "race", "--out", "run")
     for name in ("sex: female", "sex: everyone", "race: a", "race: everyone"):
         assert f"selection rate, {name} " in found.stdout
+
+
+def test_conflicting_limits_are_listed_everywhere(fairbound, loans, tmp_path):
+    limits = ["selection_rate[male] <= 0.3", "disparate_impact >= 0.95", "selection_rate[female] >= 0.8"]
+    requirements = [word for limit in limits for word in ("--require", limit)]
+    found = fairbound("train", loans, *LOANS, *requirements, "--out", "run")
+    assert found.code == 1
+    run = tmp_path / "run"
+    summary = json.loads((run / "summary.json").read_text(encoding="utf-8"))
+    conflicts = summary["run"]["conflicts"]
+    assert len(conflicts) >= 2
+    assert conflicts == json.loads((run / "metrics.json").read_text(encoding="utf-8"))["conflicts"]
+    assert conflicts == list(load_model(str(run)).result_.conflicts)
+    page = (run / "report.html").read_text(encoding="utf-8")
+    flat = " ".join(found.stdout.split())
+    for text in conflicts:
+        assert text in flat
+        assert html.escape(text, quote=False) in page
+    for row in summary["run"]["history"]:
+        assert row["loss"] is not None
+        assert (row["exact_violation"] is None) == (row["phase"] == "free")
+
+
+@pytest.mark.parametrize("model", ["linear", "mlp:4"])
+def test_the_summary_says_what_the_model_goes_by(fairbound, loans, tmp_path, model):
+    fairbound("train", loans, *LOANS, "--model", model, "--out", "run", "--quiet")
+    found = json.loads((tmp_path / "run" / "summary.json").read_text(encoding="utf-8"))["model"]
+    assert found["kind"] == ("coefficients" if model == "linear" else "importances")
+    assert found["inputs"][0]["name"] == "income"  # which the label was drawn from
+    assert found["inputs"][0]["value"] > 10 * abs(found["inputs"][-1]["value"])
+    sizes = [abs(each["value"]) for each in found["inputs"]]
+    assert sizes == sorted(sizes, reverse=True)

@@ -64,6 +64,21 @@ def test_nothing_sticks_out_of_the_page(chromium, files, name, width):
         assert page.locator(".scroll:not([tabindex='0'])").count() == 0
 
 
+@pytest.mark.parametrize("width", [360, 500])
+@pytest.mark.parametrize("name", ["law", "hostile"])
+def test_tables_are_cards_on_a_phone(chromium, files, name, width):
+    with Visit(chromium, files[name], viewport={"width": width, "height": 800}) as page:
+        for box in page.locator(".scroll:has(table.stack):visible").all():
+            assert box.evaluate("box => box.scrollWidth <= box.clientWidth + 1")  # nothing to scroll to
+        line = page.locator("#groups table.rates tbody tr").first
+        assert line.evaluate("line => getComputedStyle(line).display") == "block"
+        label = line.locator("td").nth(1).evaluate("cell => getComputedStyle(cell, '::before').content")
+        assert label == '"selection rate"'
+    with Visit(chromium, files[name], viewport={"width": 1200, "height": 800}) as page:
+        line = page.locator("#groups table.rates tbody tr").first
+        assert line.evaluate("line => getComputedStyle(line).display") == "table-row"
+
+
 @pytest.mark.parametrize("name", ["law", "large"])
 def test_the_slider_moves_the_tables(chromium, files, name):
     summary = SUMMARIES[name]()

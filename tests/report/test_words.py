@@ -256,7 +256,7 @@ def test_what_the_model_goes_by():
     inputs = [{"name": "age", "label": None, "value": -0.5}, {"name": "<b>", "label": None, "value": 0.25}]
     model = {"kind": "coefficients", "rows": "training", "total": 40, "inputs": inputs}
     page = to_html(summarize((), ROWS, model=model))
-    assert "The 2 largest of 40 coefficients" in page
+    assert "2 of 40 coefficients, the largest first" in page
     assert "&lt;b&gt;" in page
     assert "does not say what causes the outcome" in page
     assert "| age | −0.500 |" in to_markdown(summarize((), ROWS, model=model))

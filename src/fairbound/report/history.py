@@ -65,7 +65,7 @@ def history_figure(history: History) -> Figure:
                 "anchor": "y3",
                 "range": [steps[0] - 0.5, steps[-1] + 0.5],
             },
-            "yaxis": {**AXIS, "title": {"text": "objective"}, "domain": [0.72, 1.0]},
+            "yaxis": {**AXIS, "title": {"text": "loss"}, "domain": [0.72, 1.0]},
             "yaxis2": {
                 **logarithmic,
                 "title": {"text": "violation"},

@@ -10,11 +10,11 @@ from fairbound.report import numbers
 
 SAYS = {
     "coefficients": (
-        "The {shown} largest of {total} coefficients. Each says by how much the log-odds of {what} move when the input "
+        "{count} coefficients, the largest first. Each says by how much the log-odds of {what} move when the input "
         "rises by one standard deviation and all others stay; above zero makes that prediction more likely."
     ),
     "importances": (
-        "The {shown} most important of {total} columns. Each number says by how much the loss on {rows} rows rises "
+        "{count} columns, the most important first. Each number says by how much the loss on {rows} rows rises "
         "when the values of the column are shuffled, so that they no longer tell anything about the row."
     ),
 }
@@ -58,7 +58,9 @@ def model_view(model: Mapping[str, Any] | None, names: Mapping[str, str]) -> Mod
     what = "the class" if several else f"“{list(names.values())[-1]}”"
     return ModelView(
         SAYS[model["kind"]].format(
-            shown=len(inputs), total=numbers.count(model["total"]), what=what, rows=model["rows"]
+            count=f"{'All ' if len(inputs) == model['total'] else f'{len(inputs)} of '}{numbers.count(model['total'])}",
+            what=what,
+            rows=model["rows"],
         ),
         HEADINGS[model["kind"]],
         tuple(
