@@ -32,7 +32,7 @@ MAY_USE: dict[str, set[str]] = {
     "preprocessing": {"data"},
     "prediction": {"fairness"},
     "fitting": BOTTOM | {"training", "evaluation", "confidence", "preprocessing", "prediction"},
-    "persistence": {"fairness", "preprocessing", "prediction", "fitting"},
+    "persistence": {"data", "fairness", "preprocessing", "prediction", "fitting"},
     "estimator": BOTTOM | {"training", "evaluation", "preprocessing", "prediction", "fitting", "persistence"},
     "scoring": {"fairness", "evaluation", "preprocessing", "fitting"},
     "confidence": {"fairness", "training", "evaluation"},

@@ -24,6 +24,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
 from fairbound._parameters import nested_parameters, with_parameters
+from fairbound.data.formats import ColumnFormat
 from fairbound.fairness import Cells, Constraint, as_constraints, decide
 from fairbound.fairness.decisions import logit
 from fairbound.fitting import (
@@ -288,6 +289,7 @@ class ConstrainedClassifier(ClassifierMixin, BaseEstimator):
         self.threshold_ = float(self.threshold)
         self.group_columns_, self.left_columns_ = data.group_columns, data.left_columns
         self.encoder_ = fitting.encoder
+        self.formats_: dict[str, ColumnFormat] = {}
         self.encoded_names_ = encoded_names(fitting.encoder, data.inputs, fitting.Z.shape[1])
         self.module_ = fitting.module
         self.n_iter_ = len(result.history)

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from fairbound.data.delimited import MISSING, infer, read_delimited
+from fairbound.data.delimited import decoded, exact_fields, infer, read_delimited, read_records
+from fairbound.data.formats import MISSING
 
 
 def read(text: str | bytes, **options):
@@ -124,8 +125,38 @@ def test_the_line_of_a_wrong_byte_is_found_far_into_the_file():
 
 
 def test_unknown_encoding():
-    with pytest.raises(ValueError, match="encoding is 'utf-9', which is none"):
-        read("a\n1\n", encoding="utf-9")
+    for encoding in ("utf-9", "hex", "undefined", "\0"):
+        with pytest.raises(ValueError, match=r"encoding is .*, which is not known; give 'utf-8'"):
+            read("a\n1\n", encoding=encoding)
+
+
+@pytest.mark.parametrize("order", ["le", "be"])
+@pytest.mark.parametrize("width", [16, 32])
+def test_text_without_a_byte_order_mark_says_which_encoding_to_try(order, width):
+    right = f"utf-{width}-{order}"
+    content = "a,b\n1,\u00e4\n".encode(right)
+    with pytest.raises(ValueError, match=rf"small\.csv has zero bytes.*try encoding='utf-16-{order}'"):
+        read(content, encoding="latin-1")
+    with pytest.raises(ValueError, match=rf"small\.csv has no byte-order mark.*try encoding='{right}'"):
+        read(content, encoding=f"utf-{width}")
+    assert read(content, encoding=right) == {"a": [1], "b": ["\u00e4"]}
+    assert read(("\ufeff" + content.decode(right)).encode(right), encoding=right) == {"a": [1], "b": ["\u00e4"]}
+    assert read(("\ufeff" + content.decode(right)).encode(right), encoding=f"utf-{width}")["a"] == [1]
+
+
+def test_integers_of_any_length_are_numbers():
+    assert infer(["9" * 5_000, "1"]).tolist() == [np.inf, 1.0]
+    assert infer(["0" * 5_000 + "7", "1"]).tolist() == [7.0, 1.0]
+
+
+def test_blanks_before_values_are_kept_where_exactness_is_asked_for():
+    content = b' x, "a, ""b""\n" ,  y,"z", 1 \n'.replace(b'" ,', b'",')
+    stream = io.BytesIO(b"a,b,c,d,e\n" + content)
+    with decoded(stream, "utf-8", "small.csv") as text:
+        record = list(read_records(text, place="small.csv", delimiter=","))[-1]
+    assert record.fields == ["x", 'a, "b"\n', "y", "z", "1 "]
+    assert exact_fields(record, ",") == [" x", 'a, "b"\n', "  y", "z", " 1 "]
+    assert record.raw.encode() == content
 
 
 def test_the_stream_stays_open():

@@ -9,6 +9,8 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from fairbound.data import Dataset, read_table
 from fairbound.data.columns import Categorical, Numeric
@@ -271,6 +273,100 @@ def test_no_such_file_and_a_folder(loans, tmp_path):
         read(tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"path": 5}, "path is 5; give the path of a file"),
+        ({"path": None}, "path is None"),
+        ({"target": None}, "target is None; give the name of a column"),
+        ({"target": ["approved"]}, "target is .*; give the name of a column"),
+        ({"sensitive": 3}, "sensitive is 3; give a text, or a sequence of texts"),
+        ({"sensitive": None}, "sensitive is None"),
+        ({"sensitive": [3]}, r"sensitive is \[3\]"),
+        ({"categorical": {"job": 1, 2: 3}}, "categorical is "),
+        ({"ignore": 1.5}, "ignore is 1.5"),
+        ({"missing": None}, "missing is None"),
+        ({"missing": [None]}, r"missing is \[None\]"),
+        ({"max_categories": "many"}, "max_categories is 'many'; give a whole number"),
+        ({"max_categories": 2.5}, "max_categories is 2.5"),
+        ({"max_categories": True}, "max_categories is True"),
+        ({"sensitive_as_input": "yes"}, "sensitive_as_input is 'yes'; give True or False"),
+        ({"encoding": None}, "encoding is None; give the name of an encoding"),
+    ],
+)
+def test_arguments_of_the_wrong_type(loans, options, words):
+    path = options.pop("path") if "path" in options else loans()
+    with pytest.raises(TypeError, match=words):
+        read(path, **options)
+
+
+def test_other_arguments_that_are_wrong(loans):
+    with pytest.raises(ValueError, match="delimiter is 3; give one character"):
+        read(loans(), delimiter=3)
+    with pytest.raises(ValueError, match=r"decimal is ';'; give '\.' or ','"):
+        read(loans(), decimal=";")
+    with pytest.raises(ValueError, match="encoding is 'x', which is not known"):
+        read(loans(), encoding="x")
+
+
+def test_one_mark_is_one_mark(loans):
+    data = read(loans("w,approved\nNA,no\nN,yes\nx,yes\n"), sensitive=(), ignore=(), missing="NA")
+    assert data.feature_names == ("w=N", "w=x", "w=(missing)")  # and not the letters N and A
+
+
+# --- formats -------------------------------------------------------------------------------------------------------
+
+
+def test_inputs_may_be_written_with_separators_and_marks(loans):
+    text = 'a,b,c,approved\n"45,5","$1,000",-,no\n"3","$20",1,yes\n'
+    data = read(loans(text), sensitive=(), ignore=())
+    np.testing.assert_array_equal(data.X, [[45.5, 1000, np.nan], [3, 20, 1]])
+    as_words = read(loans(text), sensitive=(), ignore=(), categorical=["a", "c"])
+    assert as_words.schema["a"] == Categorical("a", {"3": "3", "45,5": "45,5"})
+    assert as_words.schema["c"] == Categorical("c", {"-": "-", "1": "1"})
+    assert read(loans('a,approved\n"1,234",no\n2,yes\n'), sensitive=(), ignore=(), decimal=",").X[0, 0] == 1.234
+
+
+def test_labels_groups_and_codes_keep_their_zeros_and_their_words(loans):
+    text = "g,z,x,approved\n01,08001,1,01\nunknown,10115,2,02\n1,08001,3,02\n"
+    data = read(loans(text), sensitive="g", ignore=(), categorical="z", positive="01")
+    assert data.groups().tolist() == ["01", "unknown", "1"]
+    assert data.target_names == ("02", "01")
+    assert list(data.schema["z"].labels) == ["08001", "10115"]
+
+
+def test_another_file_is_read_as_the_first(loans):
+    first = read(loans("c,x,approved\n01,$5,no\nA1,$6,yes\n"), sensitive=(), ignore=())
+    second = read(loans("c,x,approved\n01,$5,no\n02,n/a,yes\n"), sensitive=(), ignore=(), like=first)
+    assert second.table.columns["c"].tolist() == ["01", "02"]
+    np.testing.assert_array_equal(second.table.columns["x"], [5, np.nan])
+    with pytest.raises(ValueError, match=r"Column 'x' has '7' in line 3 of loans\.csv.*the sign \$"):
+        read(loans("c,x,approved\n01,$5,no\n02,7,yes\n"), sensitive=(), ignore=(), like=first)
+
+
+def test_formats_go_with_the_rows(loans):
+    data = read(loans(LOANS + LOANS.split("\n", 1)[1]))
+    train, test = data.split(0.5, by=[])
+    assert train.formats == test.formats == data.formats == data.take([0, 1]).formats
+    assert set(data.formats) == {"income", "job", "region", "sex", "age group", "approved"}
+    assert type(data.split(0.5, by=[]).joined().formats["income"]) is type(data.formats["income"])
+
+
+def test_text_of_parquet_is_text_and_nothing_is_missing_but_nulls(tmp_path):
+    table = pa.table({"w": ["01", "NA", "", None, " x "], "n": [1, 2, 3, 4, 5], "y": [0, 1, 1, 0, 1]})
+    pq.write_table(table, tmp_path / "t.parquet")
+    data = read_table(tmp_path / "t.parquet", target="y")
+    assert data.table.columns["w"].tolist() == ["01", "NA", None, None, "x"]
+    assert data.formats["w"].missing == ("",)
+    marked = read_table(tmp_path / "t.parquet", target="y", missing=["NA"])
+    assert marked.table.columns["w"].tolist() == ["01", None, "", None, "x"]
+
+
+def test_numbers_beyond_all_floats_are_named(loans):
+    with pytest.raises(ValueError, match=r"Column 'a' of loans\.csv is inf in row 2"):
+        read(loans(f"a,approved\n1,yes\n{'9' * 5_000},no\n"), sensitive=(), ignore=())
+
+
 # --- Parquet -------------------------------------------------------------------------------------------------------
 
 
@@ -326,6 +422,25 @@ def test_parquet_files_that_cannot_be_read(tmp_path):
     pq.write_table(pa.table([[1], [2]], names=["a", "a"]), path)
     with pytest.raises(ValueError, match=r"Two columns of t\.parquet are named 'a'"):
         read_table(path, target="y")
+
+
+@given(data=st.data())
+def test_damaged_parquet_is_refused_or_read(tmp_path_factory, data):
+    path = tmp_path_factory.mktemp("damaged") / "t.parquet"
+    table = pa.table(
+        {"a": [1.5, 2.5, None] * 9, "s": pa.array(["x", "y", "é"] * 9).dictionary_encode(), "y": [0, 1, 1] * 9}
+    )
+    pq.write_table(table, path, compression="none")
+    content = bytearray(path.read_bytes())
+    for _ in range(data.draw(st.integers(1, 4))):
+        content[data.draw(st.integers(4, len(content) - 1))] = data.draw(st.integers(0, 255))
+    path.write_bytes(content[: data.draw(st.integers(5, len(content)))])
+    said = "t.parquet"
+    try:
+        read_table(path, target="y", positive=1)
+    except ValueError as error:
+        said = str(error)
+    assert "t.parquet" in said or "'y'" in said
 
 
 def test_parquet_without_pyarrow_names_the_extra(tmp_path, monkeypatch):

@@ -154,7 +154,8 @@ def test_an_encoder_with_other_settings_is_visible_and_replaceable():
     frames, y, _ = as_kinds()
     clf = ConstrainedClassifier(preprocessing=TableEncoder(max_categories=2, scale=False)).fit(frames["polars"], y)
     job = clf.encoder_.columns_[2]
-    assert job == CategoryColumn("job", job.words, numeric=False, other=True, missing=True)
+    assert job == CategoryColumn("job", job.words, numeric=False, other=True, missing=True, rare=job.rare)
+    assert sorted([*job.words, *job.rare]) == ["cook", "nurse", "smith"]
     assert len(job.words) == 1
     assert clf.encoder_.columns_[0] == NumberColumn("income", 0.0, 1.0, missing=False)
 
@@ -409,3 +410,93 @@ def test_many_rows_are_encoded_in_parts(monkeypatch):
     monkeypatch.setattr(estimator, "ENCODED_AT_ONCE", 50)
     for name, X in frames.items():
         assert (clf.predict_proba(X) == whole[name]).all()
+
+
+# --- types that change between fit and predict ---
+
+
+def fitted(values, **params):
+    table = pd.DataFrame({"c": values, "x": np.linspace(-1, 1, len(values))})
+    return quick(**params).fit(table, [0, 1] * (len(values) // 2))
+
+
+def asked(clf, values):
+    return clf.predict_proba(pd.DataFrame({"c": values, "x": 0.5})).tolist()
+
+
+def test_text_of_training_as_numbers_is_matched_or_refused():
+    clf = fitted(["1", "2", "A1", "3"] * 10)
+    assert asked(clf, [1, 2]) == asked(clf, ["1", "2"]) == asked(clf, [1.0, 2.0])
+    assert asked(clf, pd.array([1, None], dtype="Int64"))[0] == asked(clf, ["1"])[0]
+    padded = fitted(["01", "02", "A1", "3"] * 10)
+    for values in ([1, 2], [1.0, np.nan], pd.array([None, 2], dtype="Int64"), np.array(["3", 1], dtype=object)):
+        with pytest.raises(ValueError, match=r"Column 'c' of X was text in training, with values such as '0[12]'"):
+            asked(padded, values)
+    assert asked(padded, [3]) == asked(padded, ["3"])
+    assert asked(padded, [7]) == asked(padded, ["7"])  # training has seen neither
+    with pytest.raises(ValueError, match="values such as 'true'"):
+        asked(fitted(["true", "false", "x", "y"] * 10), [True, False])
+    flags = fitted(["True", "False", "x", "y"] * 10)
+    assert asked(flags, [True, False]) == asked(flags, ["True", "False"])
+
+
+def test_rare_text_is_not_mistaken_for_a_number_either():
+    clf = fitted([f"{place:03d}" for place in range(80)], max_categories=10)
+    with pytest.raises(ValueError, match="was text in training, with values such as '079'"):
+        asked(clf, [79])
+
+
+def test_codes_of_training_as_text_are_matched():
+    clf = fitted([1, 2, 3, 4] * 10, categorical=["c"])
+    assert asked(clf, ["1", "02", "3.0"]) == asked(clf, [1, 2, 3])
+    assert asked(clf, ["x", "y"]) == asked(clf, [8, 9])  # training has seen none
+
+
+def test_numbers_of_training_as_text_are_read_and_the_culprit_is_named():
+    clf = fitted([19.0, 20.0, np.nan, 2.5] * 10)
+    assert asked(clf, ["19", " 2.50 ", "n/a", None]) == asked(clf, [19, 2.5, None, None])
+    with pytest.raises(ValueError, match="X has 'forty' in column 'c', row 2, where numbers are expected"):
+        asked(clf, ["19", "20", "forty"])
+
+
+BIG = [2**63 - 1 - place for place in range(40)]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda ids, x: pa.table({"id": pa.array(ids, pa.uint64()), "x": x}),
+        lambda ids, x: pa.table({"id": pa.array(ids, pa.int64()), "x": x}),
+        lambda ids, x: pa.table({"id": pa.array([*ids[:-1], None], pa.int64()), "x": x}),
+        lambda ids, x: pl.DataFrame({"id": ids, "x": x}),
+        lambda ids, x: pd.DataFrame({"id": pd.array([*ids[:-1], None], dtype="Int64"), "x": x}),
+        lambda ids, x: np.stack([np.array(ids), np.arange(len(ids))], axis=1),
+        lambda ids, x: {"id": np.array(ids), "x": x},
+        lambda ids, x: np.array(list(zip(ids, x.tolist(), strict=True)), dtype=object),
+    ],
+)
+def test_identifiers_of_64_bits_are_rounded_with_a_warning_only(make):
+    X, y = make(BIG, np.linspace(-1, 1, 40)), [0, 1] * 20
+    with pytest.warns(UserWarning, match=r"Column ('id'|number 0) of X has whole numbers beyond 2\*\*53.*categorical="):
+        clf = quick().fit(X, y)
+    assert np.isfinite(clf.predict_proba(X)).all()
+    as_words = quick(categorical=[0]).fit(X, y)
+    assert str(BIG[3]) in as_words.encoder_.columns_[0].words
+
+
+def test_whole_numbers_of_any_length_are_refused_or_read():
+    X = np.array([[10**5000, 1.0], [1, 2.0]], dtype=object)
+    with pytest.raises(ValueError, match="X contains infinity in column number 0, row 0"):
+        quick().fit(X, [0, 1])
+    with pytest.raises(ValueError, match="X contains infinity in column number 0, row 0"):
+        quick(categorical=[0]).fit(X, [0, 1])
+
+
+def test_words_that_training_has_not_seen_are_counted():
+    encoder = TableEncoder(max_categories=3).fit(
+        pd.DataFrame({"c": ["a"] * 5 + ["b"] * 4 + ["c", "d"], "x": range(11)})
+    )
+    assert encoder.columns_[0].rare == ("c", "d")
+    new = pd.DataFrame({"c": ["a", "d", "e", "e", None], "x": range(5)})
+    assert encoder.unseen(new) == {"c": {"e": 2}}
+    assert encoder.unseen(new[:2]) == {}

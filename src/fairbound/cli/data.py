@@ -95,7 +95,7 @@ def describe_command(
     Counts by group and label, and what a model that predicts every label right, or always the same, would reach.
     """
     from fairbound.cli.files import check_source
-    from fairbound.cli.first_look import label_values, remarks, show_label
+    from fairbound.cli.first_look import label_values, remarks, show_columns, show_label
     from fairbound.cli.inputs import load
     from fairbound.cli.settings import parse_bands
 
@@ -125,6 +125,7 @@ def describe_command(
     if data.label_values:  # of a known data set the words of the table are the values
         output.text()
         show_label(output, data)
+        show_columns(output, data)
     if gaps:
         output.text("missing values: " + ", ".join(f"{name} {count:,}" for name, count in gaps.items()))
     for note in notes:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,53 +10,24 @@ from fairbound._names import did_you_mean
 
 if TYPE_CHECKING:
     from fairbound.data.table import Columns
+    from fairbound.data.tablefile import TableFile
+
+
+def open_table(path: str, *, delimiter: str | None = None, encoding: str = "utf-8") -> TableFile:
+    """Look at a CSV or Parquet file."""
+    from fairbound.data.tablefile import TableFile
+
+    try:
+        return TableFile.open(existing_file(path), delimiter=delimiter, encoding=encoding)
+    except ValueError as error:
+        raise ValueError(str(error).replace("delimiter is", "--delimiter is", 1)) from error
 
 
 def read_columns(
     path: str, *, needed: Collection[str] | None = None, delimiter: str | None = None, encoding: str = "utf-8"
 ) -> Columns:
     """Return the raw columns of a CSV or Parquet file; columns of dates and the like only if they are needed."""
-    from fairbound.data.delimited import read_delimited
-    from fairbound.data.parquet import read_parquet
-
-    file = existing_file(path)
-    if delimiter is None:
-        delimiter = "\t" if file.suffix.lower() == ".tsv" else ","
-    if len(delimiter) != 1 or delimiter in '"\r\n':
-        raise ValueError(f"--delimiter is {delimiter!r}; give one character, for example ',' or ';'.")
-    with file.open("rb") as stream:
-        if is_parquet(path):
-            left_out = [] if needed is None else [name for name in other_columns(path) if name not in needed]
-            return read_parquet(stream, place=file.name, ignore=left_out)
-        return read_delimited(stream, place=file.name, delimiter=delimiter, encoding=encoding)
-
-
-def is_parquet(path: str) -> bool:
-    """Tell by the first bytes."""
-    from fairbound.data.parquet import MAGIC
-
-    with Path(path).open("rb") as stream:
-        return stream.read(len(MAGIC)) == MAGIC
-
-
-def other_columns(path: str) -> list[str]:
-    """Name the columns of a Parquet file that are neither numbers nor text; none where it cannot be read at all."""
-    try:
-        import pyarrow as pa
-        from pyarrow import parquet
-    except ImportError:
-        return []  # the reader says what is missing
-    try:
-        schema = parquet.read_schema(path)
-    except (pa.ArrowInvalid, OSError):
-        return []  # the reader says what is wrong
-    kinds = {
-        field.name: field.type.value_type if pa.types.is_dictionary(field.type) else field.type for field in schema
-    }
-    types = pa.types
-    tests = (types.is_integer, types.is_floating, types.is_null, types.is_decimal, types.is_boolean)
-    texts = ("string", "large_string", "string_view")
-    return [name for name, kind in kinds.items() if str(kind) not in texts and not any(test(kind) for test in tests)]
+    return open_table(path, delimiter=delimiter, encoding=encoding).read(needed or ())
 
 
 def existing_file(path: str) -> Path:
@@ -77,13 +48,19 @@ def check_source(source: str) -> None:
         existing_file(source)
 
 
-def column(columns: Mapping[str, Any], name: str, option: str, path: str) -> Any:
-    """Return one column, or name the nearest."""
-    if name not in columns:
+def check_column(names: Iterable[str], name: str, option: str, path: str) -> None:
+    """Refuse a name that is none of the columns."""
+    known = list(names)
+    if name not in known:
         from fairbound.data.labels import listed
 
         place = Path(path).name
         raise ValueError(
-            f"{place} has no column {name!r} ({option}).{did_you_mean(name, columns)} It has {listed(columns)}."
+            f"{place} has no column {name!r} ({option}).{did_you_mean(name, known)} It has {listed(known)}."
         )
+
+
+def column(columns: Mapping[str, Any], name: str, option: str, path: str) -> Any:
+    """Return one column, or name the nearest."""
+    check_column(columns, name, option, path)
     return columns[name]

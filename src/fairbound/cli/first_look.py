@@ -43,6 +43,26 @@ def show_label(output: Output, data: Dataset) -> None:
     output.table(f"Label {data.target}", ("value", "counts as", "rows"), rows, left=2)
 
 
+def show_columns(output: Output, data: Dataset) -> None:
+    """Print what the columns of a file were taken for, where that is not plain to see; nothing of known data sets."""
+    if not data.formats:
+        return
+    from fairbound.cli.errors import as_options
+
+    categories = len(data.categorical)
+    numbers = len(data.schema) - categories
+    output.text(
+        f"Inputs: {numbers:,} {'number' if numbers == 1 else 'numbers'}, "
+        f"{categories:,} {'category' if categories == 1 else 'categories'}."
+    )
+    rows = [
+        (each.column, f"{each.kind}, {each.remark}", each.example, as_options(f"{each.option}={each.value}"))
+        for each in data.taken()
+    ]
+    if rows:
+        output.table("Taken for what", ("column", "taken for", "example", "to change it"), rows, left=4)
+
+
 def remarks(data: Dataset) -> list[str]:
     """Return what was done to the rows while reading, and the columns that all but give the label away."""
     leaks = [f"{leak} Option: --ignore {leak.column}." for leak in data.suspected_leaks()]

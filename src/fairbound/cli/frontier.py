@@ -83,7 +83,7 @@ def frontier_command(
     exit code is 1 if a bound is not kept on the training rows. Ctrl-C leaves the bounds that are finished.
     """
     from fairbound.cli.files import check_source
-    from fairbound.cli.first_look import label_values, show_label
+    from fairbound.cli.first_look import label_values, show_columns, show_label
     from fairbound.cli.folders import fresh_folder, refuse_existing
     from fairbound.cli.inputs import load_parts
     from fairbound.cli.settings import check_held_out, check_settings, parse_bands
@@ -125,6 +125,7 @@ def frontier_command(
         study = Study.open(data, share, None, settings, limited=True, held_out=held_out)
         output.text(study.described())
         show_label(output, data)
+        show_columns(output, data)
         sweep = Sweeping(study, grid, others, output)
         sweep.run()
         with finishing(output):

@@ -109,7 +109,7 @@ def load(
     import numpy as np
 
     from fairbound.data import DATASETS, read_table
-    from fairbound.data.delimited import MISSING
+    from fairbound.data.formats import MISSING
 
     path = Path(source)
     if not path.exists() and path.name == source and not path.suffix:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-import csv
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,6 +16,7 @@ from fairbound.cli.options import examples
 from fairbound.cli.output import Output
 
 if TYPE_CHECKING:
+    from fairbound.data.formats import ColumnFormat
     from fairbound.estimator import ConstrainedClassifier
 
 Model = Annotated[str, typer.Argument(metavar="MODEL", help="The folder that train has written.", show_default=False)]
@@ -24,6 +28,13 @@ OutFile = Annotated[
 ]
 Column = Annotated[str, typer.Option("--column", metavar="NAME", help="Name of the new column.")]
 Probability = Annotated[bool, typer.Option("--probability", help="Add the probability of the positive label.")]
+
+Exact = Annotated[
+    bool,
+    typer.Option(
+        "--exact", help="Write labels to CSV as they are, even if a spreadsheet would take one for a formula."
+    ),
+]
 
 
 def register(app: typer.Typer, command: Any) -> None:
@@ -47,6 +58,7 @@ def predict_command(
     out: OutFile,
     column: Column = "prediction",
     probability: Probability = False,
+    exact: Exact = False,
     delimiter: options.Delimiter = None,
     encoding: options.Encoding = "utf-8",
     data_dir: options.DataFolder = None,
@@ -56,121 +68,157 @@ def predict_command(
     """Decide new rows by a trained model.
 
     The file needs the columns that the model was trained on, by name and in any order; groups and label are not needed.
-    Its rows are written with one more column. The same model and rows give the same decisions.
+    Each column is read as training read it, whatever the other rows. The rows are written as they are, with one more
+    column. The same model and row give the same decision.
     """
     from fairbound.cli.files import check_source
     from fairbound.cli.folders import fresh_file
     from fairbound.cli.models import load_model
+    from fairbound.cli.study import table_backend
+    from fairbound.data.table import make_frame
 
     check_source(source)
     output = Output(json, quiet)
     with fresh_file(out) as file, output.stage(f"Deciding {source}"):
         classifier = load_model(model)
-        names, rows, columns, notes = _read(classifier, source, delimiter, encoding, data_dir, quiet or json)
-        frame, unseen = _inputs(classifier, columns, source)
-        added = {column: [_text(value) for value in classifier.predict(frame).tolist()]}
+        rows = read_rows(
+            classifier, source, delimiter=delimiter, encoding=encoding, data_dir=data_dir, quiet=quiet or json
+        )
+        frame = make_frame(rows.columns, table_backend())
+        decided = classifier.predict(frame)
+        added = {column: _typed(decided, classifier.classes_)}
         if probability:
             added |= _probabilities(classifier, frame)
         for name in added:
-            if name in names:
+            if name in rows.names:
                 raise ValueError(f"{source} has a column {name!r} already; name the new one with --column.")
-        _write(file, names, rows, added)
-    decided = {label: added[column].count(label) for label in dict.fromkeys(map(_text, classifier.classes_.tolist()))}
-    notes += unseen
+        rows.write(file, added, exact)
+        notes = _unseen(classifier, frame)
+    counts = Counter(map(as_text, decided.tolist()))
+    shown = {label: counts[label] for label in dict.fromkeys(map(as_text, classifier.classes_.tolist()))}
     for note in notes:
         output.text(f"Note: {note}")
-    counted = ", ".join(f"{label}: {count:,}" for label, count in decided.items())
-    output.text(f"Decided {len(rows):,} rows ({counted}). Written to {out}.")
-    output.result({"command": "predict", "out": out, "rows": len(rows), "decided": decided, "notes": notes})
+    counted = ", ".join(f"{label}: {count:,}" for label, count in shown.items())
+    output.text(f"Decided {len(decided):,} rows ({counted}). Written to {out}.")
+    output.result({"command": "predict", "out": out, "rows": len(decided), "decided": shown, "notes": notes})
 
 
-def _read(
+@dataclass(frozen=True)
+class Rows:
+    """Rows to decide: the names of all columns, the values of those that the model needs, and a function to write all.
+
+    The function takes the file to create, the new columns, and whether these are written exactly.
+    """
+
+    names: Sequence[str]
+    columns: Mapping[str, Any]
+    write: Callable[[Path, Mapping[str, Any], bool], None]
+
+
+def read_rows(
     classifier: ConstrainedClassifier,
     source: str,
-    delimiter: str | None,
-    encoding: str,
-    data_dir: str | None,
-    quiet: bool,
-) -> tuple[list[str], list[list[str]], dict[str, Any], list[str]]:
-    """Return the names of all columns, the rows as text, the columns as numbers and words, and notes."""
-    from fairbound.cli.files import is_parquet, other_columns, read_columns
+    *,
+    delimiter: str | None = None,
+    encoding: str = "utf-8",
+    data_dir: str | None = None,
+    quiet: bool = True,
+) -> Rows:
+    """Read a file, or a known data set, as training read its file."""
+    from fairbound.cli.files import check_column, open_table
     from fairbound.cli.inputs import is_known_dataset
+    from fairbound.data.appending import append_columns, write_columns
 
+    formats, categories = _formats(classifier)
+    needed = list(formats)
     if is_known_dataset(source):
         from fairbound.data import load_dataset
 
         data = load_dataset(source, data_dir=data_dir, progress=False if quiet else None)
         shown = {**data.table.show(), **data.sensitive, data.target: [data.target_names[code] for code in data.y]}
-        return *_as_text(shown), shown, []
-    needed = [str(name) for name in classifier.feature_names_in_]
-    columns = read_columns(source, needed=needed, delimiter=delimiter, encoding=encoding)
-    if is_parquet(source):
-        left_out = [name for name in other_columns(source) if name not in needed]
-        notes = [f"Columns that are neither numbers nor text are left out: {', '.join(left_out)}."] if left_out else []
-        return *_as_text(columns), columns, notes
-    # The text itself, so that 007 stays 007; read by the same rules as the columns.
-    codec = "utf-8-sig" if encoding.lower().replace("_", "-") in ("utf-8", "utf8") else encoding
-    separator = delimiter or ("\t" if Path(source).suffix.lower() == ".tsv" else ",")
-    with Path(source).open(encoding=codec, newline="") as text:
-        lines = [row for row in csv.reader(text, delimiter=separator, skipinitialspace=True) if row]
-    rows = [row for row in lines if len(columns) == 1 or len(row) > 1 or row[0].strip()]
-    return [name.strip() for name in rows[0]], rows[1:], columns, []
+        for name in needed:
+            check_column(shown, name, "the model needs it", source)
+        return Rows(
+            list(shown),
+            {name: shown[name] for name in needed},
+            lambda file, added, exact: write_columns(shown, file, added, exact=exact),
+        )
+    table = open_table(source, delimiter=delimiter, encoding=encoding)
+    for name in needed:
+        check_column(table.names, name, "the model needs it", source)
+    return Rows(
+        table.names,
+        table.read_by(formats, categories),
+        lambda file, added, exact: append_columns(table, file, added, exact=exact),
+    )
 
 
-def _as_text(columns: dict[str, Any]) -> tuple[list[str], list[list[str]]]:
-    rows = zip(*(map(_text, list(values)) for values in columns.values()), strict=True)
-    return list(columns), [list(row) for row in rows]
+def _formats(classifier: ConstrainedClassifier) -> tuple[dict[str, ColumnFormat], list[str]]:
+    """Return how the columns of files are written for a model, and which of them are categories.
+
+    A model that was not trained on a file keeps no formats: its numbers are plain then, and its words as they are.
+    """
+    from fairbound.data.formats import ColumnFormat
+
+    if not hasattr(classifier, "feature_names_in_"):
+        raise ValueError(
+            "The model was trained on an array without column names, so its inputs cannot be found in a file; train it "
+            "on a table."
+        )
+    encoder, left = classifier.encoder_, classifier.left_columns_
+    names = [str(name) for place, name in enumerate(classifier.feature_names_in_) if place not in left]
+    learnt = {} if encoder is None else {column.name: column for column in encoder.columns_}
+    words = {name: getattr(learnt.get(name), "words", None) for name in names}
+    formats = {}
+    for name, known in words.items():
+        kind: Any = "number" if known is None or _are_numbers(known) else "text"
+        formats[name] = classifier.formats_.get(name, ColumnFormat(kind))
+    return formats, [name for name, known in words.items() if known is not None]
 
 
-def _text(value: Any) -> str:
+def _are_numbers(words: Sequence[str]) -> bool:
+    """Tell whether categories are codes that were read as numbers: all are written as these would be."""
+    from fairbound.data.formats import ColumnFormat
+
+    numbers = [ColumnFormat("number").number(word) for word in words]
+    return all(number is not None and as_text(number) == word for number, word in zip(numbers, words, strict=True))
+
+
+def as_text(value: Any) -> str:
+    """Return a label as text."""
     from fairbound.data.labels import as_word
 
-    return "" if value is None or value != value else as_word(value)
+    return as_word(value)
 
 
-def _inputs(classifier: ConstrainedClassifier, columns: dict[str, Any], source: str) -> tuple[Any, list[str]]:
-    """Return the table that the model needs, and notes on words that it has not seen."""
-    from fairbound.cli.files import column
-    from fairbound.cli.study import table_backend
-    from fairbound.data.table import make_frame
-
-    needed = [str(name) for name in classifier.feature_names_in_]
-    chosen = {name: column(columns, name, "the model needs it", source) for name in needed}
+def _unseen(classifier: ConstrainedClassifier, frame: Any) -> list[str]:
+    """Return a note on each column that has words which training has not seen."""
+    if classifier.encoder_ is None:
+        return []
     notes = []
-    for learnt in classifier.encoder_.columns_:
-        words = getattr(learnt, "words", None)
-        if words is not None:
-            strange = sorted({_text(value) for value in list(chosen[learnt.name])} - {*words, ""})
-            if strange and not learnt.other:
-                shown = ", ".join(map(repr, strange[:5])) + (", ..." if len(strange) > 5 else "")
-                notes.append(f"Column {learnt.name!r} has values that training has not seen: {shown}.")
-    return make_frame(chosen, table_backend()), notes
+    others = {column.name: getattr(column, "other", False) for column in classifier.encoder_.columns_}
+    for name, counted in classifier.encoder_.unseen(frame).items():
+        shown = ", ".join(repr(word) for word, _ in counted.most_common(5)) + (", ..." if len(counted) > 5 else "")
+        rows = f"{counted.total():,} {'row' if counted.total() == 1 else 'rows'}"
+        counts_as = "a rare value" if others[name] else "none of the known values"
+        notes.append(
+            f"Column {name!r} has values that training has not seen: {shown} ({rows}; each counts as {counts_as})."
+        )
+    return notes
 
 
-def _probabilities(classifier: ConstrainedClassifier, frame: Any) -> dict[str, list[str]]:
+def _typed(labels: Any, classes: Any) -> Any:
+    """Return labels that are whole numbers, all of them, as such; the model decides, and not the rows at hand."""
+    import numpy as np
+
+    words = [as_text(label) for label in classes.tolist()]
+    if all(re.fullmatch("0|-?[1-9][0-9]{0,17}", word) for word in words):
+        return np.array([int(as_text(label)) for label in labels.tolist()], dtype=np.int64)
+    return np.array([as_text(label) for label in labels.tolist()])
+
+
+def _probabilities(classifier: ConstrainedClassifier, frame: Any) -> dict[str, Any]:
     found = classifier.predict_proba(frame)
     classes = classifier.classes_.tolist()
     wanted = [classifier.pos_label_] if classifier.pos_label_ is not None else classes
-    return {
-        f"probability of {_text(label)}": [repr(float(p)) for p in found[:, classes.index(label)]] for label in wanted
-    }
-
-
-def _write(file: Path, names: list[str], rows: list[list[str]], added: dict[str, list[str]]) -> None:
-    if file.suffix.lower() == ".parquet":
-        try:
-            import pyarrow as pa
-            from pyarrow import parquet
-        except ImportError as error:
-            raise ImportError('Writing Parquet files needs pyarrow: pip install "fairbound[data]".') from error
-        from fairbound.data.delimited import infer
-
-        texts = {**dict(zip(names, zip(*rows, strict=True), strict=True)), **added}
-        parquet.write_table(
-            pa.table({name: pa.array(infer(list(values)), from_pandas=True) for name, values in texts.items()}), file
-        )
-        return
-    with file.open("w", encoding="utf-8", newline="") as stream:
-        writer = csv.writer(stream, delimiter="\t" if file.suffix.lower() == ".tsv" else ",")
-        writer.writerow([*names, *added])
-        writer.writerows([*row, *more] for row, more in zip(rows, zip(*added.values(), strict=True), strict=True))
+    return {f"probability of {as_text(label)}": found[:, classes.index(label)] for label in wanted}

@@ -182,6 +182,7 @@ class Study:
                 )
             )
         fitted.callbacks = ()  # they belong to this run, and not to the model
+        fitted.formats_ = {name: form for name, form in self.whole.formats.items() if name in self.whole.schema}
         said = fitted.result_.message  # which is shown by itself
         return fitted, [text for text in warned if said not in text]
 

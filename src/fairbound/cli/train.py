@@ -91,7 +91,7 @@ def train_command(
     rows.
     """
     from fairbound.cli.files import check_source
-    from fairbound.cli.first_look import label_values, show_label
+    from fairbound.cli.first_look import label_values, show_columns, show_label
     from fairbound.cli.folders import fresh_folder, refuse_existing
     from fairbound.cli.inputs import load_parts
     from fairbound.cli.settings import check_held_out, check_settings, parse_bands
@@ -133,6 +133,7 @@ def train_command(
         study = Study.open(data, share, confidence, settings, limited=bool(limits), held_out=held_out)
         output.text(study.described())
         show_label(output, data)
+        show_columns(output, data)
         trained = Training(study, limits, confidence, output)
         models = trained.run()
         with finishing(output):

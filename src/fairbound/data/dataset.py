@@ -24,10 +24,12 @@ from fairbound._text import visible
 from fairbound.data.arrays import FloatArray, IntArray, as_inputs, as_labels, as_values, as_weights, without_nan
 from fairbound.data.columns import Column, is_missing
 from fairbound.data.description import Description, describe
+from fairbound.data.formats import ColumnFormat
 from fairbound.data.labels import LabelValue
 from fairbound.data.leaks import SuspectedLeak, find_leaks
 from fairbound.data.splitting import draw_parts
 from fairbound.data.table import Backend, Table, make_frame
+from fairbound.data.taken import Taken, taken_for
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -122,6 +124,19 @@ class Dataset:
     def schema(self) -> dict[str, Column]:
         """What each raw column is: `Numeric`, `Categorical` or `Banded`."""
         return {column.name: column for column in self.table.schema}
+
+    @property
+    def formats(self) -> Mapping[str, ColumnFormat]:
+        """How the columns of the file are written, those of label and groups among them; empty if there was no file."""
+        return self.table.formats
+
+    def taken(self) -> tuple[Taken, ...]:
+        """Return what the columns of a file were taken for, for those where it is not plain to see.
+
+        Each has the name of the column, its kind ("number" or "category"), a remark, an example, and the option of
+        `read_table` that changes it.
+        """
+        return taken_for(self.table)
 
     @property
     def categorical(self) -> tuple[str, ...]:
@@ -338,7 +353,7 @@ class Split(NamedTuple):
             weight=None
             if any(each is None for each in weights)
             else np.concatenate([each for each in weights if each is not None]),
-            raw=Table(self.train.table.schema, columns),
+            raw=Table(self.train.table.schema, columns, self.train.table.formats),
         )
 
     def scaled(self) -> Split:

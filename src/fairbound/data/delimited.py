@@ -7,22 +7,27 @@ a value do not count, lines without any value are skipped, and a quoted value ma
 
 from __future__ import annotations
 
+import codecs
 import csv
 import io
 import re
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from operator import itemgetter
-from typing import Any, BinaryIO, TextIO
+from typing import Any, BinaryIO, NamedTuple, TextIO
 
-import numpy as np
 from numpy.typing import NDArray
 
+from fairbound.data.formats import MISSING, ColumnFormat
 from fairbound.data.table import Columns
 
-MISSING = ("", "?", "NA", "N/A", "NaN", "nan", "NULL", "null", "<NA>")
-_INTEGER = re.compile(r"[+-]?[0-9]+")
-_NUMBER = re.compile(r"[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?|inf(?:inity)?)", re.IGNORECASE)
 _DELIMITERS = {";": "';'", "\t": "'\\t'", "|": "'|'", ",": "','"}
+_BYTE_ORDER_MARKS = {
+    "utf-8": [(codecs.BOM_UTF8, "utf-8")],
+    "utf-16": [(codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be")],
+    "utf-32": [(codecs.BOM_UTF32_LE, "utf-32-le"), (codecs.BOM_UTF32_BE, "utf-32-be")],
+}
 
 
 def read_delimited(
@@ -68,21 +73,10 @@ def read_delimited(
         If the file has no row, a line with too many or too few fields, two columns of the same name, or is not text of
         the given encoding; the message names the line or the columns.
     """
-    # "utf-8-sig" is UTF-8 whose byte-order mark, if there is one, does not become part of the first name.
-    codec = "utf-8-sig" if encoding.lower().replace("_", "-") in ("utf-8", "utf8") else encoding
-    try:
-        text = io.TextIOWrapper(stream, encoding=codec, newline="")
-    except LookupError as error:
-        raise ValueError(
-            f"encoding is {encoding!r}, which is none; give 'utf-8', 'cp1252', 'latin-1' or so."
-        ) from error
-    try:
-        names, kept, rows = _read(_lines(text, place, delimiter, comment), place, delimiter, header, keep)
-    finally:
-        text.detach()  # the stream is the caller's to close
-    blank = frozenset(missing)
-    columns = zip(*rows, strict=True)
-    return {names[position]: infer(column, blank) for position, column in zip(kept, columns, strict=True)}
+    texts = read_texts(
+        stream, place=place, delimiter=delimiter, encoding=encoding, header=header, keep=keep, comment=comment
+    )
+    return {name: infer(values, missing) for name, values in texts.columns.items()}
 
 
 def infer(values: Sequence[str], missing: Collection[str] = MISSING) -> NDArray[Any]:
@@ -93,77 +87,175 @@ def infer(values: Sequence[str], missing: Collection[str] = MISSING) -> NDArray[
     >>> infer(["1", "2"]), infer(["1", ""]), infer(["1", "x"])
     (array([1, 2]), array([ 1., nan]), array(['1', 'x'], dtype='<U1'))
     """
-    # Columns have far fewer different values than rows, so each is looked at once.
-    stripped = {value: value.strip() for value in set(values)}
-    absent = {value for value, text in stripped.items() if text in missing}
-    present = {value: text for value, text in stripped.items() if value not in absent}
-    if all(map(_NUMBER.fullmatch, present.values())):
-        if not absent and all(map(_INTEGER.fullmatch, present.values())):
-            integers = {value: int(text) for value, text in present.items()}
-            if all(-(2**63) <= number < 2**63 for number in integers.values()):
-                return np.array([integers[value] for value in values], dtype=np.int64)
-        numbers = {value: float(text) for value, text in present.items()} | dict.fromkeys(absent, float("nan"))
-        return np.array([numbers[value] for value in values], dtype=np.float64)
-    if not absent:
-        return np.array([stripped[value] for value in values])
-    words: dict[str, str | None] = {**present, **dict.fromkeys(absent)}
-    return np.array([words[value] for value in values], dtype=object)
+    return ColumnFormat.learn(values, missing, plain=True).read(values)
 
 
-def _read(
-    lines: Iterator[tuple[int, list[str]]],
+@dataclass(frozen=True, eq=False)
+class Texts:
+    """The values of a file as they are written.
+
+    Attributes
+    ----------
+    names : list of str
+        All columns of the file.
+    columns : dict of str to tuple of str
+        The columns that were kept.
+    lines : list of int
+        The line at which each row begins.
+    """
+
+    names: list[str]
+    columns: dict[str, tuple[str, ...]]
+    lines: list[int]
+
+
+def read_texts(
+    stream: BinaryIO,
+    *,
+    place: str,
+    delimiter: str = ",",
+    encoding: str = "utf-8",
+    header: Sequence[str] | None = None,
+    keep: Collection[str] | None = None,
+    comment: str | None = None,
+) -> Texts:
+    """Read the columns of a text file without interpreting their values; the parameters are those of the above."""
+    with decoded(stream, encoding, place) as text:
+        records = read_records(text, place=place, delimiter=delimiter, header=header, comment=comment)
+        names = next(record.fields for record in records if record.kind) if header is None else list(header)
+        kept = [position for position, name in enumerate(names) if keep is None or name in keep]
+        pick = itemgetter(*kept) if len(kept) > 1 else lambda row: tuple(row[position] for position in kept)
+        lines, rows = [], []
+        for line, kind, fields, _ in records:
+            if kind == "row":
+                lines.append(line)
+                rows.append(pick(fields))
+    columns = zip(*rows, strict=True)
+    return Texts(names, {names[position]: values for position, values in zip(kept, columns, strict=True)}, lines)
+
+
+class Record(NamedTuple):
+    """One record of a text file: where it begins, what it is, its fields, and its text with the line end."""
+
+    line: int
+    kind: str  # "names", "row", or "" for a line that counts as nothing
+    fields: list[str]
+    raw: str
+
+
+def read_records(
+    text: TextIO,
+    *,
     place: str,
     delimiter: str,
-    header: Sequence[str] | None,
-    keep: Collection[str] | None,
-) -> tuple[list[str], list[int], list[tuple[str, ...]]]:
-    """Return the names of all columns, the positions of those to keep, and the rows of these."""
-    first = header or next((row for _, row in lines if not _is_blank(row)), [])
-    names = [name.strip() for name in first]
-    _check_names(names, place)
-    kept = [position for position, name in enumerate(names) if keep is None or name in keep]
-    pick = itemgetter(*kept) if len(kept) > 1 else lambda row: tuple(row[position] for position in kept)
-    rows = []
-    for line, row in lines:
-        if len(names) > 1 and _is_blank(row):
-            continue
-        if len(row) != len(names):
+    header: Sequence[str] | None = None,
+    comment: str | None = None,
+) -> Iterator[Record]:
+    """Yield every record of a text file, those that count as nothing among them; the names come without blanks."""
+    names = None if header is None else list(header)
+    rows = 0
+    for line, fields, raw in _parsed(text, place, delimiter):
+        kind = "row"
+        if not fields or (comment is not None and fields[0].startswith(comment)):
+            kind = ""
+        elif len(fields) == 1 and not fields[0].strip() and (names is None or len(names) > 1):
+            kind = ""  # nothing but blanks
+        elif names is None:
+            kind, fields = "names", [name.strip() for name in fields]
+            _check_names(fields, place)
+            names = fields
+        elif len(fields) != len(names):
             raise ValueError(
-                f"Line {line} of {place} has {len(row)} {'field' if len(row) == 1 else 'fields'}, but there are "
+                f"Line {line} of {place} has {len(fields)} {'field' if len(fields) == 1 else 'fields'}, but there are "
                 f"{len(names)} columns; add or remove delimiters ({delimiter!r}), or put quotes around a value that "
                 "contains one."
             )
-        rows.append(pick(row))
+        rows += kind == "row"
+        yield Record(line, kind, fields, raw)
+    if names is None:
+        _check_names([], place)
     if not rows:
         raise ValueError(f"{place} has a line of column names and no row; give at least one row.")
-    return names, kept, rows
 
 
-def _lines(text: TextIO, place: str, delimiter: str, comment: str | None) -> Iterator[tuple[int, list[str]]]:
-    """Yield the number of the first line of each record, and its fields; lines of nothing are left out."""
-    reader = csv.reader(text, delimiter=delimiter, skipinitialspace=True, strict=True)
+def exact_fields(record: Record, delimiter: str) -> list[str]:
+    """Return the fields of a record with the blanks that stand before them, which the parser skips."""
+    if not record.raw.startswith(" ") and f"{delimiter} " not in record.raw:
+        return record.fields
+    field = re.compile(rf' *"((?:[^"]|"")*)"|([^{re.escape(delimiter)}]*)')
+    text, found, start = record.raw.rstrip("\r\n"), [], 0
+    while start <= len(text):
+        match = field.match(text, start)
+        assert match is not None  # the second alternative fits anything
+        found.append(match[2] if match[1] is None else match[1].replace('""', '"'))
+        start = match.end() + len(delimiter)
+    return found
+
+
+def find_encoding(stream: BinaryIO, encoding: str, place: str) -> tuple[str, bytes]:
+    """Return the name of the codec, and the byte-order mark; the stream is left behind the mark."""
+    try:
+        codec = codecs.lookup(encoding).name.removesuffix("-sig")
+        "".encode(codec)  # "hex" and the like are codecs of bytes
+    except (LookupError, ValueError) as error:
+        raise ValueError(
+            f"encoding is {encoding!r}, which is not known; give 'utf-8', 'cp1252', 'latin-1' or another one of Python."
+        ) from error
+    sample = stream.read(4096)
+    mark = b""
+    for family, known in _BYTE_ORDER_MARKS.items():
+        for bytes_, name in known:
+            if codec in (family, name) and sample.startswith(bytes_):
+                codec, mark = name, bytes_
+    stream.seek(len(mark) - len(sample), io.SEEK_CUR)
+    wide = codec.startswith(("utf-16", "utf-32"))
+    marked = sample.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    if codec in ("utf-16", "utf-32") or (not wide and not marked and b"\0" in sample):
+        # Of the two bytes of a character in the range of ASCII one is zero: the second if the order is little-endian.
+        order = "le" if sample[1::2].count(0) >= sample[::2].count(0) else "be"
+        what = f"has no byte-order mark, which {codec!r} needs" if wide else "has zero bytes, as text in UTF-16 has"
+        raise ValueError(f"{place} {what}; try encoding='{codec if wide else 'utf-16'}-{order}'.")
+    return codec, mark
+
+
+@contextmanager
+def decoded(stream: BinaryIO, encoding: str, place: str) -> Iterator[TextIO]:
+    """Give the text of a stream without its byte-order mark; the stream is the caller's to close."""
+    codec, _ = find_encoding(stream, encoding, place)
+    text = io.TextIOWrapper(stream, encoding=codec, newline="")
+    try:
+        yield text
+    finally:
+        text.detach()
+
+
+def _parsed(text: TextIO, place: str, delimiter: str) -> Iterator[tuple[int, list[str], str]]:
+    """Yield the number of the first line of each record, its fields, and its text."""
+    taken: list[str] = []  # the lines that the parser has asked for since the last record
+
+    def lines() -> Iterator[str]:
+        for each in text:
+            taken.append(each)
+            yield each
+
+    reader = csv.reader(lines(), delimiter=delimiter, skipinitialspace=True, strict=True)
     line = 1
     try:
-        for row in reader:
-            if row and not (comment is not None and row[0].startswith(comment)):
-                yield line, row
+        for fields in reader:
+            raw = taken[0] if len(taken) == 1 else "".join(taken)
+            taken.clear()
+            yield line, fields, raw
             line = reader.line_num + 1
     except csv.Error as error:
         raise ValueError(f"Line {line} of {place} is not well formed ({error}); look at its quotes.") from error
     except UnicodeDecodeError as error:
         # The text is decoded in blocks, and all lines before this block have been read.
         line = reader.line_num + 1 + error.object[: error.start].count(b"\n")
-        encoding = "utf-8" if text.encoding == "utf-8-sig" else text.encoding
         raise ValueError(
-            f"{place} is not text in the encoding {encoding!r}: line {line} has the byte "
+            f"{place} is not text in the encoding {text.encoding!r}: line {line} has the byte "
             f"0x{error.object[error.start]:02x}, which does not belong there; name the encoding of the file with "
             "encoding=, for example 'cp1252' or 'utf-16'."
         ) from error
-
-
-def _is_blank(row: list[str]) -> bool:
-    """Tell whether a line holds nothing but blanks."""
-    return len(row) == 1 and not row[0].strip()
 
 
 def _check_names(names: list[str], place: str) -> None:

@@ -13,6 +13,7 @@ from fairbound.data.labels import listed
 from fairbound.data.table import Columns
 
 MAGIC = b"PAR1"  # the first bytes of every such file
+_TEXTS = ("string", "large_string", "string_view")
 
 
 def read_parquet(stream: BinaryIO, *, place: str, ignore: Collection[str] = ()) -> Columns:
@@ -25,6 +26,12 @@ def read_parquet(stream: BinaryIO, *, place: str, ignore: Collection[str] = ()) 
     ValueError
         If the file is damaged, has no row, two columns of the same name, or a column that is neither numbers nor text.
     """
+    table = read_arrow(stream, place=place, ignore=ignore)
+    return {name: column_values(table.column(name), name, place) for name in table.column_names}
+
+
+def read_arrow(stream: BinaryIO, *, place: str, ignore: Collection[str] = ()) -> Any:
+    """Read a Parquet file as a table of pyarrow, with the types and the metadata that it has."""
     try:
         import pyarrow as pa  # an extra, and needed for this format only
         from pyarrow.parquet import ParquetFile
@@ -34,37 +41,52 @@ def read_parquet(stream: BinaryIO, *, place: str, ignore: Collection[str] = ()) 
         with ParquetFile(stream) as file:
             names = file.schema_arrow.names
             twice = [name for name in names if names.count(name) > 1]
-            if twice:
-                raise ValueError(f"Two columns of {place} are named {twice[0]!r}; give each its own name.")
             unknown = [name for name in ignore if name not in names]
-            if unknown:
-                raise ValueError(
-                    f"{place} has no column {unknown[0]!r} (ignore=).{did_you_mean(unknown[0], names)} "
-                    f"It has {listed(names)}."
-                )
-            table = file.read([name for name in names if name not in ignore])
-    except (pa.ArrowInvalid, OSError) as error:
-        reason = str(error).splitlines()[0]
+            kept = [name for name in names if name not in ignore]
+            table: Any = None if twice or unknown else file.read(kept)
+            if table is not None and table.column_names != kept:  # to pyarrow, "a" is also the part "a" of "a.b"
+                table = file.read().select(kept)
+        if table is not None:
+            table.validate(full=True)  # damaged pages may give text that is none, or codes beyond a dictionary
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise ValueError(f"{place} is not a Parquet file that can be read ({reason}); write it anew.") from error
+    if twice:
+        raise ValueError(f"Two columns of {place} are named {twice[0]!r}; give each its own name.")
+    if unknown:
+        near = did_you_mean(unknown[0], names)
+        raise ValueError(f"{place} has no column {unknown[0]!r} (ignore=).{near} It has {listed(names)}.")
     if not table.num_rows:
         raise ValueError(f"{place} has no row; give at least one.")
-    return {name: _values(table.column(name), name, place, pa) for name in table.column_names}
+    return table
 
 
-def _values(column: Any, name: str, place: str, pa: Any) -> NDArray[Any]:
+def column_values(column: Any, name: str, place: str) -> NDArray[Any]:
+    """Return a column of pyarrow as numbers or text."""
+    import pyarrow as pa
+
     types = pa.types
     kind = column.type
     if types.is_dictionary(kind):
         kind = kind.value_type
         column = column.cast(kind)
-    if types.is_integer(kind) or types.is_floating(kind) or types.is_null(kind) or types.is_decimal(kind):
-        if types.is_integer(kind) and not column.null_count and not types.is_uint64(kind):
-            return np.asarray(column.to_numpy(), dtype=np.int64)
-        # Not "safe": integers beyond 53 bits are rounded, as those of a text file are.
-        return np.asarray(column.cast(pa.float64(), safe=False).to_numpy(), dtype=np.float64)
-    if types.is_boolean(kind) or str(kind) in ("string", "large_string", "string_view"):
+    if not is_supported(kind):
+        raise ValueError(
+            f"Column {name!r} of {place} has the type {kind}; give numbers or text, or leave it out with ignore=."
+        )
+    if types.is_boolean(kind) or str(kind) in _TEXTS:
         texts = [None if value is None else str(value) for value in column.to_pylist()]
         return np.array(texts, dtype=object if column.null_count else np.str_)
-    raise ValueError(
-        f"Column {name!r} of {place} has the type {kind}; give numbers or text, or leave it out with ignore=."
-    )
+    if types.is_integer(kind) and not column.null_count and not types.is_uint64(kind):
+        return np.asarray(column.to_numpy(), dtype=np.int64)
+    # Not "safe": integers beyond 53 bits are rounded, as those of a text file are.
+    return np.asarray(column.cast(pa.float64(), safe=False).to_numpy(), dtype=np.float64)
+
+
+def is_supported(kind: Any) -> bool:
+    """Tell whether a type of pyarrow is numbers or text."""
+    from pyarrow import types
+
+    kind = kind.value_type if types.is_dictionary(kind) else kind
+    tests = (types.is_integer, types.is_floating, types.is_null, types.is_decimal, types.is_boolean)
+    return str(kind) in _TEXTS or any(test(kind) for test in tests)

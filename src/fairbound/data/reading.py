@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,17 +19,10 @@ from fairbound.data.arrays import as_weights
 from fairbound.data.bands import into_bands
 from fairbound.data.columns import Categorical, Column, Numeric, is_missing
 from fairbound.data.dataset import Dataset
-from fairbound.data.delimited import MISSING, read_delimited
+from fairbound.data.formats import MISSING, ColumnFormat
 from fairbound.data.labels import as_word, code_labels, code_like, listed, sides_in_words
-from fairbound.data.parquet import MAGIC, read_parquet
 from fairbound.data.table import Columns, Table
-
-NOT_TEXT = {
-    b"PK\x03\x04": "a zip archive or an Excel workbook",
-    b"\x1f\x8b": "compressed (gzip)",
-    b"\xd0\xcf\x11\xe0": "an old Excel workbook",
-}
-"""How files begin that people take for a CSV file, and what they are."""
+from fairbound.data.tablefile import TableFile
 
 
 def read_table(
@@ -48,6 +40,7 @@ def read_table(
     sensitive_as_input: bool = False,
     max_categories: int = 50,
     missing: Collection[str] = MISSING,
+    decimal: str | None = None,
     delimiter: str | None = None,
     encoding: str = "utf-8",
     like: Dataset | None = None,
@@ -84,14 +77,17 @@ def read_table(
         Most 0/1 columns that one column of categories may become in X; beyond it the rarest values share one. The table
         (`Dataset.frame`) keeps all of them.
     missing : collection of str
-        What stands for a missing value in a text file.
+        What stands for a missing value in a text file. Among numbers, common words such as "n/a" do so, too.
+    decimal : {".", ","}, optional
+        The decimal mark of numbers in a text file; by default it is found out for each column (see `Dataset.taken`).
     delimiter : str, optional
         Of a text file; by default a tab for `.tsv` and a comma otherwise.
     encoding : str
         Of a text file.
     like : Dataset, optional
         Another part of the same data, read before, such as the training rows. The label is coded as there, and any
-        other value of it is an error; the inputs are the columns of there, in their order.
+        other value of it is an error; the inputs are the columns of there, in their order. Values are read as
+        there (`Dataset.formats`).
 
     Returns
     -------
@@ -120,13 +116,21 @@ def read_table(
     >>> loans.feature_names, loans.y, loans.categorical
     (('income', 'job=nurse'), array([0, 1, 1]), ('job',))
     """
-    path = Path(path)
-    groups, ignored, coded = _names(sensitive), _names(ignore), _names(categorical)
-    columns = _read(path, ignored, missing, delimiter, encoding)
-    _check_columns(columns, path.name, target, groups, ignored, coded, weight)
+    file = TableFile.open(path, delimiter=delimiter, encoding=encoding)
+    path = file.path
+    groups, coded = _names(sensitive, "sensitive"), _names(categorical, "categorical")
+    ignored, marks = _names(ignore, "ignore"), tuple(_names(missing, "missing"))
+    _check_options(target, sensitive_as_input, max_categories, decimal)
+    _check_names(file.names, file.place, target, groups, ignored, coded, weight)
     _check_bands(bands or {}, groups)
-    if max_categories < 2:
-        raise ValueError(f"max_categories is {max_categories!r}; give 2 or more.")
+    columns, formats = file.learn(
+        ignore=ignored,
+        words={target, *groups, *coded},
+        missing=marks,
+        decimal=decimal,
+        formats={} if like is None else _formats_like(like),
+    )
+    _check_values(columns, file.place)
     notes: list[str] = []
     if drop_unlabelled:
         columns, notes = _labelled(columns, target)
@@ -145,7 +149,7 @@ def read_table(
     schema = tuple(_column(name, columns[name], name in coded, max_categories) for name in inputs)
     return Dataset.from_table(
         path.stem,
-        Table(schema, columns),
+        Table(schema, columns, formats),
         labels.codes,
         {name: _groups(name, columns[name], bands or {}) for name in groups},
         target_names=labels.names,
@@ -155,6 +159,11 @@ def read_table(
         weight=None if weight is None else as_weights(columns[weight], f"Column {weight!r} (weight=)"),
         description=f"Read from {path.name}; the label is {target}: {sides_in_words(labels.values, labels.names)}.",
     )
+
+
+def _formats_like(like: Dataset) -> dict[str, ColumnFormat]:
+    """Return the known formats: of labels and groups those of text, for what is wrong with others is said later."""
+    return {name: form for name, form in like.formats.items() if name in like.schema or form.kind == "text"}
 
 
 def _labelled(columns: Columns, target: str) -> tuple[Columns, list[str]]:
@@ -168,42 +177,29 @@ def _labelled(columns: Columns, target: str) -> tuple[Columns, list[str]]:
     return {name: values[~gaps] for name, values in columns.items()}, [note]
 
 
-def _read(
-    path: Path, ignored: Sequence[str], missing: Collection[str], delimiter: str | None, encoding: str
-) -> Columns:
-    if path.is_dir():
-        raise IsADirectoryError(f"{path} is a folder; give the path of a file.")
-    if not path.is_file():
-        near = did_you_mean(path.name, [each.name for each in path.parent.iterdir()]) if path.parent.is_dir() else ""
-        raise FileNotFoundError(f"There is no file {path}.{near}")
-    if delimiter is None:
-        delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
-    if not isinstance(delimiter, str) or len(delimiter) != 1 or delimiter in '"\r\n':
-        raise ValueError(f"delimiter is {delimiter!r}; give one character, for example ',' or ';'.")
-    with path.open("rb") as stream:
-        if stream.read(len(MAGIC)) == MAGIC:
-            stream.seek(0)
-            return read_parquet(stream, place=path.name, ignore=ignored)
-        stream.seek(0)
-        start = stream.read(4)
-        for beginning, what in NOT_TEXT.items():
-            if start.startswith(beginning):
-                raise ValueError(f"{path.name} is {what}; give a text file (CSV) or a Parquet file.")
-        stream.seek(0)
-        columns = read_delimited(stream, place=path.name, delimiter=delimiter, encoding=encoding, missing=missing)
-    for name in ignored:
-        if name not in columns:  # one that is misspelt would become an input
-            near = did_you_mean(name, columns)
-            raise ValueError(f"{path.name} has no column {name!r} (ignore=).{near} It has {listed(columns)}.")
-    return columns
+def _names(given: Any, argument: str) -> list[str]:
+    """Return one or several names as a list."""
+    listed_names = [given] if isinstance(given, str) else given
+    if not isinstance(listed_names, Collection) or not all(isinstance(name, str) for name in listed_names):
+        raise TypeError(f"{argument} is {given!r}; give a text, or a sequence of texts.")
+    return list(listed_names)
 
 
-def _names(given: str | Sequence[str]) -> list[str]:
-    return [given] if isinstance(given, str) else list(given)
+def _check_options(target: Any, sensitive_as_input: Any, max_categories: Any, decimal: Any) -> None:
+    if not isinstance(target, str):
+        raise TypeError(f"target is {target!r}; give the name of a column.")
+    if not isinstance(sensitive_as_input, bool):
+        raise TypeError(f"sensitive_as_input is {sensitive_as_input!r}; give True or False.")
+    if not isinstance(max_categories, int) or isinstance(max_categories, bool):
+        raise TypeError(f"max_categories is {max_categories!r}; give a whole number.")
+    if max_categories < 2:
+        raise ValueError(f"max_categories is {max_categories!r}; give 2 or more.")
+    if decimal not in (None, ".", ","):
+        raise ValueError(f"decimal is {decimal!r}; give '.' or ',', or leave it out.")
 
 
-def _check_columns(
-    columns: Columns,
+def _check_names(
+    names: Sequence[str],
     place: str,
     target: str,
     groups: list[str],
@@ -212,26 +208,28 @@ def _check_columns(
     weight: str | None,
 ) -> None:
     weights = [] if weight is None else [weight]
-    asked = {"target": [target], "sensitive": groups, "categorical": coded, "weight": weights}
-    for argument, names in asked.items():
-        for name in names:
-            if name not in columns:
-                near = did_you_mean(name, columns)
-                raise ValueError(f"{place} has no column {name!r} ({argument}=).{near} It has {listed(columns)}.")
+    asked = {"ignore": ignored, "target": [target], "sensitive": groups, "categorical": coded, "weight": weights}
+    for argument, given in asked.items():
+        for name in given:
+            if name not in names:  # a column to ignore that is misspelt would become an input
+                near = did_you_mean(name, names)
+                raise ValueError(f"{place} has no column {name!r} ({argument}=).{near} It has {listed(names)}.")
     roles = Counter([target, *groups, *ignored, *weights])
     twice = [name for name, count in roles.items() if count > 1]
     if twice:
         raise ValueError(
             f"Column {twice[0]!r} is named twice among target=, sensitive=, ignore= and weight=; name it once."
         )
-    if "" in columns and "" not in ignored:
-        position = list(columns).index("") + 1
+    if "" in names and "" not in ignored:
+        position = list(names).index("") + 1
         raise ValueError(f"Column {position} of {place} has no name; give it one, or leave it out with ignore=[''].")
-    empty = [name for name, values in columns.items() if name not in ignored and is_missing(values).all()]
-    if empty:
-        raise ValueError(f"Column {empty[0]!r} of {place} has no value in any row; leave it out with ignore=.")
+
+
+def _check_values(columns: Columns, place: str) -> None:
     for name, values in columns.items():
-        if name not in ignored and values.dtype.kind == "f" and np.isinf(values).any():
+        if is_missing(values).all():
+            raise ValueError(f"Column {name!r} of {place} has no value in any row; leave it out with ignore=.")
+        if values.dtype.kind == "f" and np.isinf(values).any():
             row = int(np.flatnonzero(np.isinf(values))[0])
             raise ValueError(
                 f"Column {name!r} of {place} is {values[row]} in row {row + 1}; give a finite number, or nothing."

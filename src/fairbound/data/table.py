@@ -8,7 +8,7 @@ whichever is installed.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.util import find_spec
 from typing import Any, Literal
 
@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairbound.data.columns import Column, Encoded, Numeric, is_missing
+from fairbound.data.formats import ColumnFormat
 
 Columns = dict[str, NDArray[Any]]
 Backend = Literal["pandas", "polars", "pyarrow", "dict"]
@@ -34,6 +35,8 @@ class Table:
         What each column is: `Numeric`, `Categorical` or `Banded`.
     columns : mapping of str to array of shape (n,)
         The values as they stand in the file; None and NaN are missing. Columns beyond the schema are left out.
+    formats : mapping of str to ColumnFormat
+        How the columns of the file are written, those of label and groups among them; empty if there was no file.
 
     Examples
     --------
@@ -47,6 +50,7 @@ class Table:
 
     schema: Sequence[Column]
     columns: Mapping[str, NDArray[Any]]
+    formats: Mapping[str, ColumnFormat] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "schema", tuple(self.schema))
@@ -64,7 +68,7 @@ class Table:
 
     def take(self, rows: NDArray[Any]) -> Table:
         """Return the given rows, in the given order."""
-        return Table(self.schema, {name: values[rows] for name, values in self.columns.items()})
+        return Table(self.schema, {name: values[rows] for name, values in self.columns.items()}, self.formats)
 
     def missing(self) -> dict[str, int]:
         """Count the missing values, for the columns that have some."""

@@ -17,6 +17,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from fairbound.data.formats import ColumnFormat
 from fairbound.fairness import CONSTRAINTS, MEASURES, SURROGATES, Constraint, Surrogate
 from fairbound.prediction import FeedForward, Recalibration, SidedMap, Temperature
 from fairbound.preprocessing import CategoryColumn, NumberColumn, TableEncoder
@@ -163,7 +164,8 @@ def encoder_from_json(values: Mapping[str, Any]) -> TableEncoder:
         else:
             words = tuple(expect_list(each["words"], str, "word"))
             numeric, other = expect(each["numeric"], bool, "numeric"), expect(each["other"], bool, "other")
-            columns.append(CategoryColumn(name, words, numeric, other, missing))
+            rare = tuple(expect_list(each.get("rare", []), str, "word"))  # older models have none
+            columns.append(CategoryColumn(name, words, numeric, other, missing, rare))
     encoder.columns_ = tuple(columns)
     encoder.n_features_in_ = len(columns)
     if values["names"] is not None:
@@ -183,6 +185,32 @@ def encoder_params_from_json(values: Mapping[str, Any]) -> TableEncoder:
         scale=expect(values["scale"], bool, "scale"),
         strict=expect(values.get("strict", False), bool, "strict"),
     )
+
+
+# --- formats of files ----------------------------------------------------------------------------------------------
+
+
+def formats_to_json(formats: Mapping[str, ColumnFormat]) -> dict[str, Any]:
+    """Write how the columns of the training file are written."""
+    return {name: asdict(form) for name, form in formats.items()}
+
+
+def formats_from_json(values: Any) -> dict[str, ColumnFormat]:
+    """Read how the columns of files are written."""
+    found = {}
+    for name, each in expect(values, dict, "formats").items():
+        stated = expect(each, dict, "format")
+        parts: dict[str, Any] = {
+            field.name: tuple(expect_list(stated[field.name], str, field.name))
+            if field.name in ("missing", "marks")
+            else expect(stated[field.name], bool if field.name == "padded" else str, field.name)
+            for field in fields(ColumnFormat)
+        }
+        form = ColumnFormat(**parts)
+        if not form.is_known():
+            raise ValueError(f"the format of {name!r} is {each!r}")
+        found[name] = form
+    return found
 
 
 # --- network -------------------------------------------------------------------------------------------------------

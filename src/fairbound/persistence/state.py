@@ -26,6 +26,8 @@ from fairbound.persistence.parts import (
     encoder_to_json,
     expect,
     expect_list,
+    formats_from_json,
+    formats_to_json,
     labels_from_json,
     labels_to_json,
     layers_from_json,
@@ -62,6 +64,7 @@ def save_estimator(estimator: Any, path: str | os.PathLike[str], *, overwrite: b
         "left_columns": list(estimator.left_columns_),
         "encoded_names": list(estimator.encoded_names_),
         "encoder": None if encoder is None else encoder_to_json(encoder),
+        "formats": formats_to_json(estimator.formats_),
         "module": {"class": f"{type(module).__module__}.{type(module).__qualname__}"}
         if layers is None
         else {"layers": layers},
@@ -109,6 +112,7 @@ def _restored(kind: type[Estimator], model: Mapping[str, Any], tensors: Mapping[
     found.left_columns_ = tuple(expect_list(model["left_columns"], int, "left_columns"))
     found.encoded_names_ = expect_list(model["encoded_names"], str, "name")
     found.encoder_ = None if model["encoder"] is None else encoder_from_json(model["encoder"])
+    found.formats_ = formats_from_json(model.get("formats", {}))  # older models have none
     found.module_ = _module(model, tensors, own, len(found.encoded_names_), 1 if two else len(found.classes_))
     if expect(model["own_module"], bool, "own_module"):
         found.module = found.module_

@@ -10,7 +10,9 @@ value of the result depends on its own row alone, so rows encode alike one by on
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+import warnings
+from collections import Counter
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -24,9 +26,11 @@ from fairbound.preprocessing.names import check_names, learn_names
 from fairbound.preprocessing.numbers import FARTHEST as FARTHEST
 from fairbound.preprocessing.numbers import plain_numbers, standardize
 from fairbound.preprocessing.rows import read_weights
-from fairbound.preprocessing.tables import Floats, Inputs, Words, read_inputs
+from fairbound.preprocessing.tables import Floats, Inputs, Words, canonical, read_inputs
 
 OTHER, MISSING = "(other)", "(missing)"
+MOST_RARE = 10_000
+"""The most words of a column that are kept only to be told from words that training has not seen."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +76,8 @@ class CategoryColumn:
         Whether the words are numbers, read from codes.
     other, missing : bool
         Whether there are columns for rarer words and for missing ones.
+    rare : tuple of str
+        The rarer words of the training rows, at most `MOST_RARE` of them.
     """
 
     name: str
@@ -79,12 +85,40 @@ class CategoryColumn:
     numeric: bool
     other: bool
     missing: bool
+    rare: tuple[str, ...] = ()
 
     @property
     def outputs(self) -> tuple[str, ...]:
         """Names of the columns that it becomes."""
         further = [OTHER] * self.other + [MISSING] * self.missing
         return tuple(f"{self.name}={word}" for word in (*self.words, *further))
+
+    def read(self, inputs: Inputs, position: int) -> Words:
+        """Read a column as the words that training knew it by, whatever type it has now.
+
+        Codes that were numbers in training may come as text: "01" and "1.0" are the word "1" then.  Words that were
+        text in training may come as numbers, because libraries guess types anew in each file: 1 is the word "1", but it
+        may also have been "01", which cannot be told any more.
+        """
+        found = inputs.words(position)
+        if self.numeric:
+            plain = {word: canonical(word) for word in set(found.tolist()) - {None}}
+            return np.array([plain.get(word) for word in found.tolist()], dtype=object)
+        lost = {canonical(word): word for word in (*self.words, *self.rare) if canonical(word) != word}
+        if lost:
+            for row, value in enumerate(inputs.values(position).tolist()):
+                if found[row] in lost and not isinstance(value, str):
+                    raise ValueError(
+                        f"Column {inputs.label(position)} of X was text in training, with values such as "
+                        f"{lost[found[row]]!r}, but has the number {value!r} in row {row}, which may have been that "
+                        "value; give the column as text (with pandas: read_csv(..., dtype=str))."
+                    )
+        return found
+
+    def unseen(self, values: Words) -> Counter[str]:
+        """Count the words that no training row has; where these had too many to keep, those that are not frequent."""
+        known = {*self.words, *self.rare, None}
+        return Counter(word for word in values.tolist() if word not in known)
 
     def encode(self, values: Words) -> Floats:
         """Return the 0/1 columns."""
@@ -159,6 +193,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             else self._learn_numbers(name, inputs.numbers(position) if matrix is None else matrix[:, position], weights)
             for position, name in enumerate(names)
         )
+        self._warn_of_rounding(inputs, chosen)
         return self
 
     def transform(self, X: Any) -> Floats:
@@ -178,7 +213,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         parts = []
         for position, column in enumerate(self.columns_):
             if isinstance(column, CategoryColumn):
-                parts.append(column.encode(inputs.words(position)))
+                parts.append(column.encode(column.read(inputs, position)))
             else:
                 parts.append(column.encode(inputs.numbers(position) if matrix is None else matrix[:, position].copy()))
         return np.ascontiguousarray(np.concatenate(parts, axis=1))
@@ -193,6 +228,27 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         tags.input_tags.sparse = True
         tags.input_tags.categorical = tags.input_tags.allow_nan = not self.strict
         return tags
+
+    def unseen(self, X: Any) -> dict[str, Counter[str]]:
+        """Count the words that training has not seen, for the columns that have some."""
+        check_is_fitted(self)
+        inputs = read_inputs(X)
+        found = {
+            column.name: column.unseen(column.read(inputs, position))
+            for position, column in enumerate(self.columns_)
+            if isinstance(column, CategoryColumn)
+        }
+        return {name: counted for name, counted in found.items() if counted}
+
+    def _warn_of_rounding(self, inputs: Inputs, chosen: Set[int]) -> None:
+        for position in range(inputs.n_columns):
+            if position not in chosen and inputs.is_rounded(position):
+                warnings.warn(
+                    f"Column {inputs.label(position)} of X has whole numbers beyond 2**53, which are rounded to the "
+                    "nearest float; an identifier is no quantity: leave the column out, or name it in categorical=.",
+                    UserWarning,
+                    stacklevel=3,
+                )
 
     def _scale_all(self, matrix: Floats) -> Floats:
         """All columns at once: the same operations on the same numbers as one by one."""
@@ -219,11 +275,13 @@ class TableEncoder(TransformerMixin, BaseEstimator):
                 else:
                     totals[word] = totals.get(word, 0.0) + weight
         words = _in_order(totals)
+        by_weight = sorted(words, key=lambda word: -totals[word])  # stable: ties in order
         other = len(words) > self.max_categories
+        rare = by_weight[self.max_categories - 1 :][:MOST_RARE] if other else []
         if other:
-            most = sorted(words, key=lambda word: -totals[word])[: self.max_categories - 1]  # stable: ties in order
-            words = [word for word in words if word in set(most)]
-        return CategoryColumn(name, tuple(words), inputs.is_numeric(position), other, missing)
+            most = set(by_weight[: self.max_categories - 1])
+            words = [word for word in words if word in most]
+        return CategoryColumn(name, tuple(words), inputs.is_numeric(position), other, missing, tuple(rare))
 
 
 def _moments(values: Floats, weights: Floats) -> tuple[float, float]:

@@ -29,10 +29,17 @@ from sklearn.utils import check_array
 from fairbound._names import did_you_mean
 from fairbound.data import Dataset
 from fairbound.data.columns import is_missing
+from fairbound.data.formats import ColumnFormat
 from fairbound.data.labels import as_word
 
 Floats = NDArray[np.float64]
 Words = NDArray[np.object_]
+
+NUMBERS = ColumnFormat("number")
+"""How numbers are written as text, where nothing else is known."""
+
+LARGEST_WHOLE = 2**53
+"""Floats hold all whole numbers up to this one."""
 
 DENSE_NUMBERS = 2**29
 """The most numbers that a sparse matrix may have as a dense one: 4 GiB."""
@@ -95,7 +102,10 @@ class Inputs:
         else:
             column = self._column(position)
             plain = column.dtype.is_numeric() or column.dtype == nw.Boolean
-            found = np.asarray(column.cast(nw.Float64()).to_numpy(), dtype=np.float64) if plain else None
+            if column.dtype.is_integer():
+                found = _floats(column)
+            else:
+                found = np.asarray(column.cast(nw.Float64()).to_numpy(), dtype=np.float64) if plain else None
         if found is None:
             found = self._parsed(position)
         self._check_finite(found, position)
@@ -127,11 +137,18 @@ class Inputs:
                         f"X has {value!r} in column {self.label(position)}, row {row}: argument must be a string or a "
                         "number, one value for each row and column."
                     )
-                if isinstance(value, Real | Decimal) and math.isinf(value):
+                if isinstance(value, Real | Decimal) and math.isinf(_as_number(value) or 0.0):
                     raise self._infinity(position, row)
                 word = table[key] = as_word(value)
             result[row] = word
         return result
+
+    def is_rounded(self, position: int) -> bool:
+        """Tell whether a column has whole numbers that a float cannot hold."""
+        if not self._is_table:
+            return _beyond_floats(_dense(self.native[:, [position]])[:, 0])
+        column = self._column(position)
+        return column.dtype.is_integer() and _beyond_floats(column.drop_nulls().to_numpy())
 
     def matrix(self) -> Floats | None:
         """All columns as one matrix of numbers, where X is an array of numbers; None otherwise."""
@@ -172,19 +189,24 @@ class Inputs:
         return self._frame()[:, position]
 
     def _parsed(self, position: int) -> Floats:
-        """Numbers from a column that is not typed as such: objects, categories of numbers."""
+        """Numbers from a column that is not typed as such: objects, categories of numbers, text.
+
+        A single word in a file makes a library read the whole column as text, so numbers are taken from text, too, and
+        the word is what is refused.
+        """
         values = self.values(position)
         missing = is_missing(values)
         found = np.full(self.n_rows, np.nan)
         for row, (value, gap) in enumerate(zip(values.tolist(), missing.tolist(), strict=True)):
-            if gap:
+            if gap or (isinstance(value, str) and NUMBERS.is_missing(value.strip())):
                 continue
-            if not isinstance(value, Real | Decimal | np.generic) or isinstance(value, str):
+            number = _as_number(value)
+            if number is None:
                 raise ValueError(
                     f"X has {value!r} in column {self.label(position)}, row {row}, where numbers are expected; give "
                     "numbers, or name the column in categorical= when fitting."
                 )
-            found[row] = float(value)
+            found[row] = number
         return found
 
     def _check_finite(self, found: Floats, position: int | None = None) -> None:
@@ -252,11 +274,23 @@ def _read_columns(columns: Mapping[Any, Any]) -> Inputs:
     if len(set(lengths.values())) > 1:
         raise ValueError(f"The columns of X have different lengths: {lengths}; give one value for each row.")
     _check_shape(len(arrays[0]) if arrays else 0, len(arrays))
-    numbers = all(array.dtype.kind in "fiub" for array in arrays)
+    numbers = all(array.dtype.kind in "fiub" and not _beyond_floats(array) for array in arrays)
     matrix = np.empty((len(arrays[0]), len(arrays)), dtype=np.float64 if numbers else object)
     for position, array in enumerate(arrays):
         matrix[:, position] = array
     return Inputs(matrix, column_names(list(columns)), *matrix.shape)
+
+
+def canonical(word: str) -> str:
+    """Return the word that a number written as text has as a number, "True" or "False", and any other as it is.
+
+    >>> canonical("01"), canonical("2.50"), canonical("true"), canonical("A1")
+    ('1', '2.5', 'True', 'A1')
+    """
+    if word.lower() in ("true", "false"):
+        return word.capitalize()
+    number = NUMBERS.number(word.strip())
+    return word if number is None or math.isinf(number) else as_word(number)
 
 
 def column_names(columns: Sequence[Any]) -> tuple[str, ...] | None:
@@ -308,6 +342,34 @@ def _without_sparse_columns(X: Any) -> Any:
         return X
     plain = {name: kind.subtype for name, kind in X.dtypes.items() if str(kind).startswith("Sparse[")}
     return X.astype(plain) if plain else X
+
+
+def _floats(column: nw.Series[Any]) -> Floats:
+    """Return whole numbers of any width as floats; not all libraries cast what a float cannot hold exactly."""
+    gaps = column.is_null().to_numpy()
+    found = column.fill_null(0).to_numpy() if gaps.any() else column.to_numpy()
+    return np.where(gaps, np.nan, np.asarray(found).astype(np.float64))
+
+
+def _beyond_floats(values: NDArray[Any]) -> bool:
+    """Tell whether there are whole numbers that a float cannot hold."""
+    if values.dtype.kind == "O":
+        return any(isinstance(value, int) and abs(value) > LARGEST_WHOLE for value in values.tolist())
+    if values.dtype.kind not in "iu" or not values.size:
+        return False
+    return int(values.max()) > LARGEST_WHOLE or int(values.min()) < -LARGEST_WHOLE
+
+
+def _as_number(value: Any) -> float | None:
+    """Return a value as a number, None if it is none."""
+    if isinstance(value, str):
+        return NUMBERS.number(value.strip())
+    if not isinstance(value, Real | Decimal | np.generic):
+        return None
+    try:
+        return float(value)
+    except OverflowError:  # a whole number of Python has no largest one
+        return -math.inf if isinstance(value, int) and value < 0 else math.inf
 
 
 def _dense(part: Any) -> NDArray[Any]:

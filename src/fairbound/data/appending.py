@@ -1,0 +1,188 @@
+"""A file with further columns: what was in it comes out as it came in.
+
+text → text         the same bytes, with more fields at the end of each record
+text → Parquet      every value as text, as it is written: '00001', 'NA', ' x '
+Parquet → Parquet   the same columns, types, nulls and metadata
+Parquet → text      whole numbers in full, other numbers in as many digits as give them back, nulls as nothing
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import itertools
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from numpy.typing import NDArray
+
+from fairbound.data.delimited import decoded, exact_fields, find_encoding, read_records
+from fairbound.data.formats import ColumnFormat
+from fairbound.data.labels import as_word
+from fairbound.data.tablefile import TableFile
+
+Added = Mapping[str, NDArray[Any]]
+
+_RUN_BY_SPREADSHEETS = ("=", "+", "-", "@", "\t", "\r")
+_NUMBERS = ColumnFormat("number")
+
+
+def append_columns(source: TableFile, out: Path, added: Added, *, exact: bool = False) -> None:
+    """Write a file with further columns: Parquet if the name of the output ends so, else text.
+
+    Parameters
+    ----------
+    source : TableFile
+    out : Path
+        The file to create.
+    added : mapping of str to array of shape (n,)
+        The further columns: numbers or text.
+    exact : bool
+        Whether to write names and words of the further columns to a text file even if a spreadsheet would take them
+        for a formula.  By default they get an apostrophe in front.
+    """
+    taken = [name for name in added if name in source.names]
+    if taken:
+        raise ValueError(f"{source.place} has a column {taken[0]!r} already; give the new one another name.")
+    to_parquet = out.suffix.lower() == ".parquet"
+    if source.is_parquet:
+        table = source.arrow
+        if to_parquet:
+            _write_parquet(out, table, added)
+        else:
+            columns = [_texts(table.column(name)) for name in table.column_names]
+            _write_text(out, table.column_names, zip(*columns, strict=True), added, exact)
+    elif to_parquet:
+        with source.path.open("rb") as stream, decoded(stream, source.encoding, source.place) as text:
+            records = read_records(text, place=source.place, delimiter=source.delimiter)
+            rows = [exact_fields(record, source.delimiter) for record in records if record.kind == "row"]
+        _write_parquet(out, _arrow_of_texts(source.names, rows), added)
+    else:
+        _extend_text(source, out, added, exact)
+
+
+def write_columns(columns: Mapping[str, Any], out: Path, added: Added, *, exact: bool = False) -> None:
+    """Write columns that come from no file, and further ones."""
+    if out.suffix.lower() == ".parquet":
+        pa = _pyarrow()
+        _write_parquet(out, pa.table({name: pa.array(list(values)) for name, values in columns.items()}), added)
+        return
+    texts = [["" if value is None or value != value else as_word(value) for value in each] for each in columns.values()]
+    _write_text(out, list(columns), zip(*texts, strict=True), added, exact)
+
+
+def harmless(text: str) -> str:
+    """Return a text that a spreadsheet would run as a formula with an apostrophe in front; others as they are.
+
+    >>> harmless("=A1+1"), harmless("-1.5"), harmless("denied")
+    ("'=A1+1", '-1.5', 'denied')
+    """
+    return f"'{text}" if text.startswith(_RUN_BY_SPREADSHEETS) and _NUMBERS.number(text) is None else text
+
+
+def _extend_text(source: TableFile, out: Path, added: Added, exact: bool) -> None:
+    """Write the records of a text file with further fields, in the encoding and with the line ends of the file."""
+    delimiter, further = _delimiter(source, out), _fields(added, exact)
+    with source.path.open("rb") as stream, out.open("wb") as target:
+        codec, mark = find_encoding(stream, source.encoding, source.place)
+        target.write(mark)
+        stream.seek(0)
+        written = io.TextIOWrapper(target, encoding=codec, newline="")
+        with decoded(stream, source.encoding, source.place) as text:
+            for record in read_records(text, place=source.place, delimiter=source.delimiter):
+                if not record.kind:
+                    written.write(record.raw)
+                    continue
+                line = record.raw.rstrip("\r\n")
+                end = record.raw[len(line) :]
+                if delimiter != source.delimiter:
+                    line = _joined(exact_fields(record, source.delimiter), delimiter)
+                try:
+                    written.write(f"{line}{delimiter}{_joined(next(further), delimiter)}{end}")
+                except UnicodeEncodeError as error:
+                    raise ValueError(
+                        f"The new columns have {error.object[error.start : error.end]!r}, which cannot be written in "
+                        f"the encoding of {source.place}, {source.encoding!r}; write a Parquet file."
+                    ) from error
+        written.close()
+
+
+def _write_text(out: Path, names: Sequence[str], rows: Iterable[Sequence[str]], added: Added, exact: bool) -> None:
+    with out.open("w", encoding="utf-8", newline="") as stream:
+        writer = csv.writer(stream, delimiter="\t" if out.suffix.lower() == ".tsv" else ",")
+        lines = itertools.chain([names], rows)
+        writer.writerows([*line, *more] for line, more in zip(lines, _fields(added, exact), strict=True))
+
+
+def _write_parquet(out: Path, table: Any, added: Added) -> None:
+    pa = _pyarrow()
+    from pyarrow import parquet
+
+    for name, values in added.items():
+        table = table.append_column(name, pa.array(values.tolist()))
+    parquet.write_table(table, out)
+
+
+def _arrow_of_texts(names: Sequence[str], rows: Sequence[Sequence[str]]) -> Any:
+    pa = _pyarrow()
+    columns = zip(*rows, strict=True)
+    return pa.table({name: pa.array(values, pa.string()) for name, values in zip(names, columns, strict=True)})
+
+
+def _fields(added: Added, exact: bool) -> Iterator[Sequence[str]]:
+    """Yield the further fields of each line, the names first."""
+    shown = str if exact else harmless
+    yield [shown(name) for name in added]
+    columns = []
+    for values in added.values():
+        if values.dtype.kind == "f":
+            columns.append([repr(value) for value in values.tolist()])
+        else:
+            words = {value: shown(as_word(value)) for value in set(values.tolist())}
+            columns.append([words[value] for value in values.tolist()])
+    yield from zip(*columns, strict=True)
+
+
+def _joined(fields: Sequence[str], delimiter: str) -> str:
+    """Return fields as one record without a line end, in quotes where they need them."""
+    return delimiter.join(
+        f'"{field.replace(chr(34), chr(34) * 2)}"'
+        if field.startswith(" ") or any(each in field for each in (delimiter, '"', "\r", "\n"))
+        else field
+        for field in fields
+    )
+
+
+def _delimiter(source: TableFile, out: Path) -> str:
+    """The delimiter of the source, unless the ending of the output says another."""
+    if out.suffix.lower() == ".tsv":
+        return "\t"
+    return "," if source.path.suffix.lower() == ".tsv" and out.suffix.lower() == ".csv" else source.delimiter
+
+
+def _texts(column: Any) -> list[str]:
+    """Return the values of a column of pyarrow as text that gives them back; nothing for nulls."""
+    types = _pyarrow().types
+    if types.is_temporal(column.type) and not types.is_duration(column.type):
+        column = column.cast("string")  # Python's own types have no nanoseconds
+    return ["" if value is None else _text(value) for value in column.to_pylist()]
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, float):
+        return "NaN" if value != value else repr(value)
+    if isinstance(value, bytes):
+        return value.hex()
+    if isinstance(value, list | dict | tuple):
+        return json.dumps(value, default=str, ensure_ascii=False)
+    return str(value)
+
+
+def _pyarrow() -> Any:
+    try:
+        import pyarrow as pa
+    except ImportError as error:
+        raise ImportError('Writing Parquet files needs pyarrow: pip install "fairbound[data]".') from error
+    return pa

@@ -1,0 +1,130 @@
+"""What each column of a file was taken for, where that is not plain to see.
+
+A reader has to decide whether 08001 is a quantity, whether 1,234 has a decimal comma, and whether n/a is a category.
+It says so once, with the option of `read_table` that changes it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairbound.data.columns import Categorical, Column, is_missing
+from fairbound.data.formats import ColumnFormat
+from fairbound.data.labels import as_word
+from fairbound.data.table import Table
+
+FEWEST_ROWS = 20
+"""With fewer rows, that all values differ says nothing."""
+
+_NUMBERS = ColumnFormat("number")
+_IDENTIFIERS = frozenset({"id", "ids", "identifier", "uuid", "key", "ssn", "account", "passport", "serial"})
+_AREAS = frozenset({"zip", "zipcode", "postcode", "postalcode", "postal", "plz", "fips"})
+_CODES = frozenset({
+    "code", "codes", "type", "class", "category", "region", "district", "state", "county", "occupation", "industry",
+    "race", "ethnicity", "marital", "status", "year", "month", "weekday",
+})  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Taken:
+    """What one column was taken for.
+
+    Attributes
+    ----------
+    column : str
+    kind : {"number", "category"}
+    remark : str
+        What is not plain to see about it.
+    example : str
+        A value of the file, and what was made of it.
+    option : str
+        The option of `read_table` that changes it.
+    value : str
+        What to give to the option, as Python writes it.
+    """
+
+    column: str
+    kind: Literal["number", "category"]
+    remark: str
+    example: str
+    option: str
+    value: str
+
+
+def taken_for(table: Table) -> tuple[Taken, ...]:
+    """Return what the inputs of a file were taken for, for the columns where there is something to say."""
+    found = []
+    for column in table.schema:
+        form, values = table.formats.get(column.name), table.columns[column.name]
+        known = values[~is_missing(values)]
+        if form is None or not len(known):
+            continue
+        found.append(_category(column, form, known) if column.categorical else _number(column.name, form, known))
+    return tuple(each for each in found if each is not None)
+
+
+def _number(name: str, form: ColumnFormat, values: NDArray[Any]) -> Taken | None:
+    remarks, option = [], "categorical"
+    example = f"{form.example!r}" if form.example else ""
+    if not form.is_plain:
+        remarks.append(f"with {form.described()}")
+    if form.marks:
+        remarks.append(f"{', '.join(map(repr, form.marks[:3]))} {'is' if len(form.marks) == 1 else 'are'} missing")
+    words = _tokens(name)
+    whole = bool((values == np.round(values)).all())
+    distinct = len(np.unique(values))
+    if whole and float(np.abs(values.astype(np.float64)).max()) > 2**53:
+        remarks.append("rounded to 53 bits: an identifier?")
+        option = "ignore"
+    elif whole and _is_identifier(words, values, distinct):
+        remarks.append("every value differs: an identifier?")
+        option = "ignore"
+    elif form.padded or words & _AREAS:
+        remarks.append("a code?")
+    elif whole and 3 <= distinct <= 50 and words & _CODES:
+        remarks.append(f"{distinct} values: a code?")
+    if not remarks:
+        return None
+    if form.example and (not form.is_plain or form.padded):
+        example += f" is {as_word(form.number(form.example))}"
+    return Taken(name, "number", ", ".join(remarks), example or as_word(values[0]), option, repr(name))
+
+
+def _category(column: Column, form: ColumnFormat, values: NDArray[Any]) -> Taken | None:
+    if form.kind == "number" or form.padded or not isinstance(column, Categorical):
+        return None  # codes that the user has named
+    counted = Counter(values.tolist())
+    others = [word for word in counted if _NUMBERS.number(str(word)) is None]
+    rows = sum(counted[word] for word in others)
+    name, distinct = column.name, len(counted)
+    if 0 < rows <= 0.2 * len(values):
+        shown = max(others, key=lambda word: counted[word])
+        remark = f"{len(values) - rows:,} of {len(values):,} values are numbers, but not all"
+        return Taken(name, "category", remark, repr(shown), "missing", repr(shown))
+    if len(values) >= FEWEST_ROWS and distinct >= 0.9 * len(values):
+        remark = f"{distinct:,} different values: a name or an identifier?"
+        return Taken(name, "category", remark, repr(str(values[0])), "ignore", repr(name))
+    if column.rest is not None:
+        rare = repr(min(counted, key=lambda word: (counted[word], str(word))))
+        remark = f"{distinct:,} different values, the rarest share one column"
+        return Taken(name, "category", remark, rare, "max_categories", str(distinct + 1))
+    return None
+
+
+def _is_identifier(words: set[str], values: NDArray[Any], distinct: int) -> bool:
+    """Tell whether whole numbers look like identifiers: all differ, and they are called so, counted, or very long."""
+    if len(values) < FEWEST_ROWS or distinct < 0.99 * len(values):
+        return False
+    low, high = int(values.min()), int(values.max())
+    return bool(words & _IDENTIFIERS) or high - low < 2 * len(values) or low >= 10**8
+
+
+def _tokens(name: str) -> set[str]:
+    """Return the parts of a name: "customerID" has "customer" and "id"."""
+    return set(re.split(r"[^a-z]+", re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).lower()))
