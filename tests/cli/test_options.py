@@ -168,6 +168,35 @@ def test_many_small_groups_of_numbers_lead_to_bands(fairbound, tmp_path):
     assert "--bands age" in fairbound("train", path, *given, "--out", "run", "--quiet").sentence
 
 
+@pytest.mark.parametrize("groups", ["intersection", "both"])
+def test_small_intersections_are_refused_before_training_and_the_advice_works(fairbound, tmp_path, groups):
+    # 40 rows or more of each column's groups, but 8 women in the north.
+    rows = [
+        (*row, "north" if row[0] % 9 == 0 and (row[3] == "male" or row[0] < 150) else "south") for row in loan_rows(600)
+    ]
+    path = write_csv(tmp_path / "loans.csv", (*LOAN_COLUMNS, "region"), rows)
+    given = [
+        *LOANS,
+        "--sensitive",
+        "region",
+        "--groups",
+        groups,
+        "--require",
+        "disparate_impact >= 0.5",
+        "--out",
+        "run",
+    ]
+    refused = fairbound("train", path, *given)
+    assert refused.code == 2
+    assert "'female & north' with" in refused.stderr
+    assert "Training" not in refused.stderr
+    advised = re.search("--small-groups merge", refused.stderr)
+    assert advised
+    found = fairbound("train", path, *given, *advised[0].split())
+    assert found.code in (0, 1), found.stderr
+    assert (tmp_path / "run" / "report.html").is_file()
+
+
 def test_words_for_missing_values(fairbound, tmp_path):
     rows = [(row[0], "unknown" if row[0] % 10 == 0 else row[1], *row[2:]) for row in loan_rows(400)]
     path = write_csv(tmp_path / "loans.csv", LOAN_COLUMNS, rows)

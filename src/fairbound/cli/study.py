@@ -123,7 +123,7 @@ class Study:
         if len(data) < 2:
             raise ValueError(f"{data.name} has one row; give more to train on and to hold out.")
         if limited and settings.small_groups == "error":
-            check_group_sizes(data, settings.min_group_size)
+            check_group_sizes(data, settings.min_group_size, settings.groups)
         # One stream of draws, so that the parts do not depend on each other by sharing a seed.
         draws = np.random.RandomState(settings.seed)
         rest = data
@@ -132,6 +132,8 @@ class Study:
         calibration = None
         if confidence is not None:
             rest, calibration = rest.split(CALIBRATION, random_state=draws, scale=False)
+        if limited and settings.small_groups == "error" and settings.groups != "each":
+            check_group_sizes(rest, settings.min_group_size, settings.groups)
         parts = [None if part is None else Part.of(part) for part in (rest, calibration, held_out)]
         assert parts[0] is not None
         return cls(data, parts[0], parts[1], parts[2], settings, tuple(remarks(data)))
@@ -226,11 +228,11 @@ def check_limited_columns(limits: Sequence[Constraint], data: Dataset, groups: s
                 )
 
 
-def check_group_sizes(data: Dataset, least: int) -> None:
-    """Refuse groups of few rows before rows are drawn: the part that is trained on may have none of them."""
+def check_group_sizes(data: Dataset, least: int, groups: str = "each") -> None:
+    """Refuse groups of few rows before anything is trained; a part that is drawn may have none of them."""
     from fairbound.data.columns import is_missing
 
-    for name, values in data.sensitive.items():
+    for name, values in _group_columns(data, groups).items():
         sizes = Counter(values[~is_missing(values)].tolist())
         few = {group: rows for group, rows in sizes.items() if rows < least}
         if few:
@@ -245,6 +247,20 @@ def check_group_sizes(data: Dataset, least: int) -> None:
                 "leave them out of the limits with --small-groups warn, or make one group of them with "
                 "--small-groups merge."
             )
+
+
+def _group_columns(data: Dataset, groups: str) -> dict[str, Any]:
+    """Return the groups by column, their intersection among them where it is asked for."""
+    import numpy as np
+
+    from fairbound.data.columns import is_missing
+
+    columns = dict(data.sensitive)
+    if groups == "each" or len(columns) < 2:
+        return columns
+    joined = np.array([" & ".join(map(str, row)) for row in zip(*columns.values(), strict=True)], dtype=object)
+    joined[np.any([is_missing(values) for values in columns.values()], axis=0)] = None
+    return {**(columns if groups == "both" else {}), " & ".join(columns): joined}
 
 
 def _middle(values: Any) -> str:
