@@ -11,7 +11,7 @@ import fairlearn.metrics
 import numpy as np
 from tests.fuzz import generators as draw
 from tests.fuzz import oracle
-from tests.fuzz.harness import NOT_YET, Refused, attempt, cases, expect, expect_close
+from tests.fuzz.harness import Refused, attempt, cases, expect, expect_close
 from tests.fuzz.oracle import Counted, Grouping
 
 from fairbound.evaluation import Audit, audit
@@ -184,7 +184,6 @@ def agree_with_fairlearn(found: Audit, rows: draw.Rows, counted: Counted) -> Non
             )
 
 
-@NOT_YET
 @cases("audit-bad", few=150, many=8_000)
 def test_bad_arguments_of_an_audit_are_refused(cases):
     cases.run(one_bad_audit)

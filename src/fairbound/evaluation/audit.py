@@ -125,6 +125,8 @@ def _compared(measures: Iterable[str | Measure] | None) -> list[Measure]:
         return [measure for measure in MEASURES.values() if measure.comparison != "value"]
     if isinstance(measures, str | Measure):
         measures = [measures]
+    if not isinstance(measures, Iterable):
+        raise ValueError(f"measures={measures!r} must be the name of a measure, or several of them.")
     found = [resolve_measure(measure) for measure in measures]
     for measure in found:
         if measure.comparison == "value":

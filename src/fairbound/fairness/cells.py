@@ -258,7 +258,7 @@ def find_value(value: Hashable, known: Sequence[Hashable]) -> int | None:
 def _make_groupings(
     names: Sequence[str], values: Sequence[tuple[Hashable, ...]], combinations: np.ndarray, groups: str
 ) -> tuple[Grouping, ...]:
-    if groups not in ("each", "intersection", "both"):
+    if not isinstance(groups, str) or groups not in ("each", "intersection", "both"):
         raise ValueError(f'groups={groups!r}: must be "each", "intersection" or "both".')
     result = []
     if groups in ("each", "both") or len(names) < 2:

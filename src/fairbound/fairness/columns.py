@@ -25,11 +25,16 @@ def encode_labels(y: Any, pos_label: Hashable | None) -> tuple[np.ndarray, tuple
         raise ValueError("y is empty: at least one row of each class is needed.")
     if array.dtype.kind in "fO":
         listed = array.tolist()
+        _check_single(listed, "y")
         if any(is_missing(label) or label in (math.inf, -math.inf) for label in listed):
             raise ValueError("y contains missing labels, NaN or infinity: drop the rows whose label is unknown.")
         if len({isinstance(label, str) for label in listed}) > 1:
             raise ValueError("y mixes text with other labels: give labels of one kind.")
-    classes, labels = np.unique(array, return_inverse=True)
+    try:
+        classes, labels = np.unique(array, return_inverse=True)
+    except TypeError:
+        kinds = ", ".join(sorted({type(label).__name__ for label in array.tolist()}))
+        raise ValueError(f"y has labels that have no order ({kinds}): give numbers or text.") from None
     names: list[Hashable] = classes.tolist()
     if len(names) < 2:
         raise ValueError(f"y has one class only, {names[0]!r}: a classifier needs at least two.")
@@ -41,6 +46,7 @@ def encode_labels(y: Any, pos_label: Hashable | None) -> tuple[np.ndarray, tuple
     if pos_label is None and len(names) == 2:
         pos_label = conventional_positive(names)
     if pos_label is not None:
+        _check_single([pos_label], "pos_label")
         if len(names) > 2:
             raise ValueError(
                 f"pos_label={pos_label!r} goes with two classes, but y has {len(names)}; "
@@ -128,6 +134,7 @@ def encode(column: Any, name: str) -> tuple[np.ndarray, tuple[Hashable, ...]]:
         values = tuple(distinct.tolist())
     else:
         listed = array.tolist()
+        _check_single(listed, f"Sensitive column {name!r}")
         distinct_values = {value: None for value in dict.fromkeys(listed) if not is_missing(value)}
         values = tuple(sorted(distinct_values, key=lambda value: (type(value).__name__, value)))
         positions = {value: position for position, value in enumerate(values)}
@@ -154,10 +161,22 @@ def as_array(values: Any) -> np.ndarray:
         known = np.array(values.data, dtype=object)
         known[np.ma.getmaskarray(values)] = None
         return known
-    array = np.asarray(values)
+    try:
+        array = np.asarray(values)
+    except ValueError:  # sequences of different lengths
+        raise ValueError("One value per row is needed, but some rows hold several: give a flat sequence.") from None
     if array.dtype.kind in "fUS" and not isinstance(getattr(values, "dtype", None), np.dtype):
         return np.asarray(values, dtype=object)
     return array
+
+
+def _check_single(values: Iterable[Any], name: str) -> None:
+    """Refuse lists, dictionaries and arrays in the place of a value."""
+    for value in values:
+        try:
+            hash(value)
+        except TypeError:
+            raise ValueError(f"{name} contains a {type(value).__name__}: give one number or text per row.") from None
 
 
 def is_missing(value: object) -> bool:
@@ -168,3 +187,5 @@ def is_missing(value: object) -> bool:
         return bool(value != value)  # NaN and NaT are the values that differ from themselves
     except TypeError:  # pandas.NA refuses to be compared
         return True
+    except ValueError:  # an array, of which each part differs from itself or not
+        return False
