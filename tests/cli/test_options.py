@@ -100,6 +100,16 @@ def test_the_label_of_a_test_file_is_coded_as_in_training(fairbound, tmp_path):
     assert re.search("has the value '(YES|NO)' in .* which the label of 'train' does not have", refused.sentence)
 
 
+def test_a_test_file_is_read_by_what_training_learnt_of_its_columns(fairbound, tmp_path):
+    codes = ("01", "02", "A1")
+    rows = [(*row[:2], codes[row[-1] if row[0] % 5 else 2], *row[3:]) for row in loan_rows(600)]
+    write_csv(tmp_path / "train.csv", LOAN_COLUMNS, rows)
+    plain = [(*row[:2], codes[row[-1]], *row[3:]) for row in loan_rows(200, 1)]  # 01 and 02 alone look like numbers
+    write_csv(tmp_path / "test.csv", LOAN_COLUMNS, plain)
+    assert fairbound("train", "train.csv", *LOANS, "--test-file", "test.csv", "--out", "run", "--quiet").code == 0
+    assert metrics(tmp_path)["accuracy"]["held_out"]["after"]["value"] == 1.0  # the code says it all, if it is read
+
+
 @pytest.mark.parametrize(
     ("header", "arguments", "words"),
     [
@@ -205,6 +215,20 @@ def test_words_for_missing_values(fairbound, tmp_path):
     assert fairbound("train", path, *LOANS, "--missing", "unknown", "--out", "run", "--quiet").code == 0
     kinds = {column.name: hasattr(column, "words") for column in load(tmp_path / "run" / "model").encoder_.columns_}
     assert kinds == {"income": False, "job": True}
+
+
+def test_words_for_missing_values_in_a_parquet_file(fairbound, tmp_path):
+    pa, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    rows = loan_rows(200)
+    columns = {
+        "job": ["unknown" if row[0] % 10 == 0 else row[2] for row in rows],
+        "sex": [row[3] for row in rows],
+        "approved": [row[-1] for row in rows],
+    }
+    parquet.write_table(pa.table(columns), tmp_path / "loans.parquet")
+    given = ["--target", "approved", "--sensitive", "sex", "--missing", "unknown", "--json"]
+    found = fairbound("data", "describe", "loans.parquet", *given)
+    assert json.loads(found.stdout)["missing"] == {"job": 20}
 
 
 def test_the_most_categories_of_a_column(fairbound, loans, tmp_path):
