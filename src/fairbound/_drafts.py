@@ -47,13 +47,13 @@ class Draft:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
-    def publish(self, name: str, final: Path, *, replace: bool) -> None:
+    def publish(self, fresh: Path, final: Path, *, replace: bool) -> None:
         """Move a file or folder of the draft to its place; what stands there may be replaced, or raises.
 
         A reader finds the old one or the new one.  Only where the system cannot exchange two folders (Linux can) there
         is a moment in which a reader finds none.
         """
-        fresh = self.folder / name
+        _sync(fresh)
         final.parent.mkdir(parents=True, exist_ok=True)
         if not replace:
             _move_to_free_place(fresh, final)
@@ -68,23 +68,27 @@ class Draft:
                     raise
         else:
             fresh.replace(final)
-        _sync_folder(final.parent)
+        _sync_entry(final.parent)
 
 
 @contextmanager
-def draft_beside(final: Path) -> Iterator[Draft]:
-    """Give a draft on the disk of `final`, in the nearest folder above it that exists; it vanishes at the end."""
+def draft_beside(final: Path, said: str = "") -> Iterator[Draft]:
+    """Give a draft on the disk of `final`, in the nearest folder above it that exists; it vanishes at the end.
+
+    Messages call the place `said`.
+    """
+    said = said or str(final)
     place = final.absolute().parent
     while not place.exists():
         place = place.parent
     if not place.is_dir():
-        raise NotADirectoryError(f"{place} is a file, so {final} cannot be written; name another place.")
+        raise NotADirectoryError(f"{place} is a file, so {said} cannot be written; name another place.")
     sweep(place)
     try:
         folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=place))
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
-        raise type(error)(f"Cannot write {final}: {reason} in {place}.") from error
+        raise type(error)(f"Cannot write {said}: {reason} in {place}.") from error
     mark = None
     try:
         mark = _mark(folder)
@@ -167,16 +171,9 @@ def write_file(path: str | os.PathLike[str], data: bytes, *, replace: bool = Tru
     """Write a file as a whole; a link is followed, and the file that it leads to is written."""
     final = resolved(Path(path))
     with draft_beside(final) as draft:
-        write_synced(draft.folder / CONTENT, data)
-        draft.publish(CONTENT, final, replace=replace)
-
-
-def write_synced(path: Path, data: bytes) -> None:
-    """Write a file, and wait until the disk has it."""
-    with path.open("wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
+        fresh = draft.folder / CONTENT
+        fresh.write_bytes(data)
+        draft.publish(fresh, final, replace=replace)
 
 
 def resolved(path: Path) -> Path:
@@ -211,7 +208,18 @@ def _rename(source: Path, target: Path, flag: int) -> bool:
     raise OSError(code, os.strerror(code), str(target))
 
 
-def _sync_folder(folder: Path) -> None:
+def _sync(path: Path) -> None:
+    """Wait until the disk has a file, or all that is in a folder; else a power cut could leave its name alone."""
+    if path.is_dir():
+        for entry in path.iterdir():
+            _sync(entry)
+        _sync_entry(path)
+    else:
+        with path.open("r+b") as file:
+            os.fsync(file.fileno())
+
+
+def _sync_entry(folder: Path) -> None:
     """Wait until the disk has the names in a folder, where the system can do so."""
     with suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)

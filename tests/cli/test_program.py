@@ -120,7 +120,7 @@ def test_an_interrupt_says_that_nothing_was_written(capsys):
     with pytest.raises(SystemExit) as ended, Guard():
         raise KeyboardInterrupt
     assert ended.value.code == 130
-    assert capsys.readouterr().err == "fairbound: Interrupted; nothing was written.\n"
+    assert capsys.readouterr().err == "fairbound: Interrupted; unfinished output was removed.\n"
 
 
 def test_the_traceback_can_be_asked_for(capsys, monkeypatch):

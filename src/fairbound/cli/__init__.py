@@ -1,11 +1,7 @@
 """The command line: a thin skin over the library, `fairbound …` or `python -m fairbound …`.
 
 One module for each group of commands.  Importing them loads neither torch nor scikit-learn: each command imports what
-it uses when it runs, so that `--help` and errors about arguments answer at once.
-
-    exit code 0    done, and every limit asked for is kept
-    exit code 1    a limit is not kept, or not certified
-    exit code 2    bad input: one sentence on standard error, nothing written
+it uses when it runs, so that `--help` and errors about arguments answer at once.  Exit codes are in `errors`.
 """
 
 from __future__ import annotations

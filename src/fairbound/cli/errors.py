@@ -1,24 +1,43 @@
 """What can go wrong, in one sentence on standard error, and the exit code that programs rely on.
 
 The library raises `ValueError`, `OSError` or `ImportError` with a sentence; here the names of Python arguments in it
-become those of options.  Anything else is a defect of this program, and keeps its traceback: with an exit code of its
-own, so that it is never taken for a limit that is not kept.
+become those of options.  Anything else but a lack of memory is a defect of this program, and keeps its traceback: with
+an exit code of its own, so that it is never taken for a limit that is not kept.
+
+SIGTERM and SIGHUP end a command as a second Ctrl-C does: at once, and without its unfinished output.
 """
 
 from __future__ import annotations
 
 import ast
+import errno
 import os
 import re
 import shlex
+import signal
 import sys
+import threading
 import traceback
-from types import TracebackType
+from types import FrameType, TracebackType
+from typing import Any
 
 from fairbound._text import visible
 
-KEPT, NOT_KEPT, BAD_INPUT = 0, 1, 2
-DEFECT, INTERRUPTED, CLOSED_PIPE = 70, 130, 141  # as sysexits.h and shells have them
+# As sysexits.h and shells have them: 128 and the number of the signal.
+KEPT, NOT_KEPT, BAD_INPUT, DEFECT, NO_MEMORY = 0, 1, 2, 70, 71
+HUNG_UP, INTERRUPTED, CLOSED_PIPE, TERMINATED = 129, 130, 141, 143
+EXIT_CODES = {
+    KEPT: "done, and every limit asked for is kept",
+    NOT_KEPT: "a limit is not kept, or not certified",
+    BAD_INPUT: "bad input, or output that cannot be written: one sentence on standard error",
+    DEFECT: "a defect of fairbound, with its traceback",
+    NO_MEMORY: "not enough memory",
+    HUNG_UP: "the terminal was closed (SIGHUP)",
+    INTERRUPTED: "interrupted (Ctrl-C)",
+    CLOSED_PIPE: "the reader of the output has left, as in `| head -1`",
+    TERMINATED: "terminated (SIGTERM), as by `timeout` or `docker stop`",
+}
+"""All that a command may end with; docs/command_line.md has the same table."""
 TRACEBACK_VARIABLE = "FAIRBOUND_TRACEBACK"
 
 _OPTIONS = {
@@ -84,11 +103,22 @@ def sentence_of(error: BaseException) -> str:
     """Return an expected error as one line that ends with a full stop."""
     if isinstance(error, OSError) and error.strerror:
         named = f" {error.filename}" if error.filename else ""
-        text = f"Cannot use{named}: {error.strerror.lower()}"
+        verb = "write" if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS) else "use"
+        text = f"Cannot {verb}{named}: {error.strerror.lower()}"
     else:
         text = " ".join(str(error).split()) or type(error).__name__
     text = as_options(text)
     return text if text.endswith((".", "?", "!")) else f"{text}."
+
+
+def lacks_memory(error: BaseException) -> bool:
+    """Tell whether an error is a lack of memory: torch and the system have their own ways to say so."""
+    return (
+        isinstance(error, MemoryError)
+        or (isinstance(error, OSError) and error.errno == errno.ENOMEM)
+        or (isinstance(error, RuntimeError) and ("allocate memory" in str(error) or "out of memory" in str(error)))
+        or type(error).__name__ in ("OutOfMemoryError", "TerminatedWorkerError")  # of torch; of joblib
+    )
 
 
 def complain(sentence: str) -> None:
@@ -106,26 +136,65 @@ def _print_traceback(error: BaseException) -> None:
     sys.stderr.write(visible("".join(traceback.format_exception(error)), keep="\n"))
 
 
+class Terminated(KeyboardInterrupt):
+    """The process was asked to end: everything cleans up as after Ctrl-C."""
+
+    code = TERMINATED
+
+
+class HungUp(Terminated):
+    """The terminal of the process was closed."""
+
+    code = HUNG_UP
+
+
+def exit_code(interrupt: KeyboardInterrupt) -> int:
+    """Return the exit code of an interrupt."""
+    return interrupt.code if isinstance(interrupt, Terminated) else INTERRUPTED
+
+
+_SIGNALS = {
+    getattr(signal, name): kind for name, kind in (("SIGTERM", Terminated), ("SIGHUP", HungUp)) if hasattr(signal, name)
+}
+
+
 class Guard:
-    """Ends the program with a sentence and its exit code when what it surrounds raises."""
+    """Ends the program with a sentence and its exit code when what it surrounds raises, or when it is told to end."""
+
+    def __init__(self) -> None:
+        self._before: dict[int, Any] = {}
 
     def __enter__(self) -> Guard:
+        if threading.current_thread() is threading.main_thread():  # only there signals can be taken
+            for number in _SIGNALS:
+                if signal.getsignal(number) is signal.SIG_DFL:  # `nohup` has it ignored, and it stays so
+                    self._before[number] = signal.signal(number, self._end)
         return self
+
+    def _end(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002  # the form of a handler
+        for each in self._before:
+            signal.signal(each, signal.SIG_IGN)  # a second one must not disturb the cleaning up
+        raise _SIGNALS[signal.Signals(number)]
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
         if error is None or isinstance(error, SystemExit) or type(error).__module__.split(".")[0] in ("typer", "click"):
             return
         if isinstance(error, KeyboardInterrupt):
-            complain("Interrupted; nothing was written.")
-            raise SystemExit(INTERRUPTED) from error
-        if isinstance(error, BrokenPipeError):
-            # Whoever read our output has seen enough; the interpreter must not try to flush the rest at its end.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            raise SystemExit(CLOSED_PIPE) from error
+            word = {INTERRUPTED: "Interrupted", TERMINATED: "Terminated", HUNG_UP: "Hung up"}[exit_code(error)]
+            complain(f"{word}; unfinished output was removed.")
+            raise SystemExit(exit_code(error)) from error
         if os.environ.get(TRACEBACK_VARIABLE):
             _print_traceback(error)
+        if lacks_memory(error):
+            complain(
+                "There is not enough memory: use fewer rows or columns, a smaller --model, fewer --jobs, or a machine "
+                "with more memory."
+            )
+            raise SystemExit(NO_MEMORY) from error
         if isinstance(error, ValueError | OSError | ImportError):
             complain(sentence_of(error))
             raise SystemExit(BAD_INPUT) from error

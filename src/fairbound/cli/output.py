@@ -92,9 +92,13 @@ class Output:
     def result(self, content: Mapping[str, Any]) -> None:
         """Print the JSON object, where that is wanted."""
         if self.json:
-            written = json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False)
+            text = json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False)
+            try:
+                text.encode(sys.stdout.encoding or "utf-8")
+            except UnicodeEncodeError:  # JSON has its own way to write what the encoding lacks
+                text = json.dumps(content, indent=2, allow_nan=False)
             with _standard_output():
-                sys.stdout.write(escaped_json(written) + "\n")
+                sys.stdout.write(f"{escaped_json(text)}\n")
                 sys.stdout.flush()
 
     @contextmanager

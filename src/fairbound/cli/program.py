@@ -14,7 +14,18 @@ from typing import Annotated, Any, NoReturn
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from fairbound.cli.errors import BAD_INPUT, Guard, complain, show_warning
+from fairbound.cli.errors import (
+    BAD_INPUT,
+    EXIT_CODES,
+    INTERRUPTED,
+    KEPT,
+    NOT_KEPT,
+    Guard,
+    complain,
+    exit_code,
+    show_warning,
+)
+from fairbound.cli.streams import guarded_streams
 
 # typer has click inside or beside it, by its version; this is the base of all errors about arguments in either.
 UsageProblem: type[Any] = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
@@ -69,6 +80,10 @@ class Program(TyperGroup):
 
     def main(self, *arguments: Any, **options: Any) -> NoReturn:
         """Run, and exit with the code of the command; an error about arguments is one sentence, too."""
+        with Guard(), guarded_streams():
+            sys.exit(self._run(*arguments, **options))
+
+    def _run(self, *arguments: Any, **options: Any) -> int:
         options["standalone_mode"] = False
         try:
             with warnings.catch_warnings():
@@ -79,10 +94,10 @@ class Program(TyperGroup):
             path = context.command_path if context is not None else "fairbound"
             sentence = " ".join(problem.format_message().split())
             complain(f"{sentence.rstrip('.')}; see {path} --help.")
-            sys.exit(BAD_INPUT)
-        except typer.Abort:
-            sys.exit(BAD_INPUT)
-        sys.exit(code if isinstance(code, int) else 0)
+            return BAD_INPUT
+        except typer.Abort as abort:  # what click makes of Ctrl-C before a command has begun
+            return exit_code(abort.__cause__) if isinstance(abort.__cause__, KeyboardInterrupt) else INTERRUPTED
+        return code if isinstance(code, int) else KEPT
 
 
 def _version(wanted: bool) -> None:
@@ -101,7 +116,9 @@ def program() -> typer.Typer:
         name="fairbound",
         cls=Program,
         help="Train classifiers under stated limits on measured group disparities, and check decisions against them.",
-        epilog="Exit codes: 0 every limit asked for is kept, 1 a limit is not kept or not certified, 2 bad input.",
+        epilog="Exit codes: "
+        + "; ".join(f"{code} {EXIT_CODES[code]}" for code in (KEPT, NOT_KEPT, BAD_INPUT))
+        + ". docs/command_line.md has the others.",
         context_settings={"help_option_names": ["-h", "--help"]},
         pretty_exceptions_enable=False,
         rich_markup_mode=None,  # plain pages: they open faster, and the commands in them can be copied

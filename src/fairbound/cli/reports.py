@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from fairbound._files import as_utf8
 from fairbound.cli import options
 from fairbound.cli.options import examples
 from fairbound.cli.output import Output
@@ -62,12 +63,16 @@ def report_command(
         beside = [each.name for each in folder.parent.iterdir()] if folder.parent.is_dir() else []
         raise FileNotFoundError(f"There is no folder {run}.{did_you_mean(folder.name, beside)}")
     from fairbound.report import read_summary, to_html, to_markdown
+    from fairbound.report.files import NAMES
 
     summary = read_summary(path)
-    page = to_html(summary) if form == "html" else to_markdown(summary)
+    try:
+        page = to_html(summary) if form == "html" else to_markdown(summary)
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        raise ValueError(f"{path} is damaged, so no report can be made of it ({error}); run train again.") from error
     place = Path(out) if out is not None else path.parent / FORMATS[form]
     # The pages of a run are made from its summary, so they may be renewed; any other file is left alone.
-    with fresh_file(place, replace=out is None) as file:
-        file.write_text(page, encoding="utf-8")
+    with fresh_file(place, replace=out is None and path.name == NAMES["json"]) as file:
+        file.write_bytes(as_utf8(page))
     output.text(f"Written to {place}.")
     output.result({"command": "report", "out": str(place), "summary": summary})

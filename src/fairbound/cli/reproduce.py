@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fairbound.cli import options
-from fairbound.cli.errors import INTERRUPTED, complain
+from fairbound.cli.errors import complain, exit_code
 from fairbound.cli.options import examples
 from fairbound.cli.output import Output
 
@@ -97,12 +97,12 @@ def reproduce_command(
     with output.stage("Reproducing"):
         try:
             made = reproduce(request, Path(out), jobs=jobs, report=shown, command=_command(context))
-        except KeyboardInterrupt:
+        except KeyboardInterrupt as interrupt:
             complain(
                 f"Interrupted: {shown.done} runs were finished and are kept in {out}; "
                 "the same command goes on from there."
             )
-            raise typer.Exit(INTERRUPTED) from None
+            raise typer.Exit(exit_code(interrupt)) from None
     _show(output, made)
     if made.results.outdated:
         output.text(f"{made.results.outdated} results of another version of fairbound were left alone.")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from fairbound._files import as_utf8
 from fairbound.cli.output import Output
 
 if TYPE_CHECKING:
@@ -116,8 +117,8 @@ class Sweeping:
             "points": lines,
             "reproduction": summary["reproduction"],
         }
-        (folder / "frontier.json").write_text(
-            json.dumps(found, indent=2, ensure_ascii=False, allow_nan=False) + "\n", encoding="utf-8"
+        (folder / "frontier.json").write_bytes(
+            as_utf8(json.dumps(found, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
         )
         found["files"] = [str(place / name) for name in sorted(each.name for each in folder.iterdir())]
         return found

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from fairbound._files import as_utf8
 from fairbound.cli import options
 from fairbound.cli.errors import INTERRUPTED, KEPT, NOT_KEPT, complain
 from fairbound.cli.interrupts import finishing
@@ -215,8 +216,8 @@ def write_run(folder: Path, place: Path, summary: Mapping[str, Any], models: Mod
     names = sorted(each.name for each in folder.iterdir())
     found = in_short(summary)
     found["files"] = [str(place / name) for name in sorted([*names, "metrics.json"])]
-    (folder / "metrics.json").write_text(
-        json_format.dumps(found, indent=2, ensure_ascii=False, allow_nan=False) + "\n", encoding="utf-8"
+    (folder / "metrics.json").write_bytes(
+        as_utf8(json_format.dumps(found, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
     )
     return found
 

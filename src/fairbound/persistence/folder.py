@@ -21,7 +21,7 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
-from fairbound._drafts import CONTENT, draft_beside, resolved, write_synced
+from fairbound._drafts import CONTENT, draft_beside, resolved
 from fairbound._files import UnfitFileError, begins_with, parse_json, read_bytes
 from fairbound._version import __version__
 
@@ -78,9 +78,9 @@ def write_folder(
     with draft_beside(target) as draft:
         fresh = draft.folder / CONTENT
         fresh.mkdir()
-        write_synced(fresh / WEIGHTS, weights)
-        write_synced(fresh / DOCUMENT, written)
-        draft.publish(CONTENT, target, replace=True)
+        (fresh / WEIGHTS).write_bytes(weights)
+        (fresh / DOCUMENT).write_bytes(written)
+        draft.publish(fresh, target, replace=True)
 
 
 def read_folder(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Tensor]]:
