@@ -521,9 +521,10 @@ class ConstrainedClassifier(ClassifierMixin, BaseEstimator):
         weight = layer.weight.detach().numpy()
         bias = np.zeros(len(weight)) if layer.bias is None else layer.bias.detach().numpy()
         means, scales = encoded_units(self.encoder_, weight.shape[1])
-        coefficients = weight / scales
         sign = -1.0 if self._flipped else 1.0
-        return sign * coefficients, sign * (bias - coefficients @ means)
+        with np.errstate(over="ignore", invalid="ignore"):  # a column of numbers near 1e300 has no unit of its own
+            coefficients = weight / scales
+            return sign * coefficients, sign * (bias - coefficients @ means)
 
 
 def load(

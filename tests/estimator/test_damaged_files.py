@@ -7,6 +7,9 @@ import hashlib
 import json
 import pickle
 import shutil
+import sys
+import warnings
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -16,8 +19,9 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.estimator.helpers import quick, toy
+from tests.estimator.mutations import Mutations
 
-from fairbound import ModelFileError, load
+from fairbound import LimitWarning, ModelFileError, load
 
 
 @pytest.fixture(scope="module")
@@ -217,3 +221,84 @@ def test_tensors_that_do_not_fit(tensors, copied):
     write(copied, document)
     with pytest.raises(ModelFileError, match="what it says makes no model"):
         load(copied)
+
+
+# --- mutations: one thing wrong in each of many files ---------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def originals(saved, tmp_path_factory) -> list[Path]:
+    """Return saved models of several kinds: two classes, several classes, one with a certificate."""
+    X, y, group = toy(300)
+    several = quick().fit(X, np.array(["low", "mid", "top"])[np.digitize(X[:, 0], [0.0, 1.5])])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", LimitWarning)
+        certified = quick("disparate_impact >= 0.3", confidence=0.9, random_state=0)
+        certified.fit(X, y, sensitive_features={"sex": group})
+    paths = [saved]
+    for name, clf in (("several", several), ("certified", certified)):
+        paths.append(tmp_path_factory.mktemp("originals") / name)
+        clf.save(paths[-1])
+    return paths
+
+
+def outcome(path: Path) -> str:
+    """Load and use a model: it is refused by our exception, or all that a user may do with it works."""
+    said = ""
+    try:
+        clf = load(path)
+    except ModelFileError as error:
+        said = str(error)
+    if said:
+        assert "\n" not in said
+        assert len(said) < 1000
+        return "refused"
+    shown = (str(clf.result_), repr(clf.result_), clf.result_._repr_html_(), repr(clf), clf._repr_html_())
+    assert all(shown)
+    clf.result_.to_json(allow_nan=False)
+    if clf.certificate_ is not None:
+        assert str(clf.certificate_)
+        clf.certificate_.to_json()
+    rows: list[list[object]] = [[0.1, 0.2, 0.3, "cook"], [None, 5.0, -1.0, None], [1e300, -1e300, 0.0, "x"]]
+    X = np.array([row[: clf.n_features_in_] for row in rows], dtype=object)
+    X = X if clf.n_features_in_ == 4 else np.array([[0.1, 0.2, 0.3], [np.nan, 5.0, -1.0], [1e300, -1e300, 0.0]])
+    said = ""
+    try:
+        p = clf.predict_proba(X)
+        clf.predict(X)
+    except ValueError as error:
+        said = str(error)
+    if said:
+        assert "X " in said or "features" in said, said
+        return "refused the rows"
+    assert np.isfinite(p).all()
+    return "worked"
+
+
+def attack(originals: list[Path], folder: Path, seeds: range) -> Counter[str]:
+    mutations = [Mutations(path) for path in originals]
+    found: Counter[str] = Counter()
+    for seed in seeds:
+        said = mutations[seed % len(mutations)].write(seed, folder)
+        try:
+            found[outcome(folder)] += 1
+        except Exception as error:
+            raise AssertionError(f"seed {seed}, {said}: {type(error).__name__}: {error}") from error
+    return found
+
+
+def test_300_mutated_models(originals, tmp_path):
+    found = attack(originals, tmp_path, range(300))
+    assert found["refused"] > 150
+    assert found["worked"] > 10
+
+
+@pytest.mark.slow
+def test_10000_mutated_models(originals, tmp_path):
+    resource = pytest.importorskip("resource")
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    found = attack(originals, tmp_path, range(1000, 11_000))
+    grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    sys.stderr.write(f"{dict(found)}, {grown / 1024:.0f} MB more than before\n")
+    assert sum(found.values()) == 10_000
+    assert grown < 200 * 1024  # kilobytes

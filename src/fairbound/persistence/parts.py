@@ -21,6 +21,7 @@ from fairbound.data.formats import ColumnFormat
 from fairbound.fairness import CONSTRAINTS, MEASURES, SURROGATES, Constraint, Surrogate
 from fairbound.prediction import FeedForward, Recalibration, SidedMap, Temperature
 from fairbound.preprocessing import CategoryColumn, NumberColumn, TableEncoder
+from fairbound.preprocessing.encoder import FARTHEST
 
 Kind = TypeVar("Kind")
 
@@ -246,13 +247,34 @@ def layers_from_json(layers: Sequence[Mapping[str, Any]], tensors: Mapping[str, 
             parts.append(made)
         else:
             make, names = ACTIVATION_OPTIONS[kind]
-            options = {name: layer[name] for name in names}
-            if not all(isinstance(value, float | int | str) for value in options.values()):
-                raise ValueError(f"layer {position} has {options!r}")
+            options: dict[str, Any] = {
+                name: expect(layer[name], str if name == "approximate" else float, name) for name in names
+            }
+            if options.get("beta", 1.0) <= 0:
+                raise ValueError(f"layer {position} has beta {options['beta']!r}")
             parts.append(make(**options))
     if used != set(tensors):
         raise ValueError("there are tensors that no layer has")
-    return nn.Sequential(*parts)
+    made_of_all = nn.Sequential(*parts)
+    if not largest_output(made_of_all) < LARGEST_OUTPUT:
+        raise ValueError("the weights are so large that numbers overflow")
+    return made_of_all
+
+
+LARGEST_OUTPUT = 1e290
+
+
+def largest_output(module: nn.Sequential) -> float:
+    """Return a bound on every number within the network, for encoded rows: they have been clipped."""
+    reach = FARTHEST
+    for part in module:
+        if isinstance(part, nn.Linear):
+            sums = part.weight.detach().abs().sum(dim=1) * reach
+            reach = float((sums if part.bias is None else sums + part.bias.detach().abs()).max())
+        else:
+            factors = (getattr(part, name, 0.0) for name in ("negative_slope", "alpha"))
+            reach = reach * max(1.0, *map(abs, factors)) + 1.0 / getattr(part, "beta", 1.0)
+    return reach
 
 
 # --- recalibration -------------------------------------------------------------------------------------------------
