@@ -164,7 +164,7 @@ def test_an_existing_output_folder(fairbound, loans, tmp_path):
 def test_an_output_below_a_file(fairbound, loans):
     found = fairbound("train", loans, *LOANS, "--out", "loans.csv/run")
     assert found.code == 2
-    assert "is a file, so loans.csv/run cannot be written (--out)" in found.sentence
+    assert "is a file, so loans.csv/run (--out) cannot be written" in found.sentence
 
 
 def test_a_read_only_folder(fairbound):
@@ -186,7 +186,7 @@ def test_a_failure_while_writing_leaves_nothing(fairbound, loans, tmp_path, monk
     monkeypatch.setattr("fairbound.report.write_report", full)
     found = fairbound("train", loans, *LOANS, "--out", "run")
     assert found.code == 2
-    assert found.stderr.splitlines()[-1] == "fairbound: Cannot use report.html: no space left on device."
+    assert found.stderr.splitlines()[-1] == "fairbound: Cannot write report.html: no space left on device."
     assert {each.name for each in tmp_path.iterdir()} == {"loans.csv"}
 
 

@@ -146,7 +146,7 @@ def test_bad_runs_are_one_sentence(fairbound, run, tmp_path):
     assert "CARD.md exists already" in refused("run", "--out", (tmp_path / "CARD.md").write_text("x") and "CARD.md")
     summary = run / "summary.json"
     summary.write_text(summary.read_text(encoding="utf-8")[:1000], encoding="utf-8")
-    assert "is no JSON file" in refused("run")
+    assert "is no summary: it is not JSON" in refused("run")
     assert (run / "report.html").stat().st_size > 1000
     shutil.copy(run / "metrics.json", summary)
     assert "This is no summary" in refused("run")

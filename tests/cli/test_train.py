@@ -264,7 +264,7 @@ def test_a_second_interrupt_leaves_at_once(fairbound, loans, monkeypatch, tmp_pa
     monkeypatch.setattr("fairbound.cli.interrupts.Interruptible.asked", lambda self, row: False)
     found = fairbound("train", loans, *LOANS, "--out", "run")
     assert found.code == 130
-    assert found.stderr.splitlines()[-1] == "fairbound: Interrupted; nothing was written."
+    assert found.stderr.splitlines()[-1] == "fairbound: Interrupted; unfinished output was removed."
     assert {each.name for each in tmp_path.iterdir()} == {"loans.csv"}
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 

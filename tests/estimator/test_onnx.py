@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import sys
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -13,7 +15,9 @@ from tests.conftest import absent
 from tests.estimator.helpers import quick, toy
 from torch import nn
 
+import fairbound
 from fairbound import Dataset, TableEncoder, load_dataset
+from fairbound.persistence.onnx_export import OUTPUTS, metadata
 
 try:
     import onnxruntime
@@ -152,6 +156,54 @@ def test_an_operator_that_the_runtime_has_in_single_precision_only(tmp_path):
     with pytest.warns(UserWarning, match="lacks an operator of your network in double precision"):
         clf.to_onnx(tmp_path / "model.onnx")
     agree(clf, tmp_path / "model.onnx", X, digits=1e-4)
+
+
+def test_the_file_describes_itself(tmp_path):
+    X, y, group = words()
+    clf = quick("demographic_parity <= 0.5", pos_label=0).fit(X, y, sensitive_features=group)
+    clf.to_onnx(tmp_path / "model.onnx")
+    session = onnxruntime.InferenceSession(str(tmp_path / "model.onnx"), providers=["CPUExecutionProvider"])
+    meta = session.get_modelmeta()
+    assert meta.producer_name == "fairbound"
+    assert "demographic_parity <= 0.5" in meta.description
+    found = meta.custom_metadata_map
+    assert found["fairbound_version"] == fairbound.__version__
+    assert json.loads(found["inputs"]) == ["u", "code", "job", "owner"]
+    assert list(json.loads(found["outputs"])) == [each.name for each in session.get_outputs()]
+    assert (json.loads(found["classes"]), json.loads(found["positive_class"])) == ([0, 1], 0)
+    (limit,) = json.loads(found["limits"])
+    assert limit["reached"] == clf.result_.limits[0].reached
+    assert limit["kept"] is clf.result_.kept
+    onnx = pytest.importorskip("onnx")
+    model = onnx.load(tmp_path / "model.onnx")
+    assert model.producer_version == fairbound.__version__
+    said = {each.name: each.doc_string for each in (*model.graph.input, *model.graph.output)}
+    assert "NaN if missing" in said["u"]
+    assert "empty if missing" in said["job"]
+    assert all(said.values())
+
+
+def test_the_page_names_every_entry(limited, tmp_path):
+    page = (Path(__file__).parents[2] / "docs" / "onnx.md").read_text(encoding="utf-8")
+    assert [name for name in (*metadata(limited), *OUTPUTS) if f"`{name}`" not in page] == []
+
+
+def test_a_file_of_somebody_else_is_replaced_on_request_only(tmp_path):
+    X, y, _ = toy()
+    clf = quick().fit(X, y)
+    path = tmp_path / "notes.txt"
+    path.write_text("producer: fairbound")
+    with pytest.raises(FileExistsError, match=r"notes.txt exists and was not written by to_onnx.*overwrite=True"):
+        clf.to_onnx(path)
+    assert path.read_text() == "producer: fairbound"
+    clf.to_onnx(path, overwrite=True)
+    (tmp_path / "link").symlink_to(path)
+    clf.to_onnx(tmp_path / "link")  # ours is replaced, and the link stays
+    assert (tmp_path / "link").is_symlink()
+    agree(clf, path, X)
+    with pytest.raises(IsADirectoryError, match="is a folder"):
+        clf.to_onnx(tmp_path, overwrite=True)
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["link", "notes.txt"]
 
 
 def test_what_cannot_be_written(tmp_path, monkeypatch):

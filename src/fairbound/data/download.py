@@ -15,7 +15,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TextIO
 
+from fairbound._files import read_json
+
 CHUNK = 1 << 16  # bytes between two looks at the progress
+LARGEST_RECORD = 1 << 16  # bytes of a recorded checksum and what goes with it
 
 
 class DownloadError(OSError):
@@ -136,7 +139,7 @@ def _recorded(record: Path) -> str | None:
     if not record.is_file():
         return None
     try:
-        checksum = json.loads(record.read_text(encoding="utf-8"))["sha256"]
+        checksum = read_json(record, LARGEST_RECORD)["sha256"]
     except (ValueError, KeyError, TypeError) as error:
         raise ValueError(f"{record} is damaged; delete it to record the checksum anew.") from error
     return str(checksum)
