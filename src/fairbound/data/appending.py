@@ -122,7 +122,8 @@ def _write_parquet(out: Path, table: Any, added: Added) -> None:
 
     for name, values in added.items():
         table = table.append_column(name, pa.array(values.tolist()))
-    parquet.write_table(table, out)
+    with Path(out).open("wb") as written:  # pyarrow itself opens only names that are UTF-8
+        parquet.write_table(table, written)
 
 
 def _arrow_of_texts(names: Sequence[str], rows: Sequence[Sequence[str]]) -> Any:
