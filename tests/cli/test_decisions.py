@@ -259,6 +259,23 @@ def test_an_audit_as_a_page(fairbound, decisions, tmp_path):
     assert "x.pdf (--out) must end in .html" in fairbound("audit", decisions, *given, "--out", "x.pdf").sentence
 
 
+FULL = """
+import resource, signal, sys
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (200, 200))
+from fairbound.cli import main
+main(sys.argv[1:])
+"""
+
+
+def test_a_full_disk_is_a_sentence_with_the_path(decisions, tmp_path):
+    given = ["audit", str(decisions), *ROWS, "--sensitive", "sex", "--out", str(tmp_path / "audit.html")]
+    done = subprocess.run([sys.executable, "-c", FULL, *given], capture_output=True, text=True, check=False)
+    assert (done.returncode, len(done.stderr.splitlines())) == (2, 1)
+    assert str(tmp_path / "audit.html") in done.stderr
+    assert [each.name for each in tmp_path.iterdir()] == ["decisions.csv"]
+
+
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
 def test_standard_output_on_a_full_disk_is_named(decisions):
     for more in ([], ["--json"]):

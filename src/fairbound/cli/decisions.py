@@ -133,7 +133,7 @@ def audit_command(
         ]
         page = audit_to_html(found.to_dict(), title=Path(file).name, limits=shown, notes=found.notes)
         with fresh_file(out) as draft:
-            draft.write_text(page, encoding="utf-8")
+            _write(draft, page, out)
     _show_reading(output, rows.read_as)
     output.text(str(found).rstrip())
     if checked:
@@ -222,6 +222,14 @@ def _check_page(place: Path) -> None:
     if place.suffix.lower() not in (".html", ".htm"):
         raise ValueError(f"{place} (--out) must end in .html: an audit is written as a page.")
     refuse_existing(place)
+
+
+def _write(draft: Path, page: str, out: str) -> None:
+    """Write a file; an error of the disk, which knows no path, gets that of the output."""
+    try:
+        draft.write_text(page, encoding="utf-8")
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, out) from error
 
 
 def _show_reading(output: Output, read_as: Sequence[tuple[str, str, int, str]]) -> None:
