@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fairbound._values import as_numbers
+
 Floats = NDArray[np.float64]
 
 WIDEST = 2.0**50
@@ -26,10 +28,7 @@ def check_weights(weights: Any, n_rows: int, name: str) -> Floats:
     >>> check_weights([1, 2, 0], 3, "sample_weight")
     array([1., 2., 0.])
     """
-    try:
-        array = np.array(weights, dtype=np.float64)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise ValueError(f"{name} must hold numbers, one for each row: {str(error).rstrip('.')}.") from error
+    array = np.array(as_numbers(weights, name))
     if array.shape != (n_rows,):
         raise ValueError(f"{name} must have shape ({n_rows},), one weight for each row, but has shape {array.shape}.")
     if not np.isfinite(array).all():

@@ -302,6 +302,13 @@ class ConstrainedClassifier(ClassifierMixin, BaseEstimator):
         """Return the decided label of each row."""
         return self._labels(decide(self._logits(X), self.threshold_))
 
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the share of rows that are decided right, by weight."""
+        decided = self.predict(X)
+        labels = read_labels(y, len(decided), type(self).__name__)
+        right = np.array([one == other for one, other in zip(labels.tolist(), decided.tolist(), strict=True)])
+        return float(np.average(right, weights=read_weights(sample_weight, len(decided), "sample_weight")))
+
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Return the probabilities of the classes, in the order of `classes_`."""
         z = self._logits(X)

@@ -17,6 +17,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 from fairbound.evaluation.matching import match_decisions
@@ -68,7 +69,8 @@ class FairnessScorer(BaseEstimator):
     ) -> float:
         """Return the score of the estimator's decisions on the rows; NaN where the rows do not define it."""
         limit, sign = self._limit()
-        n_rows = len(y)
+        decided = np.asarray(estimator.predict(X))
+        n_rows = len(decided)
         labels = read_labels(y, n_rows, "A fairness scorer")
         classes = np.asarray(getattr(estimator, "classes_", np.unique(labels)))
         positive = self._positive(estimator, classes)
@@ -83,7 +85,7 @@ class FairnessScorer(BaseEstimator):
         )
         if positive is None:
             warn_if_guessed(watched.tally.cells.classes, [limit], who="The fairness scorer", stacklevel=2)
-        (value,) = watched.measured(self._decisions(estimator, X, watched))
+        (value,) = watched.measured(self._decisions(decided, watched))
         return math.nan if value is None else sign * value
 
     def _limit(self) -> tuple[Constraint, float]:
@@ -126,11 +128,9 @@ class FairnessScorer(BaseEstimator):
         return getattr(estimator, "pos_label_", None) if self.pos_label is None else self.pos_label
 
     @staticmethod
-    def _decisions(estimator: Any, X: Any, watched: Watched) -> torch.Tensor:
+    def _decisions(decided: NDArray[Any], watched: Watched) -> torch.Tensor:
         names = ("the estimator", "its prediction")
-        return torch.from_numpy(
-            match_decisions(estimator.predict(X), watched.tally.cells.classes, watched.n_rows, names=names)
-        )
+        return torch.from_numpy(match_decisions(decided, watched.tally.cells.classes, watched.n_rows, names=names))
 
 
 def make_fairness_scorer(

@@ -101,8 +101,8 @@ def _read_as(what: str, values: list[str], words: list[str]) -> list[tuple[str, 
 
 def _weights(values: Any, name: str) -> Any:
     """Return weights as numbers; anything else in the column is named."""
+    from fairbound._values import as_numbers
     from fairbound.data.columns import is_missing
-    from fairbound.fairness.columns import as_numbers
 
     gaps = is_missing(values)
     if gaps.any():

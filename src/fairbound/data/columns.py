@@ -14,6 +14,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from fairbound._values import equals_itself
+
 Encoded = tuple[NDArray[np.float64], list[str]]
 
 
@@ -107,7 +109,7 @@ def is_missing(values: NDArray[Any]) -> NDArray[np.bool_]:
         return np.isnan(values)
     if values.dtype.kind == "O":
         # NaN is the value that differs from itself; pandas.NA and the like refuse to be compared, and are missing, too.
-        return np.array([value is None or not _equals_itself(value) for value in values.tolist()], dtype=bool)
+        return np.array([value is None or not equals_itself(value) for value in values.tolist()], dtype=bool)
     return np.zeros(values.shape, dtype=bool)
 
 
@@ -141,13 +143,6 @@ def _by_value(values: NDArray[Any], function: Any, missing: Any) -> NDArray[Any]
     result = np.full(len(values), missing(None) if callable(missing) else missing, dtype=object)
     result[~absent] = np.array(found, dtype=object)[position]
     return result
-
-
-def _equals_itself(value: Any) -> bool:
-    try:
-        return bool(value == value)
-    except TypeError:
-        return False
 
 
 def _one_hot(name: str, words: NDArray[Any], known: list[str]) -> Encoded:

@@ -33,7 +33,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import optimize, special
 
-from fairbound.fairness.columns import as_numbers
+from fairbound._values import as_numbers
 
 FloatArray = NDArray[np.float64]
 Side = Literal["both", "lower", "upper"]

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from fairbound._values import equals_itself, in_order
 from fairbound.fairness.positive import conventional_positive
 
 MOST_GROUPS = 1000
@@ -59,29 +60,14 @@ def encode_labels(y: Any, pos_label: Hashable | None) -> tuple[np.ndarray, tuple
     return labels.astype(np.int64), tuple(names)
 
 
-def as_numbers(values: Any, name: str) -> np.ndarray:
-    """Return numbers as an array; the first value that is no number is named."""
-    try:
-        return np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError, OverflowError):
-        raise ValueError(f"{name} must be numbers, but contain {_first_text(values)!r}.") from None
-
-
-def _first_text(values: Any) -> Any:
-    for value in np.asarray(values, dtype=object).ravel().tolist():
-        try:
-            float(value)
-        except (TypeError, ValueError, OverflowError):
-            return value
-    return values
-
-
 def read_columns(sensitive_features: Any, n: int) -> dict[str, Any]:
     """Named columns from a mapping, a table with `.columns`, or an array."""
     if sensitive_features is None:
         return {}
     if isinstance(sensitive_features, Mapping):
         columns = name_columns(sensitive_features.items())
+    elif hasattr(sensitive_features, "collect_schema") and hasattr(sensitive_features, "collect"):
+        raise TypeError("sensitive_features is a lazy table: call .collect() first.")
     elif hasattr(sensitive_features, "columns"):
         names = getattr(sensitive_features, "column_names", sensitive_features.columns)  # pyarrow's columns are values
         columns = name_columns((name, None) for name in names)  # before a name that is there twice is looked up
@@ -135,8 +121,7 @@ def encode(column: Any, name: str) -> tuple[np.ndarray, tuple[Hashable, ...]]:
     else:
         listed = array.tolist()
         _check_single(listed, f"Sensitive column {name!r}")
-        distinct_values = {value: None for value in dict.fromkeys(listed) if not is_missing(value)}
-        values = tuple(sorted(distinct_values, key=lambda value: (type(value).__name__, value)))
+        values = tuple(in_order([value for value in listed if not is_missing(value)], f"Sensitive column {name!r}"))
         positions = {value: position for position, value in enumerate(values)}
         codes = np.array([-1 if is_missing(value) else positions[value] for value in listed])
     if not values:
@@ -181,11 +166,4 @@ def _check_single(values: Iterable[Any], name: str) -> None:
 
 def is_missing(value: object) -> bool:
     """Tell whether a value is None, NaN, or a gap of another library."""
-    if value is None:
-        return True
-    try:
-        return bool(value != value)  # NaN and NaT are the values that differ from themselves
-    except TypeError:  # pandas.NA refuses to be compared
-        return True
-    except ValueError:  # an array, of which each part differs from itself or not
-        return False
+    return value is None or not equals_itself(value)

@@ -20,6 +20,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from fairbound._values import as_values, in_order
 from fairbound._warnings import SmallGroupWarning
 from fairbound.data import Dataset
 from fairbound.data.columns import is_missing
@@ -27,7 +28,7 @@ from fairbound.fairness import Cells, Constraint, Grouping
 from fairbound.fairness.columns import name_columns
 from fairbound.fairness.measures import resolve_measure
 from fairbound.fairness.rates import undefined_groups
-from fairbound.preprocessing.tables import with_gaps
+from fairbound.preprocessing.tables import as_objects, with_gaps
 
 SmallGroups = Literal["error", "warn", "merge"]
 OTHER, MISSING = "(other)", "(missing)"
@@ -94,6 +95,7 @@ def read_groups(sensitive_features: Any, n_rows: int) -> dict[str, NDArray[Any]]
                 f"is needed.{folds if isinstance(sensitive_features, Mapping) else ''}"
             )
         if column.dtype.kind == "O":
+            in_order(column[~is_missing(column)].tolist(), f"The group column {name!r}")  # which refuses odd values
             _check_told_apart(name, column)
     return read
 
@@ -331,8 +333,7 @@ def _values(column: Any) -> NDArray[Any]:
         if plain and not column.null_count():
             return np.asarray(column.to_numpy())
         listed = column.to_list()
-        array = np.empty(len(listed), dtype=object)
-        array[:] = listed
+        array = as_objects(listed)
         array[is_missing(array)] = None
         return array
     return _as_array(column)
@@ -341,7 +342,7 @@ def _values(column: Any) -> NDArray[Any]:
 def _as_array(values: Any) -> NDArray[Any]:
     """Return an array with the values as given; numpy would make words of numbers and NaN that stand beside words."""
     values = with_gaps(values)
-    array = np.asarray(values)
+    array = as_values(values, "sensitive_features")
     if array.dtype.kind in "US" and not isinstance(values, np.ndarray):
         return np.asarray(values, dtype=object)
     return array

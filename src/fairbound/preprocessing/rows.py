@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import type_of_target
 
+from fairbound._values import as_values, in_order
 from fairbound._weights import check_weights, scale_weights
 from fairbound.data.columns import is_missing
 from fairbound.preprocessing.tables import with_gaps
@@ -25,13 +26,18 @@ def read_labels(y: Any, n_rows: int, estimator: str) -> NDArray[Any]:
     if nw.dependencies.is_into_series(y):
         y = nw.from_native(y, series_only=True).to_numpy()
     elif nw.dependencies.is_into_dataframe(y):
-        table = nw.from_native(y, eager_only=True)
+        try:
+            table = nw.from_native(y, eager_only=True)
+        except nw.exceptions.DuplicateError:
+            raise ValueError("y has two columns of the same name: give one label for each row.") from None
         y = table[:, 0].to_numpy() if table.shape[1] == 1 else table.to_numpy()
     elif isinstance(y, Mapping) and len(y) == 1:
         y = next(iter(y.values()))
     elif isinstance(y, list | tuple) and any(isinstance(label, str) for label in y):
         y = np.array(y, dtype=object if not all(isinstance(label, str) for label in y) else None)
-    labels = column_or_1d(y, warn=True)
+    labels = column_or_1d(as_values(y, "y") if isinstance(y, list | tuple) else y, warn=True)
+    if labels.dtype.kind in "Vc":
+        raise TypeError(f"y has labels of type {labels.dtype}: give words or numbers.")
     if labels.dtype.kind == "f" and not np.isfinite(labels).all():
         raise ValueError("Input y contains NaN or infinity: drop the rows whose label is unknown.")
     if labels.dtype.kind == "O" and is_missing(labels).any():
@@ -40,6 +46,8 @@ def read_labels(y: Any, n_rows: int, estimator: str) -> NDArray[Any]:
         text = next(label for label in labels.tolist() if isinstance(label, str))
         other = next(label for label in labels.tolist() if not isinstance(label, str))
         raise ValueError(f"y mixes text with other labels, {text!r} with {other!r}: give labels of one kind.")
+    if labels.dtype.kind == "O":
+        in_order(labels.tolist(), "y")  # which refuses what is no label
     if len(labels) != n_rows:
         raise ValueError(f"X has {n_rows} rows, but y has {len(labels)}: one label for each row is needed.")
     kind = type_of_target(labels, input_name="y", raise_unknown=True)

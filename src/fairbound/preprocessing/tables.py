@@ -27,6 +27,7 @@ from scipy import sparse
 from sklearn.utils import check_array
 
 from fairbound._names import did_you_mean
+from fairbound._values import as_values
 from fairbound.data import Dataset
 from fairbound.data.columns import is_missing
 from fairbound.data.formats import ColumnFormat
@@ -244,7 +245,7 @@ def read_inputs(X: Any) -> Inputs:
     if isinstance(X, Mapping):
         return _read_columns(X)
     X = with_gaps(X)
-    if not sparse.issparse(X) and not isinstance(X, np.ndarray) and np.asarray(X).dtype.kind in "US":
+    if not sparse.issparse(X) and not isinstance(X, np.ndarray) and as_values(X, "X").dtype.kind in "US":
         X = np.asarray(X, dtype=object)  # numpy would make words of the numbers that stand beside words
     array = check_array(X, accept_sparse="csr", dtype=None, ensure_all_finite=False, input_name="X")
     if array.dtype.kind not in "fiubOUS":
