@@ -110,6 +110,10 @@ class Step:
             return value, slope[None]
         return value, torch.stack([slope[:, [c]] * gradient for c, gradient in enumerate(self._margin_gradients(z))])
 
+    def margins(self, z: Tensor) -> Tensor:
+        """Margin t of every outcome, shape (n, O)."""
+        return self._margin(z)
+
     def _margin(self, z: Tensor) -> Tensor:
         if z.shape[1] == 1:
             if self.margin == "probability":

@@ -40,24 +40,17 @@ from fairbound.sqp import Status
 from fairbound.training import (
     L2,
     Assessment,
-    Effort,
     FrontierPoint,
-    Phase,
     TrainingProblem,
     TrainingResult,
     fit,
     frontier,
     rates_on_a_handful,
 )
+from fairbound.training.effort import SMALL_EFFORT, is_small
 from fairbound.training.frontier import FRONTIER_EFFORT
 from fairbound.training.models import assign, trainable
 from fairbound.training.trainer import choose_status
-
-SMALL_UP_TO = 1e6
-"""Rows times parameters up to which a fit may take its time."""
-
-SMALL_EFFORT = Effort(coarse=Phase(60, window=15), exact=Phase(60, window=20, rounding=1e-3))
-"""With few rows each of them is a step in the measures, and a phase must not end at the first that does not pay."""
 
 NUDGES = tuple(sign * 10.0**-digits for digits in range(13, 5, -1) for sign in (1.0, -1.0))
 """Shifts of the last bias that are tried where rounding has broken a limit."""
@@ -132,10 +125,6 @@ class Fitting:
         """The labels in order, in the type that they came in."""
         return np.unique(self.data.y)
 
-    @property
-    def _is_small(self) -> bool:
-        return len(self.Z) * self.problem.n_parameters <= SMALL_UP_TO
-
     def run(self, validation: Data | None = None, calibration: Data | None = None) -> FitResult:
         """Train, confirm, and return the record; with calibration rows, train for a confidence."""
         watched = None if validation is None else self._watch(validation)
@@ -146,13 +135,15 @@ class Fitting:
             "objective": "accuracy" if self.params.objective == "accuracy" else "loss",
             "callback": self._callback(progress, watched, eval_inputs),
         }
-        effort = self.params.effort or (SMALL_EFFORT if self._is_small else None)
+        effort = self.params.effort
         choice = None
         if calibration is None:
             result = fit(
                 self.problem, self.Z, solver=self.params.solver, effort=effort, generator=self.generator, **options
             )
         else:
+            if effort is None and is_small(len(self.Z), self.problem.n_parameters):
+                effort = SMALL_EFFORT
             options["effort"] = SEQUENCE_EFFORT if effort is None else replace(effort, worth=SEQUENCE_EFFORT.worth)
             inputs = encode(self.encoder, calibration.inputs)
             predict = predictor(self.module, self.problem, inputs, calibration.y.dtype)
@@ -320,6 +311,7 @@ class Fitting:
             gain=assessment.gain,
             loss=assessment.loss,
             objective=assessment.objective,
+            least_loss=result.least_loss,
             limits=limit_results(result, assessment, measured),
             groups=group_results(self.cells, assessment),
             small_groups=self.small,

@@ -137,6 +137,8 @@ class FitResult:
         strictest, which was tested first.
     trials : tuple of TrialResult
         The models that were tested, strictest first.
+    least_loss : float or None
+        The least loss found under the limits; the model returned may have up to 5% more, for the sake of accuracy.
     notes : tuple of str
     history : list of dict
         One row for each iteration.
@@ -164,6 +166,7 @@ class FitResult:
     certificate: Certificate | None = None
     trials: tuple[TrialResult, ...] = ()
     conflicts: tuple[str, ...] = ()
+    least_loss: float | None = None
     notes: tuple[str, ...] = ()
     history: list[dict[str, Any]] = field(default_factory=list, repr=False)
 
@@ -253,13 +256,18 @@ class FitResult:
                 *([("positive label", str(self.pos_label))] if self.pos_label is not None else []),
                 ("accuracy", accuracy),
                 ("gain over the best constant", f"{100 * self.gain:+.2f} points"),
-                ("loss", number(self.loss, 4)),
+                ("loss", number(self.loss, 4) + self._least_loss()),
                 ("solver", self.solver),
                 ("passes over the rows", f"{self.passes} with gradients, {self.value_passes} without"),
                 ("time", f"{self.seconds:.2f} s"),
             ),
             left=2,
         )
+
+    def _least_loss(self) -> str:
+        if self.least_loss is None or not self.limits or self.least_loss >= self.loss - 5e-5:
+            return ""
+        return f" (least found under the limits: {number(self.least_loss, 4)})"
 
     def _limit_table(self) -> Table:
         watched = any(limit.eval_reached is not None for limit in self.limits)

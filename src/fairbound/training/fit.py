@@ -18,6 +18,7 @@ from fairbound.training.effort import Effort
 from fairbound.training.problem import TrainingProblem
 from fairbound.training.stages import Objective, confirm, find_free_optimum, reach_limits
 from fairbound.training.state import FitState, Progress
+from fairbound.training.threads import suitable_threads
 from fairbound.training.trainer import TrainingResult, train
 
 Solver = Literal["auto", "quasi-newton", "stochastic"]
@@ -60,19 +61,20 @@ def fit(
     """
     lookup({"loss": None, "accuracy": None}, objective, "objective")
     lookup({"auto": None, "quasi-newton": None, "stochastic": None}, solver, "solver")
-    state = FitState(problem, X, loss_weights, effort or Effort(), callback)
-    if solver == "auto":
-        solver = choose_solver(len(state.rows), problem.n_parameters)
-    try:
-        if solver == "quasi-newton":
-            find_free_optimum(state)
-        else:
-            sample(state, problem, generator or torch.Generator().manual_seed(0))
-        reach_limits(state, problem, objective)
-    finally:
-        # Also on an interrupt: what was found so far stays in the module.
-        state.settle(problem)
-    return state.result(problem, confirm(state, problem), by_loss=objective == "loss", solver=solver)
+    with suitable_threads(len(problem.cells), problem.n_parameters):
+        state = FitState(problem, X, loss_weights, effort, callback)
+        if solver == "auto":
+            solver = choose_solver(len(state.rows), problem.n_parameters)
+        try:
+            if solver == "quasi-newton":
+                find_free_optimum(state)
+            else:
+                sample(state, problem, generator or torch.Generator().manual_seed(0))
+            reach_limits(state, problem, objective)
+        finally:
+            # Also on an interrupt: what was found so far stays in the module.
+            state.settle(problem)
+        return state.result(problem, confirm(state, problem), by_loss=objective == "loss", solver=solver)
 
 
 def choose_solver(n_rows: int, n_parameters: int) -> Solver:

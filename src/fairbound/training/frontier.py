@@ -24,9 +24,10 @@ from fairbound.training.effort import Effort, Phase
 from fairbound.training.problem import TrainingProblem
 from fairbound.training.stages import Objective, confirm, find_free_optimum, reach_limits
 from fairbound.training.state import FitState, Progress
+from fairbound.training.threads import suitable_threads
 from fairbound.training.trainer import TrainingResult, assess_now, choose_status
 
-FRONTIER_EFFORT = Effort(coarse=Phase(15, window=5))
+FRONTIER_EFFORT = Effort(coarse=Phase(15, window=3))
 """A neighbour is near: shorter phases than a fit from the free optimum."""
 
 
@@ -155,27 +156,28 @@ def follow_path(
     Whoever keeps a later set must keep the earlier ones: a stricter model that is more accurate replaces a looser one.
     """
     problems = [problem.with_constraints(constraints) for constraints in constraint_sets]
-    state = FitState(problem, X, loss_weights, effort, callback)
-    parts = []
-    try:
-        find_free_optimum(state)
-        state.history = []
-        for each in problems:
-            reach_limits(state, each, objective)
-            state.settle(each)
-            parts.append(_take_part(state))
-    finally:
-        # Also on an interrupt: what was found so far stays in the module.
-        state.settle(problem)
-    path = []
-    for each, part in zip(problems, parts, strict=True):
-        vars(state).update(part)
-        state.started += time.perf_counter()
-        chosen = confirm(state, each)
-        result = state.result(each, chosen, by_loss=objective == "loss", solver="quasi-newton")
-        path.append(PathPoint(each, result, chosen.w, state.multipliers))
-    _let_stricter_replace(path, state)
-    return path
+    with suitable_threads(len(problem.cells), problem.n_parameters):
+        state = FitState(problem, X, loss_weights, effort, callback)
+        parts = []
+        try:
+            find_free_optimum(state)
+            state.history = []
+            for each in problems:
+                reach_limits(state, each, objective)
+                state.settle(each)
+                parts.append(_take_part(state))
+        finally:
+            # Also on an interrupt: what was found so far stays in the module.
+            state.settle(problem)
+        path = []
+        for each, part in zip(problems, parts, strict=True):
+            vars(state).update(part)
+            state.started += time.perf_counter()
+            chosen = confirm(state, each)
+            result = state.result(each, chosen, by_loss=objective == "loss", solver="quasi-newton")
+            path.append(PathPoint(each, result, chosen.w, state.multipliers))
+        _let_stricter_replace(path, state)
+        return path
 
 
 def _take_part(state: FitState) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """The stages of a fit by whole passes: a model that keeps every limit exactly, in seconds, with nothing to tune.
 
     free      the optimum without limits; if it keeps them, it is the answer
-    coarse    towards the limits on the gentle slope of a surrogate at a fraction of its scale, to a good branch
+    coarse    towards the limits by surrogates from a gentle scale to the full one, each until it no longer pays
     exact     at full scale, with the exact measures of the decisions as values and the surrogate's slopes (`limits`)
     repair    where no model keeps the limits yet: the nearest within them, whatever its loss
     accurate  more accurate decisions under the same limits, with the loss held within a slack of the least found
@@ -15,18 +15,20 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import partial
 from typing import Literal
 
 import torch
 from torch import Tensor
 
-from fairbound.fairness import Constraint, SmoothedStep, Step, resolve_surrogate
-from fairbound.fairness.measures import resolve_measure
+from fairbound.fairness import SmoothedStep, Step
+from fairbound.training.assessment import Assessment
 from fairbound.training.candidates import Candidate, Candidates
 from fairbound.training.effort import Phase
 from fairbound.training.limits import WholePass
 from fairbound.training.prices import balancing_multipliers
 from fairbound.training.problem import TrainingProblem
+from fairbound.training.scales import at_scale, band_fraction, scale_fractions
 from fairbound.training.state import FitState
 
 Objective = Literal["loss", "accuracy"]
@@ -42,22 +44,49 @@ def reach_limits(state: FitState, problem: TrainingProblem, objective: Objective
     """Go from where the module stands to the best model under the limits of `problem`."""
     start = state.begin(problem, math.inf if objective == "accuracy" else state.effort.loss_slack)
     if not start.kept:
-        approach(state, problem)
-        solve_exact(state, problem, state.effort.exact)
+        for point in starting_points(state):
+            state.restart(point)
+            approach(state, problem)
+            solve_exact(state, problem, state.effort.exact)
         if not state.candidates.kept:
             restore_feasibility(state, problem)
     if not state.candidates.kept:
         return
+    if not start.kept:
+        price_limits(state, problem)
     if objective == "accuracy":
         seek_most_accurate(state, problem)
     elif not start.kept and accuracy_lost(state) > state.effort.worth:
-        seek_accuracy(state, problem, state.candidates.least(), state.effort.loss_slack, state.effort.accurate)
+        seek_accuracy_in_rounds(state, problem)
+
+
+def starting_points(state: FitState) -> list[Tensor]:
+    """Return the point at hand and, for small problems, points about it and about zero, drawn from a fixed seed."""
+    generator = torch.Generator().manual_seed(0)
+    size = float(state.w.square().mean().sqrt())
+    drawn = [
+        size * torch.randn(len(state.w), generator=generator, dtype=torch.float64)
+        for _ in range(state.effort.starts - 1)
+    ]
+    return [state.w, *(point + state.w if position % 2 else point for position, point in enumerate(drawn))]
 
 
 def approach(state: FitState, problem: TrainingProblem) -> None:
-    """Go towards the limits at a fraction of the surrogate's scale."""
-    gentle = at_scale(problem, state.effort.coarseness)
-    state.solve("coarse", WholePass(gentle, state.rows), state.effort.coarse)
+    """Go towards the limits by scales from gentle to full, each until it no longer pays, each from the last one."""
+    problem.assign(state.w)
+    first = state.effort.coarseness
+    if first is None:
+        first = band_fraction(problem, state.rows, problem.sweep(state.rows, gradients=False).logits)
+        state.value_evaluations += 1
+    for fraction in scale_fractions(first, state.effort.sharpening):
+        watch = partial(_offer_under, problem, state)
+        whole = WholePass(at_scale(problem, fraction), state.rows, watch=watch)
+        state.solve("coarse", whole, state.effort.coarse, warm=True)
+
+
+def _offer_under(problem: TrainingProblem, state: FitState, w: Tensor, found: Assessment) -> None:
+    """Offer a point that was assessed at another scale; its decisions are the same."""
+    state.candidates.offer(w, replace(found, system=problem.system))
 
 
 def solve_exact(state: FitState, problem: TrainingProblem, phase: Phase) -> None:
@@ -66,11 +95,14 @@ def solve_exact(state: FitState, problem: TrainingProblem, phase: Phase) -> None
     solution = state.solve("exact", whole, phase)
     if solution is not None:
         state.multipliers = solution.multipliers
-    if state.candidates.kept:
-        least = state.candidates.least()
-        problem.assign(least.w)
-        state.multipliers = balancing_multipliers(problem, state.rows, least.assessment)
-        state.evaluations += 1
+
+
+def price_limits(state: FitState, problem: TrainingProblem) -> None:
+    """Take the multipliers at the least objective found."""
+    least = state.candidates.least()
+    problem.assign(least.w)
+    state.multipliers = balancing_multipliers(problem, state.rows, least.assessment)
+    state.evaluations += 1
 
 
 def restore_feasibility(state: FitState, problem: TrainingProblem) -> None:
@@ -95,7 +127,7 @@ def restore_feasibility(state: FitState, problem: TrainingProblem) -> None:
         if state.candidates.kept:
             state.w = state.candidates.least().w
             solve_exact(state, problem, state.effort.exact)
-            return
+            break
 
 
 def accuracy_lost(state: FitState) -> float:
@@ -122,7 +154,6 @@ def seek_accuracy(state: FitState, problem: TrainingProblem, start: Candidate, s
     """Seek more accurate decisions under the same limits, with the loss held near the least that keeps them."""
     step = Step(SmoothedStep(), "probability", problem.threshold)
     least = state.candidates.least_objective
-    state.w = start.w
     whole = WholePass(
         problem.with_constraints(problem.system.constraints, further_steps=[step]),
         state.rows,
@@ -133,12 +164,27 @@ def seek_accuracy(state: FitState, problem: TrainingProblem, start: Candidate, s
         watch=state.candidates.offer,
     )
     converged_at = state.converged_at  # of the loss, which is what the status speaks of
+    state.w = start.w
     state.solve("accurate", whole, phase)
     state.converged_at = converged_at
 
 
+def seek_accuracy_in_rounds(state: FitState, problem: TrainingProblem) -> None:
+    """Seek accuracy from the best model so far, again and again, until a round wins next to nothing.
+
+    Each round learns its curvature anew where the last one got stuck.
+    """
+    for _ in range(state.effort.accurate_rounds):
+        start = state.candidates.choice()
+        seek_accuracy(state, problem, start, state.effort.loss_slack, state.effort.accurate)
+        if state.candidates.choice().assessment.accuracy - start.assessment.accuracy < 0.1 * state.effort.worth:
+            return
+
+
 def confirm(state: FitState, problem: TrainingProblem) -> Candidate:
     """Return the first of the ranked candidates whose decisions keep the limits in double precision."""
+    if state.candidates.kept:
+        state.least_loss = state.candidates.least().assessment.loss
     state.use_double_precision(problem)
     ranked, confirmed = state.candidates.ranked(), Candidates(state.candidates.slack)
     for held in ranked or [state.candidates.choice()]:
@@ -162,18 +208,3 @@ def half_a_row(problem: TrainingProblem) -> Tensor:
     )
     _, derivative = problem.system.values_and_derivative(halves)
     return 0.5 * problem.cells.smallest_weight * derivative.abs().flatten(1).amax(dim=1)
-
-
-def at_scale(problem: TrainingProblem, factor: float) -> TrainingProblem:
-    """The same limits with bounded surrogates at a fraction of their scale."""
-    if factor == 1.0:
-        return problem
-    return problem.with_constraints([_rescaled(constraint, factor) for constraint in problem.system.constraints])
-
-
-def _rescaled(constraint: Constraint, factor: float) -> Constraint:
-    measure = resolve_measure(constraint.measure)
-    surrogate = measure.default_surrogate if constraint.surrogate is None else resolve_surrogate(constraint.surrogate)
-    if not surrogate.bounded:
-        return constraint
-    return replace(constraint, surrogate=replace(surrogate, scale=factor * surrogate.scale))

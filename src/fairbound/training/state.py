@@ -11,11 +11,11 @@ import torch
 from torch import Tensor
 
 from fairbound._registry import lookup
-from fairbound.sqp import IterationRecord, LineSearch, QuasiNewtonSQP, Solution, Status
+from fairbound.sqp import IterationRecord, LineSearch, QuasiNewtonSQP, Solution, Status, WarmStart
 from fairbound.training.assessment import Assessment
 from fairbound.training.candidates import Candidate, Candidates
 from fairbound.training.constants import constant_models
-from fairbound.training.effort import Effort, Phase
+from fairbound.training.effort import Effort, Phase, choose_effort, is_small
 from fairbound.training.limits import WholePass
 from fairbound.training.phases import PHASES
 from fairbound.training.problem import TrainingProblem
@@ -40,6 +40,10 @@ class FitState:
     history : list of dict
     evaluations, value_evaluations : int
         Passes over all rows with and without gradients.
+    least_loss : float or None
+        The least loss of a model that keeps the limits, by its own objective; None where none does.
+    learnt : WarmStart or None
+        Curvature and penalty of the last solve.
     stopped : bool
         Whether the callback has asked to stop.
     converged_at : float or None
@@ -47,10 +51,15 @@ class FitState:
     """
 
     def __init__(
-        self, problem: TrainingProblem, X: Any, loss_weights: Any, effort: Effort, callback: Progress | None
+        self, problem: TrainingProblem, X: Any, loss_weights: Any, effort: Effort | None, callback: Progress | None
     ) -> None:
         self.started = time.perf_counter()
-        self.effort, self.callback = effort, callback
+        n_rows, n_parameters = len(problem.cells), problem.n_parameters
+        self.effort = choose_effort(n_rows, n_parameters) if effort is None else effort
+        self.callback = callback
+        if is_small(n_rows, n_parameters):
+            # With few rows a decision that rounding moves is a step in the measures; double precision costs little.
+            problem.module.to(torch.float64)
         self.inputs = as_matrix(X, len(problem.cells), torch.float64)
         self.rows = problem.rows(self.inputs, loss_weights=loss_weights)
         self.base = problem.with_constraints(())
@@ -61,7 +70,9 @@ class FitState:
         self.candidates = Candidates()
         self.multipliers = torch.zeros(problem.system.n_rows, dtype=torch.float64)
         self.free: Assessment | None = None
+        self.least_loss: float | None = None
         self.stopped = False
+        self.learnt: WarmStart | None = None
         self.converged_at: float | None = None
 
     def begin(self, problem: TrainingProblem, slack: float) -> Assessment:
@@ -74,14 +85,22 @@ class FitState:
         self.candidates.offer(self.w, start)
         return start
 
+    def restart(self, w: Tensor) -> None:
+        """Take the next solve to another point; what was learnt elsewhere is forgotten there."""
+        if not torch.equal(w, self.w):
+            self.w, self.learnt = w, None
+
     def assess(self, problem: TrainingProblem, w: Tensor) -> Assessment:
         """Assess a point, by one pass without gradients."""
         self.value_evaluations += 1
         problem.assign(w)
         return assess_now(problem, self.rows)
 
-    def solve(self, name: str, whole: WholePass, phase: Phase) -> Solution | None:
-        """Run one phase from w, and write the history as it goes; None once the callback has asked to stop."""
+    def solve(self, name: str, whole: WholePass, phase: Phase, *, warm: bool = False) -> Solution | None:
+        """Run one phase from w, and write the history as it goes; None once the callback has asked to stop.
+
+        A warm start takes over the curvature and the penalty that the last solve has learnt.
+        """
         if self.stopped:
             return None
         progress = _Progress(phase)
@@ -98,8 +117,8 @@ class FitState:
             line_search=LineSearch(rounding=phase.rounding),
             stall=0.0,
         )
-        solution = solver.solve(whole, self.w, each)
-        self.w = solution.w
+        solution = solver.solve(whole, self.w, each, warm_start=self.learnt if warm else None)
+        self.w, self.learnt = solution.w, solution.warm_start
         self.evaluations += whole.evaluations
         self.value_evaluations += whole.value_evaluations
         self.converged_at = solution.f if solution.status is Status.CONVERGED else None
@@ -150,6 +169,7 @@ class FitState:
             value_evaluations=self.value_evaluations,
             stopped=self.stopped,
             free=self.free,
+            least_loss=self.least_loss,
         )
 
 

@@ -53,6 +53,8 @@ class TrainingResult:
         Whether a callback ended the solve.
     free : Assessment or None
         Of the model without limits, where one was found on the way.
+    least_loss : float or None
+        The least loss found under the limits; the model returned may have more, for the sake of accuracy.
     """
 
     status: Status
@@ -67,6 +69,7 @@ class TrainingResult:
     value_evaluations: int = 0
     stopped: bool = False
     free: Assessment | None = field(default=None, repr=False)
+    least_loss: float | None = None
 
     @property
     def message(self) -> str:
