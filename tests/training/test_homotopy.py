@@ -12,6 +12,8 @@ from fairbound.fairness import Cells, Covariance, DisparateImpact, SmoothedStep
 from fairbound.training import L2, Effort, TrainingProblem, TrainingResult, fit, make_model
 from fairbound.training.effort import SMALL_EFFORT, TINY_EFFORT, choose_effort
 from fairbound.training.scales import at_scale, band_fraction, scale_fractions
+from fairbound.training.stages import find_free_optimum, restore_feasibility
+from fairbound.training.state import FitState
 from fairbound.training.threads import suitable_threads
 
 
@@ -136,3 +138,18 @@ class TestThreads:
 @pytest.mark.parametrize(("size", "effort"), [(1000, TINY_EFFORT), (8000, SMALL_EFFORT), (10**6, Effort())])
 def test_the_effort_follows_the_size(size: int, effort: Effort) -> None:
     assert choose_effort(size, 10) == effort
+
+
+def test_a_limit_that_every_stage_has_missed_is_restored() -> None:
+    """From a point outside the limits, whatever its loss, to a model within them, and back towards the least loss."""
+    X, y, group = planted(400)
+    problem = make_problem(X, y, group)
+    state = FitState(problem, X, None, Effort(), None)
+    find_free_optimum(state)
+    start = state.begin(problem, 0.05)
+    assert not start.kept
+    assert not state.candidates.kept
+    restore_feasibility(state, problem)
+    assert {"repair", "exact"} <= {row["phase"] for row in state.history}
+    assert state.candidates.kept
+    assert state.candidates.choice().assessment.gain > 0

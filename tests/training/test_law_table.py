@@ -114,7 +114,7 @@ def test_five_seeds_agree_on_dutch(ratio: float) -> None:
 @pytest.mark.usefixtures("dutch_file")
 @pytest.mark.parametrize(("limit", "seed"), [("disparate_impact >= 0.8", 789), ("covariance <= 0.05", 1)])
 def test_a_limit_missed_by_a_few_rows_is_not_given_up(limit: str, seed: int) -> None:
-    """From these starts the way to the limit ends some rows short of it, where the loss pulls out again."""
+    """From these starts a single coarse scale ends some rows short of the limit, where the loss pulls out again."""
     rows = load_dataset("dutch", protocol="paper").train
     module = make_model(rows.X.shape[1], hidden=(32,), generator=torch.Generator().manual_seed(seed))
     problem = TrainingProblem(
@@ -122,5 +122,4 @@ def test_a_limit_missed_by_a_few_rows_is_not_given_up(limit: str, seed: int) -> 
     )
     result = fit(problem, rows.X)
     assert result.assessment.kept
-    assert "repair" in {row["phase"] for row in result.history}
     assert result.assessment.accuracy > 0.81
