@@ -57,7 +57,7 @@ class Coded:
 
 
 def code_labels(rng: Rng, codes: np.ndarray, count: int, names: tuple[Hashable, ...] | None = None) -> Coded:
-    """Return labels or decisions, in which code k is `names[k]`; names rise, so that the last of two is positive."""
+    """Return labels or decisions, in which code k is `names[k]`; which `label_names` draws."""
     if names is None:
         names = label_names(rng, count)
     values = [names[code] for code in codes.tolist()]
@@ -65,7 +65,7 @@ def code_labels(rng: Rng, codes: np.ndarray, count: int, names: tuple[Hashable, 
 
 
 def label_names(rng: Rng, count: int) -> tuple[Hashable, ...]:
-    """Return the labels in rising order, as `numpy.unique` sorts them."""
+    """Return the labels in rising order; of two the second is the positive one, and may come before the first."""
     kinds: list[Callable[[], Sequence[Any]]] = [
         lambda: range(count),
         lambda: range(count),
@@ -76,7 +76,15 @@ def label_names(rng: Rng, count: int) -> tuple[Hashable, ...]:
         lambda: sorted(some_words(rng, count)),
         lambda: [False, True] if count == 2 else range(count),
     ]
-    return tuple(pick(rng, kinds)())
+    names = tuple(pick(rng, kinds)())
+    return names[::-1] if count == 2 and chance(rng, 0.3) else names
+
+
+def pos_label_of(rng: Rng, names: tuple[Hashable, ...]) -> Hashable | None:
+    """Return the positive label to be named; 0 and 1 need not be."""
+    if len(names) > 2:
+        return None
+    return None if names in ((0, 1), (False, True)) and chance(rng, 0.5) else names[1]
 
 
 def in_some_form(rng: Rng, values: list[Any]) -> Any:
@@ -175,10 +183,6 @@ def _shares(rng: Rng, count: int) -> np.ndarray:
     return found / found.sum()
 
 
-SIZES = (1e-30, 1e30)
-"""Temporary: 1e-200, 1e200 and 1e307 belong here, too, and 1e-8 beside 1e8, as soon as they are mended."""
-
-
 def draw_weights(rng: Rng, n: int) -> np.ndarray:
     """Return weights that mean something, of any size."""
     kinds: list[Callable[[], Any]] = [
@@ -188,8 +192,9 @@ def draw_weights(rng: Rng, n: int) -> np.ndarray:
         lambda: rng.integers(0, 3, n) + np.eye(1, n)[0],
         lambda: rng.random(n) + 1e-3,
         lambda: rng.choice([1e-3, 1.0, 1e3], n),
-        lambda: (rng.random(n) + 0.5) * pick(rng, SIZES),
+        lambda: (rng.random(n) + 0.5) * pick(rng, [1e-200, 1e-30, 1e30, 1e200, 1e307]),
     ]
+    kinds.append(lambda: rng.choice(pick(rng, [[1e-6, 1e6], [1e-8, 1e8]]), n))
     return np.asarray(pick(rng, kinds)(), dtype=float)
 
 

@@ -50,6 +50,8 @@ def compared(
             pairs = [(group, group) for group in wanted]
         elif kind == "covariance" or limit.against == "overall":
             pairs = oracle.pairs_of(grouping, "overall")
+            if kind == "covariance" and len(pairs) == 2:  # they differ in sign alone: that of the second group counts
+                pairs = [max(pairs, key=lambda pair: pair[0])]  # type: ignore[type-var]
         elif limit.reference is not None:
             pairs = oracle.pairs_of(grouping, "reference", own_name(grouping, limit.reference))
         else:

@@ -58,6 +58,7 @@ def one_audit(rng: np.random.Generator) -> None:
         draw.sensitive_of(rng, rows),
         sample_weight=rows.weights,
         groups=combine,
+        pos_label=draw.pos_label_of(rng, names),
         confidence=confidence,
         measures=some_measures(rng),
     )
@@ -80,7 +81,10 @@ def some_measures(rng: np.random.Generator) -> list[str] | None:
 
 def refusable(rows: draw.Rows) -> bool:
     """Tell whether weights are so far apart or so large that their sums mean nothing in double precision."""
-    return rows.weights is not None and not 1e-100 < rows.weights.max() < 1e100
+    if rows.weights is None:
+        return False
+    known = rows.weights[rows.weights > 0]
+    return bool(known.max() > 1e100 or known.min() < 1e-100 or known.max() / known.min() > 1e15)
 
 
 def agree(found: Audit, counted: Counted, names: tuple[Hashable, ...], alpha: float) -> None:
@@ -200,7 +204,7 @@ def one_bad_audit(rng: np.random.Generator) -> None:
         "groups": "each",
         "pos_label": None,
         "confidence": 0.95,
-        "measures": None,
+        "measures": ["demographic_parity"],
     }
     for name in rng.permutation(list(arguments))[: 1 + draw.chance(rng, 0.2)]:
         arguments[name] = draw.wrong_column(rng, n)

@@ -51,6 +51,7 @@ def one_certificate(rng: np.random.Generator) -> None:
         sample_weight=rows.weights,
         largest_weight=largest,
         groups=combine,
+        pos_label=draw.pos_label_of(rng, names),
     )
     if isinstance(found, Refused):
         expect(refusable(rows) or not all(fits(limit, counted, names) for limit in limits), "refused:", found, limits)
