@@ -165,7 +165,9 @@ class Refused:
 
 def check_refusal(error: BaseException, *, sklearn_too: bool = False) -> None:
     """Raise the error again unless it is one of ours: of an expected kind, with a message, and raised on purpose."""
-    if not isinstance(error, EXPECTED) or not str(error).strip() or not _on_purpose(error.__traceback__, sklearn_too):
+    of_the_system = isinstance(error, OSError) and error.errno is not None  # such as a name that is too long
+    said = isinstance(error, EXPECTED) and str(error).strip()
+    if not said or not (of_the_system or _on_purpose(error.__traceback__, sklearn_too)):
         raise error
 
 

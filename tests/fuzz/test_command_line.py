@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 from tests.fuzz import files, oracle
 from tests.fuzz import generators as draw
-from tests.fuzz.harness import NOT_YET, cases, check_refusal, expect, expect_close
+from tests.fuzz.harness import cases, check_refusal, expect, expect_close
 from typer.testing import CliRunner
 
 from fairbound.cli.program import program
@@ -165,7 +165,6 @@ def draw_line(rng: np.random.Generator, command: str, file: str, *, wrong: float
     return [*command.split(), *words]
 
 
-@NOT_YET
 @cases("command-line", few=60, many=2_500)
 def test_any_command_line_ends_in_a_documented_way(cases, folder):
     cases.run(lambda rng: one_command_line(rng, folder))

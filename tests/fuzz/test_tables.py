@@ -10,7 +10,7 @@ import pyarrow as pa
 from pyarrow import parquet
 from tests.fuzz import files
 from tests.fuzz import generators as draw
-from tests.fuzz.harness import NOT_YET, Refused, attempt, cases, expect
+from tests.fuzz.harness import Refused, attempt, cases, expect
 
 from fairbound.data import Dataset, read_table
 
@@ -54,7 +54,6 @@ def check_dataset(found: Dataset) -> None:
     expect(len(found.frame()) == len(found.y), "rows of the frame")
 
 
-@NOT_YET
 @cases("table-damaged", few=200, many=10_000)
 def test_a_damaged_file_is_refused_or_read(cases, tmp_path):
     cases.run(lambda rng: one_damaged_file(rng, tmp_path))

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 MOST_CLASSES = 20  # a label with more values than this is a quantity, or a mistake
 _SHOWN = 20  # names or values in a message
+_LONGEST = 60  # characters of one of them
 _MARKS = " \t.,;:!'\"`´’‘“”"  # around a word they are a matter of spelling; + and - are not: A+ is no A
 _DASHES = str.maketrans("‐‑‒–—−", "------")
 _DIGITS = 15  # of longer numbers a float does not have all
@@ -270,6 +271,11 @@ def as_word(value: Any) -> str:
 
 
 def listed(names: Iterable[str]) -> str:
-    """Return names for a message, the first of them where there are many."""
-    known = list(names)
-    return ", ".join(map(repr, known[:_SHOWN])) + (", …" if len(known) > _SHOWN else "")
+    """Return names for a message: the first of them where there are many, the beginning of a long one.
+
+    >>> listed(["sex", "x" * 100])
+    "'sex', 'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…'"
+    """
+    known = [str(name) for name in names]
+    shown = [repr(name if len(name) <= _LONGEST else f"{name[:_LONGEST]}…") for name in known[:_SHOWN]]
+    return ", ".join(shown) + (", …" if len(known) > _SHOWN else "")
