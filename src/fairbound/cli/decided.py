@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fairbound.cli.files import column, read_columns
+from fairbound.cli.files import check_column, open_table
 from fairbound.cli.inputs import check_binary
 
 
@@ -48,18 +48,27 @@ def read_decisions(
     delimiter: str | None,
     encoding: str,
 ) -> DecidedRows:
-    """Read the decisions of any system from a file; a decision that matches no label is refused."""
+    """Read the decisions of any system from a file; a decision that matches no label is refused.
+
+    Labels, decisions and groups are read as training reads labels and groups: 01 is not 1.
+    """
     import numpy as np
 
-    from fairbound.data.columns import is_missing
+    from fairbound.data.columns import group_values, is_missing
     from fairbound.data.labels import as_word, code_labels
     from fairbound.evaluation.matching import match_decisions, match_positive
 
-    needed = {target, prediction, *sensitive, *([] if weight is None else [weight])}
-    columns = read_columns(path, needed=needed, delimiter=delimiter, encoding=encoding)
-    label = column(columns, target, "--target", path)
-    decided = column(columns, prediction, "--prediction", path)
-    groups = {name: column(columns, name, "--sensitive", path) for name in sensitive}
+    table = open_table(path, delimiter=delimiter, encoding=encoding)
+    asked = [(target, "--target"), (prediction, "--prediction"), *((name, "--sensitive") for name in sensitive)]
+    words = {name for name, _ in asked}
+    if weight is not None:
+        asked.append((weight, "--weight"))
+    for name, option in asked:
+        check_column(table.names, name, option, path)
+    needed = {name for name, _ in asked}
+    columns, _ = table.learn(ignore=[name for name in table.names if name not in needed], words=words)
+    label, decided = columns[target], columns[prediction]
+    groups = {name: group_values(columns[name]) for name in sensitive}
     check_binary(label, target, positive, multiclass)
     codes, names, values = code_labels(label, target, positive or None)
     gaps = is_missing(decided)
@@ -77,16 +86,16 @@ def read_decisions(
         matched = match_positive(decided, labels, positives, len(codes), **named).astype(np.int64)
     else:
         matched = match_decisions(decided, names, len(codes), **named)
-    words = np.array(names)
+    classes = np.array(names)
     return DecidedRows(
-        y=words[codes],
-        prediction=words[matched],
+        y=classes[codes],
+        prediction=classes[matched],
         sensitive=groups,
-        weight=None if weight is None else _weights(column(columns, weight, "--weight", path), weight),
+        weight=None if weight is None else _weights(columns[weight], weight),
         positive=names[1] if len(names) == 2 else None,
         read_as=(
-            *_read_as("label", [as_word(value) for value in label.tolist()], words[codes].tolist()),
-            *_read_as("decision", [as_word(value) for value in decided.tolist()], words[matched].tolist()),
+            *_read_as("label", [as_word(value) for value in label.tolist()], classes[codes].tolist()),
+            *_read_as("decision", [as_word(value) for value in decided.tolist()], classes[matched].tolist()),
         ),
     )
 

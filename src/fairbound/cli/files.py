@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fairbound._names import did_you_mean
 
 if TYPE_CHECKING:
-    from fairbound.data.table import Columns
     from fairbound.data.tablefile import TableFile
 
 
@@ -21,13 +20,6 @@ def open_table(path: str, *, delimiter: str | None = None, encoding: str = "utf-
         return TableFile.open(existing_file(path), delimiter=delimiter, encoding=encoding)
     except ValueError as error:
         raise ValueError(str(error).replace("delimiter is", "--delimiter is", 1)) from error
-
-
-def read_columns(
-    path: str, *, needed: Collection[str] | None = None, delimiter: str | None = None, encoding: str = "utf-8"
-) -> Columns:
-    """Return the raw columns of a CSV or Parquet file; columns of dates and the like only if they are needed."""
-    return open_table(path, delimiter=delimiter, encoding=encoding).read(needed or ())
 
 
 def existing_file(path: str) -> Path:
@@ -58,9 +50,3 @@ def check_column(names: Iterable[str], name: str, option: str, path: str) -> Non
         raise ValueError(
             f"{place} has no column {name!r} ({option}).{did_you_mean(name, known)} It has {listed(known)}."
         )
-
-
-def column(columns: Mapping[str, Any], name: str, option: str, path: str) -> Any:
-    """Return one column, or name the nearest."""
-    check_column(columns, name, option, path)
-    return columns[name]

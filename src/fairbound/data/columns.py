@@ -148,3 +148,11 @@ def _by_value(values: NDArray[Any], function: Any, missing: Any) -> NDArray[Any]
 def _one_hot(name: str, words: NDArray[Any], known: list[str]) -> Encoded:
     shown = known[1:] if len(known) == 2 else known
     return np.stack([words == word for word in shown], axis=1).astype(np.float64), [f"{name}={word}" for word in shown]
+
+
+def group_values(values: NDArray[Any]) -> NDArray[Any]:
+    """Return whole numbers that missing values made floats of as integers again, with None for the missing ones."""
+    gaps = is_missing(values)
+    if values.dtype.kind == "f" and gaps.any() and (values[~gaps] == values[~gaps].round()).all():
+        return np.array([None if gap else int(value) for value, gap in zip(values, gaps, strict=True)], dtype=object)
+    return values

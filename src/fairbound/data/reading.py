@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from fairbound._names import did_you_mean
 from fairbound.data.arrays import as_weights
 from fairbound.data.bands import into_bands
-from fairbound.data.columns import Categorical, Column, Numeric, is_missing
+from fairbound.data.columns import Categorical, Column, Numeric, group_values, is_missing
 from fairbound.data.dataset import Dataset
 from fairbound.data.formats import MISSING, ColumnFormat
 from fairbound.data.labels import as_word, code_labels, code_like, listed, sides_in_words
@@ -281,12 +281,4 @@ def _inputs_like(like: Dataset, inputs: Sequence[str], place: str) -> list[str]:
 
 def _groups(name: str, values: NDArray[Any], bands: Mapping[str, Sequence[float]]) -> NDArray[Any]:
     """Return the groups of a sensitive column, in bands where these are asked for."""
-    return into_bands(values, bands[name], name) if name in bands else _group_values(values)
-
-
-def _group_values(values: NDArray[Any]) -> NDArray[Any]:
-    """Return whole numbers that missing values made floats of as integers again, with None for the missing ones."""
-    gaps = is_missing(values)
-    if values.dtype.kind == "f" and gaps.any() and (values[~gaps] == values[~gaps].round()).all():
-        return np.array([None if gap else int(value) for value, gap in zip(values, gaps, strict=True)], dtype=object)
-    return values
+    return into_bands(values, bands[name], name) if name in bands else group_values(values)

@@ -16,9 +16,9 @@ from typing import Any
 from numpy.typing import NDArray
 
 from fairbound._names import did_you_mean
-from fairbound.data.delimited import Texts, decoded, infer, read_records, read_texts
+from fairbound.data.delimited import Texts, decoded, read_records, read_texts
 from fairbound.data.formats import MISSING, ColumnFormat
-from fairbound.data.parquet import MAGIC, column_values, is_supported, read_arrow
+from fairbound.data.parquet import MAGIC, column_values, read_arrow
 from fairbound.data.table import Columns
 
 NOT_TEXT = {
@@ -155,20 +155,10 @@ class TableFile:
                 for name, values in columns.items()
             }
             return read, found
-        texts = self.read_texts()
-        kept = {name: values for name, values in texts.columns.items() if name not in ignore}
-        found = {name: learnt(name, values) for name, values in kept.items()}
-        return {name: found[name].read(values, name, self.line(texts)) for name, values in kept.items()}, found
-
-    def read(self, needed: Collection[str] | None = None) -> Columns:
-        """Return the columns as they look by themselves; of a Parquet file, those of other types only if needed."""
-        if not self.is_parquet:
-            return {name: infer(values) for name, values in self.read_texts().columns.items()}
-        return {
-            name: column_values(self.arrow.column(name), name, self.place)
-            for name in self.arrow.column_names
-            if needed is None or name in needed or is_supported(self.arrow.column(name).type)
-        }
+        texts = self.read_texts(keep=[name for name in self.names if name not in ignore])
+        found = {name: learnt(name, values) for name, values in texts.columns.items()}
+        where = self.line(texts)
+        return {name: found[name].read(values, name, where) for name, values in texts.columns.items()}, found
 
     def read_by(self, formats: Mapping[str, ColumnFormat], categories: Collection[str] = ()) -> Columns:
         """Return columns that are read by the formats of training; those of categories as words.

@@ -162,11 +162,19 @@ class _Decisions:
             f"{problem}. {self.y_name} has the values {_listed(self.labels)}; {self.name} has the values "
             f"{_listed(self.distinct)}."
         )
-        if any(isinstance(value, float) and 0.0 < value < 1.0 for value in self.distinct):
+        if any(map(_is_score, self.distinct)):
             return ValueError(f"{shown} Give decisions in the labels of {self.y_name}, not scores or probabilities.")
         if positive is None or len(self.distinct) > 2:
             return ValueError(f"{shown} Give decisions in the labels of {self.y_name}.")
         return ValueError(f"{shown} Name the decision that counts as {positive!r} with positive_decision=.")
+
+
+def _is_score(value: Any) -> bool:
+    """Tell whether a value is a number between 0 and 1; a file of many digits has it as text."""
+    try:
+        return 0.0 < float(value) < 1.0
+    except (TypeError, ValueError, OverflowError):
+        return False
 
 
 def _listed(values: Iterable[Any]) -> str:
