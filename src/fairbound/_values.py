@@ -23,7 +23,7 @@ def as_values(values: Any, name: str) -> np.ndarray:
 def as_numbers(values: Any, name: str) -> np.ndarray:
     """Return numbers as an array; the first value that is no number is named."""
     try:
-        if np.iscomplexobj(values):
+        if np.asarray(values).dtype.kind == "c":
             raise TypeError
         return np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
