@@ -242,7 +242,7 @@ def read_inputs(X: Any) -> Inputs:
         return Inputs(frame.to_native(), column_names(frame.columns), n_rows, n_columns)
     if hasattr(X, "collect") and hasattr(X, "collect_schema"):
         raise TypeError("X is a lazy table: call X.collect() first.")
-    if isinstance(X, Mapping):
+    if isinstance(X, Mapping) and not sparse.issparse(X):  # one kind of sparse matrix is a dictionary, too
         return _read_columns(X)
     X = with_gaps(X)
     if not sparse.issparse(X) and not isinstance(X, np.ndarray) and as_values(X, "X").dtype.kind in "US":
