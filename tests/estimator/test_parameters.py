@@ -101,3 +101,16 @@ def test_a_search_over_a_bound_with_groups_in_x():
     piped = make_pipeline(StandardScaler(), ConstrainedClassifier(DisparateImpact(0.8)))
     piped.set_params(constrainedclassifier__constraints__disparate_impact__bound=0.6)
     assert piped[-1].constraints == [DisparateImpact(0.6)]
+
+
+@pytest.mark.parametrize("callbacks", [np.zeros(3), np.array(1.0), object(), 3, [None]], ids=repr)
+def test_callbacks_that_are_no_functions(callbacks):
+    X, y, group = toy(60)
+    with pytest.raises(TypeError, match="callbacks= has"):
+        quick("demographic_parity <= 0.5", callbacks=callbacks).fit(X, y, sensitive_features=group)
+
+
+def test_labels_that_no_integer_holds():
+    X, _, group = toy(60)
+    with pytest.raises(ValueError, match=r"y has|Unknown label"):
+        quick("demographic_parity <= 0.5").fit(X, [1e308] * 60, sensitive_features=group)

@@ -81,6 +81,8 @@ def write_csv(rng: Rng, table: Table, folder: Path, name: str = "loans") -> Writ
     gap = pick(rng, GAPS)
     stream = io.StringIO(newline="")
     quoting = pick(rng, [csv.QUOTE_MINIMAL, csv.QUOTE_MINIMAL, csv.QUOTE_ALL, csv.QUOTE_NONNUMERIC])
+    if end == "\r":  # the writer would not put quotes around a value that holds the other end of a line
+        quoting = csv.QUOTE_ALL
     writer = csv.writer(stream, delimiter=delimiter, quoting=quoting, lineterminator=end)
     writer.writerow(table.columns)
     for row in zip(*table.columns.values(), strict=True):

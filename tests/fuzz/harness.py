@@ -56,9 +56,6 @@ CPU_SECONDS, WALL_SECONDS = 30.0, 300.0
 """When a case counts as a hang: far beyond what any of them takes, also on a busy machine."""
 
 
-NOT_YET = pytest.mark.skip(reason="temporary: what these cases find is being mended")
-
-
 class WrongError(AssertionError):
     """A result that differs from the recomputation, or that nobody should see."""
 

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 from tests.fuzz import generators as draw
-from tests.fuzz.harness import NOT_YET, Refused, attempt, cases, expect, expect_close
+from tests.fuzz.harness import Refused, attempt, cases, expect, expect_close
 from tests.fuzz.oracle import Counted, Grouping
 from tests.fuzz.oracle_limits import KEPT_TOLERANCE, exceeded, measured, room
 from tests.fuzz.test_audit import groupings_of
@@ -43,7 +43,6 @@ def draw_inputs(rng: np.random.Generator, y: np.ndarray) -> Any:
     return pd.DataFrame(columns) if kind == "pandas" else pl.DataFrame(columns)
 
 
-@NOT_YET
 @cases("fit", few=25, many=1_500)
 def test_a_fit_says_what_its_predictions_do(cases, tmp_path):
     cases.run(lambda rng: one_fit(rng, tmp_path))
@@ -157,7 +156,6 @@ def check_constants(result: Any, counted: Counted, limits: list[Any], names: tup
         expect(beyond > 0, result.status, "although deciding", names[label], "for all rows keeps", *limits)
 
 
-@NOT_YET
 @cases("fit-bad", few=60, many=1_500)
 def test_bad_arguments_of_a_fit_are_refused(cases):
     cases.run(one_bad_fit)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -61,7 +61,8 @@ Floats = NDArray[np.float64]
 
 def as_callbacks(stated: Any) -> list[Callback]:
     """Return one or several functions of a row of the history as a list."""
-    listed = [stated] if callable(stated) else list(stated or ())
+    several = isinstance(stated, Iterable) and not callable(stated) and getattr(stated, "ndim", 1) > 0
+    listed = [] if stated is None else list(stated) if several else [stated]
     for each in listed:
         if not callable(each):
             raise TypeError(f"callbacks= has {each!r}: give functions that take a row of the history, a dictionary.")

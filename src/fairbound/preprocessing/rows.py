@@ -50,7 +50,8 @@ def read_labels(y: Any, n_rows: int, estimator: str) -> NDArray[Any]:
         in_order(labels.tolist(), "y")  # which refuses what is no label
     if len(labels) != n_rows:
         raise ValueError(f"X has {n_rows} rows, but y has {len(labels)}: one label for each row is needed.")
-    kind = type_of_target(labels, input_name="y", raise_unknown=True)
+    with np.errstate(invalid="ignore"):  # numbers that no integer holds, which are refused below
+        kind = type_of_target(labels, input_name="y", raise_unknown=True)
     if kind not in ("binary", "multiclass"):
         raise ValueError(
             f"Unknown label type: {kind}. {estimator} predicts classes, and regression is out of its scope: give "
