@@ -188,7 +188,7 @@ def agree_with_fairlearn(found: Audit, rows: draw.Rows, counted: Counted) -> Non
             )
 
 
-@cases("audit-bad", few=150, many=8_000)
+@cases("audit-bad", few=150, many=6_100)
 def test_bad_arguments_of_an_audit_are_refused(cases):
     cases.run(one_bad_audit)
 

@@ -64,7 +64,7 @@ def number(rng: np.random.Generator, largest: float = 1.0) -> tuple[str, float]:
     return text, texts[text]
 
 
-@cases("limit-text", few=500, many=30_000)
+@cases("limit-text", few=500, many=20_000)
 def test_a_limit_in_words_is_read_as_what_it_says(cases):
     cases.run(one_text)
 
@@ -111,7 +111,7 @@ def one_text(rng: np.random.Generator) -> None:
     expect(parse_constraint(str(found)) == found, text, "is said as", str(found))
 
 
-@cases("limit-mangled", few=800, many=20_000)
+@cases("limit-mangled", few=800, many=18_000)
 def test_mangled_text_is_refused_or_says_itself_again(cases):
     cases.run(one_mangled)
 
