@@ -168,6 +168,13 @@ class TestTheChoice:
         candidates.offer(self.point, assessed(0.61, 0.5))
         assert candidates.choice().assessment.accuracy == 0.61
 
+    def test_trades_no_more_than_the_slack_of_the_loss_for_accuracy(self):
+        for slack, accuracy in ((0.0, 0.65), (0.05, 0.66), (float("inf"), 0.7)):
+            candidates = Candidates(slack)
+            for each in (assessed(0.65, 0.4), assessed(0.66, 0.419), assessed(0.7, 0.43)):
+                candidates.offer(self.point, each)
+            assert candidates.choice().assessment.accuracy == accuracy
+
     def test_is_a_constant_where_nothing_else_keeps_the_limits(self):
         candidates = Candidates(0.05)
         candidates.nearest = None

@@ -11,10 +11,12 @@ import torch
 from fairbound.fairness import Cells, Covariance, DisparateImpact, SmoothedStep
 from fairbound.training import L2, Effort, TrainingProblem, TrainingResult, fit, make_model
 from fairbound.training.effort import SMALL_EFFORT, TINY_EFFORT, choose_effort
+from fairbound.training.prices import balancing_multipliers
 from fairbound.training.scales import at_scale, band_fraction, scale_fractions
 from fairbound.training.stages import find_free_optimum, restore_feasibility
 from fairbound.training.state import FitState
 from fairbound.training.threads import suitable_threads
+from fairbound.training.trainer import assess_now
 
 
 def planted(n: int = 800, d: int = 4, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -55,6 +57,30 @@ def test_the_answer_does_not_hang_on_rounding(results) -> None:
     for result in results:
         # The model returned trades at most 5% of the least loss for accuracy.
         assert result.least_loss <= result.assessment.loss <= 1.051 * result.least_loss
+
+
+def test_every_stage_takes_part_and_nothing_accurate_is_lost(results) -> None:
+    for result in results:
+        assert {"free", "coarse", "exact", "accurate"} <= {row["phase"] for row in result.history}
+        before = [row["accuracy"] for row in result.history if row["phase"] in ("coarse", "exact") and row["kept"]]
+        assert result.assessment.accuracy >= max(before)
+
+
+def test_multipliers_balance_the_gradient_at_the_least_loss() -> None:
+    """‖g + Jᵀy‖ is least over the rows near their bounds: y = −(J gᵀ)/(J Jᵀ) for the one that holds."""
+    X, y, group = planted(400)
+    problem = make_problem(X, y, group)
+    fit(problem, X, effort=Effort())
+    rows = problem.rows(X)
+    found = assess_now(problem, rows)
+    multipliers = balancing_multipliers(problem, rows, found)
+    here = problem.evaluate(rows)
+    active = torch.nonzero((found.exact - here.upper).abs() <= 5e-3).flatten()
+    assert len(active) == 1
+    slopes = here.J.matrix()[active]
+    expected = torch.linalg.lstsq(slopes.T, -here.g[:, None]).solution.flatten().clamp_min(0.0)
+    assert float(expected.max()) > 0.0
+    torch.testing.assert_close(multipliers[active], expected)
 
 
 def test_without_gentle_scales_the_answer_is_worse(results) -> None:
