@@ -237,6 +237,38 @@ def test_the_most_categories_of_a_column(fairbound, loans, tmp_path):
     assert len(job.words) + job.other <= 2
 
 
+@pytest.fixture
+def commas(tmp_path):
+    """Incomes such as 2,345: thousands, unless the decimal mark is named."""
+    rows = [(row[0], f"{row[1][:1]},{row[1][1:]}", *row[2:]) for row in loan_rows(400) if len(row[1]) == 4]
+    return write_csv(tmp_path / "commas.csv", LOAN_COLUMNS, rows)
+
+
+@pytest.mark.parametrize("command", [["train"], ["frontier", "--bounds", "0.5"]], ids=lambda command: command[0])
+@pytest.mark.parametrize(("given", "mean"), [([], 2400), (["--decimal", "."], 2400), (["--decimal", ","], 2.4)])
+def test_the_decimal_mark_is_named(fairbound, commas, tmp_path, command, given, mean):
+    found = fairbound(command[0], commas, *LOANS, *given, *command[1:], "--out", "run", "--quiet")
+    assert found.code == 0, found.stderr
+    income = next(column for column in load(tmp_path / "run" / "model").encoder_.columns_ if column.name == "income")
+    assert income.mean == pytest.approx(mean, rel=0.1)
+
+
+def test_the_decimal_mark_in_a_description(fairbound, commas):
+    assert "a decimal comma" in fairbound("data", "describe", commas, *LOANS, "--decimal", ",").stdout
+    assert "commas between thousands" in fairbound("data", "describe", commas, *LOANS).stdout
+
+
+@pytest.mark.parametrize(
+    ("source", "decimal", "words"),
+    [("commas.csv", ";", "--decimal is ';'; give '.' or ','"), ("law", ",", "--decimal is for files")],
+)
+def test_a_decimal_mark_that_cannot_be(fairbound, commas, source, decimal, words):
+    given = LOANS if source != "law" else []
+    refused = fairbound("data", "describe", source, *given, "--decimal", decimal)
+    assert refused.code == 2
+    assert words in refused.sentence
+
+
 # --- what is said --------------------------------------------------------------------------------------------------
 
 

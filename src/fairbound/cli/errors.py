@@ -54,6 +54,7 @@ _OPTIONS = {
     "max_categories": "--max-categories",
     "test_size": "--test",
     "data_dir": "--data-dir",
+    "decimal": "--decimal",
     "delimiter": "--delimiter",
     "encoding": "--encoding",
     "confidence": "--confidence",

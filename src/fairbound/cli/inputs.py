@@ -83,6 +83,7 @@ def load(
     weight: str | None = None,
     bands: Mapping[str, Sequence[float]] | None = None,
     missing: Sequence[str] | None = None,
+    decimal: str | None = None,
     categorical: Sequence[str] | None = None,
     max_categories: int = 50,
     ignore: Sequence[str] | None = None,
@@ -102,6 +103,7 @@ def load(
             "--weight": weight,
             "--bands": bands,
             "--missing": missing,
+            "--decimal": decimal,
             "--categorical": categorical,
             "--ignore": ignore,
         }
@@ -132,6 +134,7 @@ def load(
         weight=weight,
         bands=bands,
         missing=(*MISSING, *(missing or ())),
+        decimal=decimal,
         categorical=list(categorical or ()),
         max_categories=max_categories,
         ignore=list(ignore or ()),

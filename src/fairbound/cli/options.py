@@ -111,6 +111,10 @@ Missing = Annotated[
     list[str] | None,
     _option("--missing", metavar="WORD...", help="Words for a missing value, besides the usual ones such as NA."),
 ]
+Decimal = Annotated[
+    str | None,
+    _option("--decimal", metavar=".|,", help="The decimal mark of numbers in a text file; found out by default."),
+]
 Bands = Annotated[
     list[str] | None,
     _option("--bands", metavar="COLUMN CUTS", help="Groups of a sensitive column of numbers: --bands age 25,40,60."),
