@@ -259,6 +259,21 @@ def test_the_decimal_mark_in_a_description(fairbound, commas):
 
 
 @pytest.mark.parametrize(
+    "command",
+    [["train", "--out", "run"], ["frontier", "--bounds", "0.5", "--out", "run"], ["data", "describe"]],
+    ids=lambda command: command[0],
+)
+def test_the_table_of_columns_is_in_the_json(fairbound, commas, command):
+    found = fairbound(*command, commas, "--target", "approved", "--sensitive", "sex", "--json")
+    assert found.code == 0, found.stderr
+    identifier, income = json.loads(found.stdout)["taken"]
+    assert (identifier["column"], identifier["option"]) == ("id", "--ignore 'id'")
+    assert (income["column"], income["kind"], income["option"]) == ("income", "number", "--categorical 'income'")
+    assert "commas between thousands" in income["remark"]
+    assert re.fullmatch(r"'(\d),(\d{3})' is \1\2", income["example"])
+
+
+@pytest.mark.parametrize(
     ("source", "decimal", "words"),
     [("commas.csv", ";", "--decimal is ';'; give '.' or ','"), ("law", ",", "--decimal is for files")],
 )

@@ -96,7 +96,7 @@ def describe_command(
     Counts by group and label, and what a model that predicts every label right, or always the same, would reach.
     """
     from fairbound.cli.files import check_source
-    from fairbound.cli.first_look import label_values, remarks, show_columns, show_label
+    from fairbound.cli.first_look import columns_taken, label_values, remarks, show_columns, show_label
     from fairbound.cli.inputs import load
     from fairbound.cli.settings import parse_bands
 
@@ -140,6 +140,7 @@ def describe_command(
             "target": data.target,
             "features": list(data.feature_names),
             "label": label_values(data),
+            "taken": columns_taken(data),
             "missing": gaps,
             "notes": notes,
             "by": [facts.to_dict() for facts in described],

@@ -43,12 +43,26 @@ def show_label(output: Output, data: Dataset) -> None:
     output.table(f"Label {data.target}", ("value", "counts as", "rows"), rows, left=2)
 
 
+def columns_taken(data: Dataset) -> list[dict[str, str]]:
+    """Return what columns of a file were taken for, where that is not plain to see, and the option that changes it."""
+    from fairbound.cli.errors import as_options
+
+    return [
+        {
+            "column": each.column,
+            "kind": each.kind,
+            "remark": each.remark,
+            "example": each.example,
+            "option": as_options(f"{each.option}={each.value}"),
+        }
+        for each in data.taken()
+    ]
+
+
 def show_columns(output: Output, data: Dataset) -> None:
     """Print what the columns of a file were taken for, where that is not plain to see; nothing of known data sets."""
     if not data.formats:
         return
-    from fairbound.cli.errors import as_options
-
     categories = len(data.categorical)
     numbers = len(data.schema) - categories
     output.text(
@@ -56,8 +70,8 @@ def show_columns(output: Output, data: Dataset) -> None:
         f"{categories:,} {'category' if categories == 1 else 'categories'}."
     )
     rows = [
-        (each.column, f"{each.kind}, {each.remark}", each.example, as_options(f"{each.option}={each.value}"))
-        for each in data.taken()
+        (each["column"], f"{each['kind']}, {each['remark']}", each["example"], each["option"])
+        for each in columns_taken(data)
     ]
     if rows:
         output.table("Taken for what", ("column", "taken for", "example", "to change it"), rows, left=4)

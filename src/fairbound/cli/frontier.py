@@ -84,7 +84,7 @@ def frontier_command(
     exit code is 1 if a bound is not kept on the training rows. Ctrl-C leaves the bounds that are finished.
     """
     from fairbound.cli.files import check_source
-    from fairbound.cli.first_look import label_values, show_columns, show_label
+    from fairbound.cli.first_look import columns_taken, label_values, show_columns, show_label
     from fairbound.cli.folders import fresh_folder, refuse_existing
     from fairbound.cli.inputs import load_parts
     from fairbound.cli.settings import check_held_out, check_settings, parse_bands
@@ -139,8 +139,8 @@ def frontier_command(
         output.text(f"Note: {note}")
     files = "frontier.csv, frontier.json, model" + ("" if no_models else ", models")
     output.text(f"Written to {out}: {files}, report.html, summary.json, model-card.md.")
-    label = label_values(data)
-    output.result({"command": "frontier", "out": out, **found, "label": label, "interrupted": sweep.interrupted})
+    read = {"label": label_values(data), "taken": columns_taken(data)}
+    output.result({"command": "frontier", "out": out, **found, **read, "interrupted": sweep.interrupted})
     if sweep.interrupted:
         from fairbound.fairness.constraints import shortest
 

@@ -93,7 +93,7 @@ def train_command(
     rows.
     """
     from fairbound.cli.files import check_source
-    from fairbound.cli.first_look import label_values, show_columns, show_label
+    from fairbound.cli.first_look import columns_taken, label_values, show_columns, show_label
     from fairbound.cli.folders import fresh_folder, refuse_existing
     from fairbound.cli.inputs import load_parts
     from fairbound.cli.settings import check_held_out, check_settings, parse_bands
@@ -152,8 +152,8 @@ def train_command(
             )
             found = write_run(folder, Path(out), summary, models)
     _say(output, summary, trained, require, out)
-    label = label_values(data)
-    output.result({"command": "train", "out": out, **found, "label": label, "interrupted": trained.interrupted})
+    read = {"label": label_values(data), "taken": columns_taken(data)}
+    output.result({"command": "train", "out": out, **found, **read, "interrupted": trained.interrupted})
     if trained.interrupted:
         complain(trained.interruption(out, models.after.result_.kept))
         raise typer.Exit(INTERRUPTED)
