@@ -156,6 +156,7 @@ def test_sixty_kills_and_terminations(place):
         out = f"out-{turn}" if name != "reproduce" else "reproduction"  # the same folder: it goes on from there
         code, there, found = attack(place, name, number, draw.uniform(0.2, longest[name]), out)
         left += found
+        sys.stderr.write(f"{turn} {name} {number.name} {code} {there} {found}\n")
         if code in (0, 1):
             finished += 1
             assert there

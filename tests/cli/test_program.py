@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 
@@ -193,3 +194,16 @@ def test_a_reader_that_leaves_early_gets_no_traceback():
         process.stdout.close()
         assert process.stderr.read() == ""
     assert process.returncode == 141
+
+
+def test_a_signal_before_a_command_has_begun_keeps_its_exit_code():
+    def interrupted() -> None:
+        try:
+            signal.raise_signal(signal.SIGTERM)
+        except KeyboardInterrupt as error:  # as typer does
+            raise SystemExit(130) from error
+
+    with pytest.raises(SystemExit) as ended, Guard():
+        interrupted()
+    assert ended.value.code == 143
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL

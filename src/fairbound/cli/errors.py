@@ -164,6 +164,7 @@ class Guard:
 
     def __init__(self) -> None:
         self._before: dict[int, Any] = {}
+        self._told: KeyboardInterrupt | None = None
 
     def __enter__(self) -> Guard:
         if threading.current_thread() is threading.main_thread():  # only there signals can be taken
@@ -175,13 +176,17 @@ class Guard:
     def _end(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002  # the form of a handler
         for each in self._before:
             signal.signal(each, signal.SIG_IGN)  # a second one must not disturb the cleaning up
-        raise _SIGNALS[signal.Signals(number)]
+        self._told = _SIGNALS[signal.Signals(number)]()
+        raise self._told
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         for number, handler in self._before.items():
             signal.signal(number, handler)
+        if self._told is not None and isinstance(error, SystemExit):
+            # typer makes 130 of every interrupt that comes before a command has begun.
+            raise SystemExit(exit_code(self._told)) from error
         if error is None or isinstance(error, SystemExit) or type(error).__module__.split(".")[0] in ("typer", "click"):
             return
         if isinstance(error, KeyboardInterrupt):
