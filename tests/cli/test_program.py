@@ -100,7 +100,7 @@ def test_options_stand_for_arguments_in_sentences():
     assert as_options("It has two; say which with positive=.") == "It has two; say which with --positive."
     assert as_options("test_size=0.9 leaves 2 rows") == "--test 0.9 leaves 2 rows"
     assert as_options("test_size is 2; give a share") == "--test is 2; give a share"
-    assert as_options("leave it out with ignore=['']") == "leave it out with --ignore ['']"
+    assert as_options("leave it out with ignore=['']") == "leave it out with --ignore ''"  # as one would type it
     assert as_options("name the folder with data_dir= or otherwise") == "name the folder with --data-dir or otherwise"
     assert as_options("Column 'target=' of x.csv") == "Column 'target=' of x.csv"
 
