@@ -58,6 +58,8 @@ DECIDED = rows_of("--prediction", f"decision{ESCAPE}")
         ["audit", FILE, *DECIDED, "--require", f"{ESCAPE} >= 0.5"],
         ["audit", FILE, *DECIDED, f"--{ESCAPE}"],
         [f"audit{ESCAPE}"],
+        ["data", "describe", FILE, *rows_of()],
+        ["data", "describe", FILE, *rows_of("--ignore", ESCAPE)],
         ["train", FILE, *rows_of("--out", f"run{ESCAPE}", "--model", ESCAPE, "--require", LIMIT)],
     ],
 )
@@ -75,10 +77,16 @@ def test_training_and_its_files(fairbound, planted, tmp_path):
     given = rows_of("--require", LIMIT, "--ignore", f"decision{ESCAPE}", "--out", "run")
     trained = fairbound("train", FILE, *given)
     assert trained.code in (0, 1), trained.stderr
-    seen = [trained, fairbound("predict", "run", FILE, "--out", "out.csv")]
+    seen = [
+        trained,
+        fairbound("predict", "run", FILE, "--out", "out.csv"),
+        fairbound("report", "run", "--out", "again.html"),
+        fairbound("frontier", FILE, *given[:-1], "swept", "--bounds", "0.5"),
+    ]
     for each in seen:
         assert each.code in (0, 1), each.stderr
         assert hidden(each.stdout + each.stderr) == []
+    assert (tmp_path / "again.html").is_file()
     card = (tmp_path / "run" / "model-card.md").read_text(encoding="utf-8")
     assert hidden(card) == []
     assert "<script>" not in card
