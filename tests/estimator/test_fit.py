@@ -134,10 +134,9 @@ def test_limits_that_exclude_each_other_are_infeasible_and_named():
 
 
 def test_a_constant_prediction_is_pointed_out():
-    rng = np.random.default_rng(0)
-    X, y, group = rng.normal(size=(200, 2)), np.r_[np.ones(150), np.zeros(50)].astype(int), np.arange(200) % 2
+    X, y, group = np.zeros((200, 2)), np.r_[np.ones(150), np.zeros(50)].astype(int), np.arange(200) % 2
     with pytest.warns(LimitWarning, match="no better than a constant, which any ratio allows"):
-        clf = ConstrainedClassifier("disparate_impact >= 1.0").fit(X * 1e-9, y, sensitive_features=group)
+        clf = ConstrainedClassifier("disparate_impact >= 1.0").fit(X, y, sensitive_features=group)
     assert clf.result_.status is Status.DEGENERATE
 
 
@@ -229,7 +228,7 @@ def test_rows_without_loss_weight_still_count_in_the_limits():
         (-np.ones(400), "negative weights"),
         (np.full(400, np.nan), "NaN or infinity: give finite weights"),
         (np.ones(3), r"must have shape \(400,\), one weight for each row, but has shape \(3,\)"),
-        (["x"] * 400, "must hold numbers"),
+        (["x"] * 400, "sample_weight must be numbers, but contain 'x'"),
     ],
 )
 def test_bad_weights(weights, words):

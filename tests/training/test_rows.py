@@ -143,12 +143,15 @@ class TestBadInput:
     @pytest.mark.parametrize(
         ("weights", "message"),
         [
-            (np.ones(11), r"loss_weights must have shape \(12,\), but have shape \(11,\)"),
-            (np.ones((12, 1)), r"loss_weights must have shape \(12,\), but have shape \(12, 1\)"),
-            (np.zeros(12), "loss_weights must be finite, not negative, and not all zero"),
-            (-np.ones(12), "loss_weights must be finite, not negative, and not all zero"),
-            (np.full(12, np.nan), "loss_weights must be finite"),
-            (np.full(12, np.inf), "loss_weights must be finite"),
+            (np.ones(11), r"loss_weights must have shape \(12,\), one weight for each row, but has shape \(11,\)"),
+            (
+                np.ones((12, 1)),
+                r"loss_weights must have shape \(12,\), one weight for each row, but has shape \(12, 1\)",
+            ),
+            (np.zeros(12), "loss_weights is zero for every row"),
+            (-np.ones(12), "loss_weights contains negative weights"),
+            (np.full(12, np.nan), "loss_weights contains NaN or infinity"),
+            (np.full(12, np.inf), "loss_weights contains NaN or infinity"),
         ],
     )
     def test_loss_weights(self, weights, message):
