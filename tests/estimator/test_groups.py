@@ -387,3 +387,12 @@ def test_a_group_named_like_a_word_of_ours_is_a_group_like_any_other(name):
         "b": pytest.approx(decided[group == "b"].mean()),
     }
     assert clf.result_.limits[0].reached == pytest.approx(found[name])
+
+
+def test_a_merged_group_does_not_name_a_group_of_the_data():
+    # Where the data have a group "(other)", the merged one has another name.
+    from fairbound.fitting import SmallGroup
+
+    said = str(SmallGroup("race", "c", 3, "merged"))
+    assert "race: 'c' (3 rows) merged" in said
+    assert "(other)" not in said

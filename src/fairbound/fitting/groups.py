@@ -55,7 +55,8 @@ class SmallGroup:
     fate: str
 
     def __str__(self) -> str:
-        fate = f"merged into {OTHER}" if self.fate == "merged" else "left out of the limits"
+        # The pool has another name than "(other)" where a group of the data is called so: it is not named here.
+        fate = "merged into one group with others" if self.fate == "merged" else "left out of the limits"
         return f"{self.grouping}: {_said(self.group)} ({self.rows} rows) {fate}"
 
 
