@@ -145,6 +145,12 @@ def test_a_group_with_one_row(fairbound, tmp_path):
         assert "Column 'sex' (--sensitive) has groups of fewer than 10 rows (--min-group-size): 'other' with 1" in last
         assert "--small-groups" in last
     assert {each.name for each in tmp_path.iterdir()} == {"loans.csv"}
+    # --confidence goes with neither way of treating small groups, so that it must not advise them.
+    confident = fairbound(*("loans.csv" if word == "FILE" else word for word in COMMANDS["train"]), "--confidence", 0.9)
+    assert confident.code == 2
+    assert "'other' with 1" in confident.stderr
+    assert "--confidence" in confident.stderr
+    assert "--small-groups" not in confident.stderr
     # To look at such a group is no mistake: its interval says how little is known.
     audited = fairbound(*("loans.csv" if word == "FILE" else word for word in COMMANDS["audit"]))
     assert audited.code == 0
@@ -209,3 +215,12 @@ def test_a_limit_on_a_column_that_is_not_sensitive(fairbound, loans, command):
     assert found.code == 2
     assert "'disparate_impact(job) >= 0.8' is about the groups of 'job', which is not among" in found.stderr
     assert "Training" not in found.stderr
+
+
+def test_a_group_named_where_a_column_belongs(fairbound, tmp_path):
+    write_csv(tmp_path / "loans.csv", *with_decisions(loan_rows(400)))
+    group = loan_rows(400)[0][3]
+    given = ["--target", "approved", "--sensitive", "sex", "--require", f"selection_rate({group}) >= 0.3", "--out", "m"]
+    found = fairbound("train", "loans.csv", *given)
+    assert found.code == 2
+    assert f"[{group}]" in found.stderr

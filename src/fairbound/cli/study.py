@@ -123,7 +123,7 @@ class Study:
         if len(data) < 2:
             raise ValueError(f"{data.name} has one row; give more to train on and to hold out.")
         if limited and settings.small_groups == "error":
-            check_group_sizes(data, settings.min_group_size, settings.groups)
+            check_group_sizes(data, settings.min_group_size, settings.groups, confident=confidence is not None)
         # One stream of draws, so that the parts do not depend on each other by sharing a seed.
         draws = np.random.RandomState(settings.seed)
         rest = data
@@ -133,7 +133,7 @@ class Study:
         if confidence is not None:
             rest, calibration = rest.split(CALIBRATION, random_state=draws, scale=False)
         if limited and settings.small_groups == "error" and settings.groups != "each":
-            check_group_sizes(rest, settings.min_group_size, settings.groups)
+            check_group_sizes(rest, settings.min_group_size, settings.groups, confident=confidence is not None)
         parts = [None if part is None else Part.of(part) for part in (rest, calibration, held_out)]
         assert parts[0] is not None
         return cls(data, parts[0], parts[1], parts[2], settings, tuple(remarks(data)))
@@ -222,13 +222,19 @@ def check_limited_columns(limits: Sequence[Constraint], data: Dataset, groups: s
     for limit in limits:
         for name in limit.columns or ():
             if groups == "each" and name not in data.sensitive:
+                held = any(name in map(str, values.tolist()) for values in data.sensitive.values())
+                remedy = (
+                    f"for the rate of one group, give it in square brackets, [{name}]."
+                    if held
+                    else "name it with --sensitive, too."
+                )
                 raise ValueError(
                     f"{str(limit)!r} is about the groups of {name!r}, which is not among the sensitive columns "
-                    f"({', '.join(data.sensitive)}); name it with --sensitive, too."
+                    f"({', '.join(data.sensitive)}); {remedy}"
                 )
 
 
-def check_group_sizes(data: Dataset, least: int, groups: str = "each") -> None:
+def check_group_sizes(data: Dataset, least: int, groups: str = "each", *, confident: bool = False) -> None:
     """Refuse groups of few rows before anything is trained; a part that is drawn may have none of them."""
     from fairbound.data.columns import is_missing
 
@@ -242,10 +248,16 @@ def check_group_sizes(data: Dataset, least: int, groups: str = "each") -> None:
                     f"Column {name!r} (--sensitive) has {len(sizes):,} different numbers, most of them in few rows; "
                     f"sort them into groups with bands, for example --bands {name} {_middle(values)}."
                 )
+            # A confidence speaks of every group, so that no group can be left out or merged.
+            remedy = (
+                "join them with other groups in the file, or train without --confidence."
+                if confident
+                else "leave them out of the limits with --small-groups warn, or make one group of them with "
+                "--small-groups merge."
+            )
             raise ValueError(
                 f"Column {name!r} (--sensitive) has groups of fewer than {least} rows (--min-group-size): {listed}; "
-                "leave them out of the limits with --small-groups warn, or make one group of them with "
-                "--small-groups merge."
+                f"{remedy}"
             )
 
 
