@@ -136,6 +136,8 @@ def agree_measure(
         if counted.sample(rate, grouping, group, outcome).value is None
     }
     expect(set(entry.left_out) == undefined, *said, "left out", entry.left_out, "and not", undefined)
+    if kind == "covariance" and len(grouping.groups) - len(undefined) < 2:
+        return  # nothing to compare: 0 or nothing
     if kind == "covariance":
         covariance = max(map(abs, oracle.covariances(counted, grouping, outcome)))
         expect_close(entry.value, covariance, *said, tolerance=counted.rounding)

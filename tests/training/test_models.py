@@ -70,6 +70,8 @@ class TestMakeModel:
             ({"n_inputs": 3, "n_labels": 1}, "n_labels=1: must be a whole number of at least 2"),
             ({"n_inputs": 3, "hidden": (4, 0)}, r"hidden=\(4, 0\): must hold the width of each hidden layer"),
             ({"n_inputs": 3, "hidden": (4.5,)}, r"hidden=\(4.5,\)"),
+            ({"n_inputs": 3, "hidden": (10**30,)}, r"more than 1,073,741,824 weights"),
+            ({"n_inputs": 3, "hidden": (10**6, 10**6)}, r"more than 1,073,741,824 weights"),
             ({"n_inputs": 3, "hidden": 32}, r"hidden=32: .* for example \(32,\)"),
             ({"n_inputs": 3, "hidden": "32"}, "hidden='32'"),
         ],

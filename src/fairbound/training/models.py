@@ -9,6 +9,9 @@ from numbers import Integral
 import torch
 from torch import Tensor, nn
 
+MOST_WEIGHTS = 2**30
+"""Of a network that is made here: beyond this the memory of no ordinary machine holds its training."""
+
 
 def make_model(
     n_inputs: int,
@@ -42,6 +45,11 @@ def make_model(
     if generator is None:
         generator = torch.Generator().manual_seed(0)
     widths = [int(n_inputs), *map(int, hidden), 1 if n_labels == 2 else int(n_labels)]
+    weights = sum(wide_in * wide_out for wide_in, wide_out in pairwise(widths))
+    if weights > MOST_WEIGHTS:
+        raise ValueError(
+            f"hidden={hidden!r}: these layers have more than {MOST_WEIGHTS:,} weights; give fewer or narrower ones."
+        )
     layers: list[nn.Module] = []
     for wide_in, wide_out in pairwise(widths):
         # skip_init: the layer's own initialisation would draw from the global generator.
