@@ -33,6 +33,9 @@ def test_a_limit_for_each_class(hidden):
     assert "rates, class top" in str(clf.result_)
 
 
+@pytest.mark.filterwarnings(
+    "ignore:.*by selecting almost nobody:fairbound.LimitWarning"
+)  # which is how it is kept here
 def test_a_limit_on_named_classes():
     X, y, group = three_classes()
     clf = ConstrainedClassifier(DemographicParity(0.05, classes=["top"])).fit(X, y, sensitive_features=group)
