@@ -348,3 +348,9 @@ def test_what_is_unknown_or_missing_raises():
         result.measure("disparate_impcat")
     with pytest.raises(ValueError, match=r"there for 'sensitive_feature' and class 0, .*: name one of them"):
         result.measure("disparate_impact")
+
+
+def test_groups_whose_rows_weigh_nothing_keep_their_names():
+    found = audit([0, 1, 0, 1], [0, 1, 1, 1], ["a", "b", "c", "c"], sample_weight=[0, 0, 1, 1])
+    assert [(each.group, each.rows) for each in found.groups] == [("a", 0), ("b", 0), ("c", 2), (None, 2)]
+    assert found.merged == {}

@@ -287,6 +287,8 @@ def merge_small_groups(cells: Cells, least: int) -> tuple[Cells, dict[str, dict[
     """
     if isinstance(least, bool) or not isinstance(least, int) or least < 1:
         raise ValueError(f"min_group_size={least!r} must be a whole number of at least 1.")
+    if least == 1:  # every group stays, also one whose rows all weigh nothing
+        return cells, {}
     merged: dict[str, dict[Hashable, int]] = {}
     groupings = []
     atoms = cells.index[cells.weights > 0] // cells.n_labels
