@@ -41,8 +41,9 @@ def test_a_weight_counts_like_rows_repeated(fairbound, weighted, command):
     assert "w" not in a["reproduction"]["columns"]
     for part in (a, b):
         assert part["limits"][0]["training"]["after"]["value"] >= 0.8 - 1e-12
-    accuracy = [part["parts"]["training"]["accuracy"]["after"]["value"] for part in (a, b)]
-    assert accuracy[0] == pytest.approx(accuracy[1], abs=0.02)
+    # Without limits the problem is convex, so both files have one and the same model; under limits it is not.
+    accuracy = [part["parts"]["training"]["accuracy"]["before"]["value"] for part in (a, b)]
+    assert accuracy[0] == pytest.approx(accuracy[1], abs=1e-9)
     constant = [part["parts"]["training"]["accuracy"]["constant"] for part in (a, b)]
     assert constant[0] == pytest.approx(constant[1], abs=1e-12)  # the weights are in the evaluation
 
