@@ -300,7 +300,7 @@ def test_where_none_passes_the_certificate_is_that_of_the_first(script):
     assert holds(scripted.problem) == 2
     assert choice.claim.startswith("No model passed at 95% confidence: nothing is claimed.")
     blocking = choice.certificate.limits[0]
-    assert f"Not shown there: {blocking.limit}: {blocking.reason}" in choice.claim
+    assert f"It does not show {blocking.limit}: {blocking.reason}" in choice.claim
 
 
 def test_an_inconclusive_verdict_does_not_pass(script):

@@ -75,9 +75,9 @@ def claim_of_choice(certificate: Certificate) -> str:
     if not certificate.passed:
         blocking = [limit for limit in certificate.limits if limit.verdict is not Verdict.PASS]
         return (
-            f"No model passed at {100 * confidence:g}% confidence: nothing is claimed. The bounds of the "
-            "certificate are those of the strictest model, which was tested first. "
-            + " ".join(f"Not shown there: {limit.limit}: {limit.reason}" for limit in blocking)
+            f"No model passed at {100 * confidence:g}% confidence: nothing is claimed. The "
+            "certificate is that of the strictest model, which was tested first. "
+            + " ".join(f"It does not show {limit.limit}: {limit.reason}" for limit in blocking)
         )
     return (
         "Claim: the probability that this procedure returns a model that breaks a limit in the population is at "

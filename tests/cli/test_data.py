@@ -93,3 +93,9 @@ def test_fetch_without_the_network_says_which_file_to_put_where(fairbound, tmp_p
 def test_a_file_needs_its_label_and_its_groups_named(fairbound, loans):
     assert "Name it with --target" in fairbound("data", "describe", loans).sentence
     assert "with --sensitive" in fairbound("data", "describe", loans, "--target", "approved").sentence
+
+
+def test_a_folder_of_the_name_of_a_data_set_does_not_hide_it(fairbound, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "law").mkdir()  # what `train law --out law` leaves
+    assert fairbound("data", "describe", "law").code == 0

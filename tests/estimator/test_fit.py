@@ -359,7 +359,7 @@ def test_a_callback_ends_the_fit_with_the_best_found():
     clf.fit(X, y, sensitive_features=group)
     assert seen.count("exact") == 1
     assert len(others) == len(seen) == clf.n_iter_
-    assert "A callback ended the fit" in str(clf.result_)
+    assert "The fit was stopped early" in str(clf.result_)
 
 
 def test_a_single_callback_need_not_be_in_a_list():

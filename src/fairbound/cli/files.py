@@ -36,6 +36,11 @@ def existing_file(path: str) -> Path:
 def check_source(source: str) -> None:
     """Refuse a file that is not there, before anything is imported to read it; a bare word may name a data set."""
     path = Path(source)
+    if path.is_dir():  # a run may have been written to a folder of the same name
+        from fairbound.data import DATASETS
+
+        if source in DATASETS:
+            return
     if path.exists() or path.suffix or len(path.parts) > 1:
         existing_file(source)
 

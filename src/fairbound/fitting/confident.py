@@ -122,7 +122,7 @@ def with_certificate(record: FitResult, choice: CertifiedChoice) -> FitResult:
     if taken is None:
         first = choice.trials[0].certificate
         bounds = "; ".join(f"{each.limit} ({sides_in_words(each)})" for each in first.limits)
-        message = f"{choice.claim} There: {bounds}. {message}"
+        message = f"{choice.claim} Its bounds: {bounds}. {message}"
     elif record.status in (Status.CONVERGED, Status.FEASIBLE):
         count = sum(trial.passed for trial in choice.trials)
         way = f"limits {100 * taken.strictness:g}% stricter than asked" if taken.strictness else "the limits as asked"

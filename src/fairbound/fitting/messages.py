@@ -70,7 +70,7 @@ class Outcome:
         """Return what else is worth knowing."""
         found = []
         if self.stopped:
-            found.append("A callback ended the fit; this is the best that was found until then.")
+            found.append("The fit was stopped early; this is the best model found until then.")
         rows = int(self.decided.sum())
         if self._share >= NEARLY_ALL and int(self.labelled.max()) < NEARLY_ALL * rows:
             found.append(f"The decisions are {'' if self._share == 1 else 'nearly '}constant: {self._decisions()}.")
@@ -108,7 +108,7 @@ class Outcome:
 
     def _advice(self) -> str:
         if self.stopped:
-            return "A callback ended the fit early: let it run to its end."
+            return "The fit was stopped early: let it run to its end."
         if self.ran_out:
             return "The iterations that effort= allows ran out: allow more."
         bounded = any(resolve_measure(each.measure).comparison == "value" for each in self.constraints)
