@@ -26,9 +26,10 @@ def did_you_mean(name: object, known: Iterable[str]) -> str:
     ''
     """
     wanted = _plain(str(name))
-    scores = {each: _nearness(wanted, _plain(each)) for each in known}
+    # Of names that are equally near, one with the same beginning is the likelier: 'CAL' means 'CA', not 'AL'.
+    scores = {each: (_nearness(wanted, _plain(each)), wanted[:1] == _plain(each)[:1]) for each in known}
     best = max(scores, key=lambda each: scores[each], default=None)
-    return f" Did you mean {best!r}?" if best is not None and scores[best] > 0 else ""
+    return f" Did you mean {best!r}?" if best is not None and scores[best][0] > 0 else ""
 
 
 def _plain(name: str) -> str:
