@@ -512,6 +512,7 @@ def test_the_calibration_rows_have_no_part_in_training(monkeypatch):
     assert all(torch.equal(a.parameters, b.parameters) for a, b in zip(one, other, strict=True))
 
 
+@pytest.mark.slow
 def test_on_the_law_data(law):
     problem, choice = law.train("disparate_impact >= 0.9")
     passed = [trial for trial in choice.trials if trial.passed]

@@ -196,7 +196,7 @@ def _check(fairbound, tmp_path, monkeypatch, seed: int) -> int:
     return 4
 
 
-@pytest.mark.parametrize("seed", [0, 3, 4])
+@pytest.mark.parametrize("seed", [0, 3, pytest.param(4, marks=pytest.mark.slow)])
 def test_everything_agrees(fairbound, tmp_path, monkeypatch, seed):
     _check(fairbound, tmp_path, monkeypatch, seed)
 

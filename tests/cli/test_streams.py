@@ -101,6 +101,7 @@ def test_characters_that_the_terminal_lacks(tmp_path):
     assert "Zoë" in json.dumps(json.loads(printed.stdout), ensure_ascii=False)
 
 
+@pytest.mark.slow
 @posix
 def test_file_names_that_are_not_utf8(tmp_path):
     if sys.platform == "darwin":

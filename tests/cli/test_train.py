@@ -156,6 +156,7 @@ def test_the_shipped_data_by_name(fairbound):
     assert metrics["reproduction"]["data"]["name"] == "law"
 
 
+@pytest.mark.slow
 def test_small_groups_are_merged_when_asked_to(fairbound, tmp_path):
     rows = [(*row[:3], "other" if number < 5 else row[3], row[4]) for number, row in enumerate(loan_rows(600))]
     path = write_csv(tmp_path / "loans.csv", LOAN_COLUMNS, rows)

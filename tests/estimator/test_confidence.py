@@ -175,6 +175,7 @@ def test_groups_that_are_columns_of_the_table():
     assert (clf.predict(frame.drop(columns="sex")) == clf.predict(frame)).all()
 
 
+@pytest.mark.slow
 def test_words_for_labels_and_the_other_one_positive():
     X, y, group = ROWS
     words = np.array(["yes", "no"])[y]
@@ -198,6 +199,7 @@ def test_validation_rows_are_watched_as_well(certified):
     assert (clf.coef_ == certified.coef_).all()
 
 
+@pytest.mark.slow
 def test_sample_weights_count_in_the_loss_alone():
     weights = 1.0 + (np.arange(1500) % 3)
     clf = fit(confident(constraint_weight="none"), sample_weight=weights)

@@ -45,6 +45,7 @@ def test_the_network(estimator, check):
     check(estimator)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings(f"ignore::{LimitWarning.__module__}.{LimitWarning.__name__}")
 @parametrize_with_checks([LIMITED])
 def test_the_classifier_under_limits(estimator, check):

@@ -55,6 +55,7 @@ def as_kinds():
     )
 
 
+@pytest.mark.slow
 def test_the_same_call_on_numpy_pandas_and_polars_gives_the_same_model(law, race):
     numbers = np.asarray(law.X)
     frames = [

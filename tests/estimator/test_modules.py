@@ -109,6 +109,7 @@ def test_a_device_that_is_not_there(device):
         quick(device=device).fit(X, y)
 
 
+@pytest.mark.slow
 def test_the_way_to_a_device_and_back_trains_alike(monkeypatch):
     # The processor stands for the device: what is tested is the wrapper, and that nothing relies on its parts.
     X, y, group = toy()

@@ -145,6 +145,7 @@ def test_groups_travel_through_a_pipeline_and_a_cross_validation(routing):
         assert fitted[-1].result_.limits[0].reached == reached >= 0.8
 
 
+@pytest.mark.slow
 def test_a_search_selects_on_a_measure(routing):
     X, y, group = toy(600)
     search = GridSearchCV(

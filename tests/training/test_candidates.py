@@ -72,9 +72,7 @@ def a_constant_keeps(problem: TrainingProblem) -> bool:
     return False
 
 
-@pytest.mark.parametrize(
-    ("seed", "effort"), [*((seed, HASTE) for seed in range(18)), *((seed, None) for seed in (4, 8, 13))]
-)
+@pytest.mark.parametrize(("seed", "effort"), [*((seed, HASTE) for seed in range(18)), (8, None)])
 def test_what_a_constant_keeps_is_never_infeasible(seed: int, effort: Effort | None) -> None:
     problem, X = random_problem(seed)
     result = fit(problem, X, effort=effort)

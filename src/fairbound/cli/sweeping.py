@@ -39,6 +39,11 @@ def check_bounds(measure: str, bounds: Sequence[float] | None, choose: float | N
     return [parse_constraint(f"{measure} {sign} {bound!r}") for bound in ordered]
 
 
+def _is_finished(point: FrontierModel) -> bool:
+    """Tell whether a bound of an interrupted sweep was reached: any bound is kept by a constant, without training."""
+    return point.result.kept and point.result.status.value != "degenerate"
+
+
 class Sweeping:
     """The models of a grid of bounds; an interrupt leaves those that are finished."""
 
@@ -66,8 +71,7 @@ class Sweeping:
                 bounds: list[Any] = [limit.bound for limit in self.grid]  # numbers: `check_bounds` has made them
                 swept = self.study.frontier([self.grid[0], *self.others], bounds, callback(name))
             self.interrupted = interrupt.happened
-            # A bound that is kept is a finished one, even if training was stopped on the way to the next.
-            self.points = [point for point in swept if point.result.kept or not self.interrupted]
+            self.points = [point for point in swept if not self.interrupted or _is_finished(point)]
         if not self.points:
             raise KeyboardInterrupt
 
