@@ -97,9 +97,7 @@ def sweep_by_the_next_start(place: Path) -> None:
 
 FAST = [
     ("train", signal.SIGTERM),
-    ("train", signal.SIGKILL),
-    ("frontier", signal.SIGTERM),
-    ("predict", signal.SIGKILL),
+    ("frontier", signal.SIGKILL),
     ("predict", signal.SIGTERM),
     ("reproduce", signal.SIGTERM),
 ]

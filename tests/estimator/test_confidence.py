@@ -167,6 +167,7 @@ def test_parameters_are_cloned_and_routed(certified):
     assert pipeline[-1].certificate_.rows == 450
 
 
+@pytest.mark.slow
 def test_groups_that_are_columns_of_the_table():
     X, y, group = ROWS
     frame = pd.DataFrame(X, columns=["u", "v", "w"]).assign(sex=group)

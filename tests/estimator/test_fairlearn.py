@@ -19,6 +19,7 @@ from tests.estimator.helpers import toy
 from fairbound import ConstrainedClassifier
 
 
+@pytest.mark.slow
 def test_our_record_is_fairlearns_metric_frame():
     X, y, group = toy(600)
     clf = ConstrainedClassifier(["disparate_impact >= 0.7", "equalized_odds <= 0.3"], hidden=(4,))

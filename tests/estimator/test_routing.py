@@ -122,6 +122,7 @@ def test_several_classes_and_one_of_them():
 # --- routing ---
 
 
+@pytest.mark.slow
 def test_groups_travel_through_a_pipeline_and_a_cross_validation(routing):
     X, y, group = toy(600)
     pipeline = make_pipeline(StandardScaler(), ConstrainedClassifier("disparate_impact >= 0.8"))
