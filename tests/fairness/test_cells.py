@@ -414,5 +414,5 @@ def test_an_audit_and_a_certificate_refuse_it_too(groups, words):
 
 def test_weights_that_are_no_numbers_are_named():
     for function in (audit, partial(certify, limits="disparate_impact >= 0.8", largest_weight=2.0)):
-        with pytest.raises(ValueError, match=r"weights must \w+ numbers.*'cook'"):
+        with pytest.raises(ValueError, match=r"weights must be numbers, but contain 'cook'"):
             function([0, 1], [0, 1], ["a", "b"], sample_weight=[1, "cook"])
