@@ -10,7 +10,7 @@ from fairbound._version import __version__ as __version__
 if TYPE_CHECKING:
     from fairbound._warnings import InputScaleWarning, LimitWarning, PositiveLabelWarning
     from fairbound.data import Dataset, load_dataset, make_disparate_data, read_table
-    from fairbound.estimator import ConstrainedClassifier, load
+    from fairbound.estimator import ConstrainedClassifier, FitResult, TableEncoder, load, make_fairness_scorer
     from fairbound.evaluation import audit, certify
     from fairbound.fairness import (
         AccuracyParity,
@@ -32,10 +32,7 @@ if TYPE_CHECKING:
         parse_constraint,
         rate_limit,
     )
-    from fairbound.fitting import FitResult
     from fairbound.persistence import ModelFileError
-    from fairbound.preprocessing import TableEncoder
-    from fairbound.scoring import make_fairness_scorer
     from fairbound.sqp import QuasiNewtonSQP, Status, StochasticSQP
     from fairbound.training import (
         L2,
@@ -131,10 +128,10 @@ _HOMES = {
     "Sufficiency": "fairbound.fairness",
     "parse_constraint": "fairbound.fairness",
     "rate_limit": "fairbound.fairness",
-    "FitResult": "fairbound.fitting",
+    "FitResult": "fairbound.estimator",
     "ModelFileError": "fairbound.persistence",
-    "TableEncoder": "fairbound.preprocessing",
-    "make_fairness_scorer": "fairbound.scoring",
+    "TableEncoder": "fairbound.estimator",
+    "make_fairness_scorer": "fairbound.estimator",
     "QuasiNewtonSQP": "fairbound.sqp",
     "Status": "fairbound.sqp",
     "StochasticSQP": "fairbound.sqp",

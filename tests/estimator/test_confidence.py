@@ -17,11 +17,12 @@ from sklearn.preprocessing import StandardScaler
 from tests.estimator.helpers import quick, toy
 
 from fairbound import ConstrainedClassifier, Covariance, LimitWarning, Measure, certify, load
+from fairbound.estimator.certified import hold_back
+from fairbound.estimator.inputs import read_inputs
+from fairbound.estimator.rows import read_data
 from fairbound.evaluation import Verdict
 from fairbound.fairness import Constraint
 from fairbound.fairness.rates import selection_rate
-from fairbound.fitting import hold_back, read_data
-from fairbound.preprocessing import read_inputs
 
 LIMIT = "disparate_impact >= 0.6"
 ROWS = toy(1500)
@@ -211,7 +212,7 @@ def test_sample_weights_count_in_the_loss_alone():
 
 def test_the_last_bias_is_not_shifted_after_the_test(monkeypatch):
     # Whatever rounding does: the model returned is the one that was tested.
-    monkeypatch.setattr("fairbound.fitting.fitting.NUDGES", (1e6,))
+    monkeypatch.setattr("fairbound.estimator.fitting.NUDGES", (1e6,))
     _, calibration = held_back(confident())
     clf = fit(confident())
     anew = certify(calibration.y, clf.predict(calibration.inputs.native), calibration.groups, LIMIT, 0.9)

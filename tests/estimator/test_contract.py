@@ -14,8 +14,9 @@ from sklearn.utils.estimator_checks import (
 )
 
 from fairbound._warnings import LimitWarning
-from fairbound.estimator import ConstrainedClassifier
-from fairbound.preprocessing import TableEncoder, read_inputs
+from fairbound.estimator.classifier import ConstrainedClassifier
+from fairbound.estimator.encoder import TableEncoder
+from fairbound.estimator.inputs import read_inputs
 
 
 class GroupsFromX(ConstrainedClassifier):

@@ -14,7 +14,7 @@ import torch
 from tests.estimator.helpers import quick, toy
 
 from fairbound import ConstrainedClassifier, DisparateImpact, FitResult, LimitWarning, Status, audit, rate_limit
-from fairbound.fitting import fitting as fitting_module
+from fairbound.estimator import fitting as fitting_module
 from fairbound.training import Effort, Phase
 
 # --- the record is what predict does ---

@@ -16,7 +16,8 @@ from tests.estimator.helpers import quick, toy
 from torch import nn
 
 from fairbound import ConstrainedClassifier, TableEncoder
-from fairbound.preprocessing import CategoryColumn, NumberColumn, read_inputs
+from fairbound.estimator.encoder import CategoryColumn, NumberColumn
+from fairbound.estimator.inputs import read_inputs
 
 
 def table():

@@ -12,7 +12,7 @@ from tests.estimator.helpers import quick, toy
 from torch import nn
 
 from fairbound import ConstrainedClassifier, audit
-from fairbound.fitting import modules
+from fairbound.estimator import modules
 
 
 class Residual(nn.Module):
@@ -119,7 +119,7 @@ def test_the_way_to_a_device_and_back_trains_alike(monkeypatch):
     def always(module, device):
         return modules.OnDevice(module, torch.device(device))
 
-    monkeypatch.setattr("fairbound.fitting.fitting.on_device", always)
+    monkeypatch.setattr("fairbound.estimator.fitting.on_device", always)
     clf = ConstrainedClassifier("disparate_impact >= 0.7", hidden=(4,), device="cpu")
     clf.fit(X, y, sensitive_features=group)
     assert type(clf.module_) is nn.Sequential

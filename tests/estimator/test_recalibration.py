@@ -13,8 +13,8 @@ from sklearn.metrics import log_loss
 from tests.estimator.helpers import toy
 
 from fairbound import ConstrainedClassifier, audit
+from fairbound.estimator.recalibration import SidedMap, Temperature, fit_recalibration
 from fairbound.fairness.decisions import logit
-from fairbound.prediction import SidedMap, Temperature, fit_recalibration
 
 
 def halves(n=3000):

@@ -12,7 +12,7 @@ from tests.estimator.helpers import quick, toy
 from torch import nn
 
 from fairbound import ConstrainedClassifier, InputScaleWarning, load
-from fairbound.preprocessing.numbers import standardize
+from fairbound.estimator.numbers import standardize
 
 X, Y, GROUP = toy(200)
 LIMIT = "disparate_impact >= 0.3"

@@ -10,8 +10,8 @@ from tests.estimator.helpers import quick, toy
 
 from fairbound import audit, make_fairness_scorer
 from fairbound._weights import check_weights, scale_weights
+from fairbound.estimator.encoder import TableEncoder
 from fairbound.fairness import Cells
-from fairbound.preprocessing import TableEncoder
 from fairbound.training.rows import Rows
 
 X, Y, GROUP = toy(150)

@@ -13,13 +13,7 @@ from tests.evaluation.helpers import rows
 from fairbound.evaluation.intervals import Share, WeightedShare
 from fairbound.evaluation.tally import WHOLES, MonotoneRate, Tally
 from fairbound.fairness import MEASURES, RATES, Cells, Constraint, ConstraintSystem, outcome_indicators
-from fairbound.fairness.rates import (
-    RateFunction,
-    false_positive_rate,
-    precision,
-    selection_rate,
-    true_positive_rate,
-)
+from fairbound.fairness.rates import RateFunction, false_positive_rate, precision, selection_rate, true_positive_rate
 
 
 def _random(seed: int, n: int = 60, groups: int = 3, labels: int = 2):

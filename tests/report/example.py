@@ -10,8 +10,8 @@ import numpy as np
 import torch
 
 from fairbound import Cells, DisparateImpact, TrainingProblem, fit, frontier, load_dataset, make_model
-from fairbound.evaluation import Decisions, Run, Sweep, SweptPoint, summarize
 from fairbound.fairness import decide
+from fairbound.study.summary import Decisions, Run, Sweep, SweptPoint, summarize
 from fairbound.training.frontier import loss_price
 
 LIMIT = DisparateImpact(0.9)

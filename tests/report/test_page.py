@@ -19,11 +19,12 @@ from hypothesis import given, settings
 from tests.report.example import HOSTILE, hostile_summary, large_summary, law_summary
 
 from fairbound._text import visible
-from fairbound.evaluation import Decisions, Run, Sweep, SweptPoint, certify, summarize
+from fairbound.evaluation import certify
 from fairbound.report import to_html, to_markdown
 from fairbound.report.history import MOST_ROWS, history_figure, phase_lines
 from fairbound.report.tables import Axis
 from fairbound.report.tradeoff import tradeoff
+from fairbound.study.summary import Decisions, Run, Sweep, SweptPoint, summarize
 
 ROWS = Decisions(
     y=[0, 1, 1, 0, 1, 0, 1, 0],

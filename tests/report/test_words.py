@@ -9,10 +9,10 @@ import re
 import pytest
 from tests.report.example import law_summary
 
-from fairbound.evaluation import Decisions, Run, summarize
 from fairbound.report import to_html, to_markdown, words
 from fairbound.report.caveats import caveats, remarks
 from fairbound.report.limits import limit_tables
+from fairbound.study.summary import Decisions, Run, summarize
 
 ROWS = Decisions(
     y=[0, 1, 1, 0, 1, 0, 1, 0],

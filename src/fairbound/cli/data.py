@@ -11,7 +11,7 @@ from fairbound.cli.options import examples
 from fairbound.cli.output import Output
 
 if TYPE_CHECKING:
-    from fairbound.data.source import Source
+    from fairbound.data import Source
 
 Name = Annotated[str, typer.Argument(metavar="DATASET", help="See fairbound data list.", show_default=False)]
 State = Annotated[
@@ -185,10 +185,7 @@ def _facts(source: Source, data_dir: str | None) -> dict[str, Any]:
 
 def _where(source: Source, data_dir: str | None) -> str:
     """Say where the file is, without asking the network."""
-    from fairbound.data.acsincome import ACSINCOME_CA_SAMPLE, census_source
-    from fairbound.data.download import cache_folder
-    from fairbound.data.files import Place
-    from fairbound.data.loading import STATE, YEAR
+    from fairbound.data import ACSINCOME_CA_SAMPLE, STATE, YEAR, Place, cache_folder, census_source
 
     if source.file.shipped:
         return "shipped"

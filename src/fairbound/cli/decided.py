@@ -54,9 +54,8 @@ def read_decisions(
     """
     import numpy as np
 
-    from fairbound.data.columns import group_values, is_missing
-    from fairbound.data.labels import as_word, code_labels
-    from fairbound.evaluation.matching import match_decisions, match_positive
+    from fairbound.data import as_word, code_labels, group_values, is_missing
+    from fairbound.evaluation import match_decisions, match_positive
 
     table = open_table(path, delimiter=delimiter, encoding=encoding)
     asked = [(target, "--target"), (prediction, "--prediction"), *((name, "--sensitive") for name in sensitive)]
@@ -111,7 +110,7 @@ def _read_as(what: str, values: list[str], words: list[str]) -> list[tuple[str, 
 def _weights(values: Any, name: str) -> Any:
     """Return weights as numbers; anything else in the column is named."""
     from fairbound._values import as_numbers
-    from fairbound.data.columns import is_missing
+    from fairbound.data import is_missing
 
     gaps = is_missing(values)
     if gaps.any():

@@ -93,10 +93,9 @@ def audit_command(
     output = Output(json, quiet)
     if out is not None:
         _check_page(Path(out))
-    from fairbound.evaluation.audit import audit_tally
-    from fairbound.evaluation.summary_parts import measured
-    from fairbound.evaluation.tally import Tally
+    from fairbound.evaluation import Tally, audit_tally
     from fairbound.report import audit_to_html
+    from fairbound.study import measured
 
     rows = read_decisions(
         file,

@@ -113,7 +113,7 @@ def _sure(data: Dataset, settings: Settings, limit: Constraint, output: Output) 
 
 
 def _show_sure(output: Output, study: Study, trained: ConstrainedClassifier) -> None:
-    from fairbound.evaluation.verdicts import sides_in_words
+    from fairbound.evaluation import sides_in_words
 
     certificate, held_out = trained.certificate_, study.held_out
     assert certificate is not None

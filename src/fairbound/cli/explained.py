@@ -39,7 +39,7 @@ def _coefficients(study: Study, classifier: ConstrainedClassifier) -> dict[str, 
 
 
 def _importances(study: Study, classifier: ConstrainedClassifier) -> dict[str, Any]:
-    from fairbound.evaluation.importance import shuffled_importances
+    from fairbound.evaluation import shuffled_importances
 
     part, rows = (study.held_out, "held-out") if study.held_out is not None else (study.training, "training")
     found = shuffled_importances(

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 from fairbound._names import did_you_mean
 
 if TYPE_CHECKING:
-    from fairbound.data.tablefile import TableFile
+    from fairbound.data import TableFile
 
 
 def open_table(path: str, *, delimiter: str | None = None, encoding: str = "utf-8") -> TableFile:
     """Look at a CSV or Parquet file."""
-    from fairbound.data.tablefile import TableFile
+    from fairbound.data import TableFile
 
     try:
         return TableFile.open(existing_file(path), delimiter=delimiter, encoding=encoding)
@@ -49,7 +49,7 @@ def check_column(names: Iterable[str], name: str, option: str, path: str) -> Non
     """Refuse a name that is none of the columns."""
     known = list(names)
     if name not in known:
-        from fairbound.data.labels import listed
+        from fairbound.data import listed
 
         place = Path(path).name
         raise ValueError(

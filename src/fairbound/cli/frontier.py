@@ -142,7 +142,7 @@ def frontier_command(
     read = {"label": label_values(data), "taken": columns_taken(data)}
     output.result({"command": "frontier", "out": out, **found, **read, "interrupted": sweep.interrupted})
     if sweep.interrupted:
-        from fairbound.fairness.constraints import shortest
+        from fairbound.fairness import shortest
 
         complain(
             f"Interrupted: {out} has the {len(sweep.points)} of {len(grid)} bounds that were finished: "
@@ -155,7 +155,7 @@ def frontier_command(
 def show_frontier(output: Output, frontier: Mapping[str, Any]) -> None:
     """Print what each bound reaches and costs."""
     from fairbound.cli.sweeping import line_of
-    from fairbound.fairness.constraints import shortest
+    from fairbound.fairness import shortest
 
     lines = [line_of(point) for point in frontier["points"]]
     held_out = "held_out_value" in lines[0]

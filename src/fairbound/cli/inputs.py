@@ -37,8 +37,7 @@ def check_binary(values: Any, target: str, positive: Sequence[str] | None, multi
         )
     if multiclass or positive:
         return
-    from fairbound.data.columns import is_missing
-    from fairbound.data.labels import as_word, listed
+    from fairbound.data import as_word, is_missing, listed
 
     distinct = sorted({as_word(value) for value in values[~is_missing(values)].tolist()})
     if len(distinct) > 2:
@@ -110,8 +109,7 @@ def load(
         return _known(source, target, sensitive, [name for name, given in for_files.items() if given], data_dir, quiet)
     import numpy as np
 
-    from fairbound.data import DATASETS, read_table
-    from fairbound.data.formats import MISSING
+    from fairbound.data import DATASETS, MISSING, read_table
 
     path = Path(source)
     if not path.exists() and path.name == source and not path.suffix:

@@ -20,8 +20,8 @@ from fairbound.cli.study import Part, Study
 if TYPE_CHECKING:
     from fairbound import FitResult
     from fairbound.estimator import ConstrainedClassifier
-    from fairbound.evaluation import Sweep
     from fairbound.fairness import Constraint
+    from fairbound.study import Sweep
 
 CONFIDENCE = 0.95
 """Of intervals and verdicts where none is asked for."""
@@ -50,7 +50,7 @@ def summary_of(
     frontier: Sweep | None = None,
 ) -> dict[str, Any]:
     """Return the summary of a study."""
-    from fairbound.evaluation import Decisions, Run, summarize
+    from fairbound.study import Decisions, Run, summarize
 
     result = models.after.result_
 
@@ -104,7 +104,7 @@ def summary_of(
 
 def _small_groups(result: FitResult) -> list[str]:
     """Return a sentence for each column of groups of which some were too small for the limits."""
-    from fairbound.evaluation.tables import key_text
+    from fairbound.evaluation import key_text
 
     fates: dict[tuple[str, str], list[str]] = {}
     for each in result.small_groups:

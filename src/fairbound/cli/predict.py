@@ -16,7 +16,7 @@ from fairbound.cli.options import examples
 from fairbound.cli.output import Output
 
 if TYPE_CHECKING:
-    from fairbound.data.formats import ColumnFormat
+    from fairbound.data import ColumnFormat
     from fairbound.estimator import ConstrainedClassifier
 
 Model = Annotated[str, typer.Argument(metavar="MODEL", help="The folder that train has written.", show_default=False)]
@@ -75,7 +75,7 @@ def predict_command(
     from fairbound.cli.folders import fresh_file
     from fairbound.cli.models import load_model
     from fairbound.cli.study import table_backend
-    from fairbound.data.table import make_frame
+    from fairbound.data import make_frame
 
     check_source(source)
     output = Output(json, quiet)
@@ -127,7 +127,7 @@ def read_rows(
     """Read a file, or a known data set, as training read its file."""
     from fairbound.cli.files import check_column, open_table
     from fairbound.cli.inputs import is_known_dataset
-    from fairbound.data.appending import append_columns, write_columns
+    from fairbound.data import append_columns, write_columns
 
     formats, categories = _formats(classifier)
     needed = list(formats)
@@ -158,7 +158,7 @@ def _formats(classifier: ConstrainedClassifier) -> tuple[dict[str, ColumnFormat]
 
     A model that was not trained on a file keeps no formats: its numbers are plain then, and its words as they are.
     """
-    from fairbound.data.formats import ColumnFormat
+    from fairbound.data import ColumnFormat
 
     if not hasattr(classifier, "feature_names_in_"):
         raise ValueError(
@@ -178,7 +178,7 @@ def _formats(classifier: ConstrainedClassifier) -> tuple[dict[str, ColumnFormat]
 
 def _are_numbers(words: Sequence[str]) -> bool:
     """Tell whether categories are codes that were read as numbers: all are written as these would be."""
-    from fairbound.data.formats import ColumnFormat
+    from fairbound.data import ColumnFormat
 
     numbers = [ColumnFormat("number").number(word) for word in words]
     return all(number is not None and as_text(number) == word for number, word in zip(numbers, words, strict=True))
@@ -186,7 +186,7 @@ def _are_numbers(words: Sequence[str]) -> bool:
 
 def as_text(value: Any) -> str:
     """Return a label as text."""
-    from fairbound.data.labels import as_word
+    from fairbound.data import as_word
 
     return as_word(value)
 

@@ -62,8 +62,7 @@ def report_command(
             raise FileNotFoundError(f"{run} has no summary.json; give a folder that train or frontier has written.")
         beside = [each.name for each in folder.parent.iterdir()] if folder.parent.is_dir() else []
         raise FileNotFoundError(f"There is no folder {run}.{did_you_mean(folder.name, beside)}")
-    from fairbound.report import read_summary, to_html, to_markdown
-    from fairbound.report.files import NAMES
+    from fairbound.report import NAMES, read_summary, to_html, to_markdown
 
     summary = read_summary(path)
     try:

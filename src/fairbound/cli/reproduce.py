@@ -15,8 +15,7 @@ from fairbound.cli.options import examples
 from fairbound.cli.output import Output
 
 if TYPE_CHECKING:
-    from fairbound.experiments.reproduction import Reproduction, Request
-    from fairbound.experiments.running import Progress
+    from fairbound.experiments import Progress, Reproduction, Request
 
 Names = Annotated[
     list[str] | None,
@@ -80,7 +79,7 @@ def reproduce_command(
     run is kept in the folder, so that an interrupt loses at most the runs under way: the same command goes on from
     there. The exit code says whether it was done, not what the verdicts are.
     """
-    from fairbound.experiments.catalogue import TITLES
+    from fairbound.experiments import TITLES
 
     output = Output(json, quiet)
     if listed or not names:
@@ -90,7 +89,7 @@ def reproduce_command(
     if jobs == 0:
         raise ValueError("--jobs 0 runs nothing: give the number of processes, or -1 for one on each core.")
     request = _request(names, dataset, solver, part, batches, epochs, rows, data_dir)
-    from fairbound.experiments.reproduction import reproduce
+    from fairbound.experiments import reproduce
 
     begun = time.perf_counter()
     shown = _Shown(output)
@@ -134,8 +133,7 @@ def _request(
 ) -> Request:
     """Check what was asked for, before anything heavy is loaded."""
     from fairbound._registry import lookup
-    from fairbound.experiments.catalogue import TITLES
-    from fairbound.experiments.protocol import DATASETS, EPOCHS
+    from fairbound.experiments import DATASETS, EPOCHS, TITLES
 
     for name in names:
         if name != "all":
@@ -144,7 +142,7 @@ def _request(
         lookup(dict.fromkeys(DATASETS), name, "data set")
     lookup(dict.fromkeys(("paper", "fast", "both")), solver, "solver")
     lookup(dict.fromkeys(("train", "test")), part, "part")
-    from fairbound.experiments.reproduction import Request
+    from fairbound.experiments import Request
 
     return Request(
         names=tuple(TITLES) if "all" in names else tuple(names),

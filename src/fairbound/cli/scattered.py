@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 def scattered_columns(rows: Part, classifier: ConstrainedClassifier) -> list[str]:
     """Return a sentence for each column most of whose training rows the model sees as "(other)"."""
-    from fairbound.data.columns import is_missing
+    from fairbound.data import is_missing
 
     said = []
     for column in classifier.encoder_.columns_:

@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING, Any
 from fairbound.cli.output import Output
 
 if TYPE_CHECKING:
-    from fairbound.data import Dataset
-    from fairbound.data.table import Backend
+    from fairbound.data import Backend, Dataset
     from fairbound.estimator import ConstrainedClassifier, FrontierModel
     from fairbound.fairness import Constraint
 
@@ -236,7 +235,7 @@ def check_limited_columns(limits: Sequence[Constraint], data: Dataset, groups: s
 
 def check_group_sizes(data: Dataset, least: int, groups: str = "each", *, confident: bool = False) -> None:
     """Refuse groups of few rows before anything is trained; a part that is drawn may have none of them."""
-    from fairbound.data.columns import is_missing
+    from fairbound.data import is_missing
 
     for name, values in _group_columns(data, groups).items():
         sizes = Counter(values[~is_missing(values)].tolist())
@@ -265,7 +264,7 @@ def _group_columns(data: Dataset, groups: str) -> dict[str, Any]:
     """Return the groups by column, their intersection among them where it is asked for."""
     import numpy as np
 
-    from fairbound.data.columns import is_missing
+    from fairbound.data import is_missing
 
     columns = dict(data.sensitive)
     if groups == "each" or len(columns) < 2:
@@ -311,6 +310,6 @@ def _caught() -> Iterator[list[str]]:
 
 def table_backend() -> Backend:
     """Return the library that makes the tables: the first that is installed, the quickest first, or none."""
-    from fairbound.data.table import installed_backend
+    from fairbound.data import installed_backend
 
     return installed_backend(BACKENDS)

@@ -78,7 +78,7 @@ class Sweeping:
     def summary(self, context: typer.Context, source: str, choose: float | None) -> dict[str, Any]:
         """Return the summary, about the chosen bound."""
         from fairbound.cli.outcome import Models, summary_of
-        from fairbound.evaluation import Sweep, SweptPoint
+        from fairbound.study import Sweep, SweptPoint
 
         bounds = [point.bound for point in self.points]
         place = bounds.index(choose) if choose in bounds else len(bounds) // 2
@@ -102,7 +102,7 @@ class Sweeping:
     def write(self, folder: Path, place: Path, summary: Mapping[str, Any], *, models: bool) -> dict[str, Any]:
         """Write table, plot data, models and report; return the numbers in short."""
         from fairbound.cli.models import MODEL_FOLDER, save_model
-        from fairbound.fairness.constraints import shortest
+        from fairbound.fairness import shortest
         from fairbound.report import write_report
 
         save_model(self.points[self.place].classifier, folder / MODEL_FOLDER)

@@ -3,30 +3,60 @@
 This room knows neither torch nor the other rooms.
 """
 
+from fairbound.data.acsincome import ACSINCOME_CA_SAMPLE, census_source
+from fairbound.data.appending import append_columns, write_columns
 from fairbound.data.bands import into_bands
 from fairbound.data.catalogue import DATASETS
+from fairbound.data.columns import group_values, is_missing
 from fairbound.data.dataset import Dataset, Split
 from fairbound.data.description import Description
-from fairbound.data.labels import LabelValue
+from fairbound.data.download import cache_folder
+from fairbound.data.files import Place
+from fairbound.data.formats import MISSING, ColumnFormat
+from fairbound.data.labels import LabelValue, as_word, code_labels, listed
 from fairbound.data.leaks import SuspectedLeak
-from fairbound.data.loading import load_dataset
+from fairbound.data.loading import STATE, YEAR, load_dataset
 from fairbound.data.planted import PlantedData, PlantedRule, PlantedTruth, make_disparate_data
 from fairbound.data.reading import read_table
-from fairbound.data.table import Table
+from fairbound.data.source import Source
+from fairbound.data.splitting import draw_parts
+from fairbound.data.table import Backend, Table, installed_backend, make_frame
+from fairbound.data.tablefile import TableFile
 
 __all__ = [
+    "ACSINCOME_CA_SAMPLE",
     "DATASETS",
+    "MISSING",
+    "STATE",
+    "YEAR",
+    "Backend",
+    "ColumnFormat",
     "Dataset",
     "Description",
     "LabelValue",
+    "Place",
     "PlantedData",
     "PlantedRule",
     "PlantedTruth",
+    "Source",
     "Split",
     "SuspectedLeak",
     "Table",
+    "TableFile",
+    "append_columns",
+    "as_word",
+    "cache_folder",
+    "census_source",
+    "code_labels",
+    "draw_parts",
+    "group_values",
+    "installed_backend",
     "into_bands",
+    "is_missing",
+    "listed",
     "load_dataset",
     "make_disparate_data",
+    "make_frame",
     "read_table",
+    "write_columns",
 ]

@@ -3,33 +3,48 @@
 The measures are those of `fairbound.fairness`; this room adds how well the rows know them.
 """
 
-from fairbound.evaluation.audit import audit
+from fairbound.evaluation.audit import audit, audit_tally
 from fairbound.evaluation.audited import Audit, Estimate, GroupAudit, MeasureAudit, Undefined
-from fairbound.evaluation.certificate import Certificate, RateInterval, certify
+from fairbound.evaluation.certificate import Certificate, RateInterval, certify, certify_tally
+from fairbound.evaluation.importance import shuffled_importances
 from fairbound.evaluation.intervals import Share, WeightedShare, binomial_interval, weighted_interval
-from fairbound.evaluation.summary import Decisions, Run, Sweep, SweptPoint, summarize
-from fairbound.evaluation.verdicts import Bounds, LimitCertificate, Verdict
+from fairbound.evaluation.matching import match_decisions, match_positive
+from fairbound.evaluation.requirements import group_name, rate_name
+from fairbound.evaluation.tables import Table, as_json, count, key_text, number, page_as_html, page_as_text
+from fairbound.evaluation.tally import Tally
+from fairbound.evaluation.verdicts import Bounds, LimitCertificate, Verdict, sides_in_words
 
 __all__ = [
     "Audit",
     "Bounds",
     "Certificate",
-    "Decisions",
     "Estimate",
     "GroupAudit",
     "LimitCertificate",
     "MeasureAudit",
     "RateInterval",
-    "Run",
     "Share",
-    "Sweep",
-    "SweptPoint",
+    "Table",
+    "Tally",
     "Undefined",
     "Verdict",
     "WeightedShare",
+    "as_json",
     "audit",
+    "audit_tally",
     "binomial_interval",
     "certify",
-    "summarize",
+    "certify_tally",
+    "count",
+    "group_name",
+    "key_text",
+    "match_decisions",
+    "match_positive",
+    "number",
+    "page_as_html",
+    "page_as_text",
+    "rate_name",
+    "shuffled_importances",
+    "sides_in_words",
     "weighted_interval",
 ]

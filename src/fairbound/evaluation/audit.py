@@ -21,11 +21,19 @@ from fairbound.evaluation.audited import Audit, Estimate, GroupAudit, MeasureAud
 from fairbound.evaluation.intervals import Statistic, check_confidence
 from fairbound.evaluation.requirements import rate_name
 from fairbound.evaluation.tally import Tally
-from fairbound.fairness import MEASURES, RATES, Constraint, Grouping, Measure
-from fairbound.fairness.cells import Combine
-from fairbound.fairness.measures import resolve_measure
-from fairbound.fairness.rates import RateFunction, accuracy, evaluate
-from fairbound.fairness.system import Comparison
+from fairbound.fairness import (
+    MEASURES,
+    RATES,
+    Combine,
+    Comparison,
+    Constraint,
+    Grouping,
+    Measure,
+    RateFunction,
+    accuracy,
+    evaluate,
+    resolve_measure,
+)
 
 
 def audit(

@@ -42,9 +42,7 @@ from fairbound.evaluation.verdicts import (
     refusal,
     sides_in_words,
 )
-from fairbound.fairness import Constraint
-from fairbound.fairness.cells import Combine
-from fairbound.fairness.text import as_constraints
+from fairbound.fairness import Combine, Constraint, as_constraints
 
 
 @dataclass(frozen=True)

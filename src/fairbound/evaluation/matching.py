@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairbound.fairness.columns import as_array, is_missing
+from fairbound.fairness import as_array, is_missing
 
 _WHOLE = re.compile(r"(0|-?[1-9]\d{0,17})(\.0+)?")
 _SHOWN = 10

@@ -29,10 +29,7 @@ from fairbound.evaluation.bounds import (
 )
 from fairbound.evaluation.intervals import Share, Statistic, WeightedShare
 from fairbound.evaluation.tally import Tally
-from fairbound.fairness import Constraint, ConstraintSystem
-from fairbound.fairness.measures import resolve_measure
-from fairbound.fairness.rates import RateFunction, share_of_selected
-from fairbound.fairness.system import RateBlock
+from fairbound.fairness import Constraint, ConstraintSystem, RateBlock, RateFunction, resolve_measure, share_of_selected
 
 
 @dataclass(frozen=True)

@@ -25,9 +25,14 @@ import numpy as np
 
 from fairbound.evaluation.intervals import Share, Statistic, WeightedShare
 from fairbound.evaluation.matching import match_decisions
-from fairbound.fairness import Cells, Constraint, ConstraintSystem, Grouping, GroupSums
-from fairbound.fairness.cells import Combine
-from fairbound.fairness.rates import (
+from fairbound.fairness import (
+    Cells,
+    Combine,
+    Compared,
+    Constraint,
+    ConstraintSystem,
+    Grouping,
+    GroupSums,
     RateFunction,
     accuracy,
     evaluate,
@@ -41,7 +46,6 @@ from fairbound.fairness.rates import (
     true_negative_rate,
     true_positive_rate,
 )
-from fairbound.fairness.system import Compared
 
 WHOLES: dict[RateFunction, Callable[[GroupSums], np.ndarray]] = {
     selection_rate: lambda g: g.size,

@@ -13,8 +13,7 @@ from fairbound.evaluation.planning import times_as_many
 from fairbound.evaluation.requirements import Requirement, group_name
 from fairbound.evaluation.tables import as_json, at_least, at_most, count, number, percent
 from fairbound.evaluation.tally import WHOLES, Tally
-from fairbound.fairness import Constraint, ConstraintSystem, parse_constraint
-from fairbound.fairness.measures import resolve_measure
+from fairbound.fairness import Constraint, ConstraintSystem, parse_constraint, resolve_measure
 
 Side = Literal["at least", "at most"]
 GroupRows = dict[str, dict[Hashable, int]]  # rows of each group of each grouping

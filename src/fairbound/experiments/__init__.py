@@ -1,1 +1,8 @@
 """The paper's figures and tables by name, resumable, beside the printed numbers."""
+
+from fairbound.experiments.catalogue import TITLES
+from fairbound.experiments.protocol import DATASETS, EPOCHS
+from fairbound.experiments.reproduction import Reproduction, Request, reproduce
+from fairbound.experiments.running import Progress
+
+__all__ = ["DATASETS", "EPOCHS", "TITLES", "Progress", "Reproduction", "Request", "reproduce"]

@@ -22,8 +22,7 @@ from fairbound.experiments.headlines import costs, prices, tallies
 from fairbound.experiments.performing import load_rows
 from fairbound.experiments.protocol import EPOCHS, SEEDS, TITLES
 from fairbound.experiments.sections import SOLVERS, TONES, judge, label_of, outcomes_of, sections
-from fairbound.report.numbers import count
-from fairbound.report.templating import environment, policy, resource
+from fairbound.report import count, environment, policy, resource
 
 if TYPE_CHECKING:
     from fairbound.experiments.reproduction import Reproduction, Request

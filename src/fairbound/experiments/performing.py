@@ -17,8 +17,7 @@ from fairbound.data import Dataset, Split, load_dataset
 from fairbound.experiments.outcomes import Grid, Outcome, Part
 from fairbound.experiments.protocol import BATCH_SIZE, NETWORKS
 from fairbound.experiments.runs import Run
-from fairbound.fairness import SURROGATES, Cells, Constraint, Covariance, DisparateImpact, Surrogate
-from fairbound.fairness.constraints import KEPT_TOLERANCE
+from fairbound.fairness import KEPT_TOLERANCE, SURROGATES, Cells, Constraint, Covariance, DisparateImpact, Surrogate
 from fairbound.sqp import StochasticSQP
 from fairbound.training import (
     L2,
@@ -27,11 +26,12 @@ from fairbound.training import (
     StratifiedBatches,
     TrainingProblem,
     TrainingResult,
+    assess_now,
+    choose_status,
     fit,
     make_model,
     train,
 )
-from fairbound.training.trainer import assess_now, choose_status
 
 REGULARITY = 1e-5
 """Weight of the ℓ2 term of the fast solver, as by default in the estimator; the paper's program has none."""

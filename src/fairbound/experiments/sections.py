@@ -13,7 +13,7 @@ from fairbound.experiments.claims import Verdict, Word
 from fairbound.experiments.embedding import WIDE, embed, width_of
 from fairbound.experiments.protocol import TITLES
 from fairbound.experiments.tables import Table
-from fairbound.report.numbers import MINUS
+from fairbound.report import MINUS
 
 if TYPE_CHECKING:
     from markupsafe import Markup

@@ -1,8 +1,10 @@
 """Cells, surrogates, measures and constraints: what is measured and limited.  Knows no optimisation."""
 
-from fairbound.fairness.cells import Cells, Grouping
+from fairbound.fairness.cells import Cells, Combine, Grouping
+from fairbound.fairness.columns import as_array, is_missing, name_columns
 from fairbound.fairness.constraints import (
     CONSTRAINTS,
+    KEPT_TOLERANCE,
     AccuracyParity,
     Constraint,
     Covariance,
@@ -17,10 +19,28 @@ from fairbound.fairness.constraints import (
     Representation,
     Sufficiency,
     rate_limit,
+    shortest,
 )
-from fairbound.fairness.decisions import Step, as_logits, decide, outcome_indicators, probabilities
-from fairbound.fairness.measures import MEASURES, Measure
-from fairbound.fairness.rates import RATES, GroupSums
+from fairbound.fairness.decisions import Step, as_logits, decide, logit, outcome_indicators, probabilities
+from fairbound.fairness.measures import MEASURES, Measure, resolve_measure
+from fairbound.fairness.positive import conventional_positive
+from fairbound.fairness.rates import (
+    RATES,
+    GroupSums,
+    RateFunction,
+    accuracy,
+    evaluate,
+    false_negative_rate,
+    false_positive_rate,
+    group_sums,
+    negative_predictive_value,
+    precision,
+    selection_rate,
+    share_of_selected,
+    true_negative_rate,
+    true_positive_rate,
+    undefined_groups,
+)
 from fairbound.fairness.surrogates import (
     SURROGATES,
     ExactStep,
@@ -33,16 +53,20 @@ from fairbound.fairness.surrogates import (
     Tanh,
     resolve_surrogate,
 )
-from fairbound.fairness.system import ConstraintSystem
-from fairbound.fairness.text import as_constraints, parse_constraint
+from fairbound.fairness.system import Compared, Comparison, ConstraintSystem, RateBlock
+from fairbound.fairness.text import as_constraints, distinct_texts, parse_constraint
 
 __all__ = [
     "CONSTRAINTS",
+    "KEPT_TOLERANCE",
     "MEASURES",
     "RATES",
     "SURROGATES",
     "AccuracyParity",
     "Cells",
+    "Combine",
+    "Compared",
+    "Comparison",
     "Constraint",
     "ConstraintSystem",
     "Covariance",
@@ -61,6 +85,8 @@ __all__ = [
     "PiecewiseAffineStep",
     "PredictiveEquality",
     "PredictiveParity",
+    "RateBlock",
+    "RateFunction",
     "Representation",
     "Sigmoid",
     "SmoothedStep",
@@ -68,12 +94,32 @@ __all__ = [
     "Sufficiency",
     "Surrogate",
     "Tanh",
+    "accuracy",
+    "as_array",
     "as_constraints",
     "as_logits",
+    "conventional_positive",
     "decide",
+    "distinct_texts",
+    "evaluate",
+    "false_negative_rate",
+    "false_positive_rate",
+    "group_sums",
+    "is_missing",
+    "logit",
+    "name_columns",
+    "negative_predictive_value",
     "outcome_indicators",
     "parse_constraint",
+    "precision",
     "probabilities",
     "rate_limit",
+    "resolve_measure",
     "resolve_surrogate",
+    "selection_rate",
+    "share_of_selected",
+    "shortest",
+    "true_negative_rate",
+    "true_positive_rate",
+    "undefined_groups",
 ]

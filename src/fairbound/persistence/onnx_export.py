@@ -22,9 +22,9 @@ from torch import nn
 from fairbound._drafts import resolved, write_file
 from fairbound._files import begins_with
 from fairbound._version import __version__
+from fairbound.estimator import CategoryColumn, NumberColumn, TableEncoder
 from fairbound.persistence.onnx_graph import OPSET, Graph, difference_of_two, is_known
 from fairbound.persistence.parts import plain
-from fairbound.preprocessing import CategoryColumn, NumberColumn, TableEncoder
 
 OUTPUTS = {
     "label": "the decision, one of the classes",

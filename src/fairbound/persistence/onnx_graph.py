@@ -15,10 +15,8 @@ import numpy as np
 import torch
 from torch import nn
 
-from fairbound.fairness.decisions import logit
-from fairbound.prediction import Recalibration, SidedMap
-from fairbound.preprocessing import CategoryColumn, NumberColumn
-from fairbound.preprocessing.encoder import FARTHEST
+from fairbound.estimator import FARTHEST, CategoryColumn, NumberColumn, Recalibration, SidedMap
+from fairbound.fairness import logit
 
 OPSET = 20
 TRUTH = {"True": 1.0, "False": 0.0}
@@ -134,7 +132,7 @@ class Graph:
         self.add("Identity", z, name="margin")
 
     def _recalibrated(self, gap: str, up: str, calibration: SidedMap) -> str:
-        """The map of `fairbound.prediction.recalibration`."""
+        """The map of `fairbound.estimator.recalibration`."""
         theta, one = calibration.threshold, self.number(1.0)
         size = self.add("Abs", gap)
         near = self.add("Sub", one, self.add("Exp", self.add("Neg", size)))

@@ -17,11 +17,18 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from fairbound.data.formats import ColumnFormat
+from fairbound.data import ColumnFormat
+from fairbound.estimator import (
+    FARTHEST,
+    CategoryColumn,
+    FeedForward,
+    NumberColumn,
+    Recalibration,
+    SidedMap,
+    TableEncoder,
+    Temperature,
+)
 from fairbound.fairness import CONSTRAINTS, MEASURES, SURROGATES, Constraint, Surrogate
-from fairbound.prediction import FeedForward, Recalibration, SidedMap, Temperature
-from fairbound.preprocessing import CategoryColumn, NumberColumn, TableEncoder
-from fairbound.preprocessing.encoder import FARTHEST
 
 Kind = TypeVar("Kind")
 

@@ -13,8 +13,8 @@ import torch
 from sklearn.base import BaseEstimator
 from torch import Tensor, nn
 
+from fairbound.estimator import FitResult, TableEncoder
 from fairbound.fairness import as_constraints
-from fairbound.fitting.result import FitResult
 from fairbound.persistence.folder import DOCUMENT, ModelFileError, damaged, read_folder, write_folder
 from fairbound.persistence.parts import (
     calibration_from_json,
@@ -34,7 +34,6 @@ from fairbound.persistence.parts import (
     layers_to_json,
     plain,
 )
-from fairbound.preprocessing import TableEncoder
 
 Estimator = TypeVar("Estimator", bound=BaseEstimator)
 

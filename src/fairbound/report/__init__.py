@@ -1,6 +1,6 @@
 """Reports: a summary of a run in; one HTML file, a Markdown model card, or JSON out.
 
-    summarise   `fairbound.evaluation.summary.summarize` gathers everything in one dictionary
+    summarise   `fairbound.study.summarize` gathers everything in one dictionary
     render      this room turns that dictionary, and nothing else, into pages
 
 `words` and `caveats` hold the sentences of all formats, `numbers` how a number is written, `limits`, `tables` and
@@ -9,8 +9,24 @@
 
 from fairbound.report.audit import audit_to_html
 from fairbound.report.card import to_markdown
-from fairbound.report.files import write_report
+from fairbound.report.files import NAMES, write_report
+from fairbound.report.numbers import MINUS, count
 from fairbound.report.page import to_html
 from fairbound.report.schema import check_summary, read_summary, to_json
+from fairbound.report.templating import environment, policy, resource
 
-__all__ = ["audit_to_html", "check_summary", "read_summary", "to_html", "to_json", "to_markdown", "write_report"]
+__all__ = [
+    "MINUS",
+    "NAMES",
+    "audit_to_html",
+    "check_summary",
+    "count",
+    "environment",
+    "policy",
+    "read_summary",
+    "resource",
+    "to_html",
+    "to_json",
+    "to_markdown",
+    "write_report",
+]

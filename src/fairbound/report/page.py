@@ -25,7 +25,7 @@ def to_html(summary: Mapping[str, Any]) -> str:
     Parameters
     ----------
     summary : dict
-        As `fairbound.evaluation.summary.summarize` makes it, or `read_summary` reads it.
+        As `fairbound.study.summarize` makes it, or `read_summary` reads it.
 
     Raises
     ------

@@ -2,20 +2,32 @@
 
 from fairbound.training.assessment import Assessment
 from fairbound.training.batches import FullBatch, StratifiedBatches
-from fairbound.training.effort import Effort, Phase
+from fairbound.training.effort import SMALL_EFFORT, Effort, Phase, is_small
 from fairbound.training.fit import choose_solver, fit
-from fairbound.training.frontier import Frontier, FrontierPoint, PathPoint, follow_path, frontier
+from fairbound.training.frontier import (
+    FRONTIER_EFFORT,
+    Frontier,
+    FrontierPoint,
+    PathPoint,
+    follow_path,
+    frontier,
+    loss_price,
+)
 from fairbound.training.losses import LOSSES
-from fairbound.training.models import make_model
+from fairbound.training.models import assign, make_model, trainable
+from fairbound.training.phases import PHASES
 from fairbound.training.problem import Batch, TrainingProblem
 from fairbound.training.regularizers import L2, SmoothedL1, SquaredMeasure
 from fairbound.training.rows import Rows
 from fairbound.training.support import RateSupport, rates_on_a_handful
-from fairbound.training.trainer import TrainingResult, train
+from fairbound.training.trainer import TrainingResult, assess_now, choose_status, train
 
 __all__ = [
+    "FRONTIER_EFFORT",
     "L2",
     "LOSSES",
+    "PHASES",
+    "SMALL_EFFORT",
     "Assessment",
     "Batch",
     "Effort",
@@ -31,11 +43,17 @@ __all__ = [
     "StratifiedBatches",
     "TrainingProblem",
     "TrainingResult",
+    "assess_now",
+    "assign",
     "choose_solver",
+    "choose_status",
     "fit",
     "follow_path",
     "frontier",
+    "is_small",
+    "loss_price",
     "make_model",
     "rates_on_a_handful",
     "train",
+    "trainable",
 ]

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from fairbound.fairness import Cells, ConstraintSystem, decide
-from fairbound.sqp.merit import violation
+from fairbound.sqp import violation
 from fairbound.training.problem import TrainingProblem, cell_sums
 from fairbound.training.rows import Rows
 from fairbound.training.sweep import Sweep

@@ -12,7 +12,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from fairbound.fairness.decisions import logit
+from fairbound.fairness import logit
 from fairbound.training.problem import TrainingProblem
 from fairbound.training.rows import Rows
 

@@ -18,8 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fairbound.fairness import Constraint, ConstraintSystem
-from fairbound.fairness.measures import resolve_measure
+from fairbound.fairness import Constraint, ConstraintSystem, resolve_measure
 from fairbound.training.effort import Effort, Phase
 from fairbound.training.problem import TrainingProblem
 from fairbound.training.stages import Objective, confirm, find_free_optimum, reach_limits

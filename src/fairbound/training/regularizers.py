@@ -16,8 +16,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from fairbound.fairness import Constraint, Measure, Surrogate
-from fairbound.fairness.measures import resolve_measure
+from fairbound.fairness import Constraint, Measure, Surrogate, resolve_measure
 
 
 def _check_weight(regularizer: object, weight: float) -> None:

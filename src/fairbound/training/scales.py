@@ -14,8 +14,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from fairbound.fairness import Constraint, resolve_surrogate
-from fairbound.fairness.measures import resolve_measure
+from fairbound.fairness import Constraint, resolve_measure, resolve_surrogate
 from fairbound.training.problem import TrainingProblem
 from fairbound.training.rows import Rows
 

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from fairbound.fairness.rates import (
+from fairbound.fairness import (
     GroupSums,
+    RateBlock,
     RateFunction,
     false_positive_rate,
     group_sums,
@@ -20,7 +21,6 @@ from fairbound.fairness.rates import (
     selection_rate,
     true_positive_rate,
 )
-from fairbound.fairness.system import RateBlock
 from fairbound.training.assessment import Assessment
 
 FEW_SELECTED = 10

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fairbound.fairness.text import distinct_texts
+from fairbound.fairness import distinct_texts
 from fairbound.sqp import Evaluation, Status, StepRecord, StochasticSQP
 from fairbound.training.assessment import Assessment, assess
 from fairbound.training.batches import FullBatch, StratifiedBatches

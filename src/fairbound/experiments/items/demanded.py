@@ -7,15 +7,7 @@ from typing import TYPE_CHECKING
 from fairbound.experiments import printed
 from fairbound.experiments.claims import Check
 from fairbound.experiments.drawing import COLORS, QUIET, decades, legend, missed, panels
-from fairbound.experiments.protocol import (
-    COVARIANCES,
-    RATIOS,
-    SCALE,
-    SURROGATES,
-    TITLES,
-    UNSCALED,
-    WORDS,
-)
+from fairbound.experiments.protocol import COVARIANCES, RATIOS, SCALE, SURROGATES, TITLES, UNSCALED, WORDS
 from fairbound.experiments.runs import Run
 from fairbound.experiments.study import Study
 from fairbound.experiments.tables import Column, Columns, Table, Value

@@ -28,10 +28,7 @@ from sklearn.utils import check_array
 
 from fairbound._names import did_you_mean
 from fairbound._values import as_values
-from fairbound.data import Dataset
-from fairbound.data.columns import is_missing
-from fairbound.data.formats import ColumnFormat
-from fairbound.data.labels import as_word
+from fairbound.data import ColumnFormat, Dataset, as_word, is_missing
 
 Floats = NDArray[np.float64]
 Words = NDArray[np.object_]

@@ -15,11 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from fairbound.evaluation.tally import Tally
-from fairbound.fairness import Constraint, ConstraintSystem
-from fairbound.fairness.cells import Combine
-from fairbound.fairness.measures import resolve_measure
-from fairbound.fitting.groups import SmallGroup, treat_alike
+from fairbound.estimator.groups import SmallGroup, treat_alike
+from fairbound.evaluation import Tally
+from fairbound.fairness import Combine, Constraint, ConstraintSystem, resolve_measure
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
-from fairbound.fitting.result import FitResult
+from fairbound.estimator.result import FitResult
 from fairbound.training import FrontierPoint
 
 

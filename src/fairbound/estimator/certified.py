@@ -1,7 +1,7 @@
 """A fit for a confidence: rows held back for calibration, and a sequence of models tested on them.
 
 The calibration rows have no part in anything but the test: neither in the encoder, nor in the weights, nor in the
-sequence.  See `fairbound.confidence` for the sequence, and for what may be claimed.
+sequence.  See `fairbound.estimator.confidence` for the sequence, and for what may be claimed.
 """
 
 from __future__ import annotations
@@ -18,17 +18,15 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 from torch import Tensor, nn
 
-from fairbound.confidence import CertifiedChoice, train_for_confidence
-from fairbound.data.splitting import draw_parts
-from fairbound.evaluation.verdicts import sides_in_words
+from fairbound.data import draw_parts
+from fairbound.estimator.confidence import CertifiedChoice, train_for_confidence
+from fairbound.estimator.forward import logits
+from fairbound.estimator.result import FitResult, TrialResult
+from fairbound.estimator.rows import Data, Parameters
+from fairbound.evaluation import sides_in_words
 from fairbound.fairness import Cells, as_constraints, decide
-from fairbound.fitting.data import Data, Parameters
-from fairbound.fitting.result import FitResult, TrialResult
-from fairbound.prediction import logits
 from fairbound.sqp import Status
-from fairbound.training import TrainingProblem, TrainingResult
-from fairbound.training.models import assign, trainable
-from fairbound.training.trainer import choose_status
+from fairbound.training import TrainingProblem, TrainingResult, assign, choose_status, trainable
 
 
 def check_confident(params: Parameters, data: Data) -> None:

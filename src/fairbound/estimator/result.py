@@ -13,16 +13,12 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from fairbound._records import read_record
-from fairbound.confidence import claim_of_choice
-from fairbound.evaluation import Certificate
-from fairbound.evaluation.tables import Table, as_json, count, number, page_as_html, page_as_text
-from fairbound.fairness import RATES, Cells
-from fairbound.fairness.rates import group_sums
-from fairbound.fitting.groups import SmallGroup
+from fairbound.estimator.confidence import claim_of_choice
+from fairbound.estimator.groups import SmallGroup
+from fairbound.evaluation import Certificate, Table, as_json, count, number, page_as_html, page_as_text
+from fairbound.fairness import RATES, Cells, group_sums
 from fairbound.sqp import Status
-from fairbound.training import Assessment, TrainingResult
-from fairbound.training.frontier import loss_price
-from fairbound.training.phases import PHASES
+from fairbound.training import PHASES, Assessment, TrainingResult, loss_price
 
 SHOWN_RATES = ("selection_rate", "true_positive_rate", "false_positive_rate", "accuracy")
 

@@ -34,7 +34,7 @@ from fairbound import (
     rate_limit,
 )
 from fairbound import confidence as module
-from fairbound.confidence import SEQUENCE_EFFORT, STRICTNESS, strengthened, train_for_confidence
+from fairbound.estimator.confidence import SEQUENCE_EFFORT, STRICTNESS, strengthened, train_for_confidence
 from fairbound.evaluation import Verdict, certify
 from fairbound.fairness import MEASURES, decide, outcome_indicators
 from fairbound.fairness.rates import false_positive_rate, true_positive_rate

@@ -28,10 +28,10 @@ from fairbound import (
     train,
 )
 from fairbound.evaluation import audit, certify
-from fairbound.evaluation.summary import SCHEMA, VERSION, Decisions, Run, Sweep, SweptPoint, summarize
-from fairbound.evaluation.summary_history import uniform_history
 from fairbound.evaluation.tables import as_json
 from fairbound.report import schema
+from fairbound.study.history import uniform_history
+from fairbound.study.summary import SCHEMA, VERSION, Decisions, Run, Sweep, SweptPoint, summarize
 from fairbound.training.phases import PHASES
 
 ROWS = Decisions(

@@ -22,13 +22,9 @@ from numpy.typing import NDArray
 
 from fairbound._values import as_values, in_order
 from fairbound._warnings import SmallGroupWarning
-from fairbound.data import Dataset
-from fairbound.data.columns import is_missing
-from fairbound.fairness import Cells, Constraint, Grouping
-from fairbound.fairness.columns import name_columns
-from fairbound.fairness.measures import resolve_measure
-from fairbound.fairness.rates import undefined_groups
-from fairbound.preprocessing.tables import as_objects, with_gaps
+from fairbound.data import Dataset, is_missing
+from fairbound.estimator.inputs import as_objects, with_gaps
+from fairbound.fairness import Cells, Constraint, Grouping, name_columns, resolve_measure, undefined_groups
 
 SmallGroups = Literal["error", "warn", "merge"]
 OTHER, MISSING = "(other)", "(missing)"

@@ -17,8 +17,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from fairbound.estimator.products import ExactLinear
 from fairbound.fairness import as_logits, probabilities
-from fairbound.prediction.products import ExactLinear
 
 BLOCK = 256
 """Rows that a module of any kind sees at once, always."""

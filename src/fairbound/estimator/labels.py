@@ -14,8 +14,8 @@ from sklearn.utils.multiclass import type_of_target
 
 from fairbound._values import as_values, in_order
 from fairbound._weights import check_weights, scale_weights
-from fairbound.data.columns import is_missing
-from fairbound.preprocessing.tables import with_gaps
+from fairbound.data import is_missing
+from fairbound.estimator.inputs import with_gaps
 
 
 def read_labels(y: Any, n_rows: int, estimator: str) -> NDArray[Any]:

@@ -23,34 +23,35 @@ from torch import Tensor, nn
 
 from fairbound._progress import Progress
 from fairbound._warnings import LimitWarning
-from fairbound.confidence import SEQUENCE_EFFORT
-from fairbound.fairness import Cells, as_constraints, as_logits, decide, outcome_indicators
-from fairbound.fairness.text import distinct_texts
-from fairbound.fitting.confident import choose, predictor, with_certificate
-from fairbound.fitting.data import Data, Parameters
-from fairbound.fitting.encoding import encode, encoded_names, fitted_encoder, warn_of_scales
-from fairbound.fitting.groups import SmallGroup, count_missing, settle_small_groups
-from fairbound.fitting.messages import Outcome, count_rows, has_run_out
-from fairbound.fitting.modules import first_module, on_device, try_module
-from fairbound.fitting.positive import warn_if_guessed
-from fairbound.fitting.result import FitResult, group_results, limit_results
-from fairbound.fitting.watching import Watched
-from fairbound.prediction import FeedForward, logits
+from fairbound.estimator.certified import choose, predictor, with_certificate
+from fairbound.estimator.confidence import SEQUENCE_EFFORT
+from fairbound.estimator.encoding import encode, encoded_names, fitted_encoder, warn_of_scales
+from fairbound.estimator.forward import FeedForward, logits
+from fairbound.estimator.groups import SmallGroup, count_missing, settle_small_groups
+from fairbound.estimator.messages import Outcome, count_rows, has_run_out
+from fairbound.estimator.modules import first_module, on_device, try_module
+from fairbound.estimator.positive import warn_if_guessed
+from fairbound.estimator.result import FitResult, group_results, limit_results
+from fairbound.estimator.rows import Data, Parameters
+from fairbound.estimator.watching import Watched
+from fairbound.fairness import Cells, as_constraints, as_logits, decide, distinct_texts, outcome_indicators
 from fairbound.sqp import Status
 from fairbound.training import (
+    FRONTIER_EFFORT,
     L2,
+    SMALL_EFFORT,
     Assessment,
     FrontierPoint,
     TrainingProblem,
     TrainingResult,
+    assign,
+    choose_status,
     fit,
     frontier,
+    is_small,
     rates_on_a_handful,
+    trainable,
 )
-from fairbound.training.effort import SMALL_EFFORT, is_small
-from fairbound.training.frontier import FRONTIER_EFFORT
-from fairbound.training.models import assign, trainable
-from fairbound.training.trainer import choose_status
 
 NUDGES = tuple(sign * 10.0**-digits for digits in range(13, 5, -1) for sign in (1.0, -1.0))
 """Shifts of the last bias that are tried where rounding has broken a limit."""

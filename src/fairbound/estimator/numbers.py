@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairbound.preprocessing.tables import Inputs
+from fairbound.estimator.inputs import Inputs
 
 Floats = NDArray[np.float64]
 

@@ -24,32 +24,21 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
 from fairbound._parameters import nested_parameters, with_parameters
-from fairbound.data.formats import ColumnFormat
-from fairbound.fairness import Cells, Constraint, as_constraints, decide
-from fairbound.fairness.decisions import logit
-from fairbound.fitting import (
-    Data,
-    FitResult,
-    Fitting,
-    FrontierModel,
-    align_groups,
-    check_confident,
-    encode,
-    encoded_names,
-    encoded_units,
-    frontier_models,
-    hold_back,
-    read_data,
-    read_further,
-)
-from fairbound.persistence import export_onnx, load_estimator, save_estimator
-from fairbound.prediction import Recalibration, class_probabilities, fit_recalibration, logits
-from fairbound.preprocessing.names import check_names, learn_names
-from fairbound.preprocessing.rows import read_labels, read_weights
-from fairbound.preprocessing.tables import Inputs, read_inputs
+from fairbound.data import ColumnFormat
+from fairbound.estimator.certified import check_confident, hold_back
+from fairbound.estimator.encoding import encode, encoded_names, encoded_units
+from fairbound.estimator.fitting import Fitting
+from fairbound.estimator.forward import class_probabilities, logits
+from fairbound.estimator.frontier import FrontierModel, frontier_models
+from fairbound.estimator.groups import align_groups
+from fairbound.estimator.inputs import Inputs, read_inputs
+from fairbound.estimator.labels import read_labels, read_weights
+from fairbound.estimator.names import check_names, learn_names
+from fairbound.estimator.recalibration import Recalibration, fit_recalibration
+from fairbound.estimator.result import FitResult
+from fairbound.estimator.rows import Data, read_data, read_further
+from fairbound.fairness import Cells, Constraint, as_constraints, decide, logit
 from fairbound.training import Effort
-
-__all__ = ["ConstrainedClassifier", "FrontierModel", "load"]
 
 ENCODED_AT_ONCE = 2**16
 """Rows that are made numbers at once when predicting; bounds the memory."""
@@ -397,6 +386,8 @@ class ConstrainedClassifier(ClassifierMixin, BaseEstimator):
         A model in that place is replaced in one step.  Other files there are replaced with `overwrite=True` only, and a
         folder that holds folders never is.  If `path` is a link, the folder that it leads to is replaced.
         """
+        from fairbound.persistence import save_estimator
+
         check_is_fitted(self)
         save_estimator(self, path, overwrite=overwrite)
 
@@ -408,6 +399,8 @@ class ConstrainedClassifier(ClassifierMixin, BaseEstimator):
         The outputs are "label", "probabilities" and "margin".  A file that `to_onnx` has written is replaced; any other
         with `overwrite=True` only.
         """
+        from fairbound.persistence import export_onnx
+
         check_is_fitted(self)
         export_onnx(self, path, overwrite=overwrite)
 
@@ -551,4 +544,6 @@ def load(
     ModelFileError
         If there is no model, or it is damaged, foreign, or written by a newer version.  No code is ever run.
     """
+    from fairbound.persistence import load_estimator
+
     return load_estimator(ConstrainedClassifier, path, module)

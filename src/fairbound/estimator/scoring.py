@@ -20,16 +20,13 @@ import torch
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
-from fairbound.evaluation.matching import match_decisions
-from fairbound.fairness import Constraint, Measure
-from fairbound.fairness.cells import Combine
-from fairbound.fairness.measures import resolve_measure
-from fairbound.fairness.rates import false_negative_rate, false_positive_rate
-from fairbound.fitting.groups import read_groups
-from fairbound.fitting.positive import warn_if_guessed
-from fairbound.fitting.watching import Watched
-from fairbound.preprocessing.rows import read_labels, read_weights
-from fairbound.preprocessing.tables import read_inputs
+from fairbound.estimator.groups import read_groups
+from fairbound.estimator.inputs import read_inputs
+from fairbound.estimator.labels import read_labels, read_weights
+from fairbound.estimator.positive import warn_if_guessed
+from fairbound.estimator.watching import Watched
+from fairbound.evaluation import match_decisions
+from fairbound.fairness import Combine, Constraint, Measure, false_negative_rate, false_positive_rate, resolve_measure
 
 
 class FairnessScorer(BaseEstimator):

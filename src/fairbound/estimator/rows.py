@@ -13,10 +13,10 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from fairbound.estimator.groups import ARRAY_NAME, LISTED, MISSING, distinct, name_missing, read_groups
+from fairbound.estimator.inputs import Inputs, read_inputs
+from fairbound.estimator.labels import read_labels, read_weights
 from fairbound.fairness import as_constraints
-from fairbound.fitting.groups import ARRAY_NAME, LISTED, MISSING, distinct, name_missing, read_groups
-from fairbound.preprocessing.rows import read_labels, read_weights
-from fairbound.preprocessing.tables import Inputs, read_inputs
 
 Floats = NDArray[np.float64]
 

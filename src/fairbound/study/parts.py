@@ -12,15 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from fairbound.evaluation.audit import audit_tally
-from fairbound.evaluation.audited import Audit
-from fairbound.evaluation.certificate import Certificate, certify_tally
-from fairbound.evaluation.requirements import group_name, rate_name
-from fairbound.evaluation.tables import key_text
-from fairbound.evaluation.tally import Tally
-from fairbound.fairness import Cells, Constraint, Measure
-from fairbound.fairness.cells import Combine
-from fairbound.fairness.measures import resolve_measure
+from fairbound.evaluation import Audit, Certificate, Tally, audit_tally, certify_tally, group_name, key_text, rate_name
+from fairbound.fairness import Cells, Combine, Constraint, Measure, resolve_measure
 
 
 @dataclass(frozen=True, kw_only=True)

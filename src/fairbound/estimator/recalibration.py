@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from torch import Tensor
 
-from fairbound.fairness.decisions import logit
-from fairbound.prediction.forward import in_blocks
+from fairbound.estimator.forward import in_blocks
+from fairbound.fairness import logit
 
 Floats = NDArray[np.float64]
 _STEEPEST = 6.0  # of log a: beyond this all that a can do is done

@@ -10,8 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fairbound.fairness import Constraint
-from fairbound.fairness.measures import resolve_measure
+from fairbound.fairness import Constraint, resolve_measure
 from fairbound.sqp import Status
 from fairbound.training import Effort, Phase, RateSupport, TrainingResult
 

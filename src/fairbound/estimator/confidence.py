@@ -22,10 +22,8 @@ from typing import Any
 from torch import Tensor
 
 from fairbound.evaluation import Certificate, Verdict, certify
-from fairbound.fairness import Cells, Constraint
-from fairbound.fairness.measures import Measure, resolve_measure
-from fairbound.training import PathPoint, TrainingProblem, follow_path
-from fairbound.training.frontier import FRONTIER_EFFORT
+from fairbound.fairness import Cells, Constraint, Measure, resolve_measure
+from fairbound.training import FRONTIER_EFFORT, PathPoint, TrainingProblem, follow_path
 
 STRICTNESS = (0.0, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.75, 0.9)
 """Shares of the way from each requested bound to its strictest, from loose to strict."""

@@ -10,12 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fairbound.evaluation.audited import GroupAudit
-from fairbound.evaluation.summary_parts import Decisions, Reading, measured
-from fairbound.evaluation.tables import key_text
-from fairbound.fairness import Constraint
-from fairbound.fairness.measures import resolve_measure
-from fairbound.fairness.text import as_constraints
+from fairbound.evaluation import GroupAudit, key_text
+from fairbound.fairness import Constraint, as_constraints, resolve_measure
+from fairbound.study.parts import Decisions, Reading, measured
 
 RATES_SHOWN = ("selection_rate", "true_positive_rate", "false_positive_rate", "accuracy")
 """The rates that each point of a frontier has for each group; the audits of the run itself have all."""

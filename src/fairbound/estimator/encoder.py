@@ -22,11 +22,11 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from fairbound.preprocessing.names import check_names, learn_names
-from fairbound.preprocessing.numbers import FARTHEST as FARTHEST
-from fairbound.preprocessing.numbers import plain_numbers, standardize
-from fairbound.preprocessing.rows import read_weights
-from fairbound.preprocessing.tables import Floats, Inputs, Words, canonical, read_inputs
+from fairbound.estimator.inputs import Floats, Inputs, Words, canonical, read_inputs
+from fairbound.estimator.labels import read_weights
+from fairbound.estimator.names import check_names, learn_names
+from fairbound.estimator.numbers import FARTHEST as FARTHEST
+from fairbound.estimator.numbers import plain_numbers, standardize
 
 OTHER, MISSING = "(other)", "(missing)"
 MOST_RARE = 10_000

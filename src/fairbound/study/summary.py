@@ -27,17 +27,11 @@ from typing import Any
 
 import numpy as np
 
-from fairbound.evaluation.audited import MeasureAudit
-from fairbound.evaluation.certificate import Certificate
-from fairbound.evaluation.requirements import group_name
-from fairbound.evaluation.summary_frontier import Sweep, SweptPoint, summarize_frontier
-from fairbound.evaluation.summary_history import uniform_history
-from fairbound.evaluation.summary_parts import Decisions, Part, Reading
-from fairbound.evaluation.tables import as_json, key_text
-from fairbound.fairness import Cells, Constraint
-from fairbound.fairness.cells import Combine
-from fairbound.fairness.measures import resolve_measure
-from fairbound.fairness.text import as_constraints
+from fairbound.evaluation import Certificate, MeasureAudit, as_json, group_name, key_text
+from fairbound.fairness import Cells, Combine, Constraint, as_constraints, resolve_measure
+from fairbound.study.frontier import Sweep, SweptPoint, summarize_frontier
+from fairbound.study.history import uniform_history
+from fairbound.study.parts import Decisions, Part, Reading
 
 __all__ = ["SCHEMA", "UNCHANGED", "VERSION", "Decisions", "Run", "Sweep", "SweptPoint", "summarize"]
 

@@ -6,8 +6,7 @@ import warnings
 from collections.abc import Hashable, Sequence
 
 from fairbound._warnings import PositiveLabelWarning
-from fairbound.fairness import Constraint
-from fairbound.fairness.positive import conventional_positive
+from fairbound.fairness import Constraint, conventional_positive
 
 
 def warn_if_guessed(classes: Sequence[Hashable], limits: Sequence[Constraint], *, who: str, stacklevel: int) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from fairbound.preprocessing.tables import Inputs
+from fairbound.estimator.inputs import Inputs
 
 
 def learn_names(estimator: Any, inputs: Inputs) -> None:

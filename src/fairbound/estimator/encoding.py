@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from fairbound._warnings import InputScaleWarning
-from fairbound.fitting.data import Data, Parameters
-from fairbound.preprocessing.encoder import NumberColumn, TableEncoder
-from fairbound.preprocessing.numbers import plain_numbers
-from fairbound.preprocessing.tables import Inputs, read_inputs
+from fairbound.estimator.encoder import NumberColumn, TableEncoder
+from fairbound.estimator.inputs import Inputs, read_inputs
+from fairbound.estimator.numbers import plain_numbers
+from fairbound.estimator.rows import Data, Parameters
 
 Floats = NDArray[np.float64]
 

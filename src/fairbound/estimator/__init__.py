@@ -1,0 +1,25 @@
+"""The scikit-learn face: inputs, groups, encoder, fit, confidence, result, predictions and scorers."""
+
+from fairbound.estimator.classifier import ConstrainedClassifier, load
+from fairbound.estimator.encoder import FARTHEST, CategoryColumn, NumberColumn, TableEncoder
+from fairbound.estimator.forward import FeedForward
+from fairbound.estimator.frontier import FrontierModel
+from fairbound.estimator.recalibration import Recalibration, SidedMap, Temperature
+from fairbound.estimator.result import FitResult
+from fairbound.estimator.scoring import make_fairness_scorer
+
+__all__ = [
+    "FARTHEST",
+    "CategoryColumn",
+    "ConstrainedClassifier",
+    "FeedForward",
+    "FitResult",
+    "FrontierModel",
+    "NumberColumn",
+    "Recalibration",
+    "SidedMap",
+    "TableEncoder",
+    "Temperature",
+    "load",
+    "make_fairness_scorer",
+]
