@@ -2,8 +2,8 @@
 
     min f(w)   subject to   lower ≤ c(w) ≤ upper
 
-A problem returns an `Evaluation`, a solver consumes it.  `StochasticSQP` is the paper's method as a torch optimiser,
-`QuasiNewtonSQP` the fast one for what fits in a pass.  This room knows nothing of fairness.
+A problem returns an `Evaluation`; a solver consumes it.  `StochasticSQP` is the paper's method as a torch optimiser.
+`QuasiNewtonSQP` is faster and evaluates the whole problem in every iteration.  Nothing here depends on fairness.
 """
 
 from fairbound.sqp.hessian import HESSIANS, Adagrad, ExponentialAverage, Hessian, Identity

@@ -1,7 +1,7 @@
-"""The small matrix that a QP needs of H and J: core = basis H⁻¹ basisᵀ, factored.
+"""The part of a QP that depends on H and J only: the small matrix basis H⁻¹ basisᵀ and its factor.
 
-Only the core and its factor depend on H and J; gradients, constraint values and penalties may change around them.  So
-the QPs of one iteration (trial penalties, the pure feasibility step, the second-order correction) share one core.
+The objective gradient, the constraint values and the penalty are not part of it.  So all QPs of one iteration share one
+core: those of the trial penalties, of the pure feasibility step and of the second-order correction.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from fairbound.sqp.problem import Jacobian
 Array = NDArray[np.float64]
 
 EPS = float(np.finfo(np.float64).eps)
-# Pivots below this fraction (times k) of a core scaled to unit diagonal are rounding.
+# Smaller pivots (relative, times k, after scaling to unit diagonal) are rounding errors.
 _PIVOT = 4.0 * EPS
-# A row whose terms cancel to this fraction of their size has no gradient.
+# A constraint gradient counts as zero if its terms cancel to this fraction of their size.
 _ZERO_ROW = 1e-12
 
 
 class Core:
-    """H and J as the QP sees them.
+    """H and J, reduced to the span of the constraint gradients.
 
     Parameters
     ----------
@@ -41,18 +41,18 @@ class Core:
     basis_sizes : Tensor of shape (k,)
         Largest entry of each basis gradient.
     rows : ndarray of shape (m, k)
-        Rows of J over the basis.
+        Coefficients of the rows of J in the basis.
     norms : ndarray of shape (m,)
-        Norms of the constraint gradients in the metric of H⁻¹; exactly 0 where they are rounding.
+        Norms of the constraint gradients in the metric of H⁻¹; exactly 0 where the gradient is a rounding error.
     live : ndarray of bool, shape (m,)
-        Rows with a gradient.
+        Rows with a nonzero gradient.
     W : ndarray of shape (number of live rows, r)
-        Rows scaled to norm 1 over an orthonormal basis of the span of all gradients; r is its numerical rank.
+        Live rows, scaled to norm 1, in an orthonormal basis of the span of all gradients; r is its numerical rank.
     """
 
     def __init__(self, hessian: Metric, J: Jacobian) -> None:
         if J.rows.shape[1] > J.rows.shape[0]:
-            # More basis gradients than constraints: the constraints' own gradients are the smaller basis.
+            # More basis gradients than constraints: the constraint gradients themselves are the smaller basis.
             J = Jacobian.dense(J.matrix())
         self.hessian, self.J = hessian, J
         self.rows = to_numpy(J.rows)
@@ -60,25 +60,26 @@ class Core:
         self.basis_sizes = J.basis.abs().amax(dim=1)
         matrix = to_numpy(J.basis @ self.solved_basis.T)
         matrix = 0.5 * (matrix + matrix.T)
-        # By torch, whose threads follow the user's setting; numpy's own would compete with them for the cores.
+        # torch multiplies, because its threads follow the user's setting; numpy's threads would compete with them.
         W = to_numpy(J.rows @ torch.from_numpy(pivoted_factor(matrix)).to(J.rows))
         norms = np.linalg.norm(W, axis=1)
-        # Size of the terms that make up a row, to tell a small gradient from one that has cancelled.
+        # J_i = Σ_j rows_ij · basis_j.  Compared with the size of these terms, a gradient that is merely small differs
+        # from one whose terms cancel.
         sizes = np.abs(self.rows) @ np.sqrt(np.maximum(np.diag(matrix), 0.0))
         self.norms: Array = np.where(norms > _ZERO_ROW * sizes, norms, 0.0)
         self.live = self.norms > 0.0
         self.W: Array = W[self.live] / self.norms[self.live, None]
 
     def response(self, y: Array) -> Array:
-        """J H⁻¹ Jᵀ y as the factor has it, of shape (m,)."""
-        answer = np.zeros_like(y)
+        """Return J H⁻¹ Jᵀ y of shape (m,), computed from the factor."""
+        result = np.zeros_like(y)
         norms = self.norms[self.live]
-        answer[self.live] = norms * (self.W @ ((norms * y[self.live]) @ self.W))
-        return answer
+        result[self.live] = norms * (self.W @ ((norms * y[self.live]) @ self.W))
+        return result
 
 
 def pivoted_factor(core: Array) -> Array:
-    """L of shape (k, r) with L Lᵀ = core, r its numerical rank after scaling to unit diagonal.
+    """Return L of shape (k, r) with L Lᵀ = core; r is the numerical rank after scaling to unit diagonal.
 
     Examples
     --------
@@ -97,5 +98,5 @@ def pivoted_factor(core: Array) -> Array:
 
 
 def to_numpy(value: Tensor) -> Array:
-    """Float64 array of a small tensor."""
+    """Return a small tensor as a float64 array."""
     return np.asarray(value.detach().cpu().numpy(), dtype=np.float64)

@@ -1,12 +1,12 @@
-"""Positive definite models H of the curvature, through H⁻¹V and Hd only (paper, Algorithm 1, line "Choose H_k").
+"""Positive definite matrices H for the QP (paper, Algorithm 1, line "Choose H_k"), used through H⁻¹V and Hd only.
 
     identity      H = I
     adagrad       H = diag √(Σ g² + damping · mean(Σ g²)), the sum over all gradients so far
     exponential   H = diag √(E + damping), E ← decay · E + (1 − decay) · g², E₀ = 0
 
 The text of the paper names an Adagrad-type scheme; its experiments ran the exponential average with decay 0.999 and
-damping 100.  The damping of `Adagrad` is relative, so that the model scales with the objective: a coordinate on which
-the objective does not depend would otherwise be free to move without end.
+damping 100.  The damping of `Adagrad` is relative to the mean, so that H scales with the objective.  Without damping, H
+would be zero in a coordinate on which the objective does not depend, and the step could grow there without limit.
 
 Conventions
 -----------
@@ -26,7 +26,7 @@ from fairbound._registry import lookup
 
 @runtime_checkable
 class Metric(Protocol):
-    """What the QP needs of H: any object with these two methods."""
+    """Any positive definite H that offers these two products; the QP needs nothing else."""
 
     def solve(self, V: Tensor) -> Tensor:
         """H⁻¹V for every row of V."""
@@ -38,13 +38,13 @@ class Metric(Protocol):
 
 
 class Hessian(ABC):
-    """A diagonal H that learns from the gradients of the objective; one subclass for each rule."""
+    """Base class of diagonal matrices H that are updated from the gradients of the objective."""
 
     name: ClassVar[str]
 
     @abstractmethod
     def update(self, g: Tensor) -> None:
-        """Take in the gradient of one iteration."""
+        """Update H with the gradient of one iteration."""
 
     @abstractmethod
     def diagonal(self, like: Tensor) -> Tensor:
@@ -59,11 +59,11 @@ class Hessian(ABC):
         return d * self.diagonal(d)
 
     def state_dict(self) -> dict[str, Any]:
-        """All that changes, as tensors and numbers."""
+        """Return the mutable state as tensors and numbers."""
         return {}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Take over what `state_dict` returned."""
+        """Restore the state that `state_dict` returned."""
         if set(state) != set(self.state_dict()):
             raise ValueError(
                 f"{type(self).__name__}.load_state_dict: expected the keys {sorted(self.state_dict())}, "
@@ -83,15 +83,15 @@ class Identity(Hessian):
     name = "identity"
 
     def update(self, g: Tensor) -> None:
-        """Nothing to learn."""
+        """Do nothing: the identity has no state."""
 
     def diagonal(self, like: Tensor) -> Tensor:
-        """Ones."""
+        """Return 1."""
         return like.new_ones(())
 
 
 class _Accumulated(Hessian):
-    """A diagonal made of squared gradients, one accumulator of shape (n,)."""
+    """A diagonal H computed from accumulated squared gradients of shape (n,)."""
 
     def __init__(self) -> None:
         self._squares: Tensor | None = None
@@ -120,7 +120,7 @@ class _Accumulated(Hessian):
         return {"squares": None if self._squares is None else self._squares.clone()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Take over the accumulator."""
+        """Restore the accumulator."""
         super().load_state_dict(state)
         self._squares = None if state["squares"] is None else state["squares"].clone()
 
@@ -153,11 +153,11 @@ class Adagrad(_Accumulated):
         return squares + g.square()
 
     def diagonal(self, like: Tensor) -> Tensor:  # noqa: ARG002  (the accumulator has its own shape)
-        """Root of the damped accumulator."""
+        """Return the square root of the damped accumulator."""
         squares = self._accumulator()
         level = self.damping * squares.mean()
         if not float(level) > 0.0:
-            # No gradient so far: any positive H will do, and the identity has no scale to get wrong.
+            # All gradients were zero so far.  Any positive H is valid; use the identity.
             return torch.ones_like(squares)
         return (squares + level).sqrt()
 
@@ -197,7 +197,7 @@ class ExponentialAverage(_Accumulated):
         return self.decay * squares + (1.0 - self.decay) * g.square()
 
     def diagonal(self, like: Tensor) -> Tensor:  # noqa: ARG002  (the accumulator has its own shape)
-        """Root of the damped average."""
+        """Return the square root of the damped average."""
         return (self._accumulator() + self.damping).sqrt()
 
 

@@ -4,9 +4,9 @@ With multipliers y (positive on the upper side, negative on the lower side) and 
 
     stationarity     ‖g + Jᵀy‖∞ / s
     violation        max over rows of (distance of c from its interval) / max(1, |nearest bound|)
-    complementarity  max over rows of |y| · (distance of c inside its interval from the bound y pushes on) / s
+    complementarity  max over rows of |y| · (slack of c at the bound that the sign of y refers to) / s
 
-A multiplier on a side that does not exist counts in full in the complementarity.
+If that bound is infinite, the complementarity of the row is |y| / s.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from fairbound.sqp.problem import Evaluation
 
 @dataclass(frozen=True)
 class KKTResiduals:
-    """Scaled residuals of the three conditions; `largest` is the residual that the solvers compare with a tolerance."""
+    """Scaled residuals of the three conditions; the solvers compare `largest` with their tolerance."""
 
     stationarity: float
     violation: float
@@ -30,16 +30,16 @@ class KKTResiduals:
 
     @property
     def largest(self) -> float:
-        """Largest of the three."""
+        """Return the largest of the three residuals."""
         return max(self.stationarity, self.violation, self.complementarity)
 
     def as_dict(self) -> dict[str, float]:
-        """Plain numbers, for tables and JSON."""
+        """Return the residuals as plain numbers, for tables and JSON."""
         return asdict(self)
 
 
 def kkt_residuals(evaluation: Evaluation, y: Tensor) -> KKTResiduals:
-    """Residuals at the point of `evaluation` with the multipliers `y` of shape (m,).
+    """Return the residuals at the point of `evaluation` with the multipliers `y` of shape (m,).
 
     Examples
     --------
@@ -59,9 +59,10 @@ def kkt_residuals(evaluation: Evaluation, y: Tensor) -> KKTResiduals:
     if not c.numel():
         return KKTResiduals(stationarity, 0.0, 0.0)
     nearest = torch.where(c > upper, upper, torch.where(c < lower, lower, torch.zeros_like(c)))
-    beyond = violations(c, lower, upper) / nearest.abs().clamp_min(1.0)
+    scaled_violations = violations(c, lower, upper) / nearest.abs().clamp_min(1.0)
     bound = torch.where(y > 0, upper, lower)
-    inside = torch.where(y > 0, upper - c, c - lower).clamp_min(0.0)
-    forces = torch.where(torch.isfinite(bound), y.abs() * inside, y.abs())
-    forces = torch.where(y == 0, torch.zeros_like(forces), forces)
-    return KKTResiduals(stationarity, float(beyond.max()), float(forces.max()) / scale)
+    slack = torch.where(y > 0, upper - c, c - lower).clamp_min(0.0)
+    products = torch.where(torch.isfinite(bound), y.abs() * slack, y.abs())
+    # 0 · inf is NaN: a zero multiplier is complementary, whatever the slack.
+    products = torch.where(y == 0, torch.zeros_like(products), products)
+    return KKTResiduals(stationarity, float(scaled_violations.max()), float(products.max()) / scale)

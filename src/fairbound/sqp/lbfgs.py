@@ -1,16 +1,18 @@
-"""Limited-memory BFGS of the Lagrangian, damped, in compact form.
+"""Limited-memory BFGS approximation of the Hessian of the Lagrangian, damped, in compact form.
 
-From pairs of steps s = w⁺ − w and changes r = ∇L(w⁺, y) − ∇L(w, y) of the Lagrangian's gradient at the same
-multipliers, the last p of them as rows of S and R, scaled to sᵀr = 1, and with the initial matrix γI:
+A pair is a step s = w⁺ − w and the change r = ∇L(w⁺, y) − ∇L(w, y) of the Lagrangian's gradient at the same
+multipliers.  The last p pairs, scaled to sᵀr = 1, are the rows of S and R.  With the initial matrix γI:
 
     H   = γI − [γSᵀ Rᵀ] [γSSᵀ  T; Tᵀ  −I]⁻¹ [γS; R]          T strictly lower part of S Rᵀ
     H⁻¹ = δI + [Sᵀ δRᵀ] [U⁻ᵀ(I + δRRᵀ)U⁻¹  −U⁻ᵀ; −U⁻¹  0] [S; δR]      U upper part of S Rᵀ, δ = 1/γ
 
-(Byrd, Nocedal and Schnabel, Math. Program. 63, 1994).  Products with many vectors at once are a few matrix products.
+(Byrd, Nocedal and Schnabel, Math. Program. 63, 1994).  The scaling makes the diagonal matrix D of that paper the
+identity.  Products with many vectors at once are a few matrix products.
 
-The Lagrangian need not be convex.  A pair with little curvature, 0 < sᵀr < ⅕ sᵀHs, is damped as Powell proposed: r
-moves towards Hs until sᵀr = ⅕ sᵀHs.  A pair with none, sᵀr ≤ 0, is left out: damping it would shrink H by five each
-time while the line search cuts ever longer steps.  H stays positive definite.
+The Lagrangian need not be convex, but H must stay positive definite, which needs sᵀr > 0.  A pair with little
+curvature, 0 < sᵀr < ⅕ sᵀHs, is damped as Powell proposed: r moves towards Hs until sᵀr = ⅕ sᵀHs.  With r ← θr + (1 −
+θ)Hs this holds for θ = ⅘ sᵀHs / (sᵀHs − sᵀr).  A pair without positive curvature, sᵀr ≤ 0, is skipped.  Damping it
+would shrink H to a fifth along s each time, and the line search would have to cut ever longer steps.
 
 Conventions
 -----------
@@ -25,23 +27,23 @@ from typing import Any
 import torch
 from torch import Tensor
 
-_DAMPED = 0.2  # least share of sᵀHs that sᵀr keeps
-_SCALES = (1e-10, 1e10)  # of γ
+_DAMPED = 0.2  # sᵀr is at least this share of sᵀHs after damping
+_SCALES = (1e-10, 1e10)  # range of γ
 
 
 class LimitedMemoryBFGS:
-    """A positive definite H from the last few steps; `solve` and `product` are what the QP needs.
+    """A positive definite H from the last few steps; a `Metric` for the QP.
 
     Parameters
     ----------
     memory : int
-        Number of pairs kept.
+        Largest number of pairs.
     scale : float
         γ before the first pair.
 
     Examples
     --------
-    The Hessian diag(2, 8) is learnt along the two directions seen.
+    Two steps along the axes determine the Hessian diag(2, 8).
 
     >>> hessian = LimitedMemoryBFGS()
     >>> for s in torch.eye(2, dtype=torch.float64):
@@ -62,16 +64,16 @@ class LimitedMemoryBFGS:
 
     @property
     def pairs(self) -> int:
-        """Number of pairs held."""
+        """Return the number of pairs stored."""
         return 0 if self._steps is None else self._steps.shape[0]
 
     def reset(self, scale: float) -> None:
-        """Forget all pairs and begin again with H = scale · I."""
+        """Remove all pairs and set H = scale · I."""
         self.scale = float(min(max(scale, _SCALES[0]), _SCALES[1]))
         self._steps = self._changes = None
 
     def update(self, step: Tensor, change: Tensor) -> None:
-        """Take in a pair; one without length, without positive curvature or with infinite entries is left out.
+        """Add a pair; skip it if the step is zero, the curvature is not positive or an entry is not finite.
 
         Parameters
         ----------
@@ -80,27 +82,28 @@ class LimitedMemoryBFGS:
         change : Tensor of shape (n,)
             Change of the Lagrangian's gradient over the step, at the same multipliers.
         """
-        length, agreement = float(step @ step), float(step @ change)
-        if not (0.0 < length < math.inf and 0.0 < agreement < math.inf):
+        squared_length, s_r = float(step @ step), float(step @ change)
+        if not (0.0 < squared_length < math.inf and 0.0 < s_r < math.inf):
             return
         if self.pairs == 0:
-            # The first matrix has the wrong unit as a rule; take the curvature just seen.
-            self.scale = min(max(agreement / length, _SCALES[0]), _SCALES[1])
-        expected = self.product(step)
-        curvature = float(step @ expected)
-        if agreement < _DAMPED * curvature:
-            weight = (1.0 - _DAMPED) * curvature / (curvature - agreement)
-            change = weight * change + (1.0 - weight) * expected
-            agreement = float(step @ change)
-        self.scale = min(max(float(change @ change) / agreement, _SCALES[0]), _SCALES[1])
-        unit = math.sqrt(agreement)
-        self._steps = _appended(self._steps, step / unit, self.memory)
-        self._changes = _appended(self._changes, change / unit, self.memory)
-        self._prepare()
+            # The initial γ knows nothing of the unit of the objective.  Damping compares with H, so first set γ to the
+            # curvature of this pair.
+            self.scale = min(max(s_r / squared_length, _SCALES[0]), _SCALES[1])
+        H_s = self.product(step)
+        s_H_s = float(step @ H_s)
+        if s_r < _DAMPED * s_H_s:
+            weight = (1.0 - _DAMPED) * s_H_s / (s_H_s - s_r)
+            change = weight * change + (1.0 - weight) * H_s
+            s_r = float(step @ change)
+        self.scale = min(max(float(change @ change) / s_r, _SCALES[0]), _SCALES[1])
+        unit = math.sqrt(s_r)
+        self._steps = _append_row(self._steps, step / unit, self.memory)
+        self._changes = _append_row(self._changes, change / unit, self.memory)
+        self._factor()
 
-    def _prepare(self) -> None:
+    def _factor(self) -> None:
         """Factor the small matrices of the compact forms."""
-        S, R = self._held()
+        S, R = self._stored_pairs()
         gamma, p = self.scale, S.shape[0]
         cross = S @ R.T
         strict = torch.tril(cross, diagonal=-1)
@@ -113,7 +116,7 @@ class LimitedMemoryBFGS:
             [torch.cat([corner, -inverse.T], 1), torch.cat([-inverse, torch.zeros_like(identity)], 1)]
         )
 
-    def _held(self) -> tuple[Tensor, Tensor]:
+    def _stored_pairs(self) -> tuple[Tensor, Tensor]:
         if self._steps is None or self._changes is None:
             raise ValueError("LimitedMemoryBFGS holds no pair yet.")
         return self._steps, self._changes
@@ -122,7 +125,7 @@ class LimitedMemoryBFGS:
         """H⁻¹V for every row of V."""
         if self.pairs == 0:
             return V / self.scale
-        S, R = self._held()
+        S, R = self._stored_pairs()
         frame = torch.cat([S, R / self.scale])
         return V / self.scale + ((V @ frame.T) @ self._inverse_middle) @ frame
 
@@ -130,7 +133,7 @@ class LimitedMemoryBFGS:
         """H d."""
         if self.pairs == 0:
             return d * self.scale
-        S, R = self._held()
+        S, R = self._stored_pairs()
         frame = torch.cat([self.scale * S, R])
         inner = torch.linalg.lu_solve(*self._middle, (frame @ d)[:, None])[:, 0]
         return self.scale * d - inner @ frame
@@ -144,15 +147,16 @@ class LimitedMemoryBFGS:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Take over what `state_dict` returned; only the last `memory` pairs are kept."""
+        """Restore the state that `state_dict` returned; keep the last `memory` pairs only."""
         self.reset(1.0)
         self.scale = float(state["scale"])
         if state["steps"] is not None:
             self._steps = state["steps"][-self.memory :].clone()
             self._changes = state["changes"][-self.memory :].clone()
-            self._prepare()
+            self._factor()
 
 
-def _appended(rows: Tensor | None, row: Tensor, limit: int) -> Tensor:
+def _append_row(rows: Tensor | None, row: Tensor, limit: int) -> Tensor:
+    """Append a row and drop the oldest ones beyond `limit`."""
     kept = row.new_zeros((0, row.numel())) if rows is None else rows[max(rows.shape[0] - limit + 1, 0) :]
     return torch.cat([kept, row[None]])

@@ -1,14 +1,14 @@
 """The learning-rate cut of the paper's Algorithm 2 ("Learning Rate Adjustment Strategy").
 
-With merit values φ_k = τ f(w_k) + v(c(w_k)) and their moving average φ̄_k = η φ_k + (1 − η) φ̄_{k−1}, φ̄_0 = φ_0: after a
-minimum number of iterations, whenever the average is no larger than the current value (the merit has stopped falling)
-and the last cut lies far enough back, the learning rate is divided by a factor:
+Let φ_k = τ f(w_k) + v(c(w_k)) be the merit values, and φ̄_k = η φ_k + (1 − η) φ̄_{k−1}, φ̄_0 = φ_0, their moving average.
+An average that does not exceed the current value means that the merit has stopped falling.  Then the learning rate is
+divided by a factor, but not before a minimum number of iterations, and not too soon after the last cut:
 
     if k ≥ warmup and rate ≥ smallest:
         if φ̄_k ≤ φ_k and since ≥ interval:  rate ← rate / factor,  since ← 0
         since ← since + 1
 
-The paper's letters collide with others of its text; here δ_k is `since`, γ is `factor`, α is the rate.
+The paper uses the same letters for other things; here its δ_k is `since`, its γ is `factor`, and its α is `rate`.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from typing import Any
 
 
 class LearningRateCut:
-    """Algorithm 2, with its constants as parameters and its counters as state.
+    """Algorithm 2 of the paper: divide the learning rate when the merit function stops falling.
 
     Parameters
     ----------
     smallest : float
-        No cut below this learning rate.
+        A learning rate below this is not cut again.
     warmup : int
         Iterations before the first cut (k_min).
     interval : int
@@ -35,8 +35,8 @@ class LearningRateCut:
     merit_parameter : float, optional
         τ of the merit value.  None takes the optimiser's own; the paper's experiments fixed it at 0.01.
     count_in_warmup : bool
-        Whether iterations before `warmup` count as distance from the last cut.  The text counts from `warmup` on; the
-        program that ran the experiments counted from the start.
+        Whether iterations before `warmup` count towards `interval`.  The paper's text counts from `warmup` on; the
+        program that ran its experiments counted from the start.
 
     Examples
     --------
@@ -112,7 +112,7 @@ class LearningRateCut:
         return {"iteration": self._iteration, "since": self._since, "average": self._average}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Take over what `state_dict` returned."""
+        """Restore the state that `state_dict` returned."""
         self._iteration = int(state["iteration"])
         self._since = int(state["since"])
         self._average = float(state["average"])

@@ -1,17 +1,20 @@
-"""The reduced QP: the point nearest to the origin within two-sided rows, hard or at a price.
+"""The reduced QP: the point nearest to the origin that satisfies two-sided rows, or violates them at a price.
 
     hard      min ½‖z‖²                                        subject to  lower ≤ W z ≤ upper
     elastic   min ½‖z‖² + Σ price_i · dist(W_i z, [lower_i, upper_i])
 
-One dual serves both.  With one side a_jᵀz ≤ b_j for each finite bound,
+Both have the same dual.  Write one inequality a_jᵀz ≤ b_j, a *side*, for each finite bound.  Then the dual is
 
-    min ½‖Aᵀy‖² + bᵀy   over   0 ≤ y_j ≤ price_j,      z = −Aᵀy,
+    min ½‖Aᵀy‖² + bᵀy   over   0 ≤ y_j ≤ price_j,      z = −Aᵀy.
 
-and an infinite price makes the row hard.  The hard problem is usual and goes to DAQP, a dual active-set solver in C.
-Everything else (finite prices that bind, inconsistent rows, polishing) is solved here by the same kind of method with
-upper bounds on the multipliers: a side enters the free set when its multiplier wants to leave a bound, the free
-multipliers move to their joint minimiser, and those that meet a bound on the way leave.  Free sides may be linearly
-dependent; then the move goes along the dependence, and z stays.
+An infinite price makes the row hard.  The hard problem is the usual one and goes to DAQP, a dual active-set solver in
+C.  The rest is solved here: finite prices that bind, inconsistent rows, and the polishing of a solution.  The method is
+a dual active-set method with upper bounds on the multipliers:
+
+1. Add to the free set the side at a bound whose multiplier has the steepest descent into the interior.
+2. Move the free multipliers to their joint minimiser; those that meet a bound on the way leave the free set.
+
+Free sides may be linearly dependent.  Then the move follows the dependence, Aᵀ(change of y) = 0, and z does not change.
 
 Conventions
 -----------
@@ -32,17 +35,18 @@ from scipy.linalg import lapack
 from fairbound.sqp.core import Array
 
 _DAQP_OPTIMAL = 1
-_DAQP_NO_BOUND = 1e30  # DAQP's own sign for "no bound"
-# Below this, a squared distance of a unit row from the span of the others is rounding in the Gram matrix.
+_DAQP_NO_BOUND = 1e30  # how DAQP writes an infinite bound
+# A squared Cholesky pivot is the squared distance of a unit row from the span of the earlier ones.  Below this value it
+# may be a rounding error of the Gram matrix.
 _GRAM_PIVOT = 1e-9
-_RANK = 1e-10
+_RANK = 1e-10  # relative; smaller singular values count as zero
 _TOLERANCE = 1e-13
 
 
 def hard_multipliers(W: Array, lower: Array, upper: Array) -> Array | None:
-    """Multipliers of the hard problem from DAQP, or None where it finds no solution.
+    """Return the multipliers of the hard problem from DAQP, or None if it finds no solution.
 
-    Its default tolerances leave residuals up to 1e-6 on dependent rows; these leave 1e-9 at most.
+    DAQP's default tolerances leave residuals up to 1e-6 on dependent rows; the tolerances here leave at most 1e-9.
     """
     r = W.shape[1]
     _, _, flag, info = daqp.solve(
@@ -61,7 +65,7 @@ def hard_multipliers(W: Array, lower: Array, upper: Array) -> Array | None:
 
 @dataclass(frozen=True)
 class DualSolution:
-    """Multipliers of a reduced QP; `bounded` is False when hard rows are inconsistent, so that none exist."""
+    """Multipliers of a reduced QP; `bounded` is False if hard rows are inconsistent, so that the dual is unbounded."""
 
     y: Array
     bounded: bool
@@ -70,14 +74,14 @@ class DualSolution:
 def priced_multipliers(
     W: Array, lower: Array, upper: Array, price: Array, noise: Array, start: Array | None = None
 ) -> DualSolution:
-    """Multipliers of the hard or elastic problem by the bounded dual active-set method.
+    """Return the multipliers of the hard or elastic problem, by the active-set method of this module.
 
     Parameters
     ----------
     W, lower, upper, price, noise : ndarray
         See the conventions of this module.
     start : ndarray of shape (m,), optional
-        Multipliers to start from; those beyond a bound are moved to it.
+        Initial multipliers; those beyond a bound are moved to it.
     """
     has_upper, has_lower = np.isfinite(upper), np.isfinite(lower)
     sides = _Sides(
@@ -99,7 +103,7 @@ def priced_multipliers(
 
 @dataclass(frozen=True)
 class _Sides:
-    """min ½‖Aᵀy‖² + bᵀy over 0 ≤ y ≤ price, one entry for each finite side."""
+    """The dual problem min ½‖Aᵀy‖² + bᵀy over 0 ≤ y ≤ price, with one entry for each side."""
 
     A: Array
     b: Array
@@ -107,23 +111,24 @@ class _Sides:
     noise: Array
 
     def minimise(self, y: Array) -> tuple[Array, bool]:
-        """Move y to a minimiser; False as second value when the problem is unbounded below."""
+        """Return a minimiser found from y, and whether the problem is bounded below."""
         free = (y > 0.0) & (y < self.price)
         for _ in range(20 * self.b.size + 100):
             if not self._minimise_free(y, free):
                 return y, False
             excess = self._excess(y)
             tolerance = self._tolerance(y)
-            wants_up = (excess > tolerance) & (y < self.price) & ~free
-            wants_down = (excess < -tolerance) & (y > 0.0) & ~free
-            candidates = wants_up | wants_down
+            # `excess` is the negative gradient: only a multiplier that can move in its direction lowers the objective.
+            can_rise = (excess > tolerance) & (y < self.price) & ~free
+            can_fall = (excess < -tolerance) & (y > 0.0) & ~free
+            candidates = can_rise | can_fall
             if not bool(candidates.any()):
                 break
             free[int(np.argmax(np.where(candidates, np.abs(excess), -1.0)))] = True
         return y, True
 
     def _excess(self, y: Array) -> Array:
-        """How far each side is violated at z = −Aᵀy; also the negative gradient of the dual objective."""
+        """Return a_jᵀz − b_j at z = −Aᵀy: the violation of each side and the negative gradient of the dual."""
         return np.asarray(-self.A @ (y @ self.A) - self.b)
 
     def _tolerance(self, y: Array) -> Array:
@@ -131,7 +136,11 @@ class _Sides:
         return np.asarray(_TOLERANCE * reach + self.noise + 1e-15 * float(y.sum()))
 
     def _minimise_free(self, y: Array, free: NDArray[np.bool_]) -> bool:
-        """Minimise over the free multipliers, in place, dropping those that meet a bound; False when unbounded."""
+        """Minimise over the free multipliers in place; return False if the dual is unbounded below.
+
+        The step goes to the minimiser, or to the first bound that a multiplier meets; that multiplier is no longer
+        free.
+        """
         refined = 0
         while bool(free.any()):
             index = np.flatnonzero(free)
@@ -143,7 +152,7 @@ class _Sides:
             if finite and step >= 1.0:
                 y[index] += direction
                 refined += 1
-                # A second pass removes the rounding of the first where the free sides are nearly dependent.
+                # With nearly dependent free sides the first pass leaves rounding errors; another pass removes them.
                 if refined >= 3 or bool((np.abs(self._excess(y)[index]) <= self._tolerance(y)[index]).all()):
                     return True
                 continue
@@ -158,7 +167,11 @@ class _Sides:
 
 
 def _newton_direction(A: Array, excess: Array) -> tuple[Array, bool]:
-    """Minimiser of the dual over free sides; or, with False, a direction of endless linear descent."""
+    """Return the step to the minimiser of the dual over the free sides and True.
+
+    The step solves AAᵀ·step = excess.  If the sides are dependent and `excess` is not in the range of AAᵀ, the dual
+    falls linearly without end along the part outside the range, where Aᵀ vanishes.  Then return that part and False.
+    """
     gram: Any = A @ A.T
     factor, solution, info = lapack.dposv(gram, excess, lower=1)
     if info == 0 and float(np.diag(factor).min()) ** 2 > _GRAM_PIVOT:
@@ -166,8 +179,8 @@ def _newton_direction(A: Array, excess: Array) -> tuple[Array, bool]:
     left, singular, _ = np.linalg.svd(A, full_matrices=False)
     left = left[:, singular > _RANK * singular[0]]
     singular = singular[singular > _RANK * singular[0]]
-    along = left.T @ excess
-    rest = excess - left @ along
-    if float(np.abs(rest).max()) > 1e-9 * float(np.abs(excess).max()):
-        return rest, False
-    return np.asarray(left @ (along / singular**2)), True
+    in_range = left.T @ excess
+    outside = excess - left @ in_range
+    if float(np.abs(outside).max()) > 1e-9 * float(np.abs(excess).max()):
+        return outside, False
+    return np.asarray(left @ (in_range / singular**2)), True

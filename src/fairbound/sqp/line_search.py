@@ -1,16 +1,19 @@
 """Backtracking on the ℓ1 merit function φ(w) = f(w) + ρ·v(c(w)), with a second-order correction.
 
-For a step d of the elastic QP, D = gᵀd − ρ(v(c) − v(c + Jd)) ≤ −dᵀHd bounds the slope of φ along d.  A length α is
-accepted when
+For a step d of the elastic QP, D = gᵀd − ρ(v(c) − v(c + Jd)) bounds the slope of φ along d from above, because v is
+convex.  It is negative: D ≤ −dᵀHd, by the identity in `fairbound.sqp.qp` and |y| ≤ ρ.  A length α is accepted if
 
     φ(w + αd) ≤ φ(w) + η α D.
 
-Curved constraints can refuse the full step arbitrarily close to a solution (the Maratos effect).  So if α = 1 fails,
-the QP is solved once more with the constraint values of the trial point, c(w + d) − Jd in place of c, and the same H
-and J.  Its solution d̂ follows the constraints to second order; it is tried at full length, and after that the search
-goes along the arc w + αd + α²(d̂ − d).
+Near a solution, the curvature of the constraints can make the full step fail this test (the Maratos effect).  The
+second-order correction repairs that.  From the trial point w + d, a further change d̂ − d gives, to first order,
 
-Only values are asked for, no derivatives.
+    c(w + d̂) ≈ c(w + d) + J(d̂ − d) = [c(w + d) − Jd] + Jd̂.
+
+So d̂ solves the same QP with c(w + d) − Jd in place of c, and the same H and J.  If α = 1 fails, d̂ is tried at full
+length.  If that fails too, the search continues along the arc w + αd + α²(d̂ − d), which starts in direction d.
+
+The search evaluates f and c, but no derivatives.
 """
 
 from __future__ import annotations
@@ -32,9 +35,9 @@ Values = Callable[[Tensor], tuple[float, Tensor]]
 
 @dataclass(frozen=True)
 class SearchResult:
-    """Where a search ended: the change of w, its length α, whether it was corrected, and the evaluations it took.
+    """Result of a search: the change of w, the length α, whether it includes the correction, and the evaluations used.
 
-    `accepted` is False when no length gave a sufficient decrease; the change is zero then.
+    If no length gave a sufficient decrease, `accepted` is False and the change is zero.
     """
 
     change: Tensor
@@ -46,16 +49,16 @@ class SearchResult:
 
 @dataclass(frozen=True)
 class LineSearch:
-    """Constants of the search.
+    """Constants of the line search.
 
     Parameters
     ----------
     sufficient : float
-        η, share of the predicted decrease that must be reached.
+        η, the share of the predicted decrease that a step must reach.
     shortest : float
         Smallest length tried.
     rounding : float
-        Relative accuracy of the merit values; differences below it are no evidence against a step.
+        Relative accuracy of the merit values; an increase below it does not reject a step.
     correct : bool
         Whether to try the second-order correction.
     """
@@ -71,11 +74,13 @@ class LineSearch:
                 raise ValueError(f"LineSearch({name}={getattr(self, name)!r}): must be between 0 and 1.")
 
     def search(self, values: Values, w: Tensor, here: Evaluation, core: Core, solution: QPSolution) -> SearchResult:
-        """Find a length along the step of `solution`, which belongs to `here`, the evaluation at w, and to `core`."""
+        """Search along the step of `solution`; `here` is the evaluation at w, and `core` the core of the QP."""
         return _Search(self, values, w, here, solution.penalty).run(core, solution)
 
 
 class _Search:
+    """One line search, with the merit value at its start and a count of evaluations."""
+
     def __init__(self, constants: LineSearch, values: Values, w: Tensor, here: Evaluation, penalty: float) -> None:
         self.constants, self.values, self.w, self.here, self.penalty = constants, values, w, here, penalty
         self.start = here.f + penalty * here.violation
@@ -84,7 +89,7 @@ class _Search:
         self.evaluations = 0
 
     def merit(self, change: Tensor) -> tuple[float, Tensor]:
-        """φ and c after a change of w; inf where they are not numbers."""
+        """Return φ and c at w + change; φ is inf if it is not finite."""
         self.evaluations += 1
         f, c = self.values(self.w + change)
         value = f + self.penalty * violation(c, self.here.lower, self.here.upper)
@@ -118,7 +123,7 @@ class _Search:
         return value <= self.start + self.constants.sufficient * length * slope + self.rounding
 
     def _correction(self, core: Core, c: Tensor, d: Tensor) -> Tensor:
-        """d̂ − d of the second-order correction; zero where that is no small change of d."""
+        """Return d̂ − d of the second-order correction, or zero if it is longer than d and thus no correction."""
         shifted = c - self.here.J.product(d)
         corrected = solve_with_core(core, self.here.g, shifted, self.here.lower, self.here.upper, penalty=self.penalty)
         correction = corrected.d - d
@@ -131,7 +136,11 @@ class _Search:
 
 
 def _shorter(length: float, start: float, slope: float, value: float) -> float:
-    """Return the minimiser of the parabola through start, slope and last trial, within 0.1 to 0.5 of the length."""
+    """Return the next length to try, between 0.1 and 0.5 of the last one.
+
+    The merit along the step is modelled by the parabola with its value and slope at 0 and its value at the last trial:
+    start + slope·α + (bend/length²)·α², with its minimum at −slope·length²/(2·bend).
+    """
     if not math.isfinite(value):
         return 0.1 * length
     bend = value - start - slope * length

@@ -1,18 +1,18 @@
 """The merit function τ·f + v(c), and the parameters that the stochastic method derives from it.
 
-v(c) is the ℓ1 norm of what lies beyond the bounds; a satisfied inequality is no violation.  For a step d of the QP with
-multipliers y, slope gᵀd, curvature dᵀHd and reduction v(c) − v(c + Jd):
+The violation v(c) is the sum over rows of the distance of c from its interval; a satisfied inequality contributes 0.
+For a step d of the QP with multipliers y, slope gᵀd, curvature dᵀHd and reduction v(c) − v(c + Jd):
 
     merit parameter   τ_trial = ∞ if gᵀd + max(dᵀHd, 0) ≤ 0, else (1 − σ)·reduction / (gᵀd + max(dᵀHd, 0))
     model reduction   Δq = −τ (gᵀd + ½ max(dᵀHd, 0)) + reduction
     ratio parameter   ξ_trial = Δq / (τ ‖d‖²)
 
-τ and ξ only fall, and when they fall, by at least a fixed fraction.  With τ ≤ τ_trial the step is a descent direction:
-Δq ≥ ½ τ max(dᵀHd, 0) + σ·reduction.  The rules are those of Berahas, Curtis, Robinson and Zhou (SIAM J. Optim. 31(2),
-2021), with the violation of two-sided rows in place of ‖c‖₁; the paper's Algorithm 1 refers to them in its line "Set
-τ_k based on d_k".
+τ and ξ never rise.  When they fall, they fall by at least a fixed fraction.  With τ ≤ τ_trial the step is a descent
+direction: Δq = −τ(gᵀd + max(dᵀHd, 0)) + ½ τ max(dᵀHd, 0) + reduction ≥ ½ τ max(dᵀHd, 0) + σ·reduction.  The rules are
+those of Berahas, Curtis, Robinson and Zhou (SIAM J. Optim. 31(2), 2021), with the violation of two-sided rows in place
+of ‖c‖₁.  The paper's Algorithm 1 refers to them in its line "Set τ_k based on d_k".
 
-With an elastic QP, |y| ≤ ρ gives gᵀd + dᵀHd ≤ ρ·reduction (see `fairbound.sqp.qp`), hence τ_trial ≥ (1 − σ)/ρ: the
+With an elastic QP, |y| ≤ ρ gives gᵀd + dᵀHd ≤ ρ·reduction (see `fairbound.sqp.qp`), hence τ_trial ≥ (1 − σ)/ρ.  So the
 merit parameter cannot collapse while the penalty ρ stays bounded.
 """
 
@@ -22,17 +22,17 @@ import math
 
 from torch import Tensor
 
-# Slopes and curvatures that cancel to this fraction of their size are taken as cancelled; what is left is rounding.
+# If slope and curvature cancel to this fraction of their size, their sum is a rounding error and counts as zero.
 _CANCELLED = 1e-12
 
 
 def violations(c: Tensor, lower: Tensor, upper: Tensor) -> Tensor:
-    """Distance of each entry of c from its interval [lower, upper], of shape (m,)."""
+    """Return the distance of each entry of c from its interval [lower, upper], of shape (m,)."""
     return (c - upper).clamp_min(0.0) + (lower - c).clamp_min(0.0)
 
 
 def violation(c: Tensor, lower: Tensor, upper: Tensor) -> float:
-    """ℓ1 norm of what lies beyond the bounds, v(c).
+    """Return v(c), the sum of the distances of c from its intervals [lower, upper].
 
     Examples
     --------
@@ -44,7 +44,7 @@ def violation(c: Tensor, lower: Tensor, upper: Tensor) -> float:
 
 
 def trial_merit_parameter(slope: float, curvature: float, reduction: float, sigma: float, penalty: float) -> float:
-    """Largest merit parameter at which the step is a sufficient descent direction, or inf.
+    """Return the largest merit parameter for which the step is a sufficient descent direction; inf if all are.
 
     Parameters
     ----------
@@ -53,10 +53,10 @@ def trial_merit_parameter(slope: float, curvature: float, reduction: float, sigm
     reduction : float
         v(c) − v(c + Jd).
     sigma : float
-        Fraction of the reduction that must show in Δq, in (0, 1).
+        Share of the reduction that Δq must contain, in (0, 1).
     penalty : float
-        ρ of the QP.  (1 − σ)/ρ bounds the result from below, in theory and here: near a solution slope, curvature and
-        reduction are rounding, and their quotient means nothing.
+        ρ of the QP.  In exact arithmetic (1 − σ)/ρ is a lower bound of the result.  It is enforced here, because near a
+        solution slope, curvature and reduction are rounding errors, and so is their quotient.
     """
     increase = slope + max(curvature, 0.0)
     if increase <= _CANCELLED * (abs(slope) + abs(curvature)):
@@ -65,18 +65,18 @@ def trial_merit_parameter(slope: float, curvature: float, reduction: float, sigm
 
 
 def model_reduction(merit_parameter: float, slope: float, curvature: float, reduction: float) -> float:
-    """Reduction Δq of the model of the merit function."""
+    """Return the reduction Δq of the model of the merit function."""
     return -merit_parameter * (slope + 0.5 * max(curvature, 0.0)) + reduction
 
 
 def trial_ratio_parameter(merit_parameter: float, model_decrease: float, step_norm: float) -> float:
-    """Δq / (τ ‖d‖²), or inf for a zero step."""
+    """Return Δq / (τ ‖d‖²), or inf for a zero step."""
     scale = merit_parameter * step_norm**2
     return model_decrease / scale if scale > 0.0 else math.inf
 
 
 def lowered(value: float, trial: float, decrease: float, floor: float) -> float:
-    """Keep `value` if it is at most `trial`; else lower it to `trial`, at least by the fraction `decrease`.
+    """Return `value` if it is at most `trial`; else lower it to `trial`, and by at least the fraction `decrease`.
 
     Examples
     --------

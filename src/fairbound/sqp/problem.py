@@ -1,18 +1,18 @@
-"""What crosses the border of this room: an `Evaluation`, and the `Problem` that returns it.
+"""The interface between a problem and a solver: `Problem`, and the `Evaluation` that it returns.
 
 A nonlinear program with two-sided constraints,
 
     min f(w)   subject to   lower ≤ c(w) ≤ upper,
 
-is seen only through its values and first derivatives at a point (paper, appendix "SQP Algorithm and Learning Rate
-Adjustment Strategy").  A side that does not exist is −inf or inf; equal bounds make an equation.
+is used only through its values and first derivatives at a point (paper, appendix "SQP Algorithm and Learning Rate
+Adjustment Strategy").  A missing bound is −inf or inf; equal bounds make an equality constraint.
 
 Conventions
 -----------
 n, m : numbers of variables and of constraint rows; m may be 0.
 f : float; g : (n,) gradient; c : (m,) constraint values; J : m × n `Jacobian`; lower, upper : (m,).
-All tensors are torch float64.  A multiplier y of a row is positive when it pushes on the upper side and negative when
-it pushes on the lower one, so that stationarity reads g + Jᵀy = 0.
+All tensors are torch float64.  A multiplier y is positive if the upper bound is active and negative if the lower bound
+is, so that stationarity reads g + Jᵀy = 0.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def _vector(name: str, value: object) -> Tensor:
     if not isinstance(value, Tensor) or value.dim() != 1:
         shape = tuple(value.shape) if isinstance(value, Tensor) else type(value).__name__
         raise ValueError(f"Evaluation: {name} must be a one-dimensional tensor, got {shape}.")
-    # A copy: the caller may hand over a view of parameters that a solver is about to move.
+    # Copy, because the caller may pass a view of parameters that a solver will change.
     return value.detach().to(torch.float64, copy=True)
 
 
@@ -46,10 +46,10 @@ def _require_finite(name: str, value: Tensor) -> None:
 
 @dataclass(frozen=True)
 class Jacobian:
-    """The matrix J = rows · basis of constraint gradients, formed only when asked.
+    """The matrix J = rows · basis of constraint gradients, kept in factored form.
 
-    m constraints are often small functions of k ≪ m quantities; then all m gradients are combinations of k, and
-    every product costs k·n instead of m·n.
+    The m constraints are often functions of k ≪ m quantities.  Then all m gradients are combinations of k gradients,
+    and a product costs k·n instead of m·n.
 
     Parameters
     ----------
@@ -85,7 +85,7 @@ class Jacobian:
 
     @classmethod
     def dense(cls, matrix: Tensor) -> Jacobian:
-        """Wrap an m × n matrix: the basis is the matrix, the rows are the identity."""
+        """Wrap an m × n matrix: `basis` is the matrix, `rows` is the identity."""
         if not isinstance(matrix, Tensor) or matrix.dim() != 2:
             shape = tuple(matrix.shape) if isinstance(matrix, Tensor) else type(matrix).__name__
             raise ValueError(f"Jacobian.dense: expected a two-dimensional tensor, got {shape}.")
@@ -93,7 +93,7 @@ class Jacobian:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """(m, n)."""
+        """Return (m, n)."""
         return self.rows.shape[0], self.basis.shape[1]
 
     def matrix(self) -> Tensor:
@@ -101,11 +101,11 @@ class Jacobian:
         return self.rows @ self.basis
 
     def product(self, d: Tensor) -> Tensor:
-        """J d, of shape (m,)."""
+        """Return J d, of shape (m,)."""
         return self.rows @ (self.basis @ d)
 
     def transpose_product(self, y: Tensor) -> Tensor:
-        """Jᵀ y, of shape (n,)."""
+        """Return Jᵀ y, of shape (n,)."""
         return (self.rows.T @ y) @ self.basis
 
 
@@ -122,9 +122,9 @@ class Evaluation:
     c : Tensor of shape (m,)
         Constraint values.
     J : Jacobian or Tensor of shape (m, n)
-        Constraint gradients; a tensor is wrapped.
+        Constraint gradients; a tensor becomes a `Jacobian`.
     lower, upper : Tensor of shape (m,)
-        Bounds, −inf and inf where there is no side.
+        Bounds; −inf and inf where there is none.
 
     Raises
     ------
@@ -171,7 +171,7 @@ class Evaluation:
         _require_finite("c", self.c)
         _require_finite("J (rows)", self.J.rows)
         _require_finite("J (basis)", self.J.basis)
-        # Written so that NaN bounds fail too.
+        # `~(a <= b)` instead of `a > b`, so that NaN bounds are rejected too.
         bad = ~(self.lower <= self.upper) | (self.lower == math.inf) | (self.upper == -math.inf)
         if bool(bad.any()):
             row = int(bad.nonzero()[0])
@@ -182,22 +182,22 @@ class Evaluation:
 
     @property
     def violation(self) -> float:
-        """ℓ1 norm of what lies beyond the bounds."""
+        """Return the ℓ1 violation v(c): the sum of the distances of c from its intervals."""
         return violation(self.c, self.lower, self.upper)
 
 
 @runtime_checkable
 class Problem(Protocol):
-    """A nonlinear program for solvers that pass over all of it in each iteration."""
+    """A deterministic nonlinear program, for solvers that evaluate all of it in every iteration."""
 
     def initial_point(self) -> Tensor:
-        """Flat float64 vector to start from."""
+        """Return the flat float64 vector to start from."""
         ...
 
     def evaluate(self, w: Tensor) -> Evaluation:
-        """Values and first derivatives at w."""
+        """Return values and first derivatives at w."""
         ...
 
     def values(self, w: Tensor) -> tuple[float, Tensor]:
-        """Objective and constraint values at w, without derivatives."""
+        """Return objective and constraint values at w, without derivatives."""
         ...

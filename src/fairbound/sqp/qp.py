@@ -1,20 +1,28 @@
-"""The QP of one SQP step, for any number of two-sided rows, hard or elastic, with its own certificate.
+"""The QP of one SQP step, for any number of two-sided rows, hard or elastic; the solution reports its own residuals.
 
     hard      min gᵀd + ½ dᵀHd                      subject to  lower ≤ c + Jd ≤ upper
-    elastic   min gᵀd + ½ dᵀHd + ρ · v(c + Jd)      v the ℓ1 norm of what lies beyond the bounds
+    elastic   min gᵀd + ½ dᵀHd + ρ · v(c + Jd)      v(c) the ℓ1 distance of c from [lower, upper]
 
-(paper, equation "feasibility" of the appendix and Algorithm 1, which enumerates active sets for two rows).  It is never
-solved in parameter space.  Optimality gives d = −H⁻¹(g + Jᵀy), so with J = rows · basis only the core
-B = basis H⁻¹ basisᵀ = L Lᵀ matters.  A pivoted Cholesky factor of rank r turns the QP into
+(paper, equation "feasibility" of the appendix and Algorithm 1, which enumerates active sets for two rows).
 
-    min ½‖z‖²   subject to   lower − q ≤ W z ≤ upper − q,      W = rows · L,   q = c − J H⁻¹g,   z = −Wᵀy,
+Reduction.  The QP is never solved in parameter space.  Stationarity Hd + g + Jᵀy = 0 gives d = −H⁻¹(g + Jᵀy), hence
 
-with r variables: pairwise rows over K groups have rank at most K, however many they are.  Rows are scaled to norm 1 and
-the whole to a largest distance of 1, so the units of the constraints do not matter.  The elastic form only bounds the
-multipliers, |y| ≤ ρ, so it always has a solution; it is entered when the hard rows are inconsistent or some |y|
-exceeds ρ.
+    c + Jd = q − J H⁻¹Jᵀ y      with  q = c − J H⁻¹g.
 
-For the solution, gᵀd + dᵀHd = Σ y⁺(c − upper) + y⁻(lower − c) − ρ·v(c + Jd), where y = y⁺ − y⁻.
+With J = rows · basis and the pivoted Cholesky factorisation basis H⁻¹ basisᵀ = L Lᵀ of rank r, J H⁻¹Jᵀ = W Wᵀ with
+W = rows · L.  So with z = −Wᵀy the QP becomes a least-distance problem in r variables with the same multipliers:
+
+    min ½‖z‖²   subject to   lower − q ≤ W z ≤ upper − q.
+
+The rank is small: pairwise rows over K groups have rank at most K, however many rows there are.  Rows are scaled to
+norm 1 and the bounds to a largest distance of 1, so the units of the constraints do not matter.
+
+The elastic QP has the same dual with the additional bounds |y| ≤ ρ, so it always has a solution.  It is solved only if
+the hard rows are inconsistent or some |y| exceeds ρ; otherwise the hard solution is also the elastic one.
+
+Identity.  gᵀd + dᵀHd = Σ y⁺(c − upper) + y⁻(lower − c) − ρ·v(c + Jd), where y = y⁺ − y⁻.  Multiply stationarity by d:
+gᵀd + dᵀHd = −yᵀJd.  In a satisfied row with y⁺ > 0, c + Jd = upper, so −y⁺Jd = y⁺(c − upper).  In a violated row
+y⁺ = ρ, and c + Jd exceeds upper by the row's violation, which is subtracted ρ times.  Lower bounds are alike.
 """
 
 from __future__ import annotations
@@ -31,7 +39,7 @@ from fairbound.sqp.hessian import Metric
 from fairbound.sqp.least_distance import hard_multipliers, priced_multipliers
 from fairbound.sqp.problem import Jacobian
 
-# What the certificate promises is 1e-8; a solution above this is polished.
+# `is_optimal` asks for 1e-8; a solution with larger residuals than this is polished.
 _POLISH = 1e-10
 
 
@@ -39,8 +47,8 @@ _POLISH = 1e-10
 class QPSolution:
     """A step, its multipliers, and the residuals of its optimality conditions.
 
-    All residuals are relative to the largest term of the sum that should vanish.  With the norm of H⁻¹, n_i = ‖J_i‖ and
-    p_i = n_i|y_i|, those of c_i + J_i d = c_i − J_i H⁻¹g − Σ_j J_i H⁻¹J_jᵀ y_j are at most
+    All residuals are relative to the largest term of the sum that should vanish.  Let n_i = ‖J_i‖ in the norm of H⁻¹,
+    and p_i = n_i|y_i|.  By Cauchy-Schwarz, the terms of c_i + J_i d = c_i − J_i H⁻¹g − Σ_j J_i H⁻¹J_jᵀ y_j are at most
     s_i = max(|c_i|, |finite bounds_i|, n_i‖g‖, n_i max_j p_j).
 
     Attributes
@@ -54,18 +62,18 @@ class QPSolution:
     slope, curvature : float
         gᵀd and dᵀHd.
     elastic : bool
-        Whether the penalty acts: some row is violated at a price.
+        Whether some multiplier is at its bound ρ, so that a row may be violated.
     penalty : float
-        The ρ that the solution belongs to.  When hard rows (ρ = inf) are inconsistent, a large finite one.
+        The ρ of the solution.  If hard rows (ρ = inf) are inconsistent, a large finite number.
     stationarity : float
         ‖Hd + g + Jᵀy‖∞ / max(‖g‖∞, largest term of Jᵀy = basisᵀ(rowsᵀy)).
     primal_residual : float
-        Largest violation_i / s_i; of an elastic solution, the smaller of that and (ρ − |y_i|)/ρ: what is violated
-        without paying the full price.
+        Largest violation_i / s_i.  In the elastic QP a row may be violated if |y_i| = ρ, so there the residual of a row
+        is the smaller of violation_i / s_i and (ρ − |y_i|)/ρ.
     complementarity : float
-        Largest min(p_i / max_j p_j, slack_i / s_i), slack_i the distance to the side that y_i pushes on.
+        Largest min(p_i / max_j p_j, slack_i / s_i), slack_i the distance to the bound that the sign of y_i refers to.
     dual_bound_residual : float
-        Largest p_i / max_j p_j on a side that does not exist, or (|y_i| − ρ)/ρ.
+        Largest p_i / max_j p_j of a multiplier whose bound is infinite, or (|y_i| − ρ)/ρ.
     """
 
     d: Tensor
@@ -82,11 +90,11 @@ class QPSolution:
 
     @property
     def kkt_residual(self) -> float:
-        """Largest of the four residuals."""
+        """Return the largest of the four residuals."""
         return max(self.stationarity, self.primal_residual, self.complementarity, self.dual_bound_residual)
 
     def is_optimal(self, tol: float = 1e-8) -> bool:
-        """Whether all optimality conditions hold to `tol`."""
+        """Return whether all optimality conditions hold to `tol`."""
         return self.kkt_residual <= tol
 
 
@@ -145,7 +153,7 @@ def solve_with_core(
 
 
 class _QP:
-    """One QP around a core: multipliers of the reduced problem, and the certificate of what they give in full."""
+    """One QP: solve the reduced problem for the multipliers, then compute the step and its residuals in full space."""
 
     def __init__(self, core: Core, g: Tensor, c: Array, lower: Array, upper: Array) -> None:
         self.core, self.g, self.c, self.lower, self.upper = core, g, c, lower, upper
@@ -155,33 +163,38 @@ class _QP:
 
     def solve(self, penalty: float) -> QPSolution:
         y, penalty = self._multipliers(self.q, penalty, start=None)
-        best = self._certify(y, penalty)
+        best = self._solution(y, penalty)
         for _ in range(3):
             if best.is_optimal(_POLISH) or not self.core.live.any():
                 break
-            # Make the reduced model exact at the current point, and solve again from there: what the factor lost to
-            # rounding is in the constant now.
+            # Polish.  The reduced problem says c + Jd = q − W Wᵀy, up to the rounding errors of the factor.  Choose q
+            # so that this is exact at the current y, and solve again from there.
             y = to_numpy(best.y)
             reached = self.c + to_numpy(self.core.J.product(best.d))
             y, penalty = self._multipliers(reached + self.core.response(y), penalty, start=y)
-            candidate = self._certify(y, penalty)
+            candidate = self._solution(y, penalty)
             if candidate.kkt_residual >= best.kkt_residual:
                 break
             best = candidate
         return best
 
     def _multipliers(self, q: Array, penalty: float, start: Array | None) -> tuple[Array, float]:
-        """Multipliers of the reduced problem with the constant q, and the penalty they belong to."""
-        over = np.maximum(q - self.upper, 0.0) + np.maximum(self.lower - q, 0.0)
+        """Return the multipliers of the reduced problem with the constant q, and their penalty."""
+        violation = np.maximum(q - self.upper, 0.0) + np.maximum(self.lower - q, 0.0)
         live, norms = self.core.live, self.core.norms[self.core.live]
         y = np.zeros_like(q)
-        distance = float((over[live] / norms).max()) if norms.size else 0.0
-        hopeless = ~live & (over > 8.0 * EPS * np.maximum(np.abs(self.c), np.abs(q)))
-        if math.isinf(penalty) and bool(hopeless.any()):
+        distance = float((violation[live] / norms).max()) if norms.size else 0.0
+        # No step changes a row without gradient.  If such a row is violated, hard rows are inconsistent, and the
+        # multiplier of the elastic QP is at its bound.
+        unattainable = ~live & (violation > 8.0 * EPS * np.maximum(np.abs(self.c), np.abs(q)))
+        if math.isinf(penalty) and bool(unattainable.any()):
             penalty = self._fallback_penalty(distance)
-        y[hopeless] = np.where(q > self.upper, penalty, -penalty)[hopeless]
+        y[unattainable] = np.where(q > self.upper, penalty, -penalty)[unattainable]
         if distance == 0.0:
             return y, penalty
+        # The core holds unit rows W_i, and z = −Σ norms_i y_i W_i.  With z = distance · z', row i reads
+        # W_i z' ∈ [lower_i − q_i, upper_i − q_i] / (distance · norms_i).  Its multiplier is norms_i y_i / distance, and
+        # |y_i| ≤ ρ becomes a price of ρ · norms_i / distance.
         unit = distance * norms
         lower, upper = (self.lower - q)[live] / unit, (self.upper - q)[live] / unit
         price = penalty * norms / distance
@@ -195,60 +208,64 @@ class _QP:
                 price = penalty * norms / distance
                 dual = priced_multipliers(self.core.W, lower, upper, price, noise)
             scaled = dual.y
-        # Multipliers on their bound are exactly there, also after scaling back.
+        # A multiplier at its bound must equal ±ρ exactly, also after scaling back.
         y[live] = np.where(np.abs(scaled) >= price, np.copysign(penalty, scaled), scaled * distance / norms)
         return y, penalty
 
     def _fallback_penalty(self, distance: float) -> float:
-        """Penalty for inconsistent hard rows: far above the multipliers that the distances alone would need."""
-        largest = _top(self.core.norms)
+        """Return a penalty for inconsistent hard rows.
+
+        A multiplier has the size distance / norm or ‖g‖ / norm; the penalty is 10⁴ times that.
+        """
+        largest = _max(self.core.norms)
         return 1e4 * max(distance, self.gradient_norm) / largest if largest > 0.0 and distance > 0.0 else 1.0
 
-    def _certify(self, y: Array, penalty: float) -> QPSolution:
+    def _solution(self, y: Array, penalty: float) -> QPSolution:
+        """Return the step that belongs to the multipliers, with its residuals."""
         multipliers = torch.from_numpy(y).to(self.g)
         weights = self.core.J.rows.T @ multipliers
-        force = weights @ self.core.J.basis  # Jᵀy
+        J_y = weights @ self.core.J.basis  # Jᵀy
         d = -self.newton - weights @ self.core.solved_basis
         product = self.core.hessian.product(d)
         terms = (self.core.J.rows.abs().T @ multipliers.abs()) * self.core.basis_sizes
-        largest = max(_largest(self.g), _largest(terms))
-        stationarity = _largest(product + self.g + force) / largest if largest > 0.0 else 0.0
+        largest = max(_max_abs(self.g), _max_abs(terms))
+        stationarity = _max_abs(product + self.g + J_y) / largest if largest > 0.0 else 0.0
         reached = self.c + to_numpy(self.core.J.product(d))
-        over = np.maximum(reached - self.upper, 0.0) + np.maximum(self.lower - reached, 0.0)
-        pull = self.core.norms * np.abs(y)
-        strongest = _top(pull)
-        scale = np.maximum(np.abs(self.c), self.core.norms * max(self.gradient_norm, strongest))
+        violation = np.maximum(reached - self.upper, 0.0) + np.maximum(self.lower - reached, 0.0)
+        p = self.core.norms * np.abs(y)
+        largest_p = _max(p)
+        scale = np.maximum(np.abs(self.c), self.core.norms * max(self.gradient_norm, largest_p))
         for bound in (self.lower, self.upper):
             scale = np.maximum(scale, np.where(np.isfinite(bound), np.abs(bound), 0.0))
         scale = np.maximum(scale, np.finfo(np.float64).tiny)
-        pull = pull / strongest if strongest > 0.0 else pull
+        p = p / largest_p if largest_p > 0.0 else p
         bound = np.where(y > 0.0, self.upper, self.lower)
         missing = ~np.isfinite(bound)
         slack = np.where(missing, 0.0, np.where(y > 0.0, bound - reached, reached - bound))
         elastic = math.isfinite(penalty) and bool((np.abs(y) >= penalty).any())
-        unpaid = over / scale
+        primal = violation / scale
         excess = np.zeros_like(y)
         if math.isfinite(penalty):
-            unpaid = np.minimum(unpaid, np.maximum(penalty - np.abs(y), 0.0) / penalty)
+            primal = np.minimum(primal, np.maximum(penalty - np.abs(y), 0.0) / penalty)
             excess = np.maximum(np.abs(y) - penalty, 0.0) / penalty
         return QPSolution(
             d=d,
             y=multipliers,
-            violation=float(over.sum()),
+            violation=float(violation.sum()),
             slope=float(self.g @ d),
             curvature=float(d @ product),
             elastic=elastic,
             penalty=penalty,
             stationarity=stationarity,
-            primal_residual=_top(unpaid),
-            complementarity=_top(np.minimum(pull, np.maximum(slack, 0.0) / scale)),
-            dual_bound_residual=max(_top(np.where(missing, pull, 0.0)), _top(excess)),
+            primal_residual=_max(primal),
+            complementarity=_max(np.minimum(p, np.maximum(slack, 0.0) / scale)),
+            dual_bound_residual=max(_max(np.where(missing, p, 0.0)), _max(excess)),
         )
 
 
-def _largest(value: Tensor) -> float:
+def _max_abs(value: Tensor) -> float:
     return float(value.abs().max()) if value.numel() else 0.0
 
 
-def _top(value: Array) -> float:
+def _max(value: Array) -> float:
     return float(value.max()) if value.size else 0.0

@@ -1,13 +1,13 @@
-"""`QuasiNewtonSQP`: full passes, limited-memory BFGS of the Lagrangian, and a line search on the ℓ1 merit function.
+"""`QuasiNewtonSQP`: full batches, limited-memory BFGS of the Lagrangian, and a line search on the ℓ1 merit function.
 
 One iteration at w:
 
-    1. d, y from the elastic QP with H, ρ raised if need be              `steering`, `qp`
+    1. solve the elastic QP with H for d and y; raise ρ if necessary     `steering`, `qp`
     2. stop if the KKT residuals with y are small                        `kkt`
     3. w⁺ = w + change along d, with a second-order correction           `line_search`
-    4. H from s = w⁺ − w and ∇L(w⁺, y) − ∇L(w, y)                        `lbfgs`
+    4. update H with s = w⁺ − w and ∇L(w⁺, y) − ∇L(w, y)                 `lbfgs`
 
-For what fits in a pass: each iteration takes one evaluation with derivatives, and usually one of values only.
+An iteration takes one evaluation with derivatives, and usually one of values only.
 """
 
 from __future__ import annotations
@@ -40,27 +40,27 @@ class QuasiNewtonSQP:
     Parameters
     ----------
     tolerance : float
-        Solved when the largest scaled KKT residual is at most this.
+        Largest scaled KKT residual at which the solve has converged.
     feasibility : float, optional
-        Scaled violation that counts as kept; `tolerance` by default.
+        Largest scaled violation at which the constraints count as kept; `tolerance` by default.
     max_iterations : int
-        Limit on the iterations.
+        Largest number of iterations.
     memory : int
         Pairs of the limited-memory BFGS matrix.
     penalty : float
-        ρ to begin with.
+        Initial ρ.
     follow : float, optional
-        Let ρ come down, too: by half at a time, as long as it exceeds twice `follow` times the largest multiplier.  A
-        large ρ makes the merit function stiff, and steps short; a falling one gives up the proof of convergence for
-        speed.
+        If set, ρ also falls: it is halved while it exceeds twice `follow` times the largest multiplier.  A large ρ
+        makes the merit function stiff and the steps short.  Lowering it is faster, but the convergence proof no longer
+        holds.
     steering : Steering
-        Rule that raises ρ.
+        Constants of the rule that raises ρ.
     line_search : LineSearch
         Constants of the line search.
     stall : float
-        An iteration that lowers the merit by less than this fraction of its size makes no progress.
+        An iteration makes progress if it lowers the merit function by more than this fraction of its size.
     patience : int
-        Iterations without progress, or at a locally infeasible point, after which the solve ends.
+        End the solve after this many successive iterations without progress, or at locally infeasible points.
 
     Examples
     --------
@@ -121,11 +121,11 @@ class QuasiNewtonSQP:
         problem : Problem
             The nonlinear program.
         w0 : Tensor of shape (n,), optional
-            Where to start; the problem's own initial point by default.
+            Starting point; `problem.initial_point()` by default.
         callback : callable, optional
             Called with each `IterationRecord` and the current w before the step; a true return value ends the solve.
         warm_start : WarmStart, optional
-            From the `Solution` of a nearby problem with the same variables.
+            `Solution.warm_start` of a nearby problem with the same variables.
         """
         start = problem.initial_point() if w0 is None else w0
         if start.dim() != 1 or not start.dtype.is_floating_point:
@@ -141,7 +141,7 @@ class QuasiNewtonSQP:
 
 @dataclass(frozen=True)
 class _Point:
-    """A point with what a result needs of it."""
+    """A point w with its objective, violation, KKT residuals and multipliers."""
 
     w: Tensor
     f: float
@@ -165,7 +165,7 @@ class _Run:
         self.best: _Point | None = None
 
     def _first_scale(self) -> float:
-        """Scale of H before anything is known: the first step has length 1, unless the gradient is next to nothing."""
+        """Return the initial scale of H: the free step −g/‖g‖ has length 1, unless the gradient is almost zero."""
         norm = float(torch.linalg.vector_norm(self.here.g))
         return norm if norm > 1e-3 else 1.0
 
@@ -175,14 +175,14 @@ class _Run:
 
     def solve(self) -> Solution:
         options = self.options
-        idle = blocked = iteration = 0
+        without_progress = infeasible = iteration = 0  # the first two count successive iterations
         while True:
-            steered = self._followed(steered_step(self.here, self.hessian, self.penalty, options.steering))
+            steered = self._lower_penalty(steered_step(self.here, self.hessian, self.penalty, options.steering))
             self.penalty = steered.penalty
             point = self._point(steered)
             converged = point.kkt.largest <= options.tolerance
-            blocked = blocked + 1 if steered.locally_infeasible else 0
-            out_of_patience = max(idle, blocked) >= options.patience
+            infeasible = infeasible + 1 if steered.locally_infeasible else 0
+            out_of_patience = max(without_progress, infeasible) >= options.patience
             if converged or out_of_patience or iteration >= options.max_iterations:
                 self._record(iteration, point, steered, None)
                 return self._finish(point, iteration, converged=converged, stalled=out_of_patience)
@@ -192,16 +192,20 @@ class _Run:
                 return self._finish(point, iteration, converged=False, stalled=False)
             iteration += 1
             if found.accepted:
-                idle = 0 if self._advance(found.change, steered) else idle + 1
+                without_progress = 0 if self._advance(found.change, steered) else without_progress + 1
             elif self.hessian.pairs:
-                # The model has led nowhere: begin again with the steepest descent of the merit function.
+                # No length along the step lowers the merit function: restart from a multiple of the identity.
                 self.hessian.reset(self._first_scale())
-                idle += 1
+                without_progress += 1
             else:
-                idle = options.patience
+                # The step was already computed with a multiple of the identity, so a restart would repeat it.
+                without_progress = options.patience
 
-    def _followed(self, steered: SteeredStep) -> SteeredStep:
-        """The same step with a lower penalty, where that is wanted and does not change the solution."""
+    def _lower_penalty(self, steered: SteeredStep) -> SteeredStep:
+        """Return the same step with a lower penalty, as `follow` says.
+
+        The step of a QP that is not elastic does not depend on ρ, as long as ρ exceeds all multipliers.
+        """
         y = steered.solution.y
         if self.options.follow is None or steered.solution.elastic or not y.numel():
             return steered
@@ -222,16 +226,16 @@ class _Run:
             self.best = point
         return point
 
-    def _keeps(self, point: _Point) -> bool:
+    def _is_feasible(self, point: _Point) -> bool:
         feasibility = self.options.feasibility
         return point.kkt.violation <= (self.options.tolerance if feasibility is None else feasibility)
 
     def _rank(self, point: _Point) -> tuple[bool, float, float]:
-        """Points that keep the limits come first, by objective; then the others, by violation and objective."""
-        return (False, 0.0, point.f) if self._keeps(point) else (True, point.violation, point.f)
+        """Return a sort key: feasible points first, by objective; then the others, by violation and objective."""
+        return (False, 0.0, point.f) if self._is_feasible(point) else (True, point.violation, point.f)
 
     def _advance(self, change: Tensor, steered: SteeredStep) -> bool:
-        """Move, learn, and say whether the merit fell."""
+        """Move w, update H, and return whether the merit function fell."""
         before, y = self.here, steered.solution.y
         self.w = self.w + change
         self.here = self.problem.evaluate(self.w)
@@ -244,7 +248,7 @@ class _Run:
         return fall > self.options.stall * size
 
     def _record(self, iteration: int, point: _Point, steered: SteeredStep, found: SearchResult | None) -> bool:
-        """Write the history; True if the callback asks to stop."""
+        """Append to the history and return whether the callback asks to stop."""
         change = steered.solution.d if found is None else found.change
         record = IterationRecord(
             iteration=iteration,
@@ -267,7 +271,7 @@ class _Run:
         chosen = point if converged or self.best is None else self.best
         if converged:
             status = Status.CONVERGED
-        elif self._keeps(chosen):
+        elif self._is_feasible(chosen):
             status = Status.FEASIBLE
         else:
             status = Status.INFEASIBLE if stalled else Status.MAX_ITERATIONS

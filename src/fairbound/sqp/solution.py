@@ -1,4 +1,4 @@
-"""What the solvers return: a record of each step, and of a whole solve its solution and what the next may take over."""
+"""Results of the solvers: records of single steps, the solution, and the warm start for a next solve."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fairbound.sqp.status import Status
 
 @dataclass(frozen=True)
 class StepRecord:
-    """What one step of `StochasticSQP` saw and did; all values belong to the point *before* the step.
+    """Record of one step of `StochasticSQP`; all values belong to the point *before* the step.
 
     Attributes
     ----------
@@ -28,7 +28,7 @@ class StepRecord:
     step_length, learning_rate, step_norm : float
         α, β and ‖d‖; the parameters moved by α d.
     elastic, locally_infeasible : bool
-        Whether the QP violated rows at a price, and whether no direction reduces the violation.
+        Whether the QP had to violate rows, and whether no direction reduces the violation to first order.
     multipliers : Tensor of shape (m,)
         y of the QP, positive on the upper side, negative on the lower side.
     """
@@ -48,7 +48,7 @@ class StepRecord:
     multipliers: Tensor
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain numbers and lists, for tables and JSON; the KKT residuals are spread out."""
+        """Return plain numbers and lists, for tables and JSON; each KKT residual is an entry `kkt_...`."""
         values = {name: value for name, value in vars(self).items() if name not in {"kkt", "multipliers"}}
         values.update({f"kkt_{name}": value for name, value in self.kkt.as_dict().items()})
         values["multipliers"] = self.multipliers.tolist()
@@ -57,7 +57,7 @@ class StepRecord:
 
 @dataclass(frozen=True)
 class IterationRecord:
-    """What one iteration of `QuasiNewtonSQP` saw and did; values belong to the point before the step.
+    """Record of one iteration of `QuasiNewtonSQP`; all values belong to the point *before* the step.
 
     `step_length` is 0 and `corrected` False in the last record of a solve, which takes no step.
     """
@@ -76,7 +76,7 @@ class IterationRecord:
     value_evaluations: int
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain numbers, for tables and JSON; the KKT residuals are spread out."""
+        """Return plain numbers, for tables and JSON; each KKT residual is an entry `kkt_...`."""
         values = {name: value for name, value in vars(self).items() if name != "kkt"}
         values.update({f"kkt_{name}": value for name, value in self.kkt.as_dict().items()})
         return values
@@ -84,9 +84,9 @@ class IterationRecord:
 
 @dataclass(frozen=True)
 class WarmStart:
-    """What one solve learns for the next: multipliers, penalty, and the memory of H.
+    """State that a solve passes to the next one: multipliers, penalty, and the pairs of H.
 
-    The solver itself takes over penalty and H; each QP finds its multipliers anew, so these are for the caller.
+    The solver uses the penalty and H.  It computes the multipliers anew in each QP; they are there for the caller.
     """
 
     multipliers: Tensor
@@ -101,14 +101,14 @@ class Solution:
     Attributes
     ----------
     w : Tensor of shape (n,)
-        The point: the last one if it converged, else the best one seen (of those that keep the limits the one with the
-        least objective; if none does, the one that violates them least).
+        The last point if the solve converged, else the best one: the feasible point with the least objective or, if no
+        point was feasible, the one with the least violation.
     multipliers : Tensor of shape (m,)
         Positive on the upper side, negative on the lower side.
     f : float
         Objective at w.
     status : Status
-        How it ended.
+        How the solve ended.
     kkt : KKTResiduals
         Scaled residuals of the optimality conditions at w.
     iterations, evaluations, value_evaluations : int
@@ -116,9 +116,9 @@ class Solution:
     penalty : float
         Last ρ.
     history : list of dict
-        One row for each iteration.
+        `IterationRecord.as_dict()` of each iteration.
     warm_start : WarmStart
-        For a solve of a nearby problem.
+        Warm start for a nearby problem.
     """
 
     w: Tensor

@@ -1,6 +1,6 @@
-"""Outcomes of a solve, as values with a sentence each.
+"""Outcomes of a solve, each with a message.
 
-A solve that does not converge is no exception: the caller gets the best point found and one of these.
+A solve that does not converge raises no exception: the caller gets the best point found and its status.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Status(Enum):
 
     @property
     def message(self) -> str:
-        """One sentence for a person."""
+        """Return a sentence for the user."""
         return _MESSAGES[self]
 
 

@@ -1,15 +1,15 @@
 """The rule for the penalty ρ of the elastic QP.
 
-With ρ below the true multiplier a step settles at a point that violates its constraints, and nothing in the merit
-function notices.  So ρ is raised, tenfold at a time, until the step reduces the violation of the linearised constraints
-by at least a tenth of what is possible there,
+If ρ is below the optimal multiplier, f + ρ·v(c) has its minimum at a point that violates the constraints.  The method
+would converge to that point, and the merit function would not show the mistake.  So ρ is raised, tenfold at a time,
+until the step reduces the violation of the linearised constraints by at least a tenth of what is possible there:
 
-    v(c) − v(c + Jd) ≥ fraction · (v(c) − v(c + Jd⁰)),
+    v(c) − v(c + Jd) ≥ fraction · (v(c) − v(c + Jd⁰)).
 
-where d⁰ is the pure feasibility step: the same QP with g = 0 at the largest penalty allowed.  If even d⁰ gains nothing
-though v(c) > 0, or if ρ has reached its largest value in vain, the point is locally infeasible: no direction reduces
-the violation to first order.  That is reported as a value.  (Byrd, Nocedal and Waltz, Optim. Methods Softw. 23(2),
-2008, for the idea; the constants are ours.)
+Here d⁰ is the pure feasibility step, which solves the same QP with g = 0 at the largest penalty.  The point is *locally
+infeasible* if v(c) > 0 and even d⁰ reduces nothing, or if the rule fails at the largest ρ: no direction reduces the
+violation to first order.  The result then says so.  (The idea is that of Byrd, Nocedal and Waltz, Optim. Methods Softw.
+23(2), 2008; the constants are ours.)
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from fairbound.sqp.hessian import Metric
 from fairbound.sqp.problem import Evaluation
 from fairbound.sqp.qp import QPSolution, solve_with_core
 
-# Relative to the sizes that make up the constraint values; a violation below this is rounding.
+# A violation below this, relative to Σ|c|, is a rounding error.
 _ROUNDING = 1e-13
-# A possible reduction of the violation below this fraction of it is none.
+# A possible reduction below this fraction of the violation counts as none.
 _NO_GAIN = 1e-6
 
 
@@ -40,9 +40,9 @@ class Steering:
     fraction : float
         Share of the possible reduction of the violation that a step must reach, in (0, 1).
     factor : float
-        Factor of one raise, above 1.
+        Factor by which ρ rises at a time, above 1.
     largest : float
-        Cap on the penalty.
+        Largest ρ.
     """
 
     fraction: float = 0.1
@@ -60,7 +60,7 @@ class Steering:
 
 @dataclass(frozen=True)
 class SteeredStep:
-    """A QP solution, the penalty it was found with, whether the point is locally infeasible, and the core of its QP."""
+    """A QP solution, its penalty, whether the point is locally infeasible, and the core of the QP."""
 
     solution: QPSolution
     penalty: float
@@ -71,7 +71,7 @@ class SteeredStep:
 def steered_step(
     evaluation: Evaluation, hessian: Metric, penalty: float, steering: Steering | None = None
 ) -> SteeredStep:
-    """Solve the elastic QP at `evaluation`, raising the penalty as the rule says.
+    """Solve the elastic QP at `evaluation`; raise the penalty as the rule says.
 
     Parameters
     ----------
@@ -80,7 +80,7 @@ def steered_step(
     hessian : Metric
         H of the QP.
     penalty : float
-        ρ to begin with.
+        Initial ρ.
     steering : Steering, optional
         Constants of the rule.
     """
@@ -94,7 +94,8 @@ def steered_step(
     solution = step(evaluation.g, penalty)
     before = evaluation.violation
     if not solution.elastic or solution.violation <= (1.0 - steering.fraction) * before:
-        # Nothing is violated at a price, or the reduction is a tenth of all there is, hence of what is possible.
+        # Either no multiplier is at its bound ρ, so a larger ρ gives the same step.  Or the step removes `fraction` of
+        # the whole violation, hence at least `fraction` of what d⁰ can remove; then d⁰ need not be computed.
         return SteeredStep(solution, penalty, locally_infeasible=False, core=core)
     reference = step(torch.zeros_like(evaluation.g), steering.largest)
     rounding = _ROUNDING * float(evaluation.c.abs().sum())
@@ -105,5 +106,5 @@ def steered_step(
     while solution.elastic and solution.violation > target and penalty < steering.largest:
         penalty = min(penalty * steering.factor, steering.largest)
         solution = step(evaluation.g, penalty)
-    in_vain = solution.elastic and solution.violation > target
-    return SteeredStep(solution, penalty, locally_infeasible=in_vain, core=core)
+    missed = solution.elastic and solution.violation > target
+    return SteeredStep(solution, penalty, locally_infeasible=missed, core=core)

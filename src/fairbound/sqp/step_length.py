@@ -1,4 +1,4 @@
-"""How far to go along a step d (paper, Algorithm 1, line "Set α_k based on β_k and τ_k").
+"""Rules for the length of a step along d (paper, Algorithm 1, line "Set α_k based on β_k and τ_k").
 
     fixed      α = β, the learning rate (what the paper's experiments ran)
     adaptive   α = β Δq / ((τL + Γ)‖d‖²), projected on [α_min, α_min + θβ²] with α_min = βξτ / (τL + Γ), and at most 1
@@ -9,7 +9,7 @@ of the objective and the Jacobian change,
 
     L = ‖g(w + hu) − g(w)‖ / h,     Γ = ‖J(w + hu) − J(w)‖₂ / h,     u = d/‖d‖,
 
-from the same batch at both points, since otherwise the difference would be the noise of the batches over h.
+from the same batch at both points.  With different batches, the difference would be dominated by noise divided by h.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ import torch
 from fairbound._registry import lookup
 from fairbound.sqp.problem import Evaluation, Jacobian
 
-_FLOOR = 1e-12  # of the Lipschitz estimates: linear functions have none
+_FLOOR = 1e-12  # least Lipschitz estimate; that of a linear function is 0, and we divide by it
 
 
 @dataclass(frozen=True)
 class StepModel:
-    """What a rule may use: learning rate β, merit parameter τ, ratio parameter ξ, reduction Δq, and ‖d‖."""
+    """Input of a rule: learning rate β, merit parameter τ, ratio parameter ξ, model reduction Δq, and ‖d‖."""
 
     learning_rate: float
     merit_parameter: float
@@ -39,27 +39,27 @@ class StepModel:
 
 
 class StepLength(ABC):
-    """A rule for the step length; one subclass for each."""
+    """Base class of the rules for the step length."""
 
     name: ClassVar[str]
 
     def displacement(self, iteration: int) -> float:  # noqa: ARG002  (rules without estimates never ask)
-        """Distance h at which a second evaluation is due in this iteration, 0 if none is."""
+        """Return the distance h of a second evaluation in this iteration, or 0 if none is needed."""
         return 0.0
 
     def observe(self, here: Evaluation, there: Evaluation, distance: float) -> None:  # noqa: B027
-        """Take in the evaluations of one batch at two points; a rule without estimates has nothing to do."""
+        """Update the estimates from evaluations of one batch at two points; by default there are none."""
 
     @abstractmethod
     def choose(self, model: StepModel) -> float:
         """Return the step length α."""
 
     def state_dict(self) -> dict[str, Any]:
-        """All that changes, as numbers."""
+        """Return the mutable state as numbers."""
         return {}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Take over what `state_dict` returned."""
+        """Restore the state that `state_dict` returned."""
         if set(state) != set(self.state_dict()):
             raise ValueError(
                 f"{type(self).__name__}.load_state_dict: expected the keys {sorted(self.state_dict())}, "
@@ -118,7 +118,7 @@ class AdaptiveStep(StepLength):
         self.lipschitz_constraints = _FLOOR
 
     def displacement(self, iteration: int) -> float:
-        """Return h in every `every`-th iteration."""
+        """Return h in every `every`-th iteration, else 0."""
         return self._displacement if iteration % self.every == 0 else 0.0
 
     def observe(self, here: Evaluation, there: Evaluation, distance: float) -> None:
@@ -129,7 +129,7 @@ class AdaptiveStep(StepLength):
         self.lipschitz_constraints = max(_spectral_distance(here.J, there.J) / distance, _FLOOR)
 
     def choose(self, model: StepModel) -> float:
-        """Return the projected step length, 0 if the model promises no decrease and 1 for a zero step."""
+        """Return the projected step length; 1 for a zero step, and 0 if the model predicts no decrease."""
         if model.step_norm == 0.0:
             return 1.0
         if model.model_decrease <= 0.0:
@@ -148,14 +148,14 @@ class AdaptiveStep(StepLength):
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Take over the two estimates."""
+        """Restore the two estimates."""
         super().load_state_dict(state)
         self.lipschitz_objective = float(state["lipschitz_objective"])
         self.lipschitz_constraints = float(state["lipschitz_constraints"])
 
 
 def _spectral_distance(first: Jacobian, second: Jacobian) -> float:
-    """Spectral norm of second − first, without forming the m × n matrix when its rank is smaller."""
+    """Return the spectral norm of second − first, without forming the m × n matrix if its rank is smaller."""
     m, _ = first.shape
     if m == 0:
         return 0.0
@@ -163,7 +163,7 @@ def _spectral_distance(first: Jacobian, second: Jacobian) -> float:
     basis = torch.cat([second.basis, first.basis])
     if rows.shape[1] > m:
         rows, basis = torch.eye(m, dtype=rows.dtype, device=rows.device), rows @ basis
-    # rows = Q · factor with orthonormal columns of Q, which leave the norm alone.
+    # rows = Q · factor; Q has orthonormal columns and does not change the norm.
     factor = torch.linalg.qr(rows, mode="r").R
     return float(torch.linalg.matrix_norm(factor @ basis, ord=2))
 

@@ -1,16 +1,16 @@
 """`StochasticSQP`: the paper's Algorithms 1 and 2 as a `torch.optim.Optimizer`.
 
-One iteration at w_k, from one evaluation (f, g, c, J) that may be stochastic in f and g:
+One iteration at w_k uses one evaluation (f, g, c, J), whose f and g may be stochastic:
 
-    1. choose H_k                                            `hessian`
-    2. d, y from the elastic QP, ρ raised if need be         `steering`, `qp`
-    3. merit parameter τ, model reduction Δq, ratio ξ        `merit`
-    4. step length α from β, τ, ξ, Δq                        `step_length`
+    1. choose H_k                                                   `hessian`
+    2. solve the elastic QP for d and y; raise ρ if necessary       `steering`, `qp`
+    3. update merit parameter τ, model reduction Δq, ratio ξ        `merit`
+    4. choose the step length α from β, τ, ξ, Δq                    `step_length`
     5. w_{k+1} = w_k + α d
-    6. cut the learning rate β if the merit stalls           `learning_rate`
+    6. cut the learning rate β if the merit stops falling           `learning_rate`
 
-The theory behind it has the *constraints* deterministic: evaluate them on all rows, or on a fixed subset.  Constraints
-of a changing batch lie outside it.
+The convergence theory assumes deterministic *constraints*: evaluate them on all rows, or on a fixed subset.  It does
+not cover constraints that are evaluated on changing batches.
 """
 
 from __future__ import annotations
@@ -41,23 +41,23 @@ class StochasticSQP(torch.optim.Optimizer):
     params : iterable of Tensor
         Parameters, float32 or float64, in one group.
     lr : float
-        β: the step length itself with the rule "fixed", a factor of it with "adaptive".
+        β: the step length of the rule "fixed", a factor of the step length of "adaptive".
     hessian : str or Hessian
-        Model of the curvature: "identity", "adagrad", "exponential" or an instance.
+        H of the QP: "identity", "adagrad", "exponential" or an instance.
     step_length : str or StepLength
         "adaptive", "fixed" or an instance.
     learning_rate_cut : LearningRateCut, optional
         Algorithm 2 of the paper; None leaves the learning rate to the caller and to torch's schedulers.
     penalty : float
-        ρ to begin with.
+        Initial ρ.
     steering : Steering, optional
         Constants of the rule that raises ρ.
     merit_parameter, ratio_parameter : float
-        τ and ξ to begin with.
+        Initial τ and ξ.
     sigma : float
-        Share of the violation's reduction that the model reduction must show, in (0, 1).
+        Share of the reduction of the violation that the model reduction must contain, in (0, 1).
     decrease : float
-        τ and ξ fall by at least this fraction when they fall.
+        When τ or ξ falls, it falls by at least this fraction.
 
     Examples
     --------
@@ -117,10 +117,10 @@ class StochasticSQP(torch.optim.Optimizer):
 
     @classmethod
     def from_paper(cls, params: Iterable[Tensor], lr: float = 0.5, **options: Any) -> StochasticSQP:
-        """Build the optimiser with the constants that the paper's experiments ran.
+        """Return an optimiser with the constants of the paper's experiments.
 
         H = diag √(EMA₀.₉₉₉(g²) + 100), the step length fixed at the learning rate 0.5, and Algorithm 2 with its merit
-        parameter fixed at 0.01.  Its QPs had hard rows, so the penalty begins where it does not bind.
+        parameter fixed at 0.01.  The QPs of the paper had hard rows, so the initial penalty is too large to bind.
         """
         settings: dict[str, Any] = {
             "hessian": ExponentialAverage(decay=0.999, damping=100.0),
@@ -151,8 +151,8 @@ class StochasticSQP(torch.optim.Optimizer):
         Parameters
         ----------
         closure : callable
-            Returns the `Evaluation` at the current parameters.  When Lipschitz estimates are due it is called a second
-            time, with the parameters moved a little, and must then use the same batch.
+            Returns the `Evaluation` at the current parameters.  For Lipschitz estimates it is called a second time at
+            slightly displaced parameters, and must then use the same batch.
         """
         evaluation = self._evaluate(closure)
         self.hessian.update(evaluation.g)
@@ -203,7 +203,7 @@ class StochasticSQP(torch.optim.Optimizer):
         return evaluation
 
     def _model(self, evaluation: Evaluation, solution: QPSolution) -> StepModel:
-        """Update τ and ξ, and collect what the rule for the step length needs."""
+        """Update τ and ξ, and return the input of the rule for the step length."""
         numbers = self._numbers
         reduction = evaluation.violation - solution.violation
         trial = trial_merit_parameter(solution.slope, solution.curvature, reduction, self.sigma, solution.penalty)
@@ -219,7 +219,7 @@ class StochasticSQP(torch.optim.Optimizer):
     def _observe_displaced(
         self, closure: Callable[[], Evaluation], evaluation: Evaluation, d: Tensor, iteration: int
     ) -> None:
-        """Let the rule for the step length see a second point, if it asks for one; the parameters are put back."""
+        """Show the step-length rule a second point, if it asks for one, and restore the parameters."""
         distance = self.step_length.displacement(iteration)
         norm = float(torch.linalg.vector_norm(d))
         if distance == 0.0 or norm == 0.0:
@@ -245,12 +245,12 @@ class StochasticSQP(torch.optim.Optimizer):
             start += parameter.numel()
 
     def __getstate__(self) -> dict[str, Any]:
-        # The base class pickles and copies what it knows of; the strategies and numbers are ours.
+        # The base class pickles and copies only its own attributes; add ours.
         names = ("hessian", "step_length", "learning_rate_cut", "steering", "sigma", "decrease", "_numbers")
         return {**super().__getstate__(), **{name: getattr(self, name) for name in names}}
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state of the method and its strategies with the parameter group; a resumed run is the same run."""
+        """Return the full state, so that a resumed run takes the same steps as an uninterrupted one."""
         cut = self.learning_rate_cut
         self.state["sqp"] = {  # type: ignore[index]
             "numbers": dict(self._numbers),
@@ -261,7 +261,7 @@ class StochasticSQP(torch.optim.Optimizer):
         return super().state_dict()
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take over what `state_dict` returned, into an optimiser built with the same options."""
+        """Restore the state that `state_dict` returned; this optimiser must have the same options."""
         super().load_state_dict(state_dict)
         saved = self.state.get("sqp")  # type: ignore[call-overload]
         if saved is None:
