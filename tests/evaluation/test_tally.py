@@ -12,8 +12,15 @@ from tests.evaluation.helpers import rows
 
 from fairbound.evaluation.intervals import Share, WeightedShare
 from fairbound.evaluation.tally import WHOLES, MonotoneRate, Tally
-from fairbound.fairness import MEASURES, RATES, Cells, Constraint, ConstraintSystem, outcome_indicators
-from fairbound.fairness.rates import RateFunction, false_positive_rate, precision, selection_rate, true_positive_rate
+from fairbound.fairness import MEASURES, RATES, Cells, Constraint, ConstraintSystem, decision_indicators
+from fairbound.fairness.rates import (
+    RateFunction,
+    false_positive_rate,
+    group_sums,
+    precision,
+    selection_rate,
+    true_positive_rate,
+)
 
 
 def _random(seed: int, n: int = 60, groups: int = 3, labels: int = 2):
@@ -94,6 +101,33 @@ def test_rows_of_weight_zero_do_not_count():
         assert masked.statistics(rate, masked.cells.groupings[0], 1) == expected, name
 
 
+@pytest.mark.parametrize("name", list(RATES))
+@pytest.mark.parametrize("labels", [2, 3])
+@pytest.mark.parametrize("light", ["selected", "rejected"])
+def test_weights_far_apart_lose_no_digits(name, labels, light):
+    """A row of weight 1e-6 beside rows of 1e6: a sum of light rows taken as a difference would be noise."""
+    y, decision, group, rng = _random(3, 90, labels=labels)
+    heavy = (decision == 1) == (light == "rejected")
+    w = rng.uniform(1.0, 2.0, 90) * np.where(heavy, 1e6, 1e-6)
+    tally = Tally.build(y, decision, group, sample_weight=w)
+    cells = Cells.build(y, group, weights=w)
+    grouping = tally.cells.groupings[0]
+    counted = group_sums(tally.decisions, tally.cells, grouping, 1)
+    trained = group_sums(
+        cells.sums(decision_indicators(torch.as_tensor(decision), cells.outcomes)), cells, cells.groupings[0], 1
+    )
+    shares = tally.statistics(RATES[name], grouping, 1)
+    for g in range(3):
+        whole, part = _indicators(RATES[name], y, decision, group, g, 1)
+        expected = pytest.approx(w[whole & part].sum() / w[whole].sum(), rel=1e-13, abs=0)
+        assert RATES[name](counted)[g] == expected
+        assert float(RATES[name](trained)[g]) == expected
+        assert shares[g].value == expected
+        for label in range(labels):
+            there = w[(group == g) & (y == label) & (decision == 0)].sum()
+            assert tally.confusion(grouping)[g][label][0] == pytest.approx(there, rel=1e-13, abs=0)
+
+
 @pytest.mark.parametrize("name", [name for name, measure in MEASURES.items() if measure.comparison != "value"])
 @pytest.mark.parametrize("labels", [2, 3])
 @pytest.mark.parametrize("weighted", [False, True])
@@ -103,7 +137,7 @@ def test_measured_is_the_exact_measure_of_training(name, labels, weighted):
     limit = Constraint(None, measure=name)
     cells = Cells.build(y, group, weights=w)
     system = ConstraintSystem.build(limit, cells)
-    sums = cells.sums(outcome_indicators(torch.as_tensor(decision), cells.outcomes))
+    sums = cells.sums(decision_indicators(torch.as_tensor(decision), cells.outcomes))
     expected = system.measured(sums.expand(len(system.steps), -1, -1))[0]
     tally = Tally.build(y, decision, group, sample_weight=w)
     assert tally.measured(tally.compile(limit)) == expected
@@ -198,13 +232,14 @@ def test_corners_enclose_every_rate_in_the_box(monotone_rate, seed):
 )
 def test_predictions_come_as_any_column(convert):
     tally = Tally.build([0, 1, 1, 0], convert([1, 1, 0, 0]), ["a", "a", "b", "b"])
-    assert tally.decisions.flatten().tolist() == [1, 1, 0, 0]
+    assert tally.decisions.tolist() == [[1, 0], [1, 0], [0, 1], [0, 1]]
 
 
 def test_predictions_are_matched_by_value():
-    assert Tally.build(["no", "yes"], ["yes", "no"], [1, 2]).decisions.sum() == 1
-    assert Tally.build([False, True], [1, 0], [1, 2]).decisions.sum() == 1
-    assert Tally.build([0, 1], [1.0, 0.0], [1, 2]).decisions.sum() == 1
+    crossed = [[1, 0], [0, 0], [0, 0], [0, 1]]  # selected, rejected: group 1 with label 0, ..., group 2 with label 1
+    assert Tally.build(["no", "yes"], ["yes", "no"], [1, 2]).decisions.tolist() == crossed
+    assert Tally.build([False, True], [1, 0], [1, 2]).decisions.tolist() == crossed
+    assert Tally.build([0, 1], [1.0, 0.0], [1, 2]).decisions.tolist() == crossed
 
 
 @pytest.mark.parametrize(

@@ -156,15 +156,6 @@ class Counted:
         rows = whole & (self.weights > 0)
         return Sample(part[rows], self.weights[rows], self.weighted)
 
-    @property
-    def rounding(self) -> float:
-        """How far off a rate may be that the package takes from a difference of sums: all rows less the selected.
-
-        A difference of sums of n weights loses as many digits as the weights are apart.
-        """
-        known = self.weights[self.weights > 0]
-        return max(1e-9, 1e-15 * len(known) * float(known.max() / known.min()))
-
     def share(self, grouping: Grouping, group: Hashable) -> float:
         """Return the weight of a group among those whose group is known."""
         scaled = self.weights / self.weights.max()

@@ -114,10 +114,10 @@ def agree_group(
     for outcome in counted.outcomes:
         for rate, estimate in group.rates[names[outcome]].items():
             sample = counted.sample(rate, grouping, None if group.everyone else group.group, outcome)
-            expect_close(estimate.value, sample.value, *said, rate, tolerance=counted.rounding)
+            expect_close(estimate.value, sample.value, *said, rate)
             low, high = sample.interval(alpha, largest) if sample.value is not None else (None, None)
-            expect_close(estimate.lower, low, *said, rate, "lower", tolerance=100 * counted.rounding)
-            expect_close(estimate.upper, high, *said, rate, "upper", tolerance=100 * counted.rounding)
+            expect_close(estimate.lower, low, *said, rate, "lower", tolerance=1e-7)
+            expect_close(estimate.upper, high, *said, rate, "upper", tolerance=1e-7)
 
 
 def agree_measure(
@@ -140,26 +140,26 @@ def agree_measure(
         return  # nothing to compare: 0 or nothing
     if kind == "covariance":
         covariance = max(map(abs, oracle.covariances(counted, grouping, outcome)))
-        expect_close(entry.value, covariance, *said, tolerance=counted.rounding)
+        expect_close(entry.value, covariance, *said)
         expect(entry.lower is None and entry.upper is None, *said, "has an interval")
         return
     pairs = list(oracle.measure_values(counted, entry.measure, grouping, outcome))
     worst = min if kind == "ratio" else max
     values = {pair: oracle.compare(kind, a, b) for pair, a, b in pairs}
-    expect_close(entry.value, worst(values.values(), default=None), *said, tolerance=counted.rounding)
+    expect_close(entry.value, worst(values.values(), default=None), *said)
     if not pairs:
         return
     a, b, rate = entry.pair
     there = values.get((a, b, rate), values.get((b, a, rate)))
-    expect_close(there, entry.value, *said, "of the pair", entry.pair, tolerance=counted.rounding)
+    expect_close(there, entry.value, *said, "of the pair", entry.pair)
     compared = {(group, rate) for (a, b, rate), _, _ in pairs for group in (a, b)}
     intervals = {
         (group, rate): counted.sample(rate, grouping, group, outcome).interval(alpha / len(compared), largest)
         for group, rate in compared
     }
     ends = [oracle.pair_interval(kind, intervals[a, rate], intervals[b, rate]) for a, b, rate in values]
-    expect_close(entry.lower, worst(low for low, _ in ends), *said, "lower", tolerance=1000 * counted.rounding)
-    expect_close(entry.upper, worst(high for _, high in ends), *said, "upper", tolerance=1000 * counted.rounding)
+    expect_close(entry.lower, worst(low for low, _ in ends), *said, "lower", tolerance=1e-6)
+    expect_close(entry.upper, worst(high for _, high in ends), *said, "upper", tolerance=1e-6)
 
 
 def agree_with_fairlearn(found: Audit, rows: draw.Rows, counted: Counted) -> None:

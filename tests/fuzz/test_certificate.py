@@ -82,10 +82,10 @@ def agree(
         if sample.value is None:
             expect((each.lower, each.upper) == (0.0, 1.0), each.key, "of no rows is", each.lower, each.upper)
             continue
-        expect_close(each.value, sample.value, each.key, tolerance=counted.rounding)
+        expect_close(each.value, sample.value, each.key)
         low, high = sample.interval(level, largest)
-        expect_close(each.lower, low, each.key, "lower", tolerance=100 * counted.rounding)
-        expect_close(each.upper, high, each.key, "upper", tolerance=100 * counted.rounding)
+        expect_close(each.lower, low, each.key, "lower", tolerance=1e-7)
+        expect_close(each.upper, high, each.key, "upper", tolerance=1e-7)
     for limit in found.limits:
         agree_limit(limit, counted, names, alpha, level, largest)
 
@@ -106,7 +106,7 @@ def agree_limit(
     else:
         wanted = min(room(limit, value) for value in values)
         said = (limit, "measured", found.value, "in", values)
-        expect_close(room(limit, found.value), wanted, *said, tolerance=counted.rounding)
+        expect_close(room(limit, found.value), wanted, *said)
     uncertifiable = kind == "covariance" or (counted.weighted and largest is None)
     expect((found.verdict is Verdict.NOT_CERTIFIABLE) == uncertifiable, limit, "is", found.verdict)
     if uncertifiable:
@@ -114,7 +114,7 @@ def agree_limit(
     tests = [test for entry in compared(limit, counted, names) for test in requirements(limit, counted, entry)]
     worst = [(bound - least, bound) for bound, least in (worst_of(test, alpha, largest) for test in tests)]
     best = [best_of(test, level, largest) - test[0] for test in tests]
-    sure = 100 * counted.rounding
+    sure = 1e-7
     if all(slack > BETWEEN_POINTS for slack, _ in worst):
         expect(found.verdict is Verdict.PASS, limit, "is", found.verdict, "with room", worst)
     if any(slack < -sure for slack, _ in worst):

@@ -131,10 +131,9 @@ def check_result(clf: Any, counted: Counted, limits: list[Any], names: tuple[Has
         values = measured(limit, counted, names, empty_is_zero=True)
         wanted = min(room(limit, value) for value in values)
         said = (limit, "reached", entry.reached, "in", values)
-        expect_close(room(limit, entry.reached), wanted, *said, tolerance=counted.rounding)
+        expect_close(room(limit, entry.reached), wanted, *said)
         beyond = exceeded(limit, counted, names)
-        unsure = KEPT_TOLERANCE if counted.rounding <= 1e-9 else counted.rounding
-        if not 0.1 * KEPT_TOLERANCE < abs(beyond) < 10 * unsure:
+        if not 0.1 * KEPT_TOLERANCE < abs(beyond) < 10 * KEPT_TOLERANCE:
             expect(entry.kept == (beyond <= KEPT_TOLERANCE), limit, "kept", entry.kept, "beyond by", beyond)
     expect(result.kept == (result.status not in (Status.INFEASIBLE, Status.MAX_ITERATIONS)), "status", result.status)
     check_constants(result, counted, limits, names)
@@ -143,7 +142,7 @@ def check_result(clf: Any, counted: Counted, limits: list[Any], names: tuple[Has
         for outcome, rates in zip(counted.outcomes, group.rates.values(), strict=True):
             for rate, value in rates.items():
                 wanted = counted.sample(rate, grouping, group.group, outcome).value
-                expect_close(value, wanted, group.grouping, group.group, rate, tolerance=counted.rounding)
+                expect_close(value, wanted, group.grouping, group.group, rate)
     result.to_json(), str(result)
 
 

@@ -34,7 +34,7 @@ from fairbound.estimator.positive import warn_if_guessed
 from fairbound.estimator.result import FitResult, group_results, limit_results
 from fairbound.estimator.rows import Data, Parameters
 from fairbound.estimator.watching import Watched
-from fairbound.fairness import Cells, as_constraints, as_logits, decide, distinct_texts, outcome_indicators
+from fairbound.fairness import Cells, as_constraints, as_logits, decide, decision_indicators, distinct_texts
 from fairbound.sqp import Status
 from fairbound.training import (
     FRONTIER_EFFORT,
@@ -277,7 +277,7 @@ class Fitting:
         return replace(
             assessment,
             accuracy=float((weights * right).sum() / weights.sum()),
-            counts=self.cells.sums(outcome_indicators(decisions, self.cells.outcomes)),
+            counts=self.cells.sums(decision_indicators(decisions, self.cells.outcomes)),
         )
 
     def _outcome(self, result: TrainingResult, assessment: Assessment) -> Outcome:

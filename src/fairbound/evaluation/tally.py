@@ -54,7 +54,7 @@ WHOLES: dict[RateFunction, Callable[[GroupSums], np.ndarray]] = {
     false_positive_rate: lambda g: g.negatives,
     true_negative_rate: lambda g: g.negatives,
     precision: lambda g: g.selected,
-    negative_predictive_value: lambda g: g.size - g.selected,
+    negative_predictive_value: lambda g: g.rejected,
     accuracy: lambda g: g.size,
     share_of_selected: lambda g: np.broadcast_to(g.selected[..., -1:], g.selected.shape),
 }
@@ -92,12 +92,15 @@ class MonotoneRate:
         corners = np.array(list(itertools.product(*(share.interval(level) for share in self.shares))))
         positives, true_positives, false_positives = corners.T[..., None]
         selected_positives, selected_negatives = positives * true_positives, (1.0 - positives) * false_positives
+        rejected_positives, rejected_negatives = positives - selected_positives, 1.0 - positives - selected_negatives
         sums = GroupSums(
             selected_positives=selected_positives,
             selected_negatives=selected_negatives,
+            rejected_positives=rejected_positives,
+            rejected_negatives=rejected_negatives,
             positives=positives,
             negatives=1.0 - positives,
-            correct=selected_positives + (1.0 - positives) - selected_negatives,
+            correct=selected_positives + rejected_negatives,
             one_row=1e-12,
         )
         if not self.two_classes:  # the three shares do not tell how many rows are right: a rate of that is not bounded
@@ -119,7 +122,7 @@ class Tally:
 
     Attributes
     ----------
-    powers : tuple of (Cells, np.ndarray of shape (K, O))
+    powers : tuple of (Cells, np.ndarray of shape (K, 2·O))
         Cells weighted by w⁰ (rows of positive weight), and with weights by w and w², each with its sums.
     largest_weight : float or None
         The bound of the weights, None where rows count equally.
@@ -173,7 +176,7 @@ class Tally:
 
     @property
     def decisions(self) -> np.ndarray:
-        """Weighted sums of decisions over cells, (K, O)."""
+        """Weighted sums over cells of those selected for each outcome, and of those not selected, (K, 2·O)."""
         return self.powers[-1 if len(self.powers) == 1 else 1][1]
 
     @property
@@ -198,10 +201,8 @@ class Tally:
     def confusion(self, grouping: Grouping) -> list[list[list[float]]]:
         """Return the weight of each label and prediction, for each group and everyone, in the order of the classes."""
         L = self.cells.n_labels
-        totals = self.cells.totals.reshape(-1, L)
-        predicted = self.decisions.reshape(-1, L, self.decisions.shape[1])  # (A, L, O)
-        if L == 2:
-            predicted = np.concatenate([totals[..., None] - predicted, predicted], axis=2)
+        counted = self.decisions.reshape(-1, L, self.decisions.shape[1])  # (A, L, 2·O)
+        predicted = counted[..., [1, 0]] if L == 2 else counted[..., :L]
         return np.einsum("ga,alp->glp", grouping.membership, predicted).tolist()
 
     def missing(self, grouping: Grouping) -> int:
@@ -280,8 +281,9 @@ class Tally:
 
 
 def _indicators(decisions: np.ndarray, cells: Cells) -> np.ndarray:
-    """1{decision = outcome}, of shape (n, O)."""
-    return (decisions[:, None] == np.array(cells.outcomes)).astype(np.float64)
+    """1{decision = outcome}, and then 1{decision ≠ outcome}, of shape (n, 2·O)."""
+    selected = decisions[:, None] == np.array(cells.outcomes)
+    return np.concatenate([selected, ~selected], axis=1).astype(np.float64)
 
 
 def merge_small_groups(cells: Cells, least: int) -> tuple[Cells, dict[str, dict[Hashable, int]]]:

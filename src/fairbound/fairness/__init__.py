@@ -21,7 +21,15 @@ from fairbound.fairness.constraints import (
     rate_limit,
     shortest,
 )
-from fairbound.fairness.decisions import Step, as_logits, decide, logit, outcome_indicators, probabilities
+from fairbound.fairness.decisions import (
+    Step,
+    as_logits,
+    decide,
+    decision_indicators,
+    logit,
+    outcome_indicators,
+    probabilities,
+)
 from fairbound.fairness.measures import MEASURES, Measure, resolve_measure
 from fairbound.fairness.positive import conventional_positive
 from fairbound.fairness.rates import (
@@ -100,6 +108,7 @@ __all__ = [
     "as_logits",
     "conventional_positive",
     "decide",
+    "decision_indicators",
     "distinct_texts",
     "evaluate",
     "false_negative_rate",

@@ -83,6 +83,12 @@ def outcome_indicators(decisions: Tensor, outcomes: tuple[int, ...]) -> Tensor:
     return torch.stack([(decisions == outcome) for outcome in outcomes], dim=1).to(torch.float64)
 
 
+def decision_indicators(decisions: Tensor, outcomes: tuple[int, ...]) -> Tensor:
+    """1{ŷ = outcome} of each outcome, then 1{ŷ ≠ outcome}, as (n, 2·O): what is selected, and what is not."""
+    selected = outcome_indicators(decisions, outcomes)
+    return torch.cat([selected, 1.0 - selected], dim=1)
+
+
 @dataclass(frozen=True)
 class Step:
     """A surrogate on a margin: logits in, φ(scale · t) out, with the way back for derivatives."""

@@ -2,7 +2,7 @@
 
     selection rate        (S_g1 + S_g0) / (N_g1 + N_g0)       true-positive rate    S_g1 / N_g1
     precision             S_g1 / (S_g1 + S_g0)                false-positive rate   S_g0 / N_g0
-    accuracy              (S_g1 + N_g0 − S_g0) / (N_g1 + N_g0)
+    accuracy              (S_g1 + R_g0) / (N_g1 + N_g0)       R = N − S, the rows that are not selected
 
 A rate is a plain function of `GroupSums`, and so is a user's own.  With several classes the sums are those of one class
 against the rest.
@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -34,6 +34,8 @@ class GroupSums:
     ----------
     selected_positives, selected_negatives : array
         S of the rows whose label is that class, and of the others.
+    rejected_positives, rejected_negatives : array
+        R of the same rows.
     positives, negatives : array
         N of the rows whose label is that class, and of the others.
     correct : array
@@ -44,6 +46,8 @@ class GroupSums:
 
     selected_positives: Array
     selected_negatives: Array
+    rejected_positives: Array
+    rejected_negatives: Array
     positives: Array
     negatives: Array
     correct: Array
@@ -53,6 +57,11 @@ class GroupSums:
     def selected(self) -> Array:
         """S of all rows of the group."""
         return self.selected_positives + self.selected_negatives
+
+    @property
+    def rejected(self) -> Array:
+        """R of all rows of the group."""
+        return self.rejected_positives + self.rejected_negatives
 
     @property
     def size(self) -> Array:
@@ -65,26 +74,43 @@ class GroupSums:
 
 
 def group_sums(S: Array, cells: Cells, grouping: Grouping, outcome: int) -> GroupSums:
-    """Sum cells over groups.  `S` has shape (..., K, O)."""
-    L = cells.n_labels
+    """Sum cells over groups.
+
+    `S` has shape (..., K, O), or (..., K, 2·O) where R is given beside S, as for decisions.  Taken as N − S, a small R
+    would lose the digits that it lacks beside N, and weights may be twelve orders of magnitude apart.
+    """
+    L, n_outcomes = cells.n_labels, len(cells.outcomes)
     by_label = S.reshape(*S.shape[:-2], -1, L, S.shape[-1])  # (..., A, L, O)
     totals = cells.totals.reshape(-1, L)
 
     def over_groups(by_atom: Array) -> Array:
         return by_atom @ grouping.membership.T
 
-    column = by_label[..., cells.outcomes.index(outcome)]
+    place = cells.outcomes.index(outcome)
+    column = by_label[..., place]
+    left = by_label[..., n_outcomes + place] if S.shape[-1] == 2 * n_outcomes else totals - column
     others = [label for label in range(L) if label != outcome]  # added up, not subtracted: empty stays exactly 0
     selected_positives = over_groups(column[..., outcome])
     selected_negatives = over_groups(column[..., others].sum(axis=-1))
+    rejected_positives = over_groups(left[..., outcome])
+    rejected_negatives = over_groups(left[..., others].sum(axis=-1))
     positives = over_groups(totals[:, outcome])
     negatives = over_groups(totals[:, others].sum(axis=1))
     if L == 2:
-        correct = selected_positives + negatives - selected_negatives
+        correct = selected_positives + rejected_negatives
     else:
         each = list(range(L))
         correct = over_groups(by_label[..., each, each].sum(axis=-1))
-    return GroupSums(selected_positives, selected_negatives, positives, negatives, correct, cells.smallest_weight)
+    return GroupSums(
+        selected_positives,
+        selected_negatives,
+        rejected_positives,
+        rejected_negatives,
+        positives,
+        negatives,
+        correct,
+        cells.smallest_weight,
+    )
 
 
 RateFunction = Callable[[GroupSums], Array]
@@ -107,12 +133,12 @@ def false_positive_rate(g: GroupSums) -> Array:
 
 def true_negative_rate(g: GroupSums) -> Array:
     """P(Ŷ = 0 | Y = 0, group)."""
-    return 1.0 - false_positive_rate(g)
+    return g.rejected_negatives / g.negatives
 
 
 def false_negative_rate(g: GroupSums) -> Array:
     """P(Ŷ = 0 | Y = 1, group)."""
-    return 1.0 - true_positive_rate(g)
+    return g.rejected_positives / g.positives
 
 
 def precision(g: GroupSums) -> Array:
@@ -122,7 +148,7 @@ def precision(g: GroupSums) -> Array:
 
 def negative_predictive_value(g: GroupSums) -> Array:
     """P(Y = 0 | Ŷ = 0, group); 0 for a group in which everybody is selected."""
-    return g.share(g.negatives - g.selected_negatives, g.size - g.selected)
+    return g.share(g.rejected_negatives, g.rejected)
 
 
 def accuracy(g: GroupSums) -> Array:
@@ -168,8 +194,9 @@ def evaluate(rate: RateFunction, sums: GroupSums) -> Array:
     if not isinstance(sums.positives, np.ndarray):
         return rate(sums)
     if rate not in AFFINE_RATES and rate not in QUOTIENT_RATES:
-        names = ("selected_positives", "selected_negatives", "positives", "negatives", "correct")
-        tensors: dict[str, Any] = {name: torch.from_numpy(getattr(sums, name)) for name in names}
+        tensors: dict[str, Any] = {
+            each.name: torch.from_numpy(getattr(sums, each.name)) for each in fields(sums) if each.name != "one_row"
+        }
         return rate(GroupSums(**tensors, one_row=sums.one_row)).numpy()
     with np.errstate(divide="ignore", invalid="ignore"):
         return rate(sums)

@@ -127,7 +127,7 @@ class ConstraintSystem:
         return self._differentiate(self.cells.totals.new_zeros(shape))[1]
 
     def exact(self, sums: Array) -> Array:
-        """c̄ from sums of decisions over cells, (K, O)."""
+        """c̄ from sums of decisions over cells, (K, 2·O)."""
         return self.values(sums.expand(len(self.steps), -1, -1))
 
     def values_and_derivative(self, S: Array) -> tuple[Array, Array]:

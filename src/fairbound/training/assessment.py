@@ -38,8 +38,8 @@ class Assessment:
         Share of the rows predicted right, by loss weight.
     constant_accuracy : float
         The accuracy of the best constant prediction, which satisfies any ratio.
-    counts : Tensor of shape (K, O)
-        Sums of decisions over cells.
+    counts : Tensor of shape (K, 2·O)
+        Sums over cells of the rows selected for each outcome, and of those not selected.
     sums : Tensor of shape (P, K, O)
         Sums of surrogates over cells.
     """
@@ -89,9 +89,7 @@ class Assessment:
         cells = self.system.cells
         total = float(cells.totals.sum())
         by_class = self.counts.sum(dim=0)
-        commonest = float(by_class.max())
-        if cells.n_labels == 2:
-            commonest = max(commonest, total - commonest)
+        commonest = float(by_class[: cells.n_labels].max())  # of two classes: those selected, and those not
         return (total - commonest) * len(cells) / total
 
     @cached_property
@@ -141,9 +139,9 @@ def assess(problem: TrainingProblem, rows: Rows, sweep: Sweep, objective: float)
 
 
 def _selection_rates(cells: Cells, counts: Tensor) -> dict[str, dict[Any, Any]]:
-    """Return the selected share of each group, from sums of decisions over cells of shape (K, O)."""
+    """Return the selected share of each group, from sums of decisions over cells of shape (K, 2·O)."""
     sizes = cells.totals.reshape(-1, cells.n_labels).sum(dim=1)  # (A,)
-    selected = counts.unflatten(0, (-1, cells.n_labels)).sum(dim=1)  # (A, O)
+    selected = counts[:, : len(cells.outcomes)].unflatten(0, (-1, cells.n_labels)).sum(dim=1)  # (A, O)
     rates = {}
     for grouping in cells.groupings:
         groups = grouping.membership[:-1]

@@ -25,7 +25,7 @@ from fairbound.fairness import (
     Step,
     as_logits,
     decide,
-    outcome_indicators,
+    decision_indicators,
 )
 from fairbound.sqp import Evaluation, Jacobian
 from fairbound.training.gradients import GradientEngine, choose_engine
@@ -196,14 +196,14 @@ class TrainingProblem:
         return tally.sweep(gradients=gradients)
 
     def count(self, rows: Rows, decisions: Tensor) -> Tensor:
-        """Sums of decisions (class indices in the order of `rows`) over cells, (K, O), whatever the chunks were."""
-        indicators = outcome_indicators(decisions, self.cells.outcomes)
+        """Sums of decisions (class indices in the order of `rows`) over cells, (K, 2·O), whatever the chunks were."""
+        indicators = decision_indicators(decisions, self.cells.outcomes)
         slices = [(q, rows.offsets[q], rows.offsets[q + 1]) for q in range(rows.n_segments)]
         by_segment = segment_sums(indicators.mul_(rows.cell_weights[:, None]), slices)
         return cell_sums(by_segment[None], rows, self.cells.n_cells)[0]
 
     def exact(self, rows: Rows, sweep: Sweep) -> Tensor:
-        """Sums of decisions over cells, (K, O), from the logits of a sweep."""
+        """Sums of decisions over cells, (K, 2·O), from the logits of a sweep."""
         return self.count(rows, decide(sweep.logits, self.threshold))
 
     def current(self) -> Tensor:
