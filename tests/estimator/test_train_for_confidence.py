@@ -33,7 +33,7 @@ from fairbound import (
     make_model,
     rate_limit,
 )
-from fairbound import confidence as module
+from fairbound.estimator import confidence as module
 from fairbound.estimator.confidence import SEQUENCE_EFFORT, STRICTNESS, strengthened, train_for_confidence
 from fairbound.evaluation import Verdict, certify
 from fairbound.fairness import MEASURES, decide, outcome_indicators
