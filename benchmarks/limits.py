@@ -19,8 +19,10 @@ from rich.console import Console
 from rich.table import Table
 from torch.nn.functional import binary_cross_entropy_with_logits
 
-from fairbound import L2, Cells, TrainingProblem, TrainingResult, fit, frontier, load_dataset, make_model
+from fairbound import TrainingProblem, load_dataset
 from fairbound.data import Dataset, Split
+from fairbound.fairness import Cells
+from fairbound.training import L2, TrainingResult, fit, frontier, make_model
 
 MODELS = {"law": (), "dutch": (32,), "acsincome": (256,)}
 # Printed in the paper's tables, percent: (data, limits) -> at ratios 0.8 and 0.9.

@@ -25,19 +25,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from fairbound import (
-    L2,
-    Cells,
-    ConstrainedClassifier,
-    FullBatch,
-    StochasticSQP,
-    TrainingProblem,
-    fit,
-    load_dataset,
-    make_model,
-    train,
-)
-from fairbound.training import Effort, Phase
+from fairbound import ConstrainedClassifier, StochasticSQP, TrainingProblem, load_dataset
+from fairbound.fairness import Cells
+from fairbound.training import L2, Effort, FullBatch, Phase, fit, make_model, train
 from fairbound.training.effort import TINY_EFFORT
 
 FACTORS = (1.0, 3.0, 1.1, 7.0, 1e12, 1 / 3, 2.3, 5.1)

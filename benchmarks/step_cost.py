@@ -14,7 +14,9 @@ from rich.console import Console
 from rich.table import Table
 from torch.nn.functional import binary_cross_entropy_with_logits
 
-from fairbound import Cells, DisparateImpact, StochasticSQP, TrainingProblem, make_model
+from fairbound import DisparateImpact, StochasticSQP, TrainingProblem
+from fairbound.fairness import Cells
+from fairbound.training import make_model
 
 ROWS, INPUTS, HIDDEN, REPEATS = 48_336, 11, 32, 40
 

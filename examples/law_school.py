@@ -7,7 +7,9 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-from fairbound import L2, Cells, DisparateImpact, TrainingProblem, fit, load_dataset, make_model
+from fairbound import DisparateImpact, TrainingProblem, load_dataset
+from fairbound.fairness import Cells
+from fairbound.training import L2, fit, make_model
 
 LIMIT = DisparateImpact(0.9)
 

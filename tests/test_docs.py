@@ -6,14 +6,15 @@ import contextlib
 import io
 import re
 import runpy
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 import sklearn
 
 import fairbound
-from fairbound import Status
-from fairbound.fairness import MEASURES
+from fairbound.fairness import MEASURES, SURROGATES
+from fairbound.sqp import Status
 
 ROOT = Path(__file__).parents[1]
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -46,10 +47,35 @@ def test_the_programs_of_a_page_run_one_after_the_other(page):
             exec(compile(program, str(page), "exec"), namespace)
 
 
+REFERENCE = "".join(page.read_text(encoding="utf-8") for page in sorted((ROOT / "docs" / "reference").glob("*.md")))
+LISTED = re.findall(r"^::: fairbound\.([\w.]+)$", REFERENCE, re.MULTILINE)
+
+
 def test_every_public_name_is_in_the_reference_once():
-    pages = "".join(page.read_text(encoding="utf-8") for page in sorted((ROOT / "docs" / "reference").glob("*.md")))
-    listed = re.findall(r"^::: fairbound\.([\w.]+)$", pages, re.MULTILINE)
-    assert sorted(name for name in listed if "." not in name) == sorted(fairbound.__all__)
+    assert sorted(name for name in LISTED if "." not in name) == sorted(fairbound.__all__)
+    last = [name.rpartition(".")[2] for name in LISTED]
+    assert sorted(last) == sorted(set(last))
+
+
+def test_every_name_that_has_moved_is_in_the_reference():
+    homes = {f"{home.removeprefix('fairbound.')}.{name}" for name, home in fairbound._MOVED.items()}
+    assert homes <= set(LISTED)
+
+
+def test_every_deprecated_name_is_listed_with_its_home():
+    lines = (ROOT / "docs" / "stability.md").read_text(encoding="utf-8").splitlines()
+    for name, home in fairbound._MOVED.items():
+        assert [line for line in lines if f"`{name}`" in line and f"`{home}`" in line], name
+
+
+@pytest.mark.parametrize("name", [name for name in LISTED if "." in name])
+def test_a_building_block_is_public_in_its_home(name):
+    room, _, last = name.partition(".")
+    assert last in import_module(f"fairbound.{room}").__all__
+
+
+def test_every_surrogate_is_in_the_reference():
+    assert {each.__name__ for each in SURROGATES.values()} <= {name.rpartition(".")[2] for name in LISTED}
 
 
 def test_every_measure_is_listed_where_a_limit_is_chosen():

@@ -1,18 +1,44 @@
 """The names of the package itself."""
 
+import re
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
 import fairbound
 
+PACKAGE = Path(fairbound.__file__).parent
+
 
 def test_every_public_name_has_a_home() -> None:
     assert set(fairbound.__all__) == set(fairbound._HOMES)
     assert all(getattr(fairbound, name) is not None for name in fairbound.__all__)
     assert set(fairbound.__all__) <= set(dir(fairbound))
+
+
+@pytest.mark.parametrize("name", sorted(fairbound._MOVED))
+def test_a_name_that_has_moved_works_and_names_its_new_home(name: str) -> None:
+    home = fairbound._MOVED[name]
+    for _ in range(2):  # every use warns, not only the first
+        with pytest.warns(DeprecationWarning, match=rf"fairbound\.{name} is deprecated.*{re.escape(home)}\.{name}\."):
+            found = getattr(fairbound, name)
+    assert found is getattr(import_module(home), name)
+    assert name in import_module(home).__all__
+    assert name not in {*fairbound.__all__, *dir(fairbound)}
+
+
+def test_there_are_about_thirty_names() -> None:
+    assert 25 <= len(fairbound.__all__) <= 30
+
+
+@pytest.mark.parametrize("room", sorted(path.parent.name for path in PACKAGE.glob("*/__init__.py")))
+def test_no_function_hides_the_module_of_its_name(room: str) -> None:
+    modules = {path.stem for path in (PACKAGE / room).glob("*.py")}
+    public = getattr(import_module(f"fairbound.{room}"), "__all__", [])
+    assert modules.isdisjoint(public)
 
 
 def test_importing_the_package_does_not_import_torch() -> None:
@@ -22,7 +48,8 @@ def test_importing_the_package_does_not_import_torch() -> None:
 
 AUDITING = """
 import sys
-from fairbound import DisparateImpact, Measure, audit, certify, load_dataset, parse_constraint, rate_limit
+from fairbound import DisparateImpact, Measure, audit, certify, load_dataset, rate_limit
+from fairbound.fairness import parse_constraint
 rows = [0, 1] * 50, [0, 1, 1, 1] * 25, ["a", "a", "b", "b"] * 25
 assert audit(*rows, sample_weight=[1, 2, 3, 4] * 25, groups="both").measure("equalized_odds").value is not None
 assert certify(*rows, ["disparate_impact >= 0.1", "selection_rate >= 0.1", "covariance <= 0.2"]).limits
@@ -31,9 +58,9 @@ load_dataset("law")
 
 COMMAND = """
 import sys
-from fairbound.cli.program import program
+from fairbound.cli.program import make_program
 try:
-    program()({arguments!r}, prog_name="fairbound")
+    make_program()({arguments!r}, prog_name="fairbound")
 except SystemExit as stop:
     assert stop.code in (0, 1), stop.code
 """

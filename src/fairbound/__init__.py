@@ -1,22 +1,26 @@
-"""fairbound: classifiers trained under stated, hard limits on measured group disparities."""
+"""fairbound: classifiers trained under stated, hard limits on measured group disparities.
 
-# Names are imported when they are first used: `import fairbound`, and with it the command line's help and its messages
-# about arguments, does not wait for torch.
+`__all__` lists the names that most users need.  The building blocks below them live in `fairbound.fairness`,
+`fairbound.sqp`, `fairbound.training`, `fairbound.evaluation`, `fairbound.estimator`, `fairbound.data` and
+`fairbound.persistence`; docs/reference has a page for each.
+"""
+
+# Names are imported on first use.  `import fairbound`, the command line's help and its messages about arguments
+# therefore do not wait for torch.
+import warnings
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from fairbound._version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from fairbound._warnings import InputScaleWarning, LimitWarning, PositiveLabelWarning
+    from fairbound._warnings import LimitWarning
     from fairbound.data import Dataset, load_dataset, make_disparate_data, read_table
-    from fairbound.estimator import ConstrainedClassifier, FitResult, TableEncoder, load, make_fairness_scorer
+    from fairbound.estimator import ConstrainedClassifier, load, make_fairness_scorer
     from fairbound.evaluation import audit, certify
     from fairbound.fairness import (
         AccuracyParity,
-        Cells,
         Constraint,
-        ConstraintSystem,
         Covariance,
         DemographicParity,
         DisparateImpact,
@@ -29,32 +33,16 @@ if TYPE_CHECKING:
         PredictiveParity,
         Representation,
         Sufficiency,
-        parse_constraint,
         rate_limit,
     )
     from fairbound.persistence import ModelFileError
-    from fairbound.sqp import QuasiNewtonSQP, Status, StochasticSQP
-    from fairbound.training import (
-        L2,
-        FullBatch,
-        SmoothedL1,
-        SquaredMeasure,
-        StratifiedBatches,
-        TrainingProblem,
-        TrainingResult,
-        fit,
-        frontier,
-        make_model,
-        train,
-    )
+    from fairbound.sqp import StochasticSQP
+    from fairbound.training import StratifiedBatches, TrainingProblem
 
 __all__ = [
-    "L2",
     "AccuracyParity",
-    "Cells",
     "ConstrainedClassifier",
     "Constraint",
-    "ConstraintSystem",
     "Covariance",
     "Dataset",
     "DemographicParity",
@@ -62,58 +50,41 @@ __all__ = [
     "EqualImpact",
     "EqualOpportunity",
     "EqualizedOdds",
-    "FitResult",
-    "FullBatch",
-    "InputScaleWarning",
     "LimitWarning",
     "Measure",
     "ModelFileError",
     "NegativePredictiveParity",
-    "PositiveLabelWarning",
     "PredictiveEquality",
     "PredictiveParity",
-    "QuasiNewtonSQP",
     "Representation",
-    "SmoothedL1",
-    "SquaredMeasure",
-    "Status",
     "StochasticSQP",
     "StratifiedBatches",
     "Sufficiency",
-    "TableEncoder",
     "TrainingProblem",
-    "TrainingResult",
     "audit",
     "certify",
-    "fit",
-    "frontier",
     "load",
     "load_dataset",
     "make_disparate_data",
     "make_fairness_scorer",
-    "make_model",
-    "parse_constraint",
     "rate_limit",
     "read_table",
-    "train",
 ]
 
+# Where each public name is defined.
 _HOMES = {
-    "InputScaleWarning": "fairbound._warnings",
     "LimitWarning": "fairbound._warnings",
-    "PositiveLabelWarning": "fairbound._warnings",
     "Dataset": "fairbound.data",
     "load_dataset": "fairbound.data",
     "make_disparate_data": "fairbound.data",
     "read_table": "fairbound.data",
     "ConstrainedClassifier": "fairbound.estimator",
     "load": "fairbound.estimator",
+    "make_fairness_scorer": "fairbound.estimator",
     "audit": "fairbound.evaluation",
     "certify": "fairbound.evaluation",
     "AccuracyParity": "fairbound.fairness",
-    "Cells": "fairbound.fairness",
     "Constraint": "fairbound.fairness",
-    "ConstraintSystem": "fairbound.fairness",
     "Covariance": "fairbound.fairness",
     "DemographicParity": "fairbound.fairness",
     "DisparateImpact": "fairbound.fairness",
@@ -126,21 +97,28 @@ _HOMES = {
     "PredictiveParity": "fairbound.fairness",
     "Representation": "fairbound.fairness",
     "Sufficiency": "fairbound.fairness",
-    "parse_constraint": "fairbound.fairness",
     "rate_limit": "fairbound.fairness",
-    "FitResult": "fairbound.estimator",
     "ModelFileError": "fairbound.persistence",
-    "TableEncoder": "fairbound.estimator",
-    "make_fairness_scorer": "fairbound.estimator",
-    "QuasiNewtonSQP": "fairbound.sqp",
-    "Status": "fairbound.sqp",
     "StochasticSQP": "fairbound.sqp",
-    "L2": "fairbound.training",
-    "FullBatch": "fairbound.training",
-    "SmoothedL1": "fairbound.training",
-    "SquaredMeasure": "fairbound.training",
     "StratifiedBatches": "fairbound.training",
     "TrainingProblem": "fairbound.training",
+}
+
+# Names that were here in 0.1 and are building blocks.  They work with a warning until 0.3 (docs/stability.md).
+_MOVED = {
+    "FitResult": "fairbound.estimator",
+    "InputScaleWarning": "fairbound.estimator",
+    "PositiveLabelWarning": "fairbound.estimator",
+    "TableEncoder": "fairbound.estimator",
+    "Cells": "fairbound.fairness",
+    "ConstraintSystem": "fairbound.fairness",
+    "parse_constraint": "fairbound.fairness",
+    "QuasiNewtonSQP": "fairbound.sqp",
+    "Status": "fairbound.sqp",
+    "FullBatch": "fairbound.training",
+    "L2": "fairbound.training",
+    "SmoothedL1": "fairbound.training",
+    "SquaredMeasure": "fairbound.training",
     "TrainingResult": "fairbound.training",
     "fit": "fairbound.training",
     "frontier": "fairbound.training",
@@ -150,7 +128,15 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name from its home, once."""
+    """Import a public name from its home; warn about a name that has moved."""
+    if name in _MOVED:
+        home = _MOVED[name]
+        warnings.warn(
+            f"fairbound.{name} is deprecated and will be removed in 0.3. Use {home}.{name}.",
+            DeprecationWarning,
+            stacklevel=2,
+        )
+        return getattr(import_module(home), name)  # not kept in globals(), so that every use warns
     if name not in _HOMES:
         raise AttributeError(f"module 'fairbound' has no attribute {name!r}")
     value = getattr(import_module(_HOMES[name]), name)

@@ -11,7 +11,7 @@ import pytest
 from tests.cli.helpers import LOAN_COLUMNS, loan_rows, write_csv
 from typer.testing import CliRunner
 
-from fairbound.cli.program import program
+from fairbound.cli.program import make_program
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ def fairbound(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., 
     monkeypatch.delenv("FAIRBOUND_TRACEBACK", raising=False)
 
     def call(*arguments: Any) -> Outcome:
-        result = CliRunner().invoke(program(), [str(argument) for argument in arguments], prog_name="fairbound")
+        result = CliRunner().invoke(make_program(), [str(argument) for argument in arguments], prog_name="fairbound")
         if result.exception is not None and not isinstance(result.exception, SystemExit):
             raise result.exception
         return Outcome(result.exit_code, result.stdout, result.stderr)

@@ -11,7 +11,7 @@ import pytest
 
 import fairbound as package
 from fairbound.cli.errors import Guard, as_options, sentence_of
-from fairbound.cli.program import program
+from fairbound.cli.program import make_program
 
 COMMANDS = [
     [],
@@ -49,8 +49,8 @@ def test_every_command_has_examples_and_the_common_options(fairbound, command):
 
 
 def test_the_list_of_commands_is_complete():
-    groups = {group.name: group.typer_instance for group in program().registered_groups}
-    found = [[command.name] for command in program().registered_commands]
+    groups = {group.name: group.typer_instance for group in make_program().registered_groups}
+    found = [[command.name] for command in make_program().registered_commands]
     found += [[name, each.name] for name, group in groups.items() for each in group.registered_commands]
     assert sorted(map(str, found)) == sorted(str(command) for command in COMMANDS if command not in ([], ["data"]))
 

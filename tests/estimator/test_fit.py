@@ -13,8 +13,10 @@ import pytest
 import torch
 from tests.estimator.helpers import quick, toy
 
-from fairbound import ConstrainedClassifier, DisparateImpact, FitResult, LimitWarning, Status, audit, rate_limit
+from fairbound import ConstrainedClassifier, DisparateImpact, LimitWarning, audit, rate_limit
+from fairbound.estimator import FitResult
 from fairbound.estimator import fitting as fitting_module
+from fairbound.sqp import Status
 from fairbound.training import Effort, Phase
 
 # --- the record is what predict does ---
@@ -502,7 +504,9 @@ def test_bad_labels(y, words):
 
 def test_an_assessment_that_is_replaced_is_worked_out_anew(limited):
     # The record relies on it: an assessment with other counts must not remember the values of the old ones.
-    from fairbound import Cells, TrainingProblem, make_model
+    from fairbound import TrainingProblem
+    from fairbound.fairness import Cells
+    from fairbound.training import make_model
     from fairbound.training.trainer import assess_now
 
     X, y, group = toy()

@@ -15,7 +15,8 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from tests.estimator.helpers import quick, toy
 from torch import nn
 
-from fairbound import ConstrainedClassifier, TableEncoder
+from fairbound import ConstrainedClassifier
+from fairbound.estimator import TableEncoder
 from fairbound.estimator.encoder import CategoryColumn, NumberColumn
 from fairbound.estimator.inputs import read_inputs
 

@@ -19,8 +19,9 @@ import pytest
 from scipy import sparse
 from sklearn.utils.validation import DataConversionWarning
 
-from fairbound import ConstrainedClassifier, LimitWarning, PositiveLabelWarning, audit, make_fairness_scorer
+from fairbound import ConstrainedClassifier, LimitWarning, audit, make_fairness_scorer
 from fairbound._warnings import InputScaleWarning
+from fairbound.estimator import PositiveLabelWarning
 from fairbound.training import Effort, Phase
 
 N = 24

@@ -16,7 +16,8 @@ from tests.estimator.helpers import quick, toy
 from torch import nn
 
 import fairbound
-from fairbound import Dataset, TableEncoder, load_dataset
+from fairbound import Dataset, load_dataset
+from fairbound.estimator import TableEncoder
 from fairbound.persistence.onnx_export import OUTPUTS, metadata
 
 try:

@@ -17,16 +17,8 @@ from tests.estimator.helpers import quick, toy
 from torch import nn
 
 import fairbound
-from fairbound import (
-    Constraint,
-    DemographicParity,
-    DisparateImpact,
-    Measure,
-    ModelFileError,
-    TableEncoder,
-    load,
-    rate_limit,
-)
+from fairbound import Constraint, DemographicParity, DisparateImpact, Measure, ModelFileError, load, rate_limit
+from fairbound.estimator import TableEncoder
 from fairbound.fairness import Sigmoid
 from fairbound.fairness.rates import selection_rate
 

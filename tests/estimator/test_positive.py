@@ -10,12 +10,14 @@ import torch
 from sklearn.linear_model import LogisticRegression
 from tests.estimator.helpers import quick, toy
 
-from fairbound import LimitWarning, PositiveLabelWarning, Status, make_fairness_scorer, parse_constraint
+from fairbound import LimitWarning, make_fairness_scorer
+from fairbound.estimator import PositiveLabelWarning
 from fairbound.estimator.messages import Outcome, has_run_out
 from fairbound.estimator.result import FitResult
 from fairbound.evaluation.tally import Tally
-from fairbound.fairness import MEASURES, Cells, Constraint
+from fairbound.fairness import MEASURES, Cells, Constraint, parse_constraint
 from fairbound.fairness.positive import conventional_positive
+from fairbound.sqp import Status
 from fairbound.training import Effort, Phase
 
 X, Y, GROUP = toy(120)

@@ -72,7 +72,7 @@ def test_threads_do_not_change_a_bit():
     program = """
 import sys, hashlib, numpy as np, torch
 torch.set_num_threads(int(sys.argv[1]))
-from fairbound import make_model
+from fairbound.training import make_model
 from fairbound.estimator.forward import logits
 X = np.random.default_rng(0).normal(size=(5000, 60))
 module = make_model(60, 3, hidden=(200, 30), dtype=torch.float64)

@@ -11,7 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.estimator.helpers import quick
 
-from fairbound import LimitWarning, Status, audit
+from fairbound import LimitWarning, audit
+from fairbound.sqp import Status
 
 LIMITS = ["disparate_impact >= 0.8", "demographic_parity <= 0.1", "accuracy_parity <= 0.1", "covariance <= 0.05"]
 

@@ -11,7 +11,8 @@ from sklearn.preprocessing import FunctionTransformer
 from tests.estimator.helpers import quick, toy
 from torch import nn
 
-from fairbound import ConstrainedClassifier, InputScaleWarning, load
+from fairbound import ConstrainedClassifier, load
+from fairbound.estimator import InputScaleWarning
 from fairbound.estimator.numbers import standardize
 
 X, Y, GROUP = toy(200)

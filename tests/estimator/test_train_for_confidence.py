@@ -16,10 +16,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from fairbound import (
-    L2,
-    Cells,
     Constraint,
-    ConstraintSystem,
     Covariance,
     DemographicParity,
     DisparateImpact,
@@ -27,18 +24,16 @@ from fairbound import (
     Measure,
     Representation,
     TrainingProblem,
-    fit,
     load_dataset,
     make_disparate_data,
-    make_model,
     rate_limit,
 )
 from fairbound.estimator import confidence as module
 from fairbound.estimator.confidence import SEQUENCE_EFFORT, STRICTNESS, strengthened, train_for_confidence
 from fairbound.evaluation import Verdict, certify
-from fairbound.fairness import MEASURES, decide, outcome_indicators
+from fairbound.fairness import MEASURES, Cells, ConstraintSystem, decide, outcome_indicators
 from fairbound.fairness.rates import false_positive_rate, true_positive_rate
-from fairbound.training import PathPoint, follow_path
+from fairbound.training import L2, PathPoint, fit, follow_path, make_model
 
 SHARES = st.floats(0.0, 0.99)
 

@@ -22,7 +22,7 @@ from tests.fuzz import generators as draw
 from tests.fuzz.harness import cases, check_refusal, expect, expect_close
 from typer.testing import CliRunner
 
-from fairbound.cli.program import program
+from fairbound.cli.program import make_program
 
 CODES = (0, 1, 2)
 """What a command may end with, where nobody interrupts it: done, a limit not kept, bad input."""
@@ -108,7 +108,7 @@ class Outcome:
 
 def call(arguments: list[str]) -> Outcome:
     """Run the program here; whatever it was refused with must be an error of ours."""
-    result = CliRunner().invoke(program(), arguments, prog_name="fairbound")
+    result = CliRunner().invoke(make_program(), arguments, prog_name="fairbound")
     error = result.exception
     if error is not None and not isinstance(error, SystemExit):
         raise error

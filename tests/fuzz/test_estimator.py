@@ -19,7 +19,8 @@ from tests.fuzz.oracle import Counted, Grouping
 from tests.fuzz.oracle_limits import KEPT_TOLERANCE, exceeded, measured, room
 from tests.fuzz.test_audit import groupings_of
 
-from fairbound import ConstrainedClassifier, LimitWarning, Status, load
+from fairbound import ConstrainedClassifier, LimitWarning, load
+from fairbound.sqp import Status
 from fairbound.training import Effort, Phase
 
 LITTLE = Effort(free=Phase(5), coarse=Phase(4, window=2), exact=Phase(4, window=2, rounding=1e-3), accurate=Phase(2))

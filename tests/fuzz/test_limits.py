@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from tests.fuzz import generators as draw
 from tests.fuzz.harness import Refused, attempt, cases, expect
 
-from fairbound import Constraint, parse_constraint, rate_limit
-from fairbound.fairness import CONSTRAINTS, MEASURES
+from fairbound import Constraint, rate_limit
+from fairbound.fairness import CONSTRAINTS, MEASURES, parse_constraint
 
 NAMES = (
     "female",

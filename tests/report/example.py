@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from fairbound import Cells, DisparateImpact, TrainingProblem, fit, frontier, load_dataset, make_model
-from fairbound.fairness import decide
+from fairbound import DisparateImpact, TrainingProblem, load_dataset
+from fairbound.fairness import Cells, decide
 from fairbound.study.summary import Decisions, Run, Sweep, SweptPoint, summarize
-from fairbound.training.frontier import loss_price
+from fairbound.training import fit, frontier, make_model
+from fairbound.training.frontiers import loss_price
 
 LIMIT = DisparateImpact(0.9)
 BOUNDS = (0.8, 0.85, 0.88, 0.9, 0.92, 0.95, 0.98)

@@ -15,23 +15,21 @@ from hypothesis import given, settings
 from tests.report.example import LIMIT, law_pieces, law_summary
 
 from fairbound import (
-    Cells,
     ConstrainedClassifier,
     Constraint,
     DisparateImpact,
-    FullBatch,
     LimitWarning,
     StochasticSQP,
     TrainingProblem,
     make_disparate_data,
-    make_model,
-    train,
 )
 from fairbound.evaluation import audit, certify
 from fairbound.evaluation.tables import as_json
+from fairbound.fairness import Cells
 from fairbound.report import schema
 from fairbound.study.history import uniform_history
 from fairbound.study.summary import SCHEMA, VERSION, Decisions, Run, Sweep, SweptPoint, summarize
+from fairbound.training import FullBatch, make_model, train
 from fairbound.training.phases import PHASES
 
 ROWS = Decisions(

@@ -10,7 +10,7 @@ from fairbound.data import make_disparate_data
 from fairbound.fairness import Cells, Covariance, DisparateImpact, Linear, SmoothedStep
 from fairbound.sqp import LineSearch, QuasiNewtonSQP, Status
 from fairbound.training import L2, TrainingProblem, make_model
-from fairbound.training.limits import WholePass
+from fairbound.training.whole_pass import WholePass
 
 WEIGHT = 1e-3
 

@@ -20,6 +20,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except ImportError:
         sys.stderr.write(f"fairbound: {EXTRA}\n")
         sys.exit(2)
-    from fairbound.cli.program import program
+    from fairbound.cli.program import make_program
 
-    program()(args=None if arguments is None else list(arguments), prog_name="fairbound")
+    make_program()(args=None if arguments is None else list(arguments), prog_name="fairbound")

@@ -18,8 +18,7 @@ from fairbound.cli.scattered import scattered_columns
 from fairbound.cli.study import Part, Study
 
 if TYPE_CHECKING:
-    from fairbound import FitResult
-    from fairbound.estimator import ConstrainedClassifier
+    from fairbound.estimator import ConstrainedClassifier, FitResult
     from fairbound.fairness import Constraint
     from fairbound.study import Sweep
 

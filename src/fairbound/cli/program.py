@@ -108,7 +108,7 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
-def program() -> typer.Typer:
+def make_program() -> typer.Typer:
     """Return the program with all its commands."""
     from fairbound.cli import data, decisions, demo, frontier, predict, reports, reproduce, train
 

@@ -1,5 +1,6 @@
 """The scikit-learn face: inputs, groups, encoder, fit, confidence, result, predictions and scorers."""
 
+from fairbound._warnings import InputScaleWarning, LimitWarning, PositiveLabelWarning, SmallGroupWarning
 from fairbound.estimator.classifier import ConstrainedClassifier, load
 from fairbound.estimator.encoder import FARTHEST, CategoryColumn, NumberColumn, TableEncoder
 from fairbound.estimator.forward import FeedForward
@@ -15,9 +16,13 @@ __all__ = [
     "FeedForward",
     "FitResult",
     "FrontierModel",
+    "InputScaleWarning",
+    "LimitWarning",
     "NumberColumn",
+    "PositiveLabelWarning",
     "Recalibration",
     "SidedMap",
+    "SmallGroupWarning",
     "TableEncoder",
     "Temperature",
     "load",

@@ -3,8 +3,8 @@
 The measures are those of `fairbound.fairness`; this room adds how well the rows know them.
 """
 
-from fairbound.evaluation.audit import audit, audit_tally
-from fairbound.evaluation.audited import Audit, Estimate, GroupAudit, MeasureAudit, Undefined
+from fairbound.evaluation.audit_result import Audit, Estimate, GroupAudit, MeasureAudit, Undefined
+from fairbound.evaluation.auditing import audit, audit_tally
 from fairbound.evaluation.certificate import Certificate, RateInterval, certify, certify_tally
 from fairbound.evaluation.importance import shuffled_importances
 from fairbound.evaluation.intervals import Share, WeightedShare, binomial_interval, weighted_interval

@@ -10,7 +10,7 @@ from fairbound.evaluation.tables import Table, count, number, percent
 from fairbound.evaluation.tally import MERGED
 
 if TYPE_CHECKING:
-    from fairbound.evaluation.audited import Audit, GroupAudit, MeasureAudit
+    from fairbound.evaluation.audit_result import Audit, GroupAudit, MeasureAudit
 
 SHOWN = (  # three to a table, so that a line fits a terminal
     ("selection_rate", "true_positive_rate", "false_positive_rate"),

@@ -3,8 +3,8 @@
 from fairbound.training.assessment import Assessment
 from fairbound.training.batches import FullBatch, StratifiedBatches
 from fairbound.training.effort import SMALL_EFFORT, Effort, Phase, is_small
-from fairbound.training.fit import choose_solver, fit
-from fairbound.training.frontier import (
+from fairbound.training.fitting import choose_solver, fit
+from fairbound.training.frontiers import (
     FRONTIER_EFFORT,
     Frontier,
     FrontierPoint,

@@ -2,7 +2,7 @@
 
     free      the optimum without limits; if it keeps them, it is the answer
     coarse    towards the limits by surrogates from a gentle scale to the full one, each until it no longer pays
-    exact     at full scale, with the exact measures of the decisions as values and the surrogate's slopes (`limits`)
+    exact     at full scale: exact measures of the decisions as values, slopes of the surrogate (`whole_pass`)
     repair    where no model keeps the limits yet: the nearest within them, whatever its loss
     accurate  more accurate decisions under the same limits, with the loss held within a slack of the least found
 
@@ -25,11 +25,11 @@ from fairbound.fairness import SmoothedStep, Step
 from fairbound.training.assessment import Assessment
 from fairbound.training.candidates import Candidate, Candidates
 from fairbound.training.effort import Phase
-from fairbound.training.limits import WholePass
 from fairbound.training.prices import balancing_multipliers
 from fairbound.training.problem import TrainingProblem
 from fairbound.training.scales import at_scale, band_fraction, scale_fractions
 from fairbound.training.state import FitState
+from fairbound.training.whole_pass import WholePass
 
 Objective = Literal["loss", "accuracy"]
 

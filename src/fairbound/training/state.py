@@ -16,11 +16,11 @@ from fairbound.training.assessment import Assessment
 from fairbound.training.candidates import Candidate, Candidates
 from fairbound.training.constants import constant_models
 from fairbound.training.effort import Effort, Phase, choose_effort, is_small
-from fairbound.training.limits import WholePass
 from fairbound.training.phases import PHASES
 from fairbound.training.problem import TrainingProblem
 from fairbound.training.rows import as_matrix
 from fairbound.training.trainer import History, TrainingResult, assess_now, choose_status, name_conflicts
+from fairbound.training.whole_pass import WholePass
 
 Progress = Callable[[dict[str, Any]], bool | None]
 

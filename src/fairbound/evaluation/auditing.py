@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Iterator
 from typing import Any
 
-from fairbound.evaluation.audited import Audit, Estimate, GroupAudit, MeasureAudit, Undefined
+from fairbound.evaluation.audit_result import Audit, Estimate, GroupAudit, MeasureAudit, Undefined
 from fairbound.evaluation.intervals import Statistic, check_confidence
 from fairbound.evaluation.requirements import rate_name
 from fairbound.evaluation.tally import Tally

@@ -7,8 +7,8 @@ from fairbound.data import make_disparate_data
 from fairbound.fairness import Cells
 from fairbound.sqp import QuasiNewtonSQP
 from fairbound.training import TrainingProblem, make_model
-from fairbound.training.limits import NEARNESS, WholePass
 from fairbound.training.trainer import assess_now
+from fairbound.training.whole_pass import NEARNESS, WholePass
 
 
 @pytest.fixture
