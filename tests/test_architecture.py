@@ -9,6 +9,7 @@ The imports are read from the source (`ast`), those inside functions and under T
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -140,6 +141,17 @@ def test_the_table_has_no_circle():
         ready = [room for room, uses in MAY_USE.items() if room not in order and uses <= set(order)]
         assert ready, f"circle among {set(MAY_USE) - set(order)}"
         order += ready
+
+
+@pytest.mark.parametrize(
+    "map_of_rooms", ["CONTRIBUTING.md", "docs/architecture.md", "docs/figures/rooms.svg", "README.md"]
+)
+def test_every_map_names_every_room(map_of_rooms):
+    text = (PACKAGE.parents[1] / map_of_rooms).read_text(encoding="utf-8")
+    named = set(re.findall(r"^\| `(?:fairbound\.)?(\w+)` \|", text, re.MULTILINE)) | set(
+        re.findall(r">(\w+)</text>", text)
+    )
+    assert set(MAY_USE) - {"__main__", ROOT} - named == set()
 
 
 @pytest.mark.parametrize(
