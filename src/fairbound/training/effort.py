@@ -66,7 +66,7 @@ class Effort:
     coarseness: float | None = None
     sharpening: float = 3.0
     loss_slack: float = 0.05
-    worth: float = 0.005
+    worth: float = 0.002
     tolerance: float = 1e-4
     starts: int = 1
     accurate_rounds: int = 3
