@@ -94,11 +94,11 @@ class _Decisions:
 
     def measured(self, limit: Constraint) -> np.ndarray:
         system = ConstraintSystem.build(limit, self.cells)
-        return np.array([system.measured(each.expand(len(system.steps), -1, -1))[0] for each in self.counts])
+        return np.array([system.measured(each.expand(len(system.surrogates), -1, -1))[0] for each in self.counts])
 
     def kept(self, limit: Constraint) -> np.ndarray:
         system = ConstraintSystem.build(limit, self.cells)
-        values = system.values(torch.stack(self.counts)[:, None].expand(-1, len(system.steps), -1, -1))
+        values = system.values(torch.stack(self.counts)[:, None].expand(-1, len(system.surrogates), -1, -1))
         within = (values <= system.upper + 1e-12) & (values >= system.lower - 1e-12)  # 1e-12: rounding, as in training
         return within.all(dim=1).numpy()
 

@@ -14,10 +14,10 @@ from tests.fairness.helpers import central_differences
 
 from fairbound.fairness import (
     SURROGATES,
+    DecisionSurrogate,
     ExactStep,
     Linear,
     SmoothedStep,
-    Step,
     as_logits,
     decide,
     outcome_indicators,
@@ -40,7 +40,7 @@ def logits_of(outputs, elements=ANY_LOGIT):
 
 
 def margins(z, margin, threshold=0.5):
-    return Step(Linear(), margin, threshold).values(z)
+    return DecisionSurrogate(Linear(), margin, threshold).values(z)
 
 
 @given(logits_of(1), st.floats(0.01, 0.99))
@@ -66,7 +66,7 @@ def test_multiclass_margins_are_over_the_best_rival(z):
 @pytest.mark.parametrize("outputs", [1, 3, 5])
 @pytest.mark.parametrize("threshold", [0.5, 0.3])
 def test_margin_derivatives_agree_with_finite_differences(margin, outputs, threshold):
-    step = Step(Linear(scale=2.0), margin, threshold)
+    step = DecisionSurrogate(Linear(scale=2.0), margin, threshold)
     z = logits(7, outputs)
     found = step.derivatives(z)
     assert found.shape == (outputs, 7, outputs)
@@ -80,7 +80,7 @@ def test_margin_derivatives_agree_with_finite_differences(margin, outputs, thres
 @pytest.mark.parametrize("name", SURROGATES)
 def test_derivatives_of_every_surrogate_agree_with_finite_differences(name, margin, outputs):
     # The scale keeps most rows where the slope is not nothing; the kinks of the others lie away from these rows.
-    step = Step(SURROGATES[name](scale=1.3), margin)
+    step = DecisionSurrogate(SURROGATES[name](scale=1.3), margin)
     z = logits(9, outputs, seed=3)
     found = step.derivatives(z)
     for row in range(9):
@@ -92,7 +92,7 @@ def test_derivatives_of_every_surrogate_agree_with_finite_differences(name, marg
 @every_margin
 @pytest.mark.parametrize("name", SURROGATES)
 def test_two_classes_of_the_multiclass_formula_are_the_binary_case(name, margin):
-    step = Step(SURROGATES[name](), margin)
+    step = DecisionSurrogate(SURROGATES[name](), margin)
     two = logits(50, 2, seed=1)
     one = as_logits(two, 2)
     assert one.shape == (50, 1)
@@ -134,7 +134,7 @@ def test_binary_decisions_agree_with_probabilities_and_threshold(z, threshold):
 @pytest.mark.parametrize("outputs", [1, 3])
 @every_margin
 def test_values_and_derivatives_together_are_those_apart(outputs, margin):
-    step = Step(SmoothedStep(), margin)
+    step = DecisionSurrogate(SmoothedStep(), margin)
     z = logits(20, outputs)
     before = z.clone()
     values, derivatives = step.values_and_derivatives(z)
@@ -161,7 +161,7 @@ quarters = st.integers(-40, 40).map(lambda k: k / 4 + 0.013)
 def test_the_exact_step_of_the_margin_is_the_decision(z, margin):
     z = z + 0.01 * torch.arange(z.shape[1])  # no ties between classes
     outcomes = (1,) if z.shape[1] == 1 else tuple(range(z.shape[1]))
-    assert torch.equal(Step(ExactStep(), margin).values(z), outcome_indicators(decide(z), outcomes))
+    assert torch.equal(DecisionSurrogate(ExactStep(), margin).values(z), outcome_indicators(decide(z), outcomes))
 
 
 @pytest.mark.parametrize("threshold", [0.2, 0.5, 0.9])

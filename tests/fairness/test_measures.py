@@ -71,7 +71,7 @@ class Table:
 
     def measured(self, constraint):
         system = self.system(constraint)
-        return system.measured(self.sums.expand(len(system.steps), -1, -1))[0]
+        return system.measured(self.sums.expand(len(system.surrogates), -1, -1))[0]
 
     def rates(self, name):
         """The rate of each group and of everyone."""

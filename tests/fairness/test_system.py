@@ -18,9 +18,9 @@ from fairbound.fairness import (
     Cells,
     Constraint,
     ConstraintSystem,
+    DecisionSurrogate,
     Measure,
     SmoothedStep,
-    Step,
     as_logits,
     decide,
     outcome_indicators,
@@ -59,7 +59,9 @@ def cell_sums(system, z):
     """S of every step, (P, K, O)."""
     outcomes = len(system.cells.outcomes)
     empty = torch.zeros(0, system.cells.n_cells, outcomes, dtype=torch.float64)
-    return torch.stack([system.cells.sums(step.values(z)) for step in system.steps]) if system.steps else empty
+    return (
+        torch.stack([system.cells.sums(step.values(z)) for step in system.surrogates]) if system.surrogates else empty
+    )
 
 
 def decided_sums(system, z):
@@ -115,7 +117,7 @@ def test_jacobian_agrees_with_finite_differences(name, surrogate):
         dS_dw = torch.stack(
             [
                 torch.stack([cells.sums(torch.einsum("nd,ndw->nw", one, dz_dw)) for one in each.derivatives(z)], dim=1)
-                for each in system.steps
+                for each in system.surrogates
             ]
         )  # (P, K, O, weights)
         found = torch.einsum("mpko,pkow->mw", dc_dS, dS_dw)
@@ -291,7 +293,7 @@ def test_blocks_are_shared_between_constraints():
     system = ConstraintSystem.build(
         ["demographic_parity <= 0.1", "disparate_impact >= 0.8", limit("disparate_impact", against="overall")], cells
     )
-    assert len(system.blocks) == len(system.steps) == 1
+    assert len(system.blocks) == len(system.surrogates) == 1
     assert system.n_rows == 3 + 6 + 6
     assert [row.constraint for row in system.rows] == [0] * 3 + [1] * 6 + [2] * 6
 
@@ -557,7 +559,7 @@ def test_a_system_says_what_it_holds():
     cells = Cells.build([0, 1, 0, 1], ["a", "a", "b", "b"])
     system = ConstraintSystem.build("demographic_parity <= 0.1", cells)
     assert "DemographicParity(0.1)" in repr(system)
-    assert system.steps == (Step(SmoothedStep(), "probability", 0.5),)
+    assert system.surrogates == (DecisionSurrogate(SmoothedStep(), "probability", 0.5),)
     assert system == system
     assert system != ConstraintSystem.build("demographic_parity <= 0.1", cells)
 

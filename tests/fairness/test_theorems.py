@@ -18,10 +18,10 @@ from fairbound.fairness import (
     Cells,
     ConstraintSystem,
     Covariance,
+    DecisionSurrogate,
     DemographicParity,
     Linear,
     Sigmoid,
-    Step,
     decide,
     outcome_indicators,
 )
@@ -47,7 +47,7 @@ def parity(z0, z1, surrogate, margin):
     groups = ["0", "1"] + ["0"] * len(z0) + ["1"] * len(z1)
     cells = Cells.build(y, groups, weights=[0, 0] + [1] * len(z))
     system = ConstraintSystem.build(DemographicParity(0.1, surrogate=surrogate, margin=margin), cells)
-    (step,) = system.steps
+    (step,) = system.surrogates
     values = step.values(z)
     pad = torch.zeros(2, 1, dtype=torch.float64)
     surrogate_value = system.values(cells.sums(torch.cat([pad, values]))[None]).item()
@@ -154,7 +154,7 @@ def test_gap_bound_bounds_the_gap_between_surrogate_and_truth(name, labels):
                 [limit(name, surrogate=surrogate(scale), **options) for options in ways_to_compare(name, "g1")], cells
             )
             indicators = outcome_indicators(decide(z), cells.outcomes)
-            values = [step.values(z) for step in system.steps]
+            values = [step.values(z) for step in system.surrogates]
             S = torch.stack([cells.sums(value) for value in values])
             gaps = torch.stack([cells.sums((value - indicators).abs()) for value in values])
             gap = (system.exact(cells.sums(indicators)) - system.values(S)).abs()
@@ -167,7 +167,7 @@ def test_gap_bound_bounds_the_gap_between_surrogate_and_truth(name, labels):
 def test_gap_bound_claims_nothing_for_rates_that_are_not_affine():
     cells = Cells.build([0, 1] * 4, ["a", "a", "b", "b"] * 2)
     system = ConstraintSystem.build([limit(name) for name in MEASURES], cells)
-    S = cells.sums(torch.full((8, 1), 0.5)).expand(len(system.steps), -1, -1)
+    S = cells.sums(torch.full((8, 1), 0.5)).expand(len(system.surrogates), -1, -1)
     for row, bound in zip(system.rows, system.gap_bound(S, torch.ones_like(S)), strict=True):
         assert math.isfinite(bound) == (system.constraints[row.constraint].name in AFFINE)
 
@@ -178,7 +178,7 @@ def test_gap_bound_is_at_least_as_tight_as_theorem_1(z0, z1, scale):
     groups = ["0"] * len(z0) + ["1"] * len(z1) + ["0", "1"]
     cells = Cells.build([0] * (len(z) - 1) + [1], groups)
     system = ConstraintSystem.build(DemographicParity(0.1, surrogate=Sigmoid(scale)), cells)
-    values = system.steps[0].values(z)
+    values = system.surrogates[0].values(z)
     gaps = cells.sums((values - outcome_indicators(decide(z), cells.outcomes)).abs())[None]
     bound = system.gap_bound(cells.sums(values)[None], gaps).item()
     assert bound <= 2 * saturation(values) + 1e-12
@@ -202,7 +202,7 @@ def test_theorem_2_covariance_proportionality(z0, z1, threshold, scale):
         cells,
         threshold=threshold,
     )
-    covariance, difference = system.values(cells.sums(system.steps[0].values(z))[None]).tolist()
+    covariance, difference = system.values(cells.sums(system.surrogates[0].values(z))[None]).tolist()
     assert covariance == pytest.approx(by_definition, rel=0, abs=1e-12)
     assert covariance == pytest.approx(N0 * N1 / N**2 * difference, rel=0, abs=1e-12)
 
@@ -218,7 +218,7 @@ def test_theorem_2_for_weights_and_any_number_of_groups(z, weights, margin):
     group, y, weight = np.arange(n) % 3, np.arange(n) // 3 % 2, np.array(weights[:n])
     cells = Cells.build(y, group, weights=weight)
     system = ConstraintSystem.build(Covariance(0.1, margin=margin), cells)
-    t = Step(Linear(), margin).values(torch.tensor(z, dtype=torch.float64)[:, None])
+    t = DecisionSurrogate(Linear(), margin).values(torch.tensor(z, dtype=torch.float64)[:, None])
     found = system.values(cells.sums(t)[None]).tolist()
     for g in range(3):
         inside = group == g

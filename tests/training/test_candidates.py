@@ -199,7 +199,7 @@ class TestNextToAConstant:
         at = 10.0 if selected == 0 else float(border[selected - 1] + border[selected]) / 2
         problem.assign(torch.tensor([50.0, -50.0 * at], dtype=torch.float64))
         found = assess_now(problem, rows)
-        assert found.decided_otherwise == pytest.approx(selected)
+        assert found.minority_decisions == pytest.approx(selected)
         assert (found.gain > 0) == (selected > 0)
         assert found.degenerate == degenerate
 

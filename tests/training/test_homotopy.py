@@ -11,7 +11,7 @@ import torch
 from fairbound.fairness import Cells, Covariance, DisparateImpact, SmoothedStep
 from fairbound.training import L2, Effort, TrainingProblem, TrainingResult, fit, make_model
 from fairbound.training.effort import SMALL_EFFORT, TINY_EFFORT, choose_effort
-from fairbound.training.prices import balancing_multipliers
+from fairbound.training.prices import least_squares_multipliers
 from fairbound.training.scales import at_scale, band_fraction, scale_fractions
 from fairbound.training.stages import find_free_optimum, restore_feasibility
 from fairbound.training.state import FitState
@@ -73,7 +73,7 @@ def test_multipliers_balance_the_gradient_at_the_least_loss() -> None:
     fit(problem, X, effort=Effort())
     rows = problem.rows(X)
     found = assess_now(problem, rows)
-    multipliers = balancing_multipliers(problem, rows, found)
+    multipliers = least_squares_multipliers(problem, rows, found)
     here = problem.evaluate(rows)
     active = torch.nonzero((found.exact - here.upper).abs() <= 5e-3).flatten()
     assert len(active) == 1
@@ -117,13 +117,13 @@ class TestScales:
         problem = make_problem(X, y, group, Covariance(0.01))
         rows = problem.rows(X)
         assert band_fraction(problem, rows, problem.sweep(rows, gradients=False).logits) == 1.0
-        assert at_scale(problem, 0.1).system.steps == problem.system.steps
+        assert at_scale(problem, 0.1).system.surrogates == problem.system.surrogates
 
     def test_the_limits_stay_the_same_at_another_scale(self):
         X, y, group = planted(100)
         problem = make_problem(X, y, group)
         gentle = at_scale(problem, 0.1)
-        assert [step.surrogate.scale for step in gentle.system.steps] == pytest.approx([5.0])
+        assert [step.surrogate.scale for step in gentle.system.surrogates] == pytest.approx([5.0])
         assert torch.equal(gentle.system.upper, problem.system.upper)
         assert at_scale(problem, 1.0) is problem
 

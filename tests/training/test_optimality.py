@@ -10,7 +10,7 @@ from fairbound.data import make_disparate_data
 from fairbound.fairness import Cells, Covariance, DisparateImpact, Linear, SmoothedStep
 from fairbound.sqp import LineSearch, QuasiNewtonSQP, Status
 from fairbound.training import L2, TrainingProblem, make_model
-from fairbound.training.whole_pass import WholePass
+from fairbound.training.whole_pass import WholePassProblem
 
 WEIGHT = 1e-3
 
@@ -49,7 +49,7 @@ def conic_logistic_regression(X: np.ndarray, y: np.ndarray, row: np.ndarray, bou
 def solve(problem: TrainingProblem, X: np.ndarray) -> tuple[float, Status]:
     """The optimum of the smooth problem itself, surrogate values and all, to tight tolerances."""
     solver = QuasiNewtonSQP(tolerance=1e-7, max_iterations=2000, line_search=LineSearch())
-    solution = solver.solve(WholePass(problem, problem.rows(X)))
+    solution = solver.solve(WholePassProblem(problem, problem.rows(X)))
     return solution.f, solution.status
 
 
@@ -77,7 +77,7 @@ def test_small_nonconvex_cases_are_no_worse_than_slsqp(hidden: tuple[int, ...], 
     module = make_model(data.X.shape[1], hidden=hidden, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     limit = DisparateImpact(ratio, surrogate=SmoothedStep(5.0, smoothing=1e-2))
     problem = TrainingProblem(module, "binary_cross_entropy", [limit], cells, regularizers=[L2(1e-2)])
-    whole = WholePass(problem, problem.rows(data.X))
+    whole = WholePassProblem(problem, problem.rows(data.X))
     start = problem.current()
 
     def at(w: np.ndarray):

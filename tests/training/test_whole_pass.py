@@ -8,7 +8,7 @@ from fairbound.fairness import Cells
 from fairbound.sqp import QuasiNewtonSQP
 from fairbound.training import TrainingProblem, make_model
 from fairbound.training.trainer import assess_now
-from fairbound.training.whole_pass import NEARNESS, WholePass
+from fairbound.training.whole_pass import NEARNESS, WholePassProblem
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ def problem_and_rows():
 
 def test_exact_values_are_those_of_the_decisions(problem_and_rows):
     problem, rows = problem_and_rows
-    whole = WholePass(problem, rows, exact=True)
+    whole = WholePassProblem(problem, rows, exact=True)
     w = problem.current()
     evaluation = whole.evaluate(w)
     torch.testing.assert_close(evaluation.c, assess_now(problem, rows).exact, rtol=0, atol=0)
@@ -34,7 +34,7 @@ def test_exact_values_are_those_of_the_decisions(problem_and_rows):
 def test_a_margin_moves_the_aim_inside(problem_and_rows):
     problem, rows = problem_and_rows
     w = problem.current()
-    plain, inside = (WholePass(problem, rows, margin=margin).evaluate(w) for margin in (0.0, 0.01))
+    plain, inside = (WholePassProblem(problem, rows, margin=margin).evaluate(w) for margin in (0.0, 0.01))
     torch.testing.assert_close(plain.upper - inside.upper, torch.full_like(plain.upper, 0.01))
 
 
@@ -42,7 +42,7 @@ def test_the_distance_from_an_anchor_and_its_gradient(problem_and_rows):
     problem, rows = problem_and_rows
     w = problem.current()
     anchor = w + torch.linspace(-1.0, 1.0, len(w), dtype=torch.float64)
-    whole = WholePass(problem, rows, anchor=anchor)
+    whole = WholePassProblem(problem, rows, anchor=anchor)
     evaluation = whole.evaluate(w)
     assert evaluation.f == pytest.approx(0.5 * NEARNESS * float((w - anchor) @ (w - anchor)))
     step = 1e-3 * torch.ones_like(w)
@@ -55,7 +55,7 @@ def test_with_an_anchor_the_nearest_point_within_the_limits_is_found(problem_and
     """By surrogate the limits are smooth: the solution meets them, and moves no farther than it must."""
     problem, rows = problem_and_rows
     w = torch.randn(problem.n_parameters, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
-    whole = WholePass(problem, rows, anchor=w)
+    whole = WholePassProblem(problem, rows, anchor=w)
     start = whole.evaluate(w)
     assert float((start.c - start.upper).max()) > 0.01  # it begins outside
     # At the solution the gradient is of the size NEARNESS, so the tolerance is below that.

@@ -25,8 +25,8 @@ from fairbound.fairness import (
     MEASURES,
     RATES,
     Combine,
-    Comparison,
     Constraint,
+    GroupComparison,
     Grouping,
     Measure,
     RateFunction,
@@ -214,7 +214,7 @@ def _measures(tally: Tally, grouping: Grouping, measure: Measure, alpha: float) 
         yield MeasureAudit(measure.name, measure.description, grouping.name, label, **found, left_out=left_out)
 
 
-def _left_out(tally: Tally, comparisons: tuple[Comparison, ...]) -> tuple[Hashable, ...]:
+def _left_out(tally: Tally, comparisons: tuple[GroupComparison, ...]) -> tuple[Hashable, ...]:
     found: dict[Hashable, None] = {}
     for block in (comparison.block for comparison in comparisons):
         defined = tally.defined(block.rate, block.grouping, block.outcome)
@@ -222,9 +222,9 @@ def _left_out(tally: Tally, comparisons: tuple[Comparison, ...]) -> tuple[Hashab
     return tuple(found)
 
 
-def _compare(tally: Tally, measure: Measure, comparisons: tuple[Comparison, ...], alpha: float) -> dict[str, Any]:
+def _compare(tally: Tally, measure: Measure, comparisons: tuple[GroupComparison, ...], alpha: float) -> dict[str, Any]:
     """Return the interval of the measure, and the pair of groups furthest apart."""
-    known: list[tuple[Comparison, list[Statistic], list[tuple[int, int]]]] = []
+    known: list[tuple[GroupComparison, list[Statistic], list[tuple[int, int]]]] = []
     for comparison in comparisons:
         block = comparison.block
         statistics = tally.statistics(block.rate, block.grouping, block.outcome, monotone=measure.monotone)

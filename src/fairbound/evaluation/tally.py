@@ -28,7 +28,7 @@ from fairbound.evaluation.matching import match_decisions
 from fairbound.fairness import (
     Cells,
     Combine,
-    Compared,
+    ComparedPair,
     Constraint,
     ConstraintSystem,
     Grouping,
@@ -262,7 +262,7 @@ class Tally:
         here = self._where_defined(system)
         return here.measured(self._sums(here))[0] if here.comparisons else None
 
-    def worst(self, system: ConstraintSystem) -> Compared | None:
+    def worst(self, system: ConstraintSystem) -> ComparedPair | None:
         """Return the groups, and their rates, that this number comes from."""
         here = self._where_defined(system)
         return here.worst(self._sums(here))[0] if here.comparisons else None
@@ -277,7 +277,7 @@ class Tally:
         return replace(system, comparisons=tuple(kept))
 
     def _sums(self, system: ConstraintSystem) -> np.ndarray:
-        return np.broadcast_to(self.decisions, (len(system.steps), *self.decisions.shape))
+        return np.broadcast_to(self.decisions, (len(system.surrogates), *self.decisions.shape))
 
 
 def _indicators(decisions: np.ndarray, cells: Cells) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Cells, surrogates, measures and constraints: what is measured and limited.  Knows no optimisation."""
+"""Cells, surrogates, measures and constraints.  Nothing here depends on the optimiser."""
 
 from fairbound.fairness.cells import Cells, Combine, Grouping
 from fairbound.fairness.columns import as_array, is_missing, name_columns
@@ -22,7 +22,7 @@ from fairbound.fairness.constraints import (
     shortest,
 )
 from fairbound.fairness.decisions import (
-    Step,
+    DecisionSurrogate,
     as_logits,
     decide,
     decision_indicators,
@@ -61,7 +61,7 @@ from fairbound.fairness.surrogates import (
     Tanh,
     resolve_surrogate,
 )
-from fairbound.fairness.system import Compared, Comparison, ConstraintSystem, RateBlock
+from fairbound.fairness.system import ComparedPair, ConstraintSystem, GroupComparison, RateBlock
 from fairbound.fairness.text import as_constraints, distinct_texts, parse_constraint
 
 __all__ = [
@@ -73,17 +73,18 @@ __all__ = [
     "AccuracyParity",
     "Cells",
     "Combine",
-    "Compared",
-    "Comparison",
+    "ComparedPair",
     "Constraint",
     "ConstraintSystem",
     "Covariance",
+    "DecisionSurrogate",
     "DemographicParity",
     "DisparateImpact",
     "EqualImpact",
     "EqualOpportunity",
     "EqualizedOdds",
     "ExactStep",
+    "GroupComparison",
     "GroupSums",
     "Grouping",
     "Linear",
@@ -98,7 +99,6 @@ __all__ = [
     "Representation",
     "Sigmoid",
     "SmoothedStep",
-    "Step",
     "Sufficiency",
     "Surrogate",
     "Tanh",

@@ -1,6 +1,6 @@
-"""One formula for numpy arrays, on which decisions are counted, and for tensors, on which a model is trained.
+"""Helpers that let one formula serve numpy arrays (to count decisions) and tensors (to train a model).
 
-Arithmetic, indexing, `@`, `reshape`, `clip` and `sum(axis=...)` read the same for both.  What does not is here.
+Arithmetic, indexing, `@`, `reshape`, `clip` and `sum(axis=...)` are the same for both.  This module has what differs.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ import numpy as np
 from fairbound._torch import torch
 
 Array: TypeAlias = Any
-"""A numpy array or a tensor; all arrays of one object are of the same kind."""
+"""A numpy array or a tensor; all arrays of one object have the same type."""
 
 
 def like(array: np.ndarray, example: Array) -> Array:
-    """Return a numpy array as a tensor if the example is one; both share their memory."""
+    """Return a numpy array as a tensor if the example is a tensor; they share memory."""
     return array if isinstance(example, np.ndarray) else torch.from_numpy(array)
 
 

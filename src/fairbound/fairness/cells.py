@@ -1,11 +1,11 @@
-"""Cells: every row belongs to one (group, label), and every measure is a function of sums over cells.
+"""Cells: every row belongs to one cell (group, label), and every measure is a function of sums over cells.
 
     S_k(w) = Σ_{i in cell k} ω_i φ(scale · t_i)        N_k = Σ_{i in cell k} ω_i
 
-Several sensitive columns give the finest partition of the rows into *atoms* (one per combination of values that
-occurs, "missing" being a value of its own); a cell is (atom, label) and a group is a union of atoms.  So a column, or
-an intersection of columns, is a `Grouping`: a 0/1 matrix from atoms to groups.  Rows whose value is missing are in no
-group of that grouping, and count in the loss alone.
+Several sensitive columns partition the rows into *atoms*, one for each combination of values that occurs; "missing" is
+a value of its own.  A cell is (atom, label), and a group is a union of atoms.  So a sensitive column, or an
+intersection of columns, is a `Grouping`: a 0/1 matrix from atoms to groups.  Rows with a missing value belong to no
+group of that grouping.  They count in the loss, but not in its constraints.
 
 Conventions
 -----------
@@ -41,7 +41,7 @@ class Grouping:
     groups : tuple
         The values as given; tuples of values for an intersection.
     membership : array of shape (G + 1, A)
-        1 where an atom belongs to a group.  The last row is everyone whose group is known.
+        1 where an atom belongs to a group.  The last row stands for everyone whose group is known.
     """
 
     name: str
@@ -49,14 +49,14 @@ class Grouping:
     membership: Array = field(repr=False)
 
     def find(self, group: Hashable) -> int | None:
-        """Index of a group, by its value or else by the text of its value; None where there is no such group.
+        """Return the index of a group, found by its value or else by its text; None if there is no such group.
 
-        The text of 1.0 is "1.0" or "1": a column of integers in which some are missing often arrives as floats.
+        "1" also matches 1.0, because a column of integers with missing values often arrives as floats.
         """
         return find_value(group, self.groups)
 
     def position(self, group: Hashable) -> int:
-        """Index of a group as `find` has it; an unknown one raises a sentence with the known ones."""
+        """Return the index of a group, as `find` does; an unknown group raises an error that lists the known ones."""
         index = self.find(group)
         if index is None:
             known_groups = ", ".join(repr(known) for known in self.groups)
@@ -64,12 +64,12 @@ class Grouping:
         return index
 
     def only(self, group: Hashable) -> Grouping:
-        """Return this grouping with one of its groups, and everyone."""
+        """Return this grouping with a single group, and everyone."""
         index = self.position(group)
         return Grouping(self.name, (self.groups[index],), self.membership[[index, -1]])
 
     def without(self, positions: Sequence[int], *, merged: Hashable | None = None) -> Grouping:
-        """Return this grouping without some of its groups, or with one group of the name `merged` in their place."""
+        """Return this grouping without some of its groups; `merged` names a group that replaces them."""
         kept = [each for each in range(len(self.groups)) if each not in set(positions)]
         known = np.asarray(self.membership)
         parts, groups = [known[kept]], tuple(self.groups[each] for each in kept)
@@ -79,28 +79,28 @@ class Grouping:
         return _grouping(self.name, groups, member > 0).like(self.membership)
 
     def like(self, example: Array) -> Grouping:
-        """Return this grouping with the kind of array that the example is."""
+        """Return this grouping with arrays of the type of the example."""
         return replace(self, membership=like(np.asarray(self.membership), example))
 
 
 @dataclass(frozen=True, eq=False)
 class Cells:
-    """Which cell each row belongs to, and how cells make up groups.
+    """The cell of each row, and the groups that the cells form.
 
-    `Cells.build` makes it of tensors, for training; `Cells.count` of numpy arrays, to count decisions without torch.
+    `Cells.build` uses tensors, for training.  `Cells.count` uses numpy arrays, to count decisions without torch.
 
     Attributes
     ----------
     index : array of shape (n,)
-        The cell of each row.
+        Cell of each row.
     labels : array of shape (n,)
-        The class index of each row.
+        Class index of each row.
     weights : array of shape (n,)
-        The weight of each row in the constraints, ω.
+        Weight ω of each row in the constraints.
     totals : array of shape (K,)
-        N_k, the weight in each cell.
+        N_k, the total weight of each cell.
     classes : tuple
-        The labels as given; `classes[1]` is the positive one of two.
+        The labels as given; with two classes, `classes[1]` is the positive one.
     groupings : tuple of Grouping
     """
 
@@ -121,7 +121,7 @@ class Cells:
         groups: Combine = "each",
         pos_label: Hashable | None = None,
     ) -> Cells:
-        """Sort rows into cells.
+        """Assign rows to cells, with tensors.
 
         Parameters
         ----------
@@ -132,10 +132,10 @@ class Cells:
         weights : sequence of n numbers, optional
             Weight of each row in the constraints; 1 by default.
         groups : {"each", "intersection", "both"}
-            What the groups of several columns are.
+            With several columns: the groups of each column, of their intersection, or both.
         pos_label : label, optional
-            Which of two labels is the positive one; by default the conventional one (1 of 0 and 1, "yes" of "no" and
-            "yes"; see `fairbound.fairness.positive`), elsewhere the last in sorted order.
+            Which of two labels is the positive one.  By default the conventional one, such as 1 or "yes" (see
+            `fairbound.fairness.positive`); if there is none, the last in sorted order.
 
         Examples
         --------
@@ -163,7 +163,7 @@ class Cells:
         groups: Combine = "each",
         pos_label: Hashable | None = None,
     ) -> Cells:
-        """Sort rows into cells, as `build` does, with numpy arrays."""
+        """Assign rows to cells as `build` does, with numpy arrays."""
         labels, classes = encode_labels(y, pos_label)
         n = len(labels)
         weight = np.ones(n) if weights is None else check_magnitude(check_weights(weights, n, "weights"), "weights")
@@ -193,26 +193,29 @@ class Cells:
 
     @property
     def n_cells(self) -> int:
-        """K."""
+        """Return K, the number of cells."""
         return len(self.totals)
 
     @property
     def n_labels(self) -> int:
-        """L, the number of classes."""
+        """Return L, the number of classes."""
         return len(self.classes)
 
     @property
     def outcomes(self) -> tuple[int, ...]:
-        """Classes whose selection is counted: the positive one of two, or each of several."""
+        """Return the classes whose selection is counted: the positive one of two, or each of several."""
         return (1,) if self.n_labels == 2 else tuple(range(self.n_labels))
 
     @cached_property
     def smallest_weight(self) -> float:
-        """The least positive row weight: what a single row is worth in a sum."""
+        """Return the least positive weight of a row."""
         return float(self.weights[self.weights > 0].min())
 
     def sums(self, values: Array) -> Array:
-        """Weighted sums over cells of values of shape (n, O), as (K, O), in an order that depends on the rows alone."""
+        """Return weighted sums of values (n, O) over cells, (K, O).
+
+        Rows are added in their given order, so the rounding does not depend on threads or chunks.
+        """
         if values.ndim != 2 or len(values) != len(self):
             raise ValueError(f"values must have shape ({len(self)}, outcomes), but have shape {tuple(values.shape)}.")
         weighted = np.asarray(values, dtype=np.float64) * np.asarray(self.weights)[:, None]
@@ -221,7 +224,7 @@ class Cells:
         return like(sums, self.totals)
 
     def grouping(self, name: str) -> Grouping:
-        """Return the grouping of that name; an unknown one raises a sentence with the known ones."""
+        """Return the grouping of that name; an unknown name raises an error that lists the known ones."""
         for grouping in self.groupings:
             if grouping.name == name:
                 return grouping
@@ -229,11 +232,11 @@ class Cells:
         raise ValueError(f"Unknown sensitive column {name!r}. Known: {known}.")
 
     def find_class(self, label: Hashable) -> int | None:
-        """Index of a class, by its value or else by the text of its value; None where there is no such class."""
+        """Return the index of a class, found by its value or else by its text; None if there is no such class."""
         return find_value(label, self.classes)
 
     def group_counts(self) -> dict[str, dict[Hashable, dict[Hashable, float]]]:
-        """Weight of each label in each group of each grouping."""
+        """Return the total weight of each label in each group of each grouping."""
         by_atom = self.totals.reshape(-1, self.n_labels)
         return {
             grouping.name: {
@@ -245,7 +248,7 @@ class Cells:
 
 
 def find_value(value: Hashable, known: Sequence[Hashable]) -> int | None:
-    """Place of a value among known ones, by itself or else by its text; None where it is not there."""
+    """Return the position of a value among known ones, found by its value or else by its text; None if unknown."""
     if value in known:
         return known.index(value)
     for write in (str, lambda each: f"{each:g}" if isinstance(each, float) else str(each)):

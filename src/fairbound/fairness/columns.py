@@ -1,4 +1,4 @@
-"""What rows are given as: labels, weights and sensitive columns, read into numpy arrays and checked."""
+"""Read and check labels and sensitive columns, given in any common form, as numpy arrays."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MOST_CLASSES = 1000
 
 
 def encode_labels(y: Any, pos_label: Hashable | None) -> tuple[np.ndarray, tuple[Hashable, ...]]:
-    """Return the class index of each row, and the classes in order; of two the positive one is the second."""
+    """Return the class index of each row, and the classes in order; of two classes the second is the positive one."""
     array = as_array(y)
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
@@ -61,7 +61,7 @@ def encode_labels(y: Any, pos_label: Hashable | None) -> tuple[np.ndarray, tuple
 
 
 def read_columns(sensitive_features: Any, n: int) -> dict[str, Any]:
-    """Named columns from a mapping, a table with `.columns`, or an array."""
+    """Return named columns from a mapping, a table with `.columns`, or an array."""
     if sensitive_features is None:
         return {}
     if isinstance(sensitive_features, Mapping):
@@ -69,8 +69,8 @@ def read_columns(sensitive_features: Any, n: int) -> dict[str, Any]:
     elif hasattr(sensitive_features, "collect_schema") and hasattr(sensitive_features, "collect"):
         raise TypeError("sensitive_features is a lazy table: call .collect() first.")
     elif hasattr(sensitive_features, "columns"):
-        names = getattr(sensitive_features, "column_names", sensitive_features.columns)  # pyarrow's columns are values
-        columns = name_columns((name, None) for name in names)  # before a name that is there twice is looked up
+        names = getattr(sensitive_features, "column_names", sensitive_features.columns)  # pyarrow: `columns` are values
+        columns = name_columns((name, None) for name in names)  # rejects a repeated name before it is looked up
         columns = {str(name): sensitive_features[name] for name in names}
     else:
         array = as_array(sensitive_features)
@@ -90,7 +90,7 @@ def read_columns(sensitive_features: Any, n: int) -> dict[str, Any]:
 
 
 def name_columns(columns: Iterable[tuple[Any, Any]], source: str = "sensitive_features") -> dict[str, Any]:
-    """Return columns by the text of their names; two columns of one name are refused, for one would be lost.
+    """Return columns by their names as text; two columns of the same name raise an error, since one would be lost.
 
     >>> name_columns([("sex", ["f", "m"]), (1, [0, 1])])
     {'sex': ['f', 'm'], '1': [0, 1]}
@@ -107,7 +107,7 @@ def name_columns(columns: Iterable[tuple[Any, Any]], source: str = "sensitive_fe
 
 
 def encode(column: Any, name: str) -> tuple[np.ndarray, tuple[Hashable, ...]]:
-    """Codes of a column's values, −1 where missing, and the distinct values in order."""
+    """Return the code of each value of a column, −1 if missing, and the distinct values in order."""
     array = as_array(column)
     if array.dtype.kind in "iubUS":
         distinct, codes = np.unique(array, return_inverse=True)
@@ -139,8 +139,8 @@ def encode(column: Any, name: str) -> tuple[np.ndarray, tuple[Hashable, ...]]:
 def as_array(values: Any) -> np.ndarray:
     """Return an array with the values as given.
 
-    Left to itself numpy makes strings of a list that holds strings and NaN, floats of nullable integers, and forgets
-    what a masked array masks.
+    `numpy.asarray` alone would turn a list of strings and NaN into strings, and nullable integers into floats.  It
+    would also drop the mask of a masked array.
     """
     if np.ma.isMaskedArray(values) and np.ma.getmaskarray(values).any():
         known = np.array(values.data, dtype=object)
@@ -156,7 +156,7 @@ def as_array(values: Any) -> np.ndarray:
 
 
 def _check_single(values: Iterable[Any], name: str) -> None:
-    """Refuse lists, dictionaries and arrays in the place of a value."""
+    """Raise an error if a value is a list, a dictionary or an array."""
     for value in values:
         try:
             hash(value)
@@ -165,5 +165,5 @@ def _check_single(values: Iterable[Any], name: str) -> None:
 
 
 def is_missing(value: object) -> bool:
-    """Tell whether a value is None, NaN, or a gap of another library."""
+    """Return whether a value is None, NaN, or the missing value of another library."""
     return value is None or not equals_itself(value)

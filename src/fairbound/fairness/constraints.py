@@ -1,4 +1,4 @@
-"""Limits as the user states them: a measure, a bound, and how it is approximated while training.
+"""Constraints as the user states them: a measure, a bound, and the surrogate used in training.
 
 >>> DisparateImpact(0.8)
 DisparateImpact(0.8)
@@ -23,12 +23,12 @@ from fairbound.fairness.rates import QUOTIENT_RATES, RATES
 from fairbound.fairness.surrogates import SURROGATES, Surrogate, resolve_surrogate
 
 FOR_CLASSES = re.compile(r"\sfor\s+class(?:es)?\s")
-"""Where the classes begin in the text of a limit."""
+"""Introduces the classes in the text of a constraint."""
 
 Bound = float | tuple[float | None, float | None] | None
 
 KEPT_TOLERANCE = 1e-12
-"""A value beyond its bound by no more than this differs by rounding alone: it comes from counts of decisions."""
+"""A value may exceed its bound by this much.  Values come from counts of decisions, so this is rounding error only."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -38,22 +38,24 @@ class Constraint:
     Parameters
     ----------
     bound : float, tuple of two floats, or None
-        δ of a ratio (at least), ε of a difference (at most, in size), or (lower, upper), either of which may be None.
-        A pair on a ratio or difference needs a direction, so `against="overall"` or a `reference`.  None measures only.
+        The least ratio δ, the largest absolute difference ε, or a pair (lower, upper), one of which may be None.  A
+        pair on a ratio or difference has a direction, so it needs `against="overall"` or a `reference`.  None measures
+        without a limit.
     measure : str or Measure
     against : {"pairwise", "overall"}
-        What each group is compared with.
+        Compare each group with every other group, or with everyone.
     reference : group, optional
         Compare each group with this one instead.
     group : group, optional
-        For limits on a rate itself: the group concerned; every group by default.
+        For limits on a rate itself: the group whose rate is limited; every group by default.
     columns : tuple of str, optional
-        The sensitive columns (or intersections) concerned; all by default.
+        The sensitive columns (or intersections) to which the limit applies; all by default.
     classes : tuple of labels, optional
-        With several classes: the classes concerned; all by default.
+        With more than two classes: the classes to which the limit applies; all by default.
     surrogate : str or Surrogate, optional
-        What stands for the step while training; the measure's own default otherwise.
+        Replaces the step function in training; by default `Measure.default_surrogate`.
     margin : {"probability", "logit"}
+        The margin to which the surrogate is applied.
     """
 
     bound: Bound
@@ -73,7 +75,7 @@ class Constraint:
             names = getattr(self, option)
             if names is not None:
                 listed = _as_tuple(names)
-                # Columns of a table are known by their names as text, whatever they are named by.
+                # Columns are identified by their names as text; a table may name them by numbers.
                 object.__setattr__(self, option, tuple(map(str, listed)) if option == "columns" else listed)
                 if not getattr(self, option):
                     raise ValueError(f"{measure.name}: {option}={names!r} names nothing; leave it out to mean all.")
@@ -98,7 +100,7 @@ class Constraint:
             self._check_bound(measure)
 
     def _check_value(self, measure: Measure, option: str) -> None:
-        """Refuse a list or an array where a group or a class is named: a limit can be a key, so its values must be."""
+        """Raise an error if a group or class is a list or an array; constraints must be hashable."""
         try:
             hash(getattr(self, option))
         except TypeError:
@@ -107,7 +109,10 @@ class Constraint:
             ) from None
 
     def _check_surrogate(self, measure: Measure, surrogate: Surrogate) -> None:
-        """Refuse values without bounds in a denominator, where they cancel, and the quotient is no rate."""
+        """Raise an error for an unbounded surrogate of a rate that divides by a sum of its values.
+
+        Unbounded values of both signs can cancel in the denominator, and then the quotient is no rate.
+        """
         divided = [rate.__name__ for rate in measure.rates if rate in QUOTIENT_RATES]
         if divided and not surrogate.bounded:
             bounded = ", ".join(repr(name) for name, kind in SURROGATES.items() if kind().bounded and name != "exact")
@@ -158,7 +163,7 @@ class Constraint:
 
     @property
     def limits(self) -> tuple[float, float]:
-        """(lower, upper) of the measure, −inf and inf where there is no side; a ratio's δ stands for (δ, 1/δ)."""
+        """Return (lower, upper) of the measure, −inf or inf without a bound; for a single ratio δ it is (δ, 1/δ)."""
         measure = resolve_measure(self.measure)
         said = f"{measure.name}: bound={self.bound!r}"
         if self.bound is None:
@@ -175,10 +180,10 @@ class Constraint:
         return 0.0 - bound, bound
 
     def keeps(self, value: float) -> bool:
-        """Tell whether a measured value keeps the limit; every *kept* of the package is decided here.
+        """Return whether a measured value keeps the limit; this is the only place that decides it.
 
-        The value is the limit's one number, as `ConstraintSystem.measured` gives it.  An undefined value (NaN) does not
-        keep the limit.
+        The value is the one that `ConstraintSystem.measured` returns.  An undefined value (NaN) does not keep the
+        limit.
 
         >>> DisparateImpact(0.8).keeps(0.8 - 1e-13), DisparateImpact(0.8).keeps(0.79), DisparateImpact(None).keeps(0.1)
         (True, False, True)
@@ -188,12 +193,12 @@ class Constraint:
 
     @property
     def name(self) -> str:
-        """The name of the measure."""
+        """Return the name of the measure."""
         return resolve_measure(self.measure).name
 
     @property
     def depends_on_positive(self) -> bool:
-        """Whether the limit on two labels means something else if the other label is the positive one.
+        """Return whether, with two labels, the limit changes if the other label is the positive one.
 
         >>> DisparateImpact(0.8).depends_on_positive, DemographicParity(0.1).depends_on_positive
         (True, False)
@@ -207,18 +212,18 @@ class Constraint:
         return replace(self, bound=bound)
 
     def __str__(self) -> str:
-        """Return the limit in words: `parse_constraint(str(constraint))` is the constraint, how it is trained apart.
+        """Return the constraint as text that `parse_constraint` reads; `surrogate` and `margin` are not part of it.
 
-        A pair of bounds on a comparison shows both sides, "0.8 <= disparate_impact <= inf against white": without the
-        second it would be the limit in both directions.
+        A pair of bounds on a comparison shows both sides, "0.8 <= disparate_impact <= inf against white".  Without the
+        infinite side the text would mean a limit in both directions.
         """
         measure = resolve_measure(self.measure)
-        column = f"({', '.join(_written(name, ',()') for name in self.columns)})" if self.columns else ""
-        group = f"[{_written(self.group, '[]')}]" if self.group is not None else ""
-        other = f" against {_written(self.reference)}" if self.reference is not None else ""
+        column = f"({', '.join(_quote_if_needed(name, ',()') for name in self.columns)})" if self.columns else ""
+        group = f"[{_quote_if_needed(self.group, '[]')}]" if self.group is not None else ""
+        other = f" against {_quote_if_needed(self.reference)}" if self.reference is not None else ""
         other = other or (" against overall" if self.against == "overall" else "")
         if self.classes is not None:
-            listed = ", ".join(_written(label, ",") for label in self.classes)
+            listed = ", ".join(_quote_if_needed(label, ",") for label in self.classes)
             other += f" for class{'es' if len(self.classes) > 1 else ''} {listed}"
         subject = f"{measure.name}{column}{group}"
         if self.bound is None:
@@ -244,7 +249,7 @@ class Constraint:
 def _number(value: object, said: str) -> float:
     try:
         number = float(value) if isinstance(value, Real) and not isinstance(value, bool) else math.nan
-    except OverflowError:  # an integer beyond what a double holds
+    except OverflowError:  # an integer that is too large for a float
         number = math.nan
     if math.isnan(number):
         raise ValueError(f"{said} must be a number or a pair (lower, upper), a tuple of numbers or None.")
@@ -252,7 +257,7 @@ def _number(value: object, said: str) -> float:
 
 
 def shortest(number: float) -> str:
-    """Return a number in few digits where they say it all, in every digit otherwise: no two numbers have one text.
+    """Return a number in at most six digits if these are exact, else in all digits; equal texts mean equal numbers.
 
     >>> shortest(0.8), shortest(0.80000001)
     ('0.8', '0.80000001')
@@ -260,8 +265,8 @@ def shortest(number: float) -> str:
     return f"{number:g}" if float(f"{number:g}") == number else repr(float(number))
 
 
-def _written(value: Hashable, separators: str = "") -> str:
-    """Return a name as the text of a limit has it: in quotes where it would be taken for something else."""
+def _quote_if_needed(value: Hashable, separators: str = "") -> str:
+    """Return a name for the text of a constraint, in quotes if it would be read as something else."""
     text = str(value)
     plain = text.isprintable() and text == text.strip() and text != "" and not set(text) & {*separators, '"'}
     if plain and text not in ("overall", "pairwise") and not FOR_CLASSES.search(f" {text} "):
@@ -353,7 +358,7 @@ class Representation(Constraint):
 
 @dataclass(frozen=True, repr=False)
 class Covariance(Constraint):
-    """The covariance of prediction and group is at most the bound in size; a proxy, which bounds no rate."""
+    """The absolute covariance of prediction and group is at most the bound; a proxy that bounds no rate."""
 
     measure: str | Measure = "covariance"
 
@@ -380,7 +385,7 @@ CONSTRAINTS: dict[str, type[Constraint]] = {
 def rate_limit(
     rate: str, *, group: Hashable | None = None, lower: float | None = None, upper: float | None = None, **options: Any
 ) -> Constraint:
-    """Return a floor or a ceiling on a group's own rate (on every group's without `group`).
+    """Return a lower or upper limit on the rate of a group; without `group`, on the rate of every group.
 
     >>> rate_limit("true_positive_rate", group="female", lower=0.7)
     Constraint((0.7, None), measure='true_positive_rate', group='female')

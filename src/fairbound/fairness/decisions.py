@@ -1,11 +1,12 @@
-"""From the outputs of a model to margins and decisions (paper, equation for t).
+"""Convert the outputs of a model to margins and decisions (paper, equation for t).
 
 A model emits logits z.  With two classes it has one output per row (two outputs reduce to their difference), and
 
     p = σ(z),    ŷ = 1{p > threshold},    t = p − threshold          (margin "probability", as in the paper)
                                           t = z − logit(threshold)   (margin "logit")
 
-With C > 2 classes it has C outputs, ŷ = argmax, and class c has the margin over its best rival,
+With C > 2 classes it has C outputs, ŷ = argmax, and the margin of class c is that over the best other class (its
+rival),
 
     t_c = ½ (p_c − max_{j≠c} p_j)         (probability)               t_c = z_c − max_{j≠c} z_j      (logit)
 
@@ -48,7 +49,7 @@ def as_logits(output: Tensor, n_labels: int) -> Tensor:
 
 
 def probabilities(z: Tensor) -> Tensor:
-    """Class probabilities of shape (n, classes), float64."""
+    """Return class probabilities of shape (n, classes), float64."""
     z = z.to(torch.float64)
     if z.shape[1] == 1:
         return torch.cat([torch.sigmoid(-z), torch.sigmoid(z)], dim=1)
@@ -58,18 +59,18 @@ def probabilities(z: Tensor) -> Tensor:
 def decide(z: Tensor, threshold: float = 0.5) -> Tensor:
     """Return the predicted class index of each row, ŷ."""
     if z.shape[1] == 1:
-        # p > threshold, on the scale of the logits: they tell apart what σ rounds to the same number.
+        # Compare logits instead of probabilities: σ rounds different large logits to the same probability.
         return (z[:, 0].to(torch.float64) > logit(threshold)).to(torch.int64)
     return z.argmax(dim=1)
 
 
 def logit(probability: float) -> float:
-    """log(p / (1 − p))."""
+    """Return log(p / (1 − p))."""
     return math.log(probability / (1.0 - probability))
 
 
 def check_threshold(threshold: float, n_labels: int) -> None:
-    """Refuse thresholds that mean nothing."""
+    """Raise an error unless the threshold is in (0, 1) and, with more than two classes, 0.5."""
     if not 0.0 < threshold < 1.0:
         raise ValueError(f"threshold={threshold!r}: must lie strictly between 0 and 1.")
     if n_labels > 2 and threshold != 0.5:
@@ -79,7 +80,7 @@ def check_threshold(threshold: float, n_labels: int) -> None:
 
 
 def outcome_indicators(decisions: Tensor, outcomes: tuple[int, ...]) -> Tensor:
-    """1{ŷ = outcome} as (n, O): what the surrogate approximates."""
+    """Return 1{ŷ = outcome} of shape (n, O), which a surrogate approximates."""
     return torch.stack([(decisions == outcome) for outcome in outcomes], dim=1).to(torch.float64)
 
 
@@ -90,34 +91,35 @@ def decision_indicators(decisions: Tensor, outcomes: tuple[int, ...]) -> Tensor:
 
 
 @dataclass(frozen=True)
-class Step:
-    """A surrogate on a margin: logits in, φ(scale · t) out, with the way back for derivatives."""
+class DecisionSurrogate:
+    """Maps logits z to φ(scale · t(z)), a surrogate of the decision, with derivatives."""
 
     surrogate: Surrogate
     margin: MarginKind = "probability"
     threshold: float = 0.5
 
     def values(self, z: Tensor) -> Tensor:
-        """φ of every outcome, shape (n, O)."""
+        """Return φ of every outcome, shape (n, O)."""
         return self.surrogate.value(self._margin(z))
 
     def derivatives(self, z: Tensor) -> Tensor:
-        """∂φ_o/∂z of every outcome, shape (O, n, D)."""
+        """Return ∂φ_o/∂z of every outcome, shape (O, n, D)."""
         return self.values_and_derivatives(z)[1]
 
     def values_and_derivatives(self, z: Tensor) -> tuple[Tensor, Tensor]:
-        """Both at once, for little more than the values."""
+        """Return values and derivatives together, which costs little more than the values."""
         t = self._margin(z)
         value, slope = self.surrogate.value_and_derivative(t)
         if z.shape[1] == 1:
             if self.margin == "probability":
+                # ∂p/∂z = p(1 − p).
                 p = t + self.threshold
                 slope = slope * p * (1.0 - p)
             return value, slope[None]
         return value, torch.stack([slope[:, [c]] * gradient for c, gradient in enumerate(self._margin_gradients(z))])
 
     def margins(self, z: Tensor) -> Tensor:
-        """Margin t of every outcome, shape (n, O)."""
+        """Return the margin t of every outcome, shape (n, O)."""
         return self._margin(z)
 
     def _margin(self, z: Tensor) -> Tensor:
@@ -131,7 +133,7 @@ class Step:
         return z - _best_rival(z)[0]
 
     def _margin_gradients(self, z: Tensor) -> list[Tensor]:
-        """∂t_c/∂z for each class c, each (n, C)."""
+        """Return ∂t_c/∂z for each class c, each (n, C); for probabilities from ∂p_a/∂z = p_a(e_a − p)."""
         unit = torch.eye(z.shape[1], dtype=z.dtype)
         if self.margin == "logit":
             rival = _best_rival(z)[1]
@@ -146,7 +148,7 @@ class Step:
 
 
 def _best_rival(scores: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the largest score among the other classes, and which class has it, each (n, C)."""
+    """Return, for each class, the largest score among the other classes and the index of that class, each (n, C)."""
     others = scores[:, None, :].expand(-1, scores.shape[1], -1).clone()
     others.diagonal(dim1=1, dim2=2).fill_(-math.inf)
     best = others.max(dim=2)

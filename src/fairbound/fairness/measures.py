@@ -1,14 +1,14 @@
-"""Unfairness measures: which rates, compared how.
+"""Unfairness measures: one or more rates of groups, and how they are compared.
 
-A measure is one or more rates of groups and a comparison; a limit on it is a set of rows, all *linear in the rates*:
+A limit on a measure is a set of constraint rows, all *linear in the rates*:
 
     difference   −ε ≤ r_a − r_b ≤ ε
     ratio        δ·r_a − r_b ≤ 0  and  δ·r_b − r_a ≤ 0      (the paper's c_di: linear, and defined at zero rates)
     covariance   −ε ≤ (N_g/N)·(r_g − r_all) ≤ ε             (Theorem 2: (N₀N₁/N²)(r₁ − r₀) for two groups)
-    value        l ≤ r_g ≤ u                                (a floor or ceiling on a group's own rate)
+    value        l ≤ r_g ≤ u                                (a lower or upper limit on the rate of a group)
 
-where b runs over the other groups (pairwise), everyone (overall) or one reference group.  A measure of your own is a
-function of the sums of groups:
+Here b is each other group (pairwise), everyone (overall) or one reference group.  A user-defined measure is a function
+of the sums of groups:
 
 >>> from fairbound.fairness.rates import true_positive_rate, false_positive_rate
 >>> def informedness(groups):
@@ -37,10 +37,10 @@ from fairbound.fairness.rates import (
 )
 from fairbound.fairness.surrogates import Linear, SmoothedStep, Surrogate
 
-Comparison = Literal["difference", "ratio", "covariance", "value"]
+ComparisonKind = Literal["difference", "ratio", "covariance", "value"]
 
-# If two labels are exchanged, the differences between groups in one rate become those in another, but for the sign: a
-# selection rate r becomes 1 - r, a true-positive rate becomes 1 - the false-positive rate.
+# If the two labels are exchanged, each rate becomes 1 − r of itself or of another rate, or another rate.  So
+# differences between groups become, up to the sign, the differences in the rate given here.
 _EXCHANGED: dict[RateFunction, RateFunction] = {
     selection_rate: selection_rate,
     accuracy: accuracy,
@@ -58,26 +58,26 @@ class Measure:
     Parameters
     ----------
     name : str
-        The name in text, tables and on the command line.
+        Name in text, tables and on the command line.
     rates : tuple of functions of `GroupSums`
-        Each gives one value per group.
+        Each returns one value per group.
     comparison : {"difference", "ratio", "covariance", "value"}
     per_class : bool
-        With several classes: a limit for each class (True), or the rate concerns all classes at once (False).
+        With several classes: whether each class has its own rate.  False if the rate covers all classes at once.
     largest : float
-        The largest bound that means anything.
+        The largest meaningful bound.
     description : str
     overall : bool
-        Whether the rate of everyone is of the same kind, so that groups can be compared with it.
+        Whether groups can be compared with the rate of everyone.
     monotone : bool
-        For rates of your own: whether each depends on a group's share of positives, true-positive rate and
-        false-positive rate alone, and moves one way in each of the three while the others rest.  The certificate needs
-        to know; for the rates of this package it knows more.
+        For user-defined rates: whether each rate is a function of a group's share of positives, true-positive rate and
+        false-positive rate only, and is monotone in each of the three.  Only then can a certificate bound it; for the
+        built-in rates the certificate has its own rules.
     """
 
     name: str
     rates: tuple[RateFunction, ...]
-    comparison: Comparison
+    comparison: ComparisonKind
     per_class: bool = True
     largest: float = float("inf")
     description: str = ""
@@ -86,17 +86,17 @@ class Measure:
 
     @property
     def default_surrogate(self) -> Surrogate:
-        """The smoothed step; for the covariance the linear function that defines it."""
+        """Return the smoothed step; for the covariance, the linear function, which defines it."""
         return Linear() if self.comparison == "covariance" else SmoothedStep()
 
     @property
     def larger_is_stricter(self) -> bool:
-        """A ratio is limited from below, a difference from above."""
+        """Return whether a larger bound is stricter: true of ratios, which are limited from below."""
         return self.comparison == "ratio"
 
     @property
     def depends_on_positive(self) -> bool:
-        """Whether the measure of two labels changes if the other label is the positive one."""
+        """Return whether, with two labels, the measure changes if the other label is the positive one."""
         if set(self.rates) == {accuracy}:
             return False
         if self.comparison in ("ratio", "value"):
@@ -104,9 +104,9 @@ class Measure:
         return {_EXCHANGED.get(rate) for rate in self.rates} != set(self.rates)
 
     def scalar(self, rates: Sequence[float], pairs: Sequence[tuple[int, int]]) -> float:
-        """Return the one number that is reported: least ratio, or largest difference in size, over the compared pairs.
+        """Return the reported value: the least ratio or the largest absolute difference over the compared pairs.
 
-        A ratio of two zero rates is 1: the largest δ with δ·0 ≤ 0, capped.
+        The ratio of two zero rates is 1: every δ satisfies δ·0 ≤ 0, and the largest δ is 1.
         """
         if self.comparison == "ratio":
             return min((_ratio(rates[a], rates[b]) for a, b in pairs), default=1.0)
@@ -202,12 +202,12 @@ MEASURES: dict[str, Measure] = {
 
 
 def resolve_measure(measure: str | Measure) -> Measure:
-    """Return the measure of that name, or the instance itself."""
+    """Return the measure of that name, or the `Measure` itself."""
     return measure if isinstance(measure, Measure) else lookup(MEASURES, measure, "measure")
 
 
 def compared_pairs(n_groups: int, against: str, reference: int | None = None) -> list[tuple[int, int]]:
-    """Index pairs (a, b) to compare; index `n_groups` stands for everyone.
+    """Return the index pairs (a, b) to compare; index `n_groups` stands for everyone.
 
     >>> compared_pairs(3, "pairwise"), compared_pairs(2, "overall"), compared_pairs(3, "reference", 1)
     ([(0, 1), (0, 2), (1, 2)], [(0, 2), (1, 2)], [(0, 1), (2, 1)])

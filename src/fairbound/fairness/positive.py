@@ -1,8 +1,8 @@
-"""The positive of two labels: the one that a selection rate counts.
+"""The positive one of two labels: the one that a selection rate counts.
 
-Where everyone codes labels alike (0 and 1, no and yes) the positive one is known.  Elsewhere the last in sorted order
-is taken, as in scikit-learn: of "approved" and "denied" that is "denied".  So whoever states a limit that depends on
-the positive label should be told.
+For common pairs of labels (0 and 1, no and yes) convention decides.  For all others it is the last in sorted order, as
+in scikit-learn: of "approved" and "denied" that is "denied".  So users are warned if their limit depends on this
+choice.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ CONVENTIONS = (
 
 
 def conventional_positive(labels: Sequence[Hashable]) -> Hashable | None:
-    """Return the positive of two labels where convention decides, None elsewhere.
+    """Return the positive one of two labels if convention decides, else None.
 
     >>> conventional_positive([0, 1]), conventional_positive(["YES", "no"]), conventional_positive(["good", "bad"])
     (1, 'YES', None)

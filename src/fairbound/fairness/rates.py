@@ -1,15 +1,15 @@
-"""Rates of groups as functions of cell sums, for any S: of a surrogate (smooth) or of decisions (exact).
+"""Rates of groups as functions of cell sums S, either of a surrogate (smooth) or of decisions (exact).
 
     selection rate        (S_g1 + S_g0) / (N_g1 + N_g0)       true-positive rate    S_g1 / N_g1
     precision             S_g1 / (S_g1 + S_g0)                false-positive rate   S_g0 / N_g0
     accuracy              (S_g1 + R_g0) / (N_g1 + N_g0)       R = N − S, the rows that are not selected
 
-A rate is a plain function of `GroupSums`, and so is a user's own.  With several classes the sums are those of one class
+A rate is a function of `GroupSums`; users can define their own.  With several classes the sums are those of one class
 against the rest.
 
 Conventions
 -----------
-Every field of `GroupSums` has shape (..., G + 1): one entry per group, and last everyone whose group is known.
+Every array of `GroupSums` has shape (..., G + 1): one entry per group; the last is everyone whose group is known.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ class GroupSums:
     positives, negatives : array
         N of the rows whose label is that class, and of the others.
     correct : array
-        Rows predicted right, over all classes.
+        Rows predicted correctly, over all classes.
     one_row : float
-        What a single row weighs: sums in a denominator below half of it count as empty.
+        Least weight of a row.  A sum below half of it counts as empty in a denominator.
     """
 
     selected_positives: Array
@@ -55,29 +55,29 @@ class GroupSums:
 
     @property
     def selected(self) -> Array:
-        """S of all rows of the group."""
+        """Return S of all rows of the group."""
         return self.selected_positives + self.selected_negatives
 
     @property
     def rejected(self) -> Array:
-        """R of all rows of the group."""
+        """Return R of all rows of the group."""
         return self.rejected_positives + self.rejected_negatives
 
     @property
     def size(self) -> Array:
-        """N of all rows of the group."""
+        """Return N of all rows of the group."""
         return self.positives + self.negatives
 
     def share(self, part: Array, whole: Array) -> Array:
-        """Part / whole where the whole depends on the model; 0 where it is empty, as scikit-learn has it."""
+        """Return part / whole for a whole that depends on the model; 0 if it is empty, as in scikit-learn."""
         return part / whole.clip(min=0.5 * self.one_row)
 
 
 def group_sums(S: Array, cells: Cells, grouping: Grouping, outcome: int) -> GroupSums:
-    """Sum cells over groups.
+    """Add cell sums up to the sums of groups.
 
-    `S` has shape (..., K, O), or (..., K, 2·O) where R is given beside S, as for decisions.  Taken as N − S, a small R
-    would lose the digits that it lacks beside N, and weights may be twelve orders of magnitude apart.
+    `S` has shape (..., K, O), or (..., K, 2·O) if it also holds R, as for decisions.  Computed as N − S, an R that is
+    small beside N would lose digits; weights may differ by twelve orders of magnitude.
     """
     L, n_outcomes = cells.n_labels, len(cells.outcomes)
     by_label = S.reshape(*S.shape[:-2], -1, L, S.shape[-1])  # (..., A, L, O)
@@ -89,7 +89,8 @@ def group_sums(S: Array, cells: Cells, grouping: Grouping, outcome: int) -> Grou
     place = cells.outcomes.index(outcome)
     column = by_label[..., place]
     left = by_label[..., n_outcomes + place] if S.shape[-1] == 2 * n_outcomes else totals - column
-    others = [label for label in range(L) if label != outcome]  # added up, not subtracted: empty stays exactly 0
+    # Add the other labels instead of subtracting this one from the total, so that an empty sum is exactly 0.
+    others = [label for label in range(L) if label != outcome]
     selected_positives = over_groups(column[..., outcome])
     selected_negatives = over_groups(column[..., others].sum(axis=-1))
     rejected_positives = over_groups(left[..., outcome])
@@ -180,16 +181,16 @@ RATES: dict[str, RateFunction] = {
 AFFINE_RATES: frozenset[RateFunction] = frozenset(
     (selection_rate, true_positive_rate, false_positive_rate, true_negative_rate, false_negative_rate, accuracy)
 )
-"""Rates whose denominators the model does not move: affine in S, with a derivative that never changes."""
+"""Rates whose denominators do not depend on the model: they are affine in S, and their derivative is constant."""
 
 QUOTIENT_RATES: frozenset[RateFunction] = frozenset(RATES.values()) - AFFINE_RATES
 """Rates that divide one sum of predictions by another."""
 
 
 def evaluate(rate: RateFunction, sums: GroupSums) -> Array:
-    """Return the rate of each group; NaN or infinite where it divides by nothing.
+    """Return the rate of each group; NaN or infinite if it divides by zero.
 
-    A rate of the user's own is always given tensors, as in training, so that it may call torch.
+    A user-defined rate always gets tensors, as in training, so that it may call torch.
     """
     if not isinstance(sums.positives, np.ndarray):
         return rate(sums)
@@ -203,7 +204,7 @@ def evaluate(rate: RateFunction, sums: GroupSums) -> Array:
 
 
 def undefined_groups(rate: RateFunction, cells: Cells, grouping: Grouping, outcome: int) -> list[int]:
-    """Find the groups for which the rate divides by nothing, whatever the model predicts."""
+    """Return the groups for which the rate divides by zero, whatever the model predicts."""
     half = 0.5 * cells.totals[:, None][:, [0] * len(cells.outcomes)]
     values = evaluate(rate, group_sums(half, cells, grouping, outcome))[:-1]
     return [position for position, value in enumerate(values.tolist()) if not math.isfinite(value)]

@@ -1,11 +1,11 @@
 """Surrogates φ of the step function, and the step itself (paper, section "Smooth, Nonconvex, and Accurate Surrogates").
 
-A prediction is ŷ = 1{t > 0} for a margin t.  A surrogate replaces the indicator by a function with a useful slope,
+A decision is ŷ = 1{t > 0} for a margin t.  A surrogate replaces the indicator by a function with useful derivatives,
 
-    ŷ ≈ φ(scale · t),
+    ŷ ≈ φ(scale · t).
 
-and a larger scale brings it closer to the step.  Each surrogate is a small value object that knows its formula, its
-derivative, and declares facts about itself; code and tests branch on these facts, never on class names.
+A larger scale brings it closer to the step.  Each surrogate has its formula, its derivative, and properties such as
+`bounded`.  Code and tests use these properties, never class names.
 
 Conventions
 -----------
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Surrogate(ABC):
-    """A stand-in for the step function 1{t > 0}.
+    """Base class of the surrogates of the step function 1{t > 0}.
 
     Parameters
     ----------
@@ -41,7 +41,7 @@ class Surrogate(ABC):
     codomain : tuple of float
         Range of the values.
     asymmetry : float
-        Bound on |φ(t) + φ(−t) − 1|: 0 for a function symmetric about (0, ½), infinite where that has no meaning.
+        Bound on |φ(t) + φ(−t) − 1|: 0 if φ is symmetric about (0, ½), infinite if φ is unbounded.
     smooth : bool
         Whether φ is continuously differentiable.
     """
@@ -63,29 +63,29 @@ class Surrogate(ABC):
 
     @property
     def codomain(self) -> tuple[float, float]:
-        """An interval that holds all values, no wider than it must be."""
+        """Return the smallest known interval that contains all values."""
         return (0.0, 1.0)
 
     @property
     def asymmetry(self) -> float:
-        """A bound on |φ(t) + φ(−t) − 1|."""
+        """Return a bound on |φ(t) + φ(−t) − 1|."""
         return 0.0
 
     @property
     def bounded(self) -> bool:
-        """Whether the values stay in a finite interval, without which Theorem 1 says nothing."""
+        """Return whether the values are in a finite interval; Theorem 1 applies only then."""
         return all(math.isfinite(end) for end in self.codomain)
 
     def value(self, t: Tensor) -> Tensor:
-        """φ(scale · t)."""
+        """Return φ(scale · t)."""
         return self._value(self.scale * t)
 
     def derivative(self, t: Tensor) -> Tensor:
-        """Differentiate φ(scale · t) with respect to t."""
+        """Return the derivative of φ(scale · t) with respect to t."""
         return self.scale * self._derivative(self.scale * t)
 
     def value_and_derivative(self, t: Tensor) -> tuple[Tensor, Tensor]:
-        """Both at once, for less where they share work."""
+        """Return both; subclasses may share work between them."""
         return self.value(t), self.derivative(t)
 
     @abstractmethod
@@ -96,7 +96,7 @@ class Surrogate(ABC):
 
 
 def _smooth_positive_part(u: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
-    """½(u + √(u² + μ)) ≈ max{u, 0}, written into u, and the root; their quotient is the derivative."""
+    """Return ½(u + √(u² + μ)) ≈ max{u, 0}, which overwrites u, and the root; their quotient is the derivative."""
     root = torch.addcmul(u.new_tensor(smoothing), u, u).sqrt_()
     return u.add_(root).mul_(0.5), root
 
@@ -105,7 +105,7 @@ def _smooth_positive_part(u: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
 class SmoothedStep(Surrogate):
     """The paper's φ_μ: min{max{0, u + ½}, 1} with both maxima smoothed by max{u, 0} ≈ ½(u + √(u² + μ)).
 
-    It dips to −μ/4 at −∞, and is symmetric about (0, ½) up to μ/4 only.
+    It falls to about −μ/4 at −∞, and is symmetric about (0, ½) only up to μ/4.
     """
 
     smoothing: float = 1e-4
@@ -113,16 +113,16 @@ class SmoothedStep(Surrogate):
 
     @property
     def codomain(self) -> tuple[float, float]:
-        """[−μ/4, 1]: at −∞ the inner part is 0, and 1 − ½(1 + √(1 + μ)) lies just above −μ/4."""
+        """Return [−μ/4, 1]: at −∞ the inner maximum is 0, and 1 − ½(1 + √(1 + μ)) is just above −μ/4."""
         return (-self.smoothing / 4, 1.0)
 
     @property
     def asymmetry(self) -> float:
-        """μ/4, nearly attained where one side has reached 1 and the other its dip."""
+        """Return μ/4, which is nearly attained for large |t|, where φ is 1 on one side and −μ/4 on the other."""
         return self.smoothing / 4
 
     def value_and_derivative(self, t: Tensor) -> tuple[Tensor, Tensor]:
-        """φ_μ and its slope from the same two roots; in place, because a sweep over many rows spends its time here."""
+        """Return φ_μ and its derivative from the same two roots; in place, because sweeps spend their time here."""
         inner, inner_root = _smooth_positive_part(t.mul(self.scale).add_(0.5), self.smoothing)
         outer, outer_root = _smooth_positive_part(1.0 - inner, self.smoothing)
         value = 1.0 - outer
@@ -166,7 +166,7 @@ class Sigmoid(Surrogate):
 
 @dataclass(frozen=True)
 class Tanh(Surrogate):
-    """½(1 + tanh u): the hyperbolic tangent mapped to [0, 1]."""
+    """½(1 + tanh u), the hyperbolic tangent mapped to [0, 1]."""
 
     name: ClassVar[str] = "tanh"
 
@@ -174,19 +174,22 @@ class Tanh(Surrogate):
         return 0.5 * (1.0 + torch.tanh(u))
 
     def _derivative(self, u: Tensor) -> Tensor:
-        return 2.0 * torch.sigmoid(2.0 * u) * torch.sigmoid(-2.0 * u)  # ½(1 − tanh²u) without its cancellation
+        return 2.0 * torch.sigmoid(2.0 * u) * torch.sigmoid(-2.0 * u)  # equal to ½(1 − tanh²u), without cancellation
 
 
 @dataclass(frozen=True)
 class Linear(Surrogate):
-    """φ(u) = u, the covariance proxy of Theorem 2: convex for linear models, but unbounded, so it bounds no rate."""
+    """φ(u) = u, the covariance proxy of Theorem 2.
+
+    With `margin="logit"` and a linear model the constraint is convex.  φ is unbounded, so it bounds no rate.
+    """
 
     scale: float = 1.0
     name: ClassVar[str] = "linear"
 
     @property
     def codomain(self) -> tuple[float, float]:
-        """All numbers."""
+        """Return all real numbers."""
         return (-math.inf, math.inf)
 
     @property
@@ -228,7 +231,7 @@ class Max(Surrogate):
 
 @dataclass(frozen=True)
 class ExactStep(Surrogate):
-    """1{u > 0}: the truth, with a derivative of zero wherever there is one.  Measures, never trains."""
+    """1{u > 0}, the step itself.  Its derivative is zero, so it can measure but not train."""
 
     scale: float = 1.0
     name: ClassVar[str] = "exact"
@@ -236,7 +239,7 @@ class ExactStep(Surrogate):
 
     @property
     def asymmetry(self) -> float:
-        """1, attained at u = 0 alone, where both sides are 0; elsewhere it is symmetric."""
+        """Return 1, which is attained at u = 0 only, where φ(u) = φ(−u) = 0; elsewhere φ is symmetric."""
         return 1.0
 
     def _value(self, u: Tensor) -> Tensor:
@@ -253,7 +256,7 @@ SURROGATES: dict[str, type[Surrogate]] = {
 
 
 def resolve_surrogate(surrogate: str | Surrogate) -> Surrogate:
-    """Return the surrogate of that name with its default scale, or the instance itself.
+    """Return the surrogate of that name with its default scale, or the `Surrogate` itself.
 
     >>> resolve_surrogate("sigmoid")
     Sigmoid(scale=50.0)

@@ -1,12 +1,12 @@
-"""Constraints on given cells, compiled: c(w) = A · r(S(w)), and its derivative with respect to S.
+"""Constraints on given cells, compiled to c(w) = A · r(S(w)) and its derivative with respect to S.
 
-S has one column of cell sums per *step* (a surrogate on a margin) and outcome; r stacks the rates that occur, each
-once; A holds the coefficients of the rows.  The exact values c̄ are the same function of the sums of decisions: there is
-no second formula.
+S has one column of cell sums for each `DecisionSurrogate` and outcome.  r stacks the rates that occur, each once.  A
+has the coefficients of the rows.  The exact values c̄ are the same function of the sums of decisions, so surrogate and
+exact values share one formula.
 
 Conventions
 -----------
-S : (P, K, O) for P steps, K cells, O outcomes.    r : (R,).    A : (m, R).    c : (m,).
+S : (P, K, O) for P surrogates, K cells, O outcomes.    r : (R,).    A : (m, R).    c : (m,).
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from fairbound._torch import torch
 from fairbound.fairness.arrays import Array, concatenate, like
 from fairbound.fairness.cells import Cells, Grouping
 from fairbound.fairness.constraints import Constraint
-from fairbound.fairness.decisions import Step, check_threshold
+from fairbound.fairness.decisions import DecisionSurrogate, check_threshold
 from fairbound.fairness.measures import compared_pairs, resolve_measure
 from fairbound.fairness.rates import AFFINE_RATES, RateFunction, evaluate, group_sums, undefined_groups
 from fairbound.fairness.surrogates import resolve_surrogate
 from fairbound.fairness.text import as_constraints
 
 MOST_NUMBERS = 2**26
-"""Of ∂r/∂S: beyond this the limits are too many to be handled at once."""
+"""Largest number of entries of ∂r/∂S; more constraints would need too much memory."""
 
 
 @dataclass(frozen=True, eq=False)
 class RateBlock:
     """One rate of all groups of a grouping: a slice of r."""
 
-    step: int
+    surrogate: int
     grouping: Grouping
     outcome: int
     rate: RateFunction
@@ -44,21 +44,21 @@ class RateBlock:
 
     @property
     def stop(self) -> int:
-        """End of the slice: one entry per group, and everyone."""
+        """Return the end of the slice, which has one entry per group and one for everyone."""
         return self.start + len(self.grouping.groups) + 1
 
 
 @dataclass(frozen=True)
 class Row:
-    """What one row of c says, for messages and tables."""
+    """The constraint that a row of c belongs to, and its text for messages and tables."""
 
     constraint: int
     text: str
 
 
 @dataclass(frozen=True)
-class Comparison:
-    """The groups that one constraint compares in one block, for the number that is reported."""
+class GroupComparison:
+    """The pairs of groups that one constraint compares in one block, for the reported value."""
 
     constraint: int
     block: RateBlock
@@ -66,8 +66,8 @@ class Comparison:
 
 
 @dataclass(frozen=True)
-class Compared:
-    """Two groups of a block (the last place is everyone), their rates, and the measure between them."""
+class ComparedPair:
+    """Two groups of a block (the last place is everyone), their rates, and the measure of the pair."""
 
     block: RateBlock
     places: tuple[int, int]
@@ -82,19 +82,19 @@ class ConstraintSystem:
     constraints: tuple[Constraint, ...]
     cells: Cells = field(repr=False)
     threshold: float
-    steps: tuple[Step, ...]
+    surrogates: tuple[DecisionSurrogate, ...]
     blocks: tuple[RateBlock, ...] = field(repr=False)
     coefficients: Array = field(repr=False)
     lower: Array = field(repr=False)
     upper: Array = field(repr=False)
     rows: tuple[Row, ...] = field(repr=False)
-    comparisons: tuple[Comparison, ...] = field(repr=False)
+    comparisons: tuple[GroupComparison, ...] = field(repr=False)
 
     @classmethod
     def build(
         cls, constraints: Constraint | str | Iterable[Constraint | str], cells: Cells, *, threshold: float = 0.5
     ) -> ConstraintSystem:
-        """Compile constraints for the groups and labels of `cells`; refuse what these cannot define."""
+        """Compile constraints for the groups and labels of `cells`; raise an error if a rate is undefined there."""
         constraints = as_constraints(constraints)
         check_threshold(threshold, cells.n_labels)
         if constraints and not cells.groupings:
@@ -103,41 +103,45 @@ class ConstraintSystem:
 
     @property
     def n_rows(self) -> int:
-        """The number of rows of c, m."""
+        """Return m, the number of rows of c."""
         return len(self.rows)
 
     def rates(self, S: Array) -> Array:
-        """r(S), with any leading dimensions."""
+        """Return r(S); S may have leading dimensions."""
         parts = [
-            evaluate(block.rate, group_sums(S[..., block.step, :, :], self.cells, block.grouping, block.outcome))
+            evaluate(block.rate, group_sums(S[..., block.surrogate, :, :], self.cells, block.grouping, block.outcome))
             for block in self.blocks
         ]
         return concatenate(parts) if parts else like(np.zeros((*S.shape[:-3], 0)), S)
 
     def values(self, S: Array) -> Array:
-        """c(S) = A · r(S)."""
+        """Return c(S) = A · r(S)."""
         return self.rates(S) @ self.coefficients.T
 
     @cached_property
     def _constant_derivative(self) -> Array | None:
-        """∂c/∂S where all rates are affine in S."""
+        """Return ∂c/∂S if all rates are affine in S, else None."""
         if not all(block.rate in AFFINE_RATES for block in self.blocks):
             return None
-        shape = (len(self.steps), self.cells.n_cells, len(self.cells.outcomes))
+        shape = (len(self.surrogates), self.cells.n_cells, len(self.cells.outcomes))
         return self._differentiate(self.cells.totals.new_zeros(shape))[1]
 
     def exact(self, sums: Array) -> Array:
-        """c̄ from sums of decisions over cells, (K, 2·O)."""
-        return self.values(sums.expand(len(self.steps), -1, -1))
+        """Return c̄ from sums of decisions over cells, (K, 2·O)."""
+        return self.values(sums.expand(len(self.surrogates), -1, -1))
 
     def values_and_derivative(self, S: Array) -> tuple[Array, Array]:
-        """Evaluate c and ∂c/∂S, of shapes (m,) and (m, P, K, O)."""
+        """Return c and ∂c/∂S, of shapes (m,) and (m, P, K, O)."""
         if self._constant_derivative is not None:
             return self.values(S), self._constant_derivative
         return self._differentiate(S)
 
     def _differentiate(self, S: Array) -> tuple[Array, Array]:
-        """Differentiate each entry of r on its own copy of S: one tiny backward pass gives the whole of ∂r/∂S."""
+        """Return c and ∂c/∂S by autograd.
+
+        Each entry of r is computed on its own copy of S.  So the gradient of their sum, from one backward pass, holds
+        the whole of ∂r/∂S.
+        """
         n_rates = self.coefficients.shape[1]
         if n_rates == 0:
             return S.new_zeros(0), S.new_zeros((0, *S.shape))
@@ -148,9 +152,10 @@ class ConstraintSystem:
         return self.coefficients @ rates.detach(), torch.tensordot(self.coefficients, derivative, dims=1)
 
     def gap_bound(self, S: Array, gaps: Array) -> Array:
-        """Bound on |c̄ − c| by row, for rates affine in S: Σ_k |∂c_j/∂S_k| · gap_k (Theorem 1, made computable).
+        """Return a bound on |c̄ − c| for each row: Σ_k |∂c_j/∂S_k| · gap_k (a computable form of Theorem 1).
 
-        `gaps` holds Σ_{i in cell k} ω_i |φ_i − ŷ_i|, in the shape of S.  Rows with other rates have no such bound: inf.
+        `gaps` has the shape of S and holds Σ_{i in cell k} ω_i |φ_i − ŷ_i|, which bounds |S̄_k − S_k|.  The bound
+        follows because c is affine in S.  For rows with other rates it is inf.
         """
         _, derivative = self.values_and_derivative(S)
         bound = (derivative.abs() * gaps).sum(dim=(1, 2, 3))
@@ -160,10 +165,10 @@ class ConstraintSystem:
         return bound
 
     def measured(self, S: Array) -> list[float]:
-        """One number per constraint: least ratio, largest difference, or worst own rate, over groups and classes.
+        """Return one value per constraint: the least ratio, largest difference or worst rate over groups and classes.
 
-        A limit given as a pair has a direction, and so has its number: r_a/r_b, r_a − r_b or the covariance with its
-        sign, where it comes nearest to its bounds or lies furthest beyond them.
+        If the bound is a pair, the value has a direction: r_a/r_b, r_a − r_b or the covariance with its sign.  Of all
+        pairs of groups, it is the value nearest to a bound, or furthest beyond it.
         """
         rates = self.rates(S)
         numbers: list[list[float]] = [[] for _ in self.constraints]
@@ -175,35 +180,40 @@ class ConstraintSystem:
             if directed or any(math.isnan(part[a] - part[b]) for a, b in comparison.pairs):
                 found = [each.value for each in self._compared(comparison, part)]
             else:
-                found = [measure.scalar(part, comparison.pairs)]  # all pairs at once: there may be thousands
+                found = [measure.scalar(part, comparison.pairs)]  # faster than pair by pair: there may be thousands
             numbers[comparison.constraint] += found
         return [_worst(constraint, found) for constraint, found in zip(self.constraints, numbers, strict=True)]
 
-    def worst(self, S: Array) -> list[Compared | None]:
-        """Return for each constraint the comparison of groups that its number comes from; None without any."""
+    def worst(self, S: Array) -> list[ComparedPair | None]:
+        """Return for each constraint the pair of groups that determines its measured value; None if there is none."""
         rates = self.rates(S)
-        compared: list[list[Compared]] = [[] for _ in self.constraints]
+        compared: list[list[ComparedPair]] = [[] for _ in self.constraints]
         for comparison in self.comparisons:
             part = rates[comparison.block.start : comparison.block.stop].tolist()
             compared[comparison.constraint] += self._compared(comparison, part)
-        found: list[Compared | None] = []
+        found: list[ComparedPair | None] = []
         for constraint, candidates in zip(self.constraints, compared, strict=True):
             value = _worst(constraint, [each.value for each in candidates]) if candidates else None
             found.append(next((each for each in candidates if each.value == value), None))
         return found
 
-    def _compared(self, comparison: Comparison, rates: Sequence[float]) -> list[Compared]:
+    def _compared(self, comparison: GroupComparison, rates: Sequence[float]) -> list[ComparedPair]:
         constraint = self.constraints[comparison.constraint]
         covariance = resolve_measure(constraint.measure).comparison == "covariance"
         shares = _group_shares(self.cells, comparison.block.grouping) if covariance else [1.0] * len(rates)
         return [
-            Compared(comparison.block, (a, b), (rates[a], rates[b]), _number(constraint, rates[a], rates[b], shares[a]))
+            ComparedPair(
+                comparison.block, (a, b), (rates[a], rates[b]), _number(constraint, rates[a], rates[b], shares[a])
+            )
             for a, b in comparison.pairs
         ]
 
 
 def _number(constraint: Constraint, a: float, b: float, share: float) -> float:
-    """Return the measure of one pair of groups, `share` the first one's share of the rows; or the first one's rate."""
+    """Return the measure of one pair of groups with rates a and b; for limits on a rate itself, a.
+
+    `share` is the first group's share of the rows, which scales a covariance.
+    """
     measure = resolve_measure(constraint.measure)
     directed = isinstance(constraint.bound, tuple)
     if measure.comparison == "value":
@@ -216,7 +226,7 @@ def _number(constraint: Constraint, a: float, b: float, share: float) -> float:
 
 
 def _directed_ratio(a: float, b: float, lower: float, upper: float) -> float:
-    """a/b; two zero rates keep every ratio, and have of those allowed the nearest to 1."""
+    """Return a/b.  Two zero rates keep every limit on their ratio, so return the allowed value nearest to 1."""
     if b > 0 or math.isnan(a - b):
         return a / b
     return math.inf if a > 0 else min(max(1.0, lower), upper)
@@ -225,7 +235,7 @@ def _directed_ratio(a: float, b: float, lower: float, upper: float) -> float:
 def _worst(constraint: Constraint, values: Sequence[float]) -> float:
     measure = resolve_measure(constraint.measure)
     if any(map(math.isnan, values)):
-        return math.nan  # which `min` and `max` lose, depending on the order
+        return math.nan  # `min` and `max` would ignore NaN, depending on the order
     if measure.comparison == "value" or isinstance(constraint.bound, tuple):
         lower, upper = constraint.limits
         return min(values, key=lambda value: (min(value - lower, upper - value), value))
@@ -238,16 +248,16 @@ def _group_shares(cells: Cells, grouping: Grouping) -> list[float]:
 
 
 class _Compiler:
-    """Walks constraints × groupings × outcomes × rates once, and collects blocks and rows."""
+    """Collects the blocks and rows of all constraints × groupings × outcomes × rates."""
 
     def __init__(self, constraints: tuple[Constraint, ...], cells: Cells, threshold: float) -> None:
         self.constraints, self.cells, self.threshold = constraints, cells, threshold
-        self.steps: dict[Step, int] = {}
+        self.surrogates: dict[DecisionSurrogate, int] = {}
         self.blocks: dict[tuple[int, str, tuple[Hashable, ...], int, RateFunction], RateBlock] = {}
         self.n_rates = 0
         self.entries: list[tuple[dict[int, float], float, float]] = []
         self.rows: list[Row] = []
-        self.comparisons: list[Comparison] = []
+        self.comparisons: list[GroupComparison] = []
 
     def compile(self) -> ConstraintSystem:
         for position, constraint in enumerate(self.constraints):
@@ -255,7 +265,7 @@ class _Compiler:
                 for outcome in self._outcomes(constraint):
                     for rate in resolve_measure(constraint.measure).rates:
                         self._add(position, constraint, self._block(constraint, grouping, outcome, rate))
-        numbers = self.n_rates * len(self.steps) * self.cells.n_cells * len(self.cells.outcomes)
+        numbers = self.n_rates * len(self.surrogates) * self.cells.n_cells * len(self.cells.outcomes)
         if numbers > MOST_NUMBERS:
             raise ValueError(
                 f"Limits on {self.n_rates:,} rates of {self.cells.n_cells:,} cells (groups times labels) need "
@@ -271,7 +281,7 @@ class _Compiler:
             constraints=self.constraints,
             cells=self.cells,
             threshold=self.threshold,
-            steps=tuple(self.steps),
+            surrogates=tuple(self.surrogates),
             blocks=tuple(self.blocks.values()),
             coefficients=like(coefficients, self.cells.totals),
             lower=like(np.array([low for _, low, _ in self.entries], dtype=np.float64), self.cells.totals),
@@ -285,7 +295,7 @@ class _Compiler:
             groupings = list(self.cells.groupings)
             wanted = constraint.reference if constraint.reference is not None else constraint.group
             if wanted is not None and len(groupings) > 1:
-                # A named group belongs to one column; limits naming it concern that column.
+                # The limit applies to the columns that have the named group.
                 groupings = [g for g in groupings if g.find(wanted) is not None]
                 if not groupings:
                     known = "; ".join(f"{g.name}: {', '.join(map(str, g.groups))}" for g in self.cells.groupings)
@@ -293,7 +303,7 @@ class _Compiler:
         else:
             groupings = [self.cells.grouping(column) for column in constraint.columns]
         if constraint.group is not None:
-            # The rate need not be defined for the groups that the limit leaves alone.
+            # The rate may be undefined for the other groups, which are not limited.
             groupings = [grouping.only(constraint.group) for grouping in groupings]
         measure = resolve_measure(constraint.measure)
         for grouping in groupings:
@@ -320,8 +330,10 @@ class _Compiler:
     def _block(self, constraint: Constraint, grouping: Grouping, outcome: int, rate: RateFunction) -> RateBlock:
         measure = resolve_measure(constraint.measure)
         surrogate = resolve_surrogate(constraint.surrogate or measure.default_surrogate)
-        step = self.steps.setdefault(Step(surrogate, constraint.margin, self.threshold), len(self.steps))
-        key = (step, grouping.name, grouping.groups, outcome, rate)
+        index = self.surrogates.setdefault(
+            DecisionSurrogate(surrogate, constraint.margin, self.threshold), len(self.surrogates)
+        )
+        key = (index, grouping.name, grouping.groups, outcome, rate)
         if key not in self.blocks:
             for position in undefined_groups(rate, self.cells, grouping, outcome):
                 group = grouping.groups[position]
@@ -331,7 +343,7 @@ class _Compiler:
                     f"{measure.name} is undefined for group {group!r} of {grouping.name!r}, which has rows: {has}. "
                     "Merge it with another group or leave it out (mark it as missing)."
                 )
-            self.blocks[key] = RateBlock(step, grouping, outcome, rate, self.n_rates)
+            self.blocks[key] = RateBlock(index, grouping, outcome, rate, self.n_rates)
             self.n_rates += len(grouping.groups) + 1
         return self.blocks[key]
 
@@ -361,7 +373,7 @@ class _Compiler:
             against = constraint.against if reference is None else "reference"
             if measure.comparison == "covariance":
                 shares = _group_shares(self.cells, grouping)
-                # With two groups both rows say the same: keep the second, the paper's s = 1.
+                # With two groups both rows are equal up to the sign: keep the second, which is the paper's s = 1.
                 pairs = compared_pairs(n_groups, "overall")[1 if n_groups == 2 else 0 :]
                 for a, b in pairs:
                     text = _between(lower, f"cov({rate_of(a)})", upper)
@@ -372,13 +384,13 @@ class _Compiler:
                     if measure.comparison == "difference" or constraint.bound is None:
                         add({a: 1.0, b: -1.0}, lower, upper, _between(lower, f"{rate_of(a)} - {rate_of(b)}", upper))
                         continue
-                    # δ·r_b ≤ r_a, and r_a ≤ r_b/δ written as δ·r_a ≤ r_b so that both rows have the paper's scale.
+                    # δ·r_b ≤ r_a, and r_a ≤ r_b/δ as δ·r_a ≤ r_b, so that both rows have the scale of the paper.
                     if lower > 0:
                         add({b: lower, a: -1.0}, -math.inf, 0.0, f"{lower:g} {rate_of(b)} <= {rate_of(a)}")
                     if math.isfinite(upper):
                         inverse = lower if not isinstance(constraint.bound, tuple) else 1.0 / upper
                         add({a: inverse, b: -1.0}, -math.inf, 0.0, f"{inverse:g} {rate_of(a)} <= {rate_of(b)}")
-        self.comparisons.append(Comparison(position, block, tuple(pairs)))
+        self.comparisons.append(GroupComparison(position, block, tuple(pairs)))
 
 
 def _between(lower: float, text: str, upper: float) -> str:

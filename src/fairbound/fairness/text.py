@@ -1,4 +1,4 @@
-"""Limits in words: read from text, one or several, and named for tables.
+"""Constraints as text: parse them, and name them for tables.
 
 >>> parse_constraint("demographic_parity <= 0.05")
 DemographicParity(0.05)
@@ -21,11 +21,11 @@ from fairbound.fairness.constraints import CONSTRAINTS, FOR_CLASSES, Constraint
 from fairbound.fairness.measures import MEASURES
 
 LONGEST = 1000
-"""Characters that the text of a limit may have."""
+"""Largest number of characters of a constraint's text."""
 
-_SHOWN = 80  # characters of a text that a message repeats
+_SHOWN = 80  # largest number of characters of the text that an error message repeats
 
-# Every pattern matches in one way only, so that reading takes time in proportion to the length of the text.
+# Every pattern matches in one way only, so that parsing takes linear time.
 _SPACE = re.compile(r"\s*")
 _NUMBER = re.compile(r"[-+]?(?:inf\b|(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?%?)")
 _SIGN = re.compile("<=|>=|[<>≤≥]")
@@ -34,33 +34,34 @@ _QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"')
 
 
 def parse_constraint(text: str) -> Constraint:
-    """Read a limit such as "disparate_impact >= 0.8", "demographic_parity(sex) <= 0.05 against overall".
+    """Parse a constraint such as "disparate_impact >= 0.8" or "demographic_parity(sex) <= 0.05 against overall".
 
-    A rate of a group is `rate[group]`, as in "selection_rate[female] >= 0.3" or "0.1 <= selection_rate <= 0.4".
-    A limit in one direction has an infinite side: "0.8 <= disparate_impact <= inf against white".  With several classes
-    some of them can be named: "demographic_parity <= 0.1 for class high".  A percentage is a bound, too: "80%".
+    The rate of a group is `rate[group]`, as in "selection_rate[female] >= 0.3"; without a group it is the rate of every
+    group, as in "0.1 <= selection_rate <= 0.4".  A limit in one direction has an infinite side: "0.8 <=
+    disparate_impact <= inf against white".  With several classes, some can be selected: "demographic_parity <= 0.1 for
+    class high".  A bound can be a percentage: "80%".
 
-    A name that could be taken for a part of the sentence stands in double quotes: `against "overall"` compares with a
-    group of that name.
+    Double quotes enclose a name that would otherwise be read as a keyword: `against "overall"` compares with a group
+    named overall.
     """
     if not isinstance(text, str):
         raise TypeError(f'A limit in words is text such as "disparate_impact >= 0.8", not {type(text).__name__}.')
     if len(text) > LONGEST:
         raise ValueError(
-            f"The limit {_shown(text)} has {len(text):,} characters, but {LONGEST:,} are allowed. "
+            f"The limit {_shorten(text)} has {len(text):,} characters, but {LONGEST:,} are allowed. "
             'Write it like "disparate_impact >= 0.8".'
         )
-    sentence = _read(text)
-    if sentence is not None and (sentence.name in MEASURES or not _meant(text)):
-        return _built(sentence, text)
-    meant = " or ".join(f'"{each}"' for each in _meant(text))
+    parsed = _parse(text)
+    if parsed is not None and (parsed.name in MEASURES or not _suggestions(text)):
+        return _build(parsed, text)
+    meant = " or ".join(f'"{each}"' for each in _suggestions(text))
     advice = f"Did you mean {meant}?" if meant else 'Write it like "disparate_impact >= 0.8".'
-    raise ValueError(f"Cannot read the limit {_shown(text)}. {advice}")
+    raise ValueError(f"Cannot read the limit {_shorten(text)}. {advice}")
 
 
 @dataclass
-class _Sentence:
-    """The parts of a limit in words, as they were read."""
+class _ParsedText:
+    """The parts of a constraint's text."""
 
     name: str
     sign: str
@@ -73,19 +74,19 @@ class _Sentence:
     classes: tuple[str, ...] | None = None
 
 
-class _UnreadableError(Exception):
-    """The text does not go on as a limit does."""
+class _SyntaxError(Exception):
+    """The text does not follow the syntax of a constraint."""
 
 
-class _Reader:
-    """Reads a text from left to right; whatever is taken, blanks behind it are taken, too."""
+class _Scanner:
+    """Scans a text from left to right; each token includes the blanks after it."""
 
     def __init__(self, text: str) -> None:
         self.text, self.place = text, 0
         self.take(_SPACE)
 
     def take(self, pattern: re.Pattern[str] | str) -> str | None:
-        """Take what matches here, or nothing."""
+        """Consume and return the text that matches at this place; None if there is none."""
         found = re.compile(re.escape(pattern) if isinstance(pattern, str) else pattern).match(self.text, self.place)
         if found is None:
             return None
@@ -94,87 +95,87 @@ class _Reader:
         return found[0]
 
     def must(self, pattern: re.Pattern[str] | str) -> str:
-        """Take what matches here; there must be something."""
+        """Consume and return the text that matches at this place; raise an error if there is none."""
         found = self.take(pattern)
         if found is None:
-            raise _UnreadableError
+            raise _SyntaxError
         return found
 
     def value(self, plain: str) -> tuple[str, bool]:
-        """Take a name, in quotes or of the plain characters; say whether it was quoted."""
+        """Consume a name, in quotes or matching `plain`; return it and whether it was quoted."""
         quoted = self.take(_QUOTED)
         if quoted is None:
             return self.must(re.compile(plain)).strip(), False
         try:
             return json.loads(quoted, strict=False), True
         except ValueError:
-            raise _UnreadableError from None
+            raise _SyntaxError from None
 
     def values(self, plain: str) -> tuple[str, ...]:
-        """Take names with commas between them."""
+        """Consume names separated by commas."""
         found = [self.value(plain)[0]]
         while self.take(","):
             found.append(self.value(plain)[0])
         return tuple(found)
 
     def number(self) -> float:
-        """Take a number; a percentage is a hundredth."""
+        """Consume a number or a percentage."""
         text = self.must(_NUMBER)
         found = float(text.removesuffix("%")) / (100.0 if text.endswith("%") else 1.0)
         if math.isinf(found) and "inf" not in text:
-            raise _UnreadableError  # more than a double can hold
+            raise _SyntaxError  # too large for a float
         return found
 
 
-def _read(text: str) -> _Sentence | None:
-    """Return the parts of a limit; None where the text is none."""
-    reader = _Reader(text)
+def _parse(text: str) -> _ParsedText | None:
+    """Return the parts of a constraint's text, or None if it does not follow the syntax."""
+    scanner = _Scanner(text)
     try:
         low = None
-        if _NUMBER.match(text, reader.place):
-            low = reader.number()
-            if reader.must(_SIGN) not in ("<", "<=", "≤"):
+        if _NUMBER.match(text, scanner.place):
+            low = scanner.number()
+            if scanner.must(_SIGN) not in ("<", "<=", "≤"):
                 return None
-        found = _Sentence(reader.must(_NAME), sign="", bound=math.nan, low=low)
-        if reader.take("("):
-            found.columns = reader.values(r"[^\s,()\"][^,()]*")
-            reader.must(")")
-        if reader.take("["):
-            found.group, _ = reader.value(r"[^\s\[\]\"][^\[\]]*")
-            reader.must("]")
-        found.sign = {"≤": "<=", "≥": ">="}.get(sign := reader.must(_SIGN), sign)
-        found.bound = reader.number()
-        if reader.take(re.compile(r"against\b")):
-            reference, quoted = reader.value(rf'(?s:[^\s"](?:(?!{FOR_CLASSES.pattern}).)*)')
+        found = _ParsedText(scanner.must(_NAME), sign="", bound=math.nan, low=low)
+        if scanner.take("("):
+            found.columns = scanner.values(r"[^\s,()\"][^,()]*")
+            scanner.must(")")
+        if scanner.take("["):
+            found.group, _ = scanner.value(r"[^\s\[\]\"][^\[\]]*")
+            scanner.must("]")
+        found.sign = {"≤": "<=", "≥": ">="}.get(sign := scanner.must(_SIGN), sign)
+        found.bound = scanner.number()
+        if scanner.take(re.compile(r"against\b")):
+            reference, quoted = scanner.value(rf'(?s:[^\s"](?:(?!{FOR_CLASSES.pattern}).)*)')
             if reference in ("overall", "pairwise") and not quoted:
                 found.against = reference
             else:
                 found.reference = reference
-        if reader.take(re.compile(r"for\s+class(?:es)?\b")):
-            found.classes = reader.values(r"[^\s,\"][^,]*")
-    except _UnreadableError:
+        if scanner.take(re.compile(r"for\s+class(?:es)?\b")):
+            found.classes = scanner.values(r"[^\s,\"][^,]*")
+    except _SyntaxError:
         return None
-    return found if reader.place == len(text) else None
+    return found if scanner.place == len(text) else None
 
 
-def _built(sentence: _Sentence, text: str) -> Constraint:
-    """Make the limit that a sentence states."""
-    measure = lookup(MEASURES, sentence.name, "measure")
+def _build(parsed: _ParsedText, text: str) -> Constraint:
+    """Return the constraint that the parts of a text describe."""
+    measure = lookup(MEASURES, parsed.name, "measure")
     options: dict[str, Any] = {
         name: value
         for name in ("columns", "group", "against", "reference", "classes")
-        if (value := getattr(sentence, name)) is not None
+        if (value := getattr(parsed, name)) is not None
     }
     kind = CONSTRAINTS.get(measure.name, Constraint)
     if kind is Constraint:
         options["measure"] = measure.name
-    at_least, bound = sentence.sign.startswith(">"), sentence.bound
-    if sentence.low is not None:
+    at_least, bound = parsed.sign.startswith(">"), parsed.bound
+    if parsed.low is not None:
         if at_least:
             raise ValueError(
-                f'Cannot read the limit {_shown(text)}: write two sides as "0.1 <= {measure.name} <= 0.4".'
+                f'Cannot read the limit {_shorten(text)}: write two sides as "0.1 <= {measure.name} <= 0.4".'
             )
-        low = sentence.low
+        low = parsed.low
         return kind((None if low == -math.inf else low, None if bound == math.inf else bound), **options)
     if 2 <= bound <= 100 and measure.largest <= 1:
         raise ValueError(
@@ -186,13 +187,13 @@ def _built(sentence: _Sentence, text: str) -> Constraint:
         sign = ">=" if measure.larger_is_stricter else "<="
         stricter = "larger" if measure.larger_is_stricter else "smaller"
         raise ValueError(
-            f"{_shown(text)}: {measure.name} is a {measure.comparison}, where {stricter} is stricter; "
+            f"{_shorten(text)}: {measure.name} is a {measure.comparison}, where {stricter} is stricter; "
             f"write {measure.name} {sign} {bound:g}."
         )
     return kind(bound, **options)
 
 
-_REPAIRS: tuple[tuple[re.Pattern[str], str], ...] = (
+_REWRITES: tuple[tuple[re.Pattern[str], str], ...] = (
     *(
         (re.compile(rf"\b{name.replace('_', '[ _-]?')}(?![\w-])", re.IGNORECASE), name)
         for name in sorted(MEASURES, key=len, reverse=True)
@@ -206,32 +207,32 @@ _REPAIRS: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(rf"^\s*({_NUMBER.pattern})\s*<=?\s*([^<>=]+)$"), r"\2 >= \1"),
     (re.compile(rf"^\s*({_NUMBER.pattern})\s*>=?\s*([^<>=]+)$"), r"\2 <= \1"),
 )
-"""What people write for a limit, and how a limit is written."""
+"""Common ways to write constraints, and how to rewrite them in the syntax."""
 
 
-def _meant(text: str) -> list[str]:
-    """Return the limits that an unreadable text may stand for: none, one, or two where it says "=" only."""
-    for pattern, written in _REPAIRS:
+def _suggestions(text: str) -> list[str]:
+    """Return the constraints that the user may have meant: none, one, or two if the text has "=" only."""
+    for pattern, written in _REWRITES:
         text = pattern.sub(written, text)
     equal = re.compile(r"(?<![<>=])={1,2}(?![<>=])")
     found = []
     for candidate in [equal.sub(sign, text) for sign in (">=", "<=")] if equal.search(text) else [text]:
-        sentence = _read(candidate)
-        if sentence is not None and sentence.name in MEASURES:
+        parsed = _parse(candidate)
+        if parsed is not None and parsed.name in MEASURES:
             try:
-                found.append(str(_built(sentence, candidate)))
+                found.append(str(_build(parsed, candidate)))
             except ValueError:
                 continue
     return found
 
 
-def _shown(text: str) -> str:
-    """Return a text for a message, the beginning of a long one."""
+def _shorten(text: str) -> str:
+    """Return a text for an error message, cut if it is long."""
     return repr(text if len(text) <= _SHOWN else text[:_SHOWN] + "...")
 
 
 def as_constraints(constraints: Constraint | str | Iterable[Constraint | str] | None) -> tuple[Constraint, ...]:
-    """One or several limits, as objects or as text, as a tuple; None is none."""
+    """Return one or several constraints, given as objects or text, as a tuple; None gives an empty one."""
     if constraints is None:
         return ()
     if isinstance(constraints, Constraint | str) or not isinstance(constraints, Iterable):
@@ -250,7 +251,7 @@ def as_constraints(constraints: Constraint | str | Iterable[Constraint | str] | 
 
 
 def distinct_texts(constraints: Iterable[Constraint]) -> list[str]:
-    """Return each limit in words, with a number where the same words stand for several: names of columns.
+    """Return the text of each constraint, numbered if it repeats, so that texts can name columns of a table.
 
     >>> limit = parse_constraint("disparate_impact >= 0.8")
     >>> distinct_texts([limit, limit])

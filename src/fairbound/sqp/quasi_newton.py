@@ -1,4 +1,4 @@
-"""`QuasiNewtonSQP`: full batches, limited-memory BFGS of the Lagrangian, and a line search on the ℓ1 merit function.
+"""`QuasiNewtonSQP`: whole passes, limited-memory BFGS of the Lagrangian, and a line search on the ℓ1 merit function.
 
 One iteration at w:
 

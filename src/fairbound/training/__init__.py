@@ -1,4 +1,7 @@
-"""Models, the training problem, batches and the trainer: where fairness and optimisation meet."""
+"""Train a model under constraints: models, the training problem, batches, solvers' phases and the frontier.
+
+This package connects `fairbound.fairness`, which evaluates constraints, with `fairbound.sqp`, which optimises.
+"""
 
 from fairbound.training.assessment import Assessment
 from fairbound.training.batches import FullBatch, StratifiedBatches

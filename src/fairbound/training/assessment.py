@@ -1,8 +1,8 @@
-"""What a model does on all rows, by its own decisions: the exact measures, beside the surrogate ones.
+"""Assess a model on all rows: loss, accuracy, and the measures, both exact (from decisions) and by surrogate.
 
-*Kept* is decided by `Constraint.keeps` from the measured value of each limit, which comes from counts of decisions.
-*Degenerate* means no more accurate than the best constant prediction, or a constant but for a handful of rows: such a
-model keeps almost any limit, and says almost nothing.
+A limit is *kept* if `Constraint.keeps` accepts its measured value, which is computed from counts of decisions.  A model
+is *degenerate* if it is no more accurate than the best constant prediction, or decides alike for all but a few rows.
+Such a model keeps almost any limit, but it hardly uses its inputs.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ from fairbound.training.sweep import Sweep
 ROUNDING = 1e-12
 
 HANDFUL = 5
-"""Rows decided otherwise than the rest that still make a constant, unless they are many for the rarer labels."""
+"""A model that decides at most this many rows differently from the rest is nearly constant; see `near_constant`."""
 
 
 @dataclass(frozen=True, eq=False)
 class Assessment:
-    """Exact and surrogate measures of one model on all rows; what costs something is worked out when asked for.
+    """Exact and surrogate measures of one model on all rows; expensive ones are computed on first access.
 
     Attributes
     ----------
     objective, loss : float
-        With and without regularisers.
+        The loss with and without regularisers.
     accuracy : float
-        Share of the rows predicted right, by loss weight.
+        Share of the rows predicted correctly, weighted by `loss_weights`.
     constant_accuracy : float
-        The accuracy of the best constant prediction, which satisfies any ratio.
+        Accuracy of the best constant prediction.
     counts : Tensor of shape (K, 2·O)
         Sums over cells of the rows selected for each outcome, and of those not selected.
     sums : Tensor of shape (P, K, O)
@@ -54,38 +54,38 @@ class Assessment:
 
     @cached_property
     def surrogate(self) -> Tensor:
-        """c, of shape (m,)."""
+        """Return c, the constraint values by surrogate, of shape (m,)."""
         return self.system.values(self.sums)
 
     @cached_property
     def exact(self) -> Tensor:
-        """c̄, of shape (m,)."""
+        """Return c̄, the constraint values of the decisions, of shape (m,)."""
         return self.system.exact(self.counts)
 
     @property
     def surrogate_violation(self) -> float:
-        """ℓ1 norm of what lies beyond the bounds, by surrogate."""
+        """Return the ℓ1 violation of the constraints by surrogate."""
         return violation(self.surrogate, self.system.lower, self.system.upper)
 
     @property
     def exact_violation(self) -> float:
-        """ℓ1 norm of what lies beyond the bounds, by decisions."""
+        """Return the ℓ1 violation of the constraints by the decisions."""
         return violation(self.exact, self.system.lower, self.system.upper)
 
     @cached_property
     def kept(self) -> bool:
-        """Whether every limit is kept by the decisions themselves."""
+        """Return whether the decisions keep every limit."""
         return all(limit.keeps(value) for limit, value in zip(self.system.constraints, self.measured, strict=True))
 
     @property
     def gain(self) -> float:
-        """Accuracy beyond the best constant prediction; 0 where they differ by rounding alone."""
+        """Return the accuracy minus that of the best constant prediction; 0 if they differ by rounding only."""
         gain = self.accuracy - self.constant_accuracy
         return gain if abs(gain) > ROUNDING else 0.0
 
     @cached_property
-    def decided_otherwise(self) -> float:
-        """Number of rows outside the commonest decision; where rows have weights, of rows of mean weight."""
+    def minority_decisions(self) -> float:
+        """Return the number of rows that do not get the most common decision; weights are scaled to mean 1."""
         cells = self.system.cells
         total = float(cells.totals.sum())
         by_class = self.counts.sum(dim=0)
@@ -94,38 +94,39 @@ class Assessment:
 
     @cached_property
     def near_constant(self) -> bool:
-        """Whether only a handful of rows are decided otherwise than the rest.
+        """Return whether all but a few rows get the same decision.
 
-        A handful is at most 5 rows and 5% of the rows of rarer labels, or 1% of these where they are many.
+        Let r be the number of rows that do not have the most common label.  *A few* means at most max(min(5, 5% of r),
+        1% of r) rows.
         """
         cells = self.system.cells
         by_label = torch.bincount(cells.labels, minlength=cells.n_labels)
         rarer = int(by_label.sum() - by_label.max())
-        return self.decided_otherwise <= max(min(HANDFUL, 0.05 * rarer), 0.01 * rarer)
+        return self.minority_decisions <= max(min(HANDFUL, 0.05 * rarer), 0.01 * rarer)
 
     @property
     def degenerate(self) -> bool:
-        """Whether the model is no more accurate than a constant, or under limits next to one."""
+        """Return whether the model is no more accurate than a constant or, under limits, nearly constant."""
         return self.gain <= 0 or (self.system.n_rows > 0 and self.near_constant)
 
     @cached_property
     def measured(self) -> list[float]:
-        """One number per constraint: the ratio or difference reached by the decisions."""
-        return self.system.measured(self.counts.expand(max(1, len(self.system.steps)), -1, -1))
+        """Return the measured value of each constraint, such as a ratio or a difference, by the decisions."""
+        return self.system.measured(self.counts.expand(max(1, len(self.system.surrogates)), -1, -1))
 
     @property
     def measured_surrogate(self) -> list[float]:
-        """The same by surrogate."""
+        """Return the measured value of each constraint by surrogate."""
         return self.system.measured(self.sums)
 
     @property
     def rates(self) -> dict[str, dict[Any, Any]]:
-        """Selection rate of each group of each grouping; with several classes, one for each class."""
+        """Return the selection rate of each group of each grouping; with several classes, one for each class."""
         return _selection_rates(self.system.cells, self.counts)
 
 
 def assess(problem: TrainingProblem, rows: Rows, sweep: Sweep, objective: float) -> Assessment:
-    """Assess the model from a sweep over all rows."""
+    """Assess the module from a sweep over all rows."""
     decisions = decide(sweep.logits, problem.threshold)
     return Assessment(
         objective=objective,
@@ -133,13 +134,13 @@ def assess(problem: TrainingProblem, rows: Rows, sweep: Sweep, objective: float)
         accuracy=float(rows.loss_weights @ (decisions == rows.labels).to(torch.float64)),
         constant_accuracy=float(rows.class_weights.max()),
         counts=problem.count(rows, decisions),
-        sums=cell_sums(sweep.sums[: len(problem.system.steps)], rows, problem.cells.n_cells),
+        sums=cell_sums(sweep.sums[: len(problem.system.surrogates)], rows, problem.cells.n_cells),
         system=problem.system,
     )
 
 
 def _selection_rates(cells: Cells, counts: Tensor) -> dict[str, dict[Any, Any]]:
-    """Return the selected share of each group, from sums of decisions over cells of shape (K, 2·O)."""
+    """Return the selection rate of each group from `counts`, the sums of decisions over cells of shape (K, 2·O)."""
     sizes = cells.totals.reshape(-1, cells.n_labels).sum(dim=1)  # (A,)
     selected = counts[:, : len(cells.outcomes)].unflatten(0, (-1, cells.n_labels)).sum(dim=1)  # (A, O)
     rates = {}

@@ -1,7 +1,7 @@
 """Batches: all rows, or stratified mini-batches with a fixed number of rows from every cell (Theorem 3).
 
-The constraints are taken on the batch itself, on a fixed subset, or on all rows; the theory of the stochastic method
-has them deterministic, so that is a fixed subset or all rows.
+The constraints are evaluated on the batch, on a fixed subset, or on all rows.  The theory of the stochastic method
+assumes deterministic constraints, so it covers only a fixed subset and all rows.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from fairbound.training.rows import Rows
 
 
 class FullBatch:
-    """One batch an epoch: all rows, for the loss and for the constraints."""
+    """One batch per epoch: all rows, for the loss and for the constraints."""
 
     def __init__(self, rows: Rows) -> None:
         self.rows = rows
@@ -27,23 +27,23 @@ class FullBatch:
 
 
 class StratifiedBatches:
-    """Mini-batches with fixed numbers of rows per cell, loss and sums reweighted by N_k/n_k.
+    """Mini-batches with a fixed number n_k of the N_k rows of each cell, reweighted by N_k/n_k.
 
     Parameters
     ----------
     rows : Rows
         All rows.
     batch_size : int
-        Rows per batch, shared among the cells in proportion, at least `least_per_cell` from each (all of a smaller
-        cell).
+        Rows per batch, distributed over the cells in proportion to their size.  Each cell gets at least
+        `least_per_cell` rows, or all of its rows if it has fewer.
     constraints : {"batch", "subset", "all"}
-        The rows that the constraints are taken on.
+        The rows on which the constraints are evaluated.
     subset : float
-        The share of the rows in the fixed subset (the paper's experiments: a third).
+        Share of the rows in the fixed subset (a third in the paper's experiments).
     generator : torch.Generator, optional
-        Source of all draws; without one, a new generator with seed 0, so that no global one is touched.
+        Random generator of all draws; by default a new one with seed 0.  The global generator is not used.
     least_per_cell : int
-        Two or more (or all rows of the cell) let squared measures be estimated without bias.
+        Least number of rows per cell.  Two or more allow unbiased estimates of squared measures.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class StratifiedBatches:
         self.rows = rows
         self.counts = _allocate(rows, batch_size / len(rows), least_per_cell)
         self.generator = torch.Generator().manual_seed(0) if generator is None else generator
-        # By what is drawn, which is more than `batch_size` where many small cells need their least.
+        # Counted by the rows drawn, which exceed `batch_size` if many small cells need `least_per_cell`.
         self.steps_per_epoch = max(1, round(len(rows) / int(self.counts.sum())))
         self.constraint_rows: Rows | None = None
         if constraints == "all":
@@ -78,13 +78,13 @@ class StratifiedBatches:
             self.constraint_rows = rows.sample(_allocate(rows, subset, least_per_cell), self.generator)
 
     def __iter__(self) -> Iterator[Batch]:
-        """One epoch: about as many rows as there are."""
+        """Yield the batches of one epoch, which together have about as many rows as the data."""
         for _ in range(self.steps_per_epoch):
             drawn = self.rows.sample(self.counts, self.generator)
             yield Batch(drawn, drawn if self.constraint_rows is None else self.constraint_rows)
 
 
 def _allocate(rows: Rows, share: float, least: int) -> Tensor:
-    """Rows to draw from each cell: in proportion, at least `least`, at most what there is."""
+    """Return the number of rows to draw from each cell: in proportion, at least `least`, at most the whole cell."""
     sizes = torch.tensor(rows.offsets).diff()
     return torch.minimum(sizes, torch.clamp((sizes.to(torch.float64) * share).round().long(), min=least))

@@ -1,12 +1,11 @@
-"""The models worth returning among all that a fit has seen.
+"""Choose the model to return among the iterates of a fit.
 
-A model is returned only if its own decisions keep every limit.  Of these, the choice is the most accurate whose
-objective is within a stated slack of the least objective among them (0: simply the least; infinite: simply the most
-accurate).
-
-Constant predictions compete, too: a model that is less accurate than a constant under the same limits is not returned,
-and where no model keeps the limits but a constant does, the constant is the answer.  Where nothing keeps the limits,
-the model that violates them least is the answer.
+1. Only models whose decisions keep every limit are eligible.
+2. Among them, take the most accurate one whose objective is within `slack` of the least objective.  With slack 0 this
+   is the least objective; with infinite slack it is the highest accuracy.
+3. Constant predictions compete.  A constant that keeps the limits is returned if it is more accurate than every model,
+   or if no model keeps the limits.
+4. If nothing keeps the limits, return the model with the least violation.
 """
 
 from __future__ import annotations
@@ -21,28 +20,28 @@ from fairbound.training.assessment import Assessment
 
 @dataclass(frozen=True)
 class Candidate:
-    """A point and what it does."""
+    """A point w and its assessment."""
 
     w: Tensor
     assessment: Assessment
 
 
 class Candidates:
-    """Keeps what may still be chosen: models that keep the limits, none beaten in both objective and accuracy.
+    """The candidates that may still be returned.
 
     Parameters
     ----------
     slack : float
-        Relative to the least objective.
+        Allowed increase of the objective over the least one, relative to it.
 
     Attributes
     ----------
     kept : list of Candidate
-        Models that keep every limit.
+        Models that keep every limit; none is dominated by another in both objective and accuracy.
     constants : list of Candidate
         Constant predictions that keep every limit.
     nearest : Candidate or None
-        The model that violates the limits least, of those that do not keep them.
+        The model with the least violation among those that do not keep every limit.
     """
 
     def __init__(self, slack: float = 0.0) -> None:
@@ -52,32 +51,32 @@ class Candidates:
         self.nearest: Candidate | None = None
 
     def offer(self, w: Tensor, assessment: Assessment) -> None:
-        """Look at a point; w is copied if it is kept."""
+        """Consider a point; w is copied if it is stored."""
         if not assessment.kept:
             if self.nearest is None or assessment.exact_violation < self.nearest.assessment.exact_violation:
                 self.nearest = Candidate(w.clone(), assessment)
             return
-        if any(_beats(held.assessment, assessment) for held in self.kept):
+        if any(_dominates(held.assessment, assessment) for held in self.kept):
             return
-        self.kept = [held for held in self.kept if not _beats(assessment, held.assessment)]
+        self.kept = [held for held in self.kept if not _dominates(assessment, held.assessment)]
         self.kept.append(Candidate(w.clone(), assessment))
 
     def offer_constant(self, w: Tensor, assessment: Assessment) -> None:
-        """Look at a constant prediction, which is returned only where it is more accurate than every model."""
+        """Consider a constant prediction."""
         if assessment.kept:
             self.constants.append(Candidate(w.clone(), assessment))
 
     def least(self) -> Candidate:
-        """The model of least objective that keeps the limits."""
+        """Return the model with the least objective among those that keep the limits."""
         return min(self.kept, key=lambda held: held.assessment.objective)
 
     @property
     def least_objective(self) -> float:
-        """The least objective under the limits; inf while no model keeps them."""
+        """Return the least objective under the limits; inf if no model keeps them."""
         return min((held.assessment.objective for held in self.kept), default=math.inf)
 
     def ranked(self) -> list[Candidate]:
-        """All that keep the limits, the choice first."""
+        """Return all candidates that keep the limits, the best first."""
         allowed = self.least_objective + self.slack * abs(self.least_objective)
         best_constant = max((held.assessment.accuracy for held in self.constants), default=-math.inf)
 
@@ -94,7 +93,7 @@ class Candidates:
         return [*sorted(better, key=rank), *sorted(self.constants, key=inaccuracy), *sorted(worse, key=inaccuracy)]
 
     def choice(self) -> Candidate:
-        """The model to return."""
+        """Return the best candidate; if none keeps the limits, the nearest."""
         ranked = self.ranked()
         if ranked:
             return ranked[0]
@@ -103,5 +102,6 @@ class Candidates:
         return self.nearest
 
 
-def _beats(one: Assessment, other: Assessment) -> bool:
+def _dominates(one: Assessment, other: Assessment) -> bool:
+    """Return whether `one` is at least as good as `other` in both objective and accuracy."""
     return one.objective <= other.objective and one.accuracy >= other.accuracy

@@ -1,10 +1,12 @@
 """Constant predictions as parameters of the module: the simplest candidates of every fit.
 
-A constant decides alike for all rows, so it keeps every ratio and every difference of selection rates, true-positive
-rates and false-positive rates.  A limit that a constant keeps can be kept by the module, whatever the solver finds.
+A constant makes the same decision for all rows, so it keeps every limit on ratios and differences of selection rates,
+true-positive rates and false-positive rates.  If a constant keeps all limits, they are feasible for the module, even if
+the solver finds no other model.
 
-For class k the output layer gets weights of zero and, as biases, the log-odds of the classes (the constant of least
-loss); where these decide for another class, the bias of class k is raised just beyond the decision.
+The constant of class k has zero weights in the output layer.  Its biases are the log-odds of the classes, which give
+the least loss of a constant.  If these decide for another class, the bias of class k is raised just enough to decide
+for k.
 """
 
 from __future__ import annotations
@@ -16,12 +18,12 @@ from fairbound.fairness import logit
 from fairbound.training.problem import TrainingProblem
 from fairbound.training.rows import Rows
 
-BEYOND = 1e-3
-"""How far beyond the decision, on the scale of the logits, the bias of a constant lies at least."""
+DECISION_MARGIN = 1e-3
+"""Least distance, in logits, between the bias of a constant and the point where the decision changes."""
 
 
 def constant_models(problem: TrainingProblem, rows: Rows) -> list[Tensor]:
-    """Return the flat parameters of one constant for each class; none where the module has no output layer to set."""
+    """Return the flat parameters of one constant per class; an empty list if the module has no linear output layer."""
     layer = output_layer(problem, rows)
     if layer is None:
         return []
@@ -39,12 +41,15 @@ def constant_models(problem: TrainingProblem, rows: Rows) -> list[Tensor]:
 
 
 def output_layer(problem: TrainingProblem, rows: Rows) -> nn.Linear | None:
-    """Return the linear layer whose biases are the module's outputs once its weights are zero, if there is one."""
+    """Return the linear layer whose biases are the module's outputs if its weights are zero, or None.
+
+    Each linear layer is tried, last first: set its weights to zero, and see whether the module returns its biases.
+    """
     before = problem.current()
     probe = rows.X[: min(len(rows), 4)]
     for layer in reversed([part for part in problem.module.modules() if isinstance(part, nn.Linear)]):
-        moves = layer.weight.requires_grad and layer.bias is not None and layer.bias.requires_grad
-        if not moves:
+        is_trainable = layer.weight.requires_grad and layer.bias is not None and layer.bias.requires_grad
+        if not is_trainable:
             continue
         ramp = torch.arange(1.0, layer.out_features + 1).to(layer.bias)
         try:
@@ -60,17 +65,17 @@ def output_layer(problem: TrainingProblem, rows: Rows) -> nn.Linear | None:
 
 
 def _biases(class_weights: Tensor, threshold: float, n_outputs: int) -> list[Tensor]:
-    """Biases of the constants, by class: the log-odds of the classes, with the class in question decided for."""
+    """Return the biases of each class's constant: the log-odds of the classes, adjusted so that the class is chosen."""
     logs = class_weights.clamp_min(1e-6).log()
     if len(class_weights) > 2:
         constants = []
         for k in range(len(logs)):
             biases = logs.clone()
-            biases[k] = max(float(logs[k]), float(logs.max()) + (BEYOND if int(logs.argmax()) != k else 0.0))
+            biases[k] = max(float(logs[k]), float(logs.max()) + (DECISION_MARGIN if int(logs.argmax()) != k else 0.0))
             constants.append(biases)
         return constants
     odds, decision = float(logs[1] - logs[0]), logit(threshold)
-    single = [min(odds, decision - BEYOND), max(odds, decision + BEYOND)]
+    single = [min(odds, decision - DECISION_MARGIN), max(odds, decision + DECISION_MARGIN)]
     if n_outputs == 1:
         return [torch.tensor([z], dtype=torch.float64) for z in single]
     return [torch.tensor([0.0, z], dtype=torch.float64) for z in single]

@@ -1,4 +1,4 @@
-"""How much work a fit may take: its phases, and when each has stopped paying."""
+"""Limits on the work of a fit: the iterations of each phase, and when a phase stops for lack of progress."""
 
 from __future__ import annotations
 
@@ -7,19 +7,21 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Phase:
-    """How long a solve may go on, and when it has stopped paying.
+    """Stopping rule of one phase.
 
     Parameters
     ----------
     iterations : int
-        The most.
+        Largest number of iterations.
     progress : float
-        The solve ends when the best merit has fallen by less than this fraction over the last `window` iterations.
+        The phase ends when the best merit value has fallen by less than this fraction over the last `window`
+        iterations.
     window : int
+        Number of iterations over which progress is measured.
     least : int
-        Iterations before which progress is not asked for.
+        Number of iterations before progress is first checked.
     rounding : float
-        Relative noise of the merit function; exact measures move in steps of one row.
+        Relative noise of the merit function.  It is large for exact measures, which change in jumps of one row.
     """
 
     iterations: int
@@ -31,30 +33,31 @@ class Phase:
 
 @dataclass(frozen=True)
 class Effort:
-    """The phases of a fit; the defaults serve linear models and networks, small data and large.
+    """The phases of a fit; the defaults suit linear models and networks, on small and large data.
 
     Parameters
     ----------
     free, coarse, exact, accurate, most_accurate, repair : Phase
-        `most_accurate` is a round of the last phase for the objective "accuracy"; `repair` goes
-        to the nearest model within the limits, and mends what rounding has broken.
+        Stopping rules of the phases that `fairbound.training.stages` describes.  `most_accurate` replaces `accurate` if
+        the objective is "accuracy".
     coarseness : float, optional
-        The first scale of the coarse phase, as a fraction of the surrogate's own; by default chosen from the margins.
+        First scale of the coarse phase, as a fraction of the surrogate's full scale.  By default it is chosen from the
+        margins of the rows.
     sharpening : float
-        The largest factor from one scale to the next.
+        Largest factor from one scale to the next.
     loss_slack : float
-        How far the loss may lie above the least found under the limits, relative to it, for the sake of accuracy.
+        Allowed increase of the loss for the sake of accuracy, relative to the least loss found under the limits.
     worth : float
-        The accuracy that the limits must have cost for that: where they cost next to nothing there is nothing to win
-        back, and more accurate decisions on the training rows would fit noise.
+        The accurate phase runs only if the limits cost more accuracy than this.  If they cost almost nothing, there is
+        nothing to regain, and more accurate decisions on the training rows would fit noise.
     tolerance : float
-        On the KKT residuals.
+        Tolerance of the KKT residuals.
     accurate_rounds : int
-        The most rounds of the accurate phase; they end when one wins less than a tenth of `worth`.
+        Largest number of rounds of the accurate phase.  It ends when a round gains less than a tenth of `worth`.
     starts : int
-        Points from which the limits are approached; more than one suits small problems, which cost little.
+        Number of starting points from which the limits are approached.
     epochs, batch_size : int
-        Of the mini-batches, where the data are too large for whole passes.
+        Epochs and batch size of mini-batch training, which is used if the data are too large for whole passes.
     """
 
     free: Phase = Phase(80, progress=5e-3, least=50)
@@ -75,21 +78,21 @@ class Effort:
 
 
 SMALL_UP_TO = 1e5
-"""Rows times parameters up to which phases may take their time."""
+"""Rows times parameters up to which `SMALL_EFFORT` applies: iterations are cheap, so phases may take more of them."""
 
 TINY_UP_TO = 5e4
-"""Rows times parameters up to which a fit may take several starts."""
+"""Rows times parameters up to which `TINY_EFFORT` applies."""
 
 SMALL_EFFORT = Effort(coarse=Phase(60, window=6), exact=Phase(60, window=20, rounding=1e-3))
-"""With few rows each of them is a step in the measures, and a phase must not end at the first that does not pay."""
+"""With few rows, each one makes the measures jump; a longer window keeps a phase from ending at the first plateau."""
 
 
 TINY_EFFORT = Effort(coarse=Phase(40, window=4), exact=Phase(40, window=12, rounding=1e-3), starts=4)
-"""Several starts reach the same answer whatever the rounding, each with less work."""
+"""With several starts the result hardly depends on rounding errors; in return, each start gets fewer iterations."""
 
 
 def is_small(n_rows: int, n_parameters: int) -> bool:
-    """Tell whether a fit may take its time."""
+    """Return whether a fit is small enough for more iterations and double precision."""
     return n_rows * n_parameters <= SMALL_UP_TO
 
 

@@ -1,7 +1,6 @@
-"""One call from data and limits to a model that keeps them: by whole passes (`stages`), or by mini-batches first.
+"""Fit a model under limits, by whole passes over the rows (`stages`) or by mini-batches first.
 
-The answer is the best of all candidates that the stages have seen, constants included, by its own decisions in double
-precision.
+The result is the best candidate of all stages, including constants, judged by its decisions in double precision.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from fairbound.training.batches import StratifiedBatches
 from fairbound.training.effort import Effort
 from fairbound.training.problem import TrainingProblem
 from fairbound.training.stages import Objective, confirm, find_free_optimum, reach_limits
-from fairbound.training.state import FitState, Progress
+from fairbound.training.state import FitState, HistoryCallback
 from fairbound.training.threads import suitable_threads
 from fairbound.training.trainer import TrainingResult, train
 
@@ -35,29 +34,30 @@ def fit(
     objective: Objective = "loss",
     solver: Solver = "auto",
     effort: Effort | None = None,
-    callback: Progress | None = None,
+    callback: HistoryCallback | None = None,
     generator: torch.Generator | None = None,
 ) -> TrainingResult:
-    """Train the problem's module to the optimum under its limits.
+    """Minimise the problem's objective under its limits, and leave the best model in the module.
 
-    The module is left in double precision: the answer is checked there, and rounding moves decisions.
+    The module is left in double precision.  The limits were checked there, and rounding to single precision could
+    change decisions.
 
     Parameters
     ----------
     problem : TrainingProblem
     X : array of shape (n, ...)
-        Inputs, in the order of the problem's cells.
+        Inputs, in the row order of the problem's cells.
     loss_weights : array of shape (n,), optional
     objective : {"loss", "accuracy"}
-        What is best under the limits: the loss, which keeps probabilities meaningful (and accuracy, among models within
-        5% of the least loss), or accuracy alone.
+        "loss" takes the most accurate model within 5% of the least loss (`Effort.loss_slack`), so that probabilities
+        stay meaningful.  "accuracy" takes the most accurate model, whatever its loss.
     solver : {"auto", "quasi-newton", "stochastic"}
-        Whole passes, or mini-batches first; by default whichever suits the size of data and model.
+        Whole passes, or mini-batches first; by default chosen from the size of data and model.
     effort : Effort, optional
     callback : function of one history row, optional
-        Called at every iteration; return True to stop early with the best found.
+        Called at every iteration; return True to stop early with the best model found.
     generator : torch.Generator, optional
-        Source of the mini-batches; a fixed one by default.
+        Random generator of the mini-batches; by default one with seed 0.
     """
     lookup({"loss": None, "accuracy": None}, objective, "objective")
     lookup({"auto": None, "quasi-newton": None, "stochastic": None}, solver, "solver")
@@ -72,23 +72,23 @@ def fit(
                 sample(state, problem, generator or torch.Generator().manual_seed(0))
             reach_limits(state, problem, objective)
         finally:
-            # Also on an interrupt: what was found so far stays in the module.
-            state.settle(problem)
+            # Also on an interrupt, leave the best model found in the module.
+            state.assign_best(problem)
         return state.result(problem, confirm(state, problem), by_loss=objective == "loss", solver=solver)
 
 
 def choose_solver(n_rows: int, n_parameters: int) -> Solver:
-    """Whole passes while a pass takes no more than about a minute of one core; mini-batches beyond."""
+    """Return "quasi-newton" if a pass over all rows takes at most about a minute on one core, else "stochastic"."""
     return "quasi-newton" if n_rows * n_parameters <= WHOLE_PASS_LIMIT else "stochastic"
 
 
 def sample(state: FitState, problem: TrainingProblem, generator: torch.Generator) -> None:
-    """Go near the limits by mini-batches, with the constraints on a fixed subset."""
+    """Approach the limits in mini-batches, with the constraints on a fixed subset."""
     size = min(state.effort.batch_size, len(state.rows))
     batches = StratifiedBatches(state.rows, size, constraints="subset", generator=generator)
     optimizer = StochasticSQP.from_paper(problem.parameters)
     try:
         result = train(problem, batches, optimizer, epochs=state.effort.epochs, callback=partial(state.log, "sample"))
     finally:
-        state.w = problem.current()  # also on an interrupt: the best that `train` has found
+        state.w = problem.current()  # `train` leaves its best model there, also on an interrupt
     state.free = result.assessment

@@ -1,11 +1,11 @@
-"""The frontier: what each bound costs, from one call, each model started from its neighbour.
+"""The frontier: fit models for a sequence of bounds, each started from its neighbour, and price each bound.
 
-Bounds are visited from the loosest to the strictest.  A model that keeps a strict bound keeps every looser one too, so
-where the stricter is also more accurate it takes the looser's place: none on the frontier is dominated by a stricter
-one.
+Bounds are visited from the loosest to the strictest.  A model that keeps a strict bound also keeps every looser one.
+So if the stricter model is more accurate, it replaces the looser one, and no point is dominated by a stricter one.
 
-Prices.  A multiplier y of a row prices the *loss*: tightening the bound by one unit costs Σ_j y_j · ∂(c_j − bound_j)
-(y·r_a for the row δ·r_a − r_b ≤ 0).  The price in *accuracy* is a difference along the frontier.
+Prices.  The multipliers y price the *loss*.  The Lagrangian contains y_j(c_j − bound_j), so tightening the bound β of a
+constraint by one unit costs Σ_j y_j · ∂(c_j − bound_j)/∂β.  For the row δ·r_a − r_b ≤ 0 of a ratio δ that is y·r_a.
+The price in *accuracy* is a difference quotient along the frontier.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from fairbound.fairness import Constraint, ConstraintSystem, resolve_measure
 from fairbound.training.effort import Effort, Phase
 from fairbound.training.problem import TrainingProblem
 from fairbound.training.stages import Objective, confirm, find_free_optimum, reach_limits
-from fairbound.training.state import FitState, Progress
+from fairbound.training.state import FitState, HistoryCallback
 from fairbound.training.threads import suitable_threads
 from fairbound.training.trainer import TrainingResult, assess_now, choose_status
 
 FRONTIER_EFFORT = Effort(coarse=Phase(15, window=3))
-"""A neighbour is near: shorter phases than a fit from the free optimum."""
+"""Each point starts from its neighbour, so the coarse phase needs fewer iterations than in a fit of its own."""
 
 
 @dataclass(frozen=True)
@@ -39,11 +39,11 @@ class FrontierPoint:
     bound : float
     result : TrainingResult
     parameters : Tensor
-        Flat; `Frontier.use` writes them into the module.
+        Flat vector; `Frontier.use` writes it into the module.
     loss_price : float
-        Loss per unit by which the bound is tightened, from the multipliers; 0 where the bound does not bind.
+        Increase of the loss per unit of tightening, from the multipliers; 0 if the bound is not active.
     accuracy_price : float or None
-        Accuracy per unit of tightening, from the next stricter point; None at the last.
+        Loss of accuracy per unit of tightening, from the next stricter point; None at the strictest.
     """
 
     bound: float
@@ -53,7 +53,7 @@ class FrontierPoint:
     accuracy_price: float | None
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain numbers, for tables and JSON."""
+        """Return plain numbers, for tables and JSON."""
         found = self.result.assessment
         return {
             "bound": self.bound,
@@ -70,7 +70,7 @@ class FrontierPoint:
 
 @dataclass(frozen=True)
 class Frontier:
-    """Points from the loosest bound to the strictest."""
+    """The points of a frontier, from the loosest bound to the strictest."""
 
     points: tuple[FrontierPoint, ...]
     problem: TrainingProblem
@@ -95,21 +95,21 @@ def frontier(
     loss_weights: Any = None,
     objective: Objective = "loss",
     effort: Effort = FRONTIER_EFFORT,
-    callback: Progress | None = None,
+    callback: HistoryCallback | None = None,
 ) -> Frontier:
-    """Fit models for several bounds of one of the problem's constraints; the others stay as they are.
+    """Fit models for several bounds of one of the problem's constraints; the other constraints stay unchanged.
 
     Parameters
     ----------
     problem : TrainingProblem
     X : array of shape (n, ...)
     bounds : sequence of float
-        In any order.
+        Bounds, in any order.
     position : int
-        Which of the problem's constraints the bounds are for.
+        Position of the constraint whose bound varies.
     loss_weights, objective, effort, callback
-        As for `fit`.  Each point's result has its own history and passes; the first one's passes include those of the
-        free optimum.
+        As for `fit`.  Each result has its own history and counts of passes.  The counts of the first result include the
+        free phase.
     """
     constraints = problem.system.constraints
     if not 0 <= position < len(constraints):
@@ -123,15 +123,15 @@ def frontier(
     path = follow_path(
         problem, X, sets, loss_weights=loss_weights, objective=objective, effort=effort, callback=callback
     )
-    return Frontier(_priced(ordered, path, position), problem)
+    return Frontier(_add_prices(ordered, path, position), problem)
 
 
 @dataclass(frozen=True)
 class PathPoint:
-    """One set of constraints on a path, how it went, and the flat parameters that keep them.
+    """One set of constraints on a path, with the model found for it as flat parameters.
 
-    The result is that of the solve that found the model, which may have been for a stricter set; `multipliers` are
-    those of the solve for this set.
+    `result` belongs to the solve that found the model, which may have been for a stricter set.  `multipliers` belong to
+    the solve for this set.
     """
 
     problem: TrainingProblem
@@ -148,44 +148,49 @@ def follow_path(
     loss_weights: Any = None,
     objective: Objective = "loss",
     effort: Effort = FRONTIER_EFFORT,
-    callback: Progress | None = None,
+    callback: HistoryCallback | None = None,
 ) -> list[PathPoint]:
-    """Fit models under each set of constraints, from the loosest to the strictest, each from its neighbour.
+    """Fit a model under each set of constraints, each started from the previous one.
 
-    Whoever keeps a later set must keep the earlier ones: a stricter model that is more accurate replaces a looser one.
+    The sets go from the loosest to the strictest: a model that keeps a set must keep all earlier ones.  A stricter
+    model that is more accurate replaces a looser one.
     """
     problems = [problem.with_constraints(constraints) for constraints in constraint_sets]
     with suitable_threads(len(problem.cells), problem.n_parameters):
         state = FitState(problem, X, loss_weights, effort, callback)
-        parts = []
+        records = []
         try:
             find_free_optimum(state)
             state.history = []
             for each in problems:
                 reach_limits(state, each, objective)
-                state.settle(each)
-                parts.append(_take_part(state))
+                state.assign_best(each)
+                records.append(_cut_record(state))
         finally:
-            # Also on an interrupt: what was found so far stays in the module.
-            state.settle(problem)
+            # Also on an interrupt, leave the best model found in the module.
+            state.assign_best(problem)
         path = []
-        for each, part in zip(problems, parts, strict=True):
-            vars(state).update(part)
+        # Confirm afterwards: it takes the module to double precision, which would slow down the solves.
+        for each, record in zip(problems, records, strict=True):
+            vars(state).update(record)
             state.started += time.perf_counter()
             chosen = confirm(state, each)
             result = state.result(each, chosen, by_loss=objective == "loss", solver="quasi-newton")
             path.append(PathPoint(each, result, chosen.w, state.multipliers))
-        _let_stricter_replace(path, state)
+        _replace_dominated(path, state)
         return path
 
 
-def _take_part(state: FitState) -> dict[str, Any]:
-    """Return what belongs to the bound just reached, its start relative to now; the next bound begins at zero."""
+def _cut_record(state: FitState) -> dict[str, Any]:
+    """Return the part of the state that belongs to the bound just reached, and reset it for the next bound.
+
+    `started` is stored relative to now, so that the caller can restore the time that this bound has taken.
+    """
     names = ("candidates", "multipliers", "converged_at", "history", "evaluations", "value_evaluations", "stopped")
     now = time.perf_counter()
-    part = {name: getattr(state, name) for name in names} | {"started": state.started - now}
+    record = {name: getattr(state, name) for name in names} | {"started": state.started - now}
     state.history, state.evaluations, state.value_evaluations, state.started = [], 0, 0, now
-    return part
+    return record
 
 
 def _with_bound(constraints: tuple[Constraint, ...], position: int, bound: float) -> list[Constraint]:
@@ -195,8 +200,8 @@ def _with_bound(constraints: tuple[Constraint, ...], position: int, bound: float
     ]
 
 
-def _let_stricter_replace(path: list[PathPoint], state: FitState) -> None:
-    """From the strictest down: a stricter model that is more accurate serves the looser set, too."""
+def _replace_dominated(path: list[PathPoint], state: FitState) -> None:
+    """Replace models that are less accurate than the next stricter one by that one, from the strictest down."""
     for index in range(len(path) - 2, -1, -1):
         here, stricter = path[index], path[index + 1]
         found, other = here.result.assessment, stricter.result.assessment
@@ -204,9 +209,9 @@ def _let_stricter_replace(path: list[PathPoint], state: FitState) -> None:
             here.problem.assign(stricter.parameters)
             assessment = assess_now(here.problem, state.rows)
             if assessment.kept:
-                # Optimal under the stricter set, if anywhere.
+                # The model may be optimal under the stricter set, but its optimality here was not checked.
                 status = choose_status(assessment, converged=False, locally_infeasible=False)
-                # The record is that of the solve that found the model; its multipliers are those of other limits.
+                # Keep the record of the solve that found the model, but not its multipliers: they price other limits.
                 result = replace(
                     stricter.result,
                     assessment=assessment,
@@ -218,7 +223,7 @@ def _let_stricter_replace(path: list[PathPoint], state: FitState) -> None:
                 path[index] = replace(here, result=result, parameters=stricter.parameters)
 
 
-def _priced(bounds: list[float], path: list[PathPoint], position: int) -> tuple[FrontierPoint, ...]:
+def _add_prices(bounds: list[float], path: list[PathPoint], position: int) -> tuple[FrontierPoint, ...]:
     points = []
     for index, (bound, here) in enumerate(zip(bounds, path, strict=True)):
         accuracy_price = None
@@ -231,16 +236,17 @@ def _priced(bounds: list[float], path: list[PathPoint], position: int) -> tuple[
 
 
 def loss_price(system: ConstraintSystem, position: int, multipliers: Tensor, counts: Tensor) -> float:
-    """Loss per unit by which one constraint's bound is tightened: Σ_j y_j · ∂(c_j − bound_j)/∂bound.
+    """Return the increase of the loss per unit by which one constraint's bound is tightened.
 
-    The rows are linear in the bound, so a difference of two compiled systems is the derivative.
+    That is Σ_j y_j · ∂(c_j − bound_j)/∂β, negated if a smaller β is stricter.  The rows are linear in the bound β, so
+    the difference quotient of two constraint systems is the exact derivative.
     """
     constraint = system.constraints[position]
     if isinstance(constraint.bound, tuple) or constraint.bound is None:
         raise ValueError(f"{constraint}: a price belongs to a single bound, not to a pair.")
     measure = resolve_measure(constraint.measure)
     tighter = 1.0 if measure.larger_is_stricter else -1.0
-    # A step into the permitted range: from below at its upper end.
+    # Move towards the middle of the permitted range, so that the moved bound is valid.
     step = -1e-3 if constraint.bound > 0.5 * min(measure.largest, 1.0) else 1e-3
     moved = ConstraintSystem.build(
         _with_bound(system.constraints, position, constraint.bound + step), system.cells, threshold=system.threshold

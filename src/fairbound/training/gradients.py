@@ -1,13 +1,13 @@
 """Gradients of the loss and of every cell's sum, in about one forward and two backward passes over the rows.
 
-For cotangents u (one per row: of the loss, and of each surrogate) the gradient of Σ_{i in segment} u_i · z_i is wanted
-for every segment.  Three ways, with the same result:
+The loss and each surrogate have a cotangent u_i for every row i.  Wanted is the gradient of Σ_{i in segment} u_i · z_i
+for every cotangent and every segment.  Three engines compute it, with the same result:
 
-`FeedForwardGradients`   For a plain `nn.Sequential` of linear layers and (leaky) ReLU: matrix products over slices,
-                         without autograd, in memory kept between sweeps: it counts at a few milliseconds a sweep.
-`LayerGradients`         For any module whose parameters all sit in linear layers: the same products, with the backward
-                         pass by autograd.
-`SliceGradients`         For any module: autograd on each segment's rows; as many rows in all, one call per segment.
+`FeedForwardGradients`   For a plain `nn.Sequential` of linear layers and (leaky) ReLU.  Matrix products over slices,
+                         without autograd, in buffers that are reused: a sweep of small data takes milliseconds.
+`LayerGradients`         For any module whose parameters all belong to linear layers.  The same products, but autograd
+                         does the backward pass.
+`SliceGradients`         For any module.  Autograd on the rows of each segment: one call per segment.
 
 Conventions
 -----------
@@ -27,10 +27,10 @@ from fairbound.training.sweep import Cotangents, Slices
 
 
 class GradientEngine(Protocol):
-    """Pulls cotangents of the outputs back to the parameters, by segment."""
+    """Maps cotangents of the outputs to gradients of the parameters, by segment."""
 
     def outputs(self, X: Tensor) -> Tensor:
-        """Outputs of the module, without gradients."""
+        """Return the outputs of the module, without gradients."""
         ...
 
     def accumulate(self, X: Tensor, slices: Slices, cotangents: Cotangents, gradients: Tensor) -> None:
@@ -42,14 +42,14 @@ class GradientEngine(Protocol):
 
 
 class SliceGradients:
-    """Autograd, one segment at a time: right for any module whose rows are independent."""
+    """Autograd, one segment at a time: correct for any module whose rows are independent."""
 
     def __init__(self, module: nn.Module) -> None:
         self.module = module
         self.parameters = trainable(module)
 
     def outputs(self, X: Tensor) -> Tensor:
-        """Outputs of the module, without gradients."""
+        """Return the outputs of the module, without gradients."""
         with torch.no_grad():
             return self.module(X).detach()
 
@@ -57,21 +57,21 @@ class SliceGradients:
         """Add the gradients of one chunk of rows to `gradients`."""
         with torch.enable_grad():
             outputs = [self.module(X[start:stop]) for _, start, stop in slices]
-        pulled = cotangents(torch.cat([output.detach() for output in outputs]))
+        u = cotangents(torch.cat([output.detach() for output in outputs]))
         for (segment, start, stop), output in zip(slices, outputs, strict=True):
-            for j, cotangent in enumerate(pulled[:, start:stop]):
+            for j, cotangent in enumerate(u[:, start:stop]):
                 parts = torch.autograd.grad(
                     output,
                     self.parameters,
                     cotangent.to(output.dtype).reshape(output.shape),
-                    retain_graph=j + 1 < len(pulled),
+                    retain_graph=j + 1 < len(u),
                     materialize_grads=True,
                 )
                 gradients[j, segment] += torch.cat([part.reshape(-1).to("cpu", torch.float64) for part in parts])
 
 
 def choose_engine(module: nn.Module, X: Tensor) -> GradientEngine:
-    """The fastest engine that is right for the module, which is tried out on a few rows."""
+    """Return the fastest engine whose results on a few rows agree with those of autograd."""
     general = SliceGradients(module)
     linear = [part for part in module.modules() if isinstance(part, nn.Linear)]
     in_linear = {id(parameter) for part in linear for parameter in part.parameters(recurse=False)}
@@ -81,7 +81,7 @@ def choose_engine(module: nn.Module, X: Tensor) -> GradientEngine:
     if FeedForwardGradients.fits(module):
         assert isinstance(module, nn.Sequential)
         fast = FeedForwardGradients(module)
-    # Rows of all cells: the first few may lie in one, and be alike.
+    # Rows are sorted by cell, so take rows from all over the data; the first ones may be alike.
     count = min(len(X), 8)
     probe = X[torch.arange(count) * (len(X) - 1) // max(count - 1, 1)]
     half = max(1, len(probe) // 2)
@@ -94,7 +94,7 @@ def choose_engine(module: nn.Module, X: Tensor) -> GradientEngine:
         except (KeyError, RuntimeError, ValueError):
             if engine is general:
                 raise
-            # A layer that is not called, called twice or on other rows, or overwritten in place: not for this engine.
+            # A layer is not called, called twice, called on other rows, or overwritten in place.
             return general
         results.append(gradients)
         outputs.append(engine.outputs(probe))
@@ -104,7 +104,7 @@ def choose_engine(module: nn.Module, X: Tensor) -> GradientEngine:
 
 
 def _probe_cotangents(outputs: Tensor) -> Tensor:
-    """Cotangents that differ by row and output."""
+    """Return two cotangents that differ by row and output."""
     flat = outputs.reshape(len(outputs), -1)
     ramp = torch.arange(1.0, flat.numel() + 1, dtype=torch.float64).reshape(flat.shape)
     return torch.stack([ramp, 1.0 / ramp])

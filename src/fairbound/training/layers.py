@@ -1,7 +1,8 @@
 """Gradients of linear layers by segment: a matrix product over each contiguous slice of rows.
 
-One backward pass gives B = ∂z/∂(layer output) by row.  With A the layer's input and a cotangent u, segment q of the
-layer has the gradient (u ⊙ B_q)ᵀ A_q, so the cost does not grow with the number of segments.
+One backward pass gives B = ∂z/∂(layer output) for each row.  Let A be the layer's input and u a cotangent.  Then the
+gradient of the layer's weights over segment q is (u_q ⊙ B_q)ᵀ A_q.  Every row is in one segment, so the cost does not
+grow with the number of segments.
 
 Conventions
 -----------
@@ -20,7 +21,7 @@ from fairbound.training.sweep import Cotangents, Slices
 
 
 class LinearLayers:
-    """Places the gradients of linear layers into the flat vector of all parameters."""
+    """Adds the gradients of linear layers to the flat gradient of all parameters."""
 
     def __init__(self, module: nn.Module, layers: Sequence[nn.Linear]) -> None:
         self.layers = list(layers)
@@ -34,7 +35,11 @@ class LinearLayers:
     def add_scaled(
         self, layer: nn.Linear, A: Tensor, B: Tensor, scales: Tensor, slices: Slices, gradients: Tensor
     ) -> None:
-        """Add (u_j ⊙ B_q)ᵀ A_q for all cotangents j and segments q, the row factors on whichever side is narrower."""
+        """Add (u_j ⊙ B_q)ᵀ A_q for all cotangents j and segments q; `scales` are the u_j of shape (n, J).
+
+        (u ⊙ B)ᵀ A = Bᵀ (u ⊙ A), so the narrower of A and B is scaled.  The scaled copies of all j are concatenated, and
+        one matrix product per segment serves them all.
+        """
         J, wide_in, wide_out = scales.shape[1], A.shape[1], B.shape[1]
         if wide_in < wide_out:
             scaled = self._scaled(A, scales, J * wide_in + J)
@@ -55,7 +60,7 @@ class LinearLayers:
                 place.index_add_(1, segments, part.transpose(0, 1).flatten(2).to(place.dtype))
 
     def _scaled(self, rows: Tensor, scales: Tensor, width: int) -> Tensor:
-        """[u_1 ⊙ rows, u_2 ⊙ rows, …] in memory kept between calls, with room for `width` columns."""
+        """Return [u_1 ⊙ rows, u_2 ⊙ rows, …] in a reused buffer of `width` columns."""
         held = self.memory.get(width)
         if held is None or len(held) < len(rows) or held.dtype != rows.dtype:
             held = self.memory[width] = torch.empty(len(rows), width, dtype=rows.dtype)
@@ -65,7 +70,7 @@ class LinearLayers:
         return result
 
     def add(self, layer: nn.Linear, A: Tensor, B: Tensor, j: int, slices: Slices, gradients: Tensor) -> None:
-        """Add B_qᵀ A_q for the one cotangent j, whose pull is in B already."""
+        """Add B_qᵀ A_q for one cotangent j, which B already contains."""
         for segment, start, stop in slices:
             if layer.weight.requires_grad:
                 self._place(layer.weight, gradients)[j, segment] += (B[start:stop].T @ A[start:stop]).reshape(-1)
@@ -73,42 +78,43 @@ class LinearLayers:
                 self._place(layer.bias, gradients)[j, segment] += B[start:stop].sum(dim=0)
 
     def _place(self, parameter: Tensor, gradients: Tensor) -> Tensor:
+        """Return the columns of `gradients` that belong to a parameter."""
         start = self.starts[id(parameter)]
         return gradients[..., start : start + parameter.numel()]
 
 
 class LayerGradients:
-    """Slices of matrix products, layer by layer: for modules whose parameters all sit in `nn.Linear` layers."""
+    """Gradients layer by layer, for modules whose parameters all belong to `nn.Linear` layers."""
 
     def __init__(self, module: nn.Module) -> None:
         self.module = module
         layers = [part for part in module.modules() if isinstance(part, nn.Linear)]
-        moving = [layer for layer in layers if any(parameter.requires_grad for parameter in layer.parameters())]
-        self.linear = LinearLayers(module, moving)
+        trained = [layer for layer in layers if any(parameter.requires_grad for parameter in layer.parameters())]
+        self.linear = LinearLayers(module, trained)
 
     def outputs(self, X: Tensor) -> Tensor:
-        """Outputs of the module, without gradients."""
+        """Return the outputs of the module, without gradients."""
         with torch.no_grad():
             return self.module(X).detach()
 
     def accumulate(self, X: Tensor, slices: Slices, cotangents: Cotangents, gradients: Tensor) -> None:
         """Add the gradients of one chunk of rows to `gradients`."""
         inputs, outputs, output = self._record(X)
-        pulled = cotangents(output.detach().reshape(len(X), -1)).to(output.dtype)  # (J, n, D)
-        if pulled.shape[2] == 1:
-            # One output: the cotangents only scale rows, so one backward pass serves them all.
+        u = cotangents(output.detach().reshape(len(X), -1)).to(output.dtype)  # (J, n, D)
+        if u.shape[2] == 1:
+            # With one output a cotangent only scales rows, so one backward pass with cotangent 1 serves them all.
             backward = torch.autograd.grad(output, outputs, torch.ones_like(output))
-            scales = pulled[:, :, 0].T.contiguous()  # (n, J)
+            scales = u[:, :, 0].T.contiguous()  # (n, J)
             for layer, A, B in zip(self.linear.layers, inputs, backward, strict=True):
                 self.linear.add_scaled(layer, A, B, scales, slices, gradients)
             return
-        for j, cotangent in enumerate(pulled):
+        for j, cotangent in enumerate(u):
             backward = torch.autograd.grad(output, outputs, cotangent.reshape(output.shape), retain_graph=True)
             for layer, A, B in zip(self.linear.layers, inputs, backward, strict=True):
                 self.linear.add(layer, A, B, j, slices, gradients)
 
     def _record(self, X: Tensor) -> tuple[list[Tensor], list[Tensor], Tensor]:
-        """Inputs and outputs of every linear layer, and the output of the module."""
+        """Return the inputs and outputs of every linear layer, and the output of the module."""
         seen: dict[nn.Module, tuple[Tensor, Tensor]] = {}
         versions = []
 
@@ -134,7 +140,7 @@ class LayerGradients:
 
 
 class FeedForwardGradients:
-    """The layerwise way for linear layers and leaky or plain ReLU in a row, without autograd, in kept memory."""
+    """Gradients layer by layer without autograd, for alternating linear layers and (leaky) ReLU; buffers are reused."""
 
     def __init__(self, module: nn.Sequential) -> None:
         self.linear = LinearLayers(module, [part for part in module if isinstance(part, nn.Linear)])
@@ -143,7 +149,7 @@ class FeedForwardGradients:
 
     @staticmethod
     def fits(module: nn.Module) -> bool:
-        """Tell whether the module is linear layers with activations between them, and nothing else."""
+        """Return whether the module alternates linear layers with biases and (leaky) ReLU, and does nothing else."""
         if type(module) is not nn.Sequential or len(module) % 2 == 0:
             return False
         parts = list(module)
@@ -154,59 +160,59 @@ class FeedForwardGradients:
         )
 
     def outputs(self, X: Tensor) -> Tensor:
-        """Outputs of the module, without gradients."""
+        """Return the outputs of the module, without gradients."""
         return self._forward(X)[1][-1]
 
     def accumulate(self, X: Tensor, slices: Slices, cotangents: Cotangents, gradients: Tensor) -> None:
         """Add the gradients of one chunk of rows to `gradients`."""
         inputs, before = self._forward(X)
-        pulled = cotangents(before[-1]).to(X.dtype)  # (J, n, D)
+        u = cotangents(before[-1]).to(X.dtype)  # (J, n, D)
         with torch.no_grad():
-            if pulled.shape[2] == 1:
-                scales = pulled[:, :, 0].T.contiguous()
+            if u.shape[2] == 1:
+                scales = u[:, :, 0].T.contiguous()
                 for layer, A, B in self._backward(torch.ones_like(before[-1]), inputs, before):
                     self.linear.add_scaled(layer, A, B, scales, slices, gradients)
             else:
-                for j, cotangent in enumerate(pulled):
+                for j, cotangent in enumerate(u):
                     for layer, A, B in self._backward(cotangent, inputs, before):
                         self.linear.add(layer, A, B, j, slices, gradients)
 
     def _forward(self, X: Tensor) -> tuple[list[Tensor], list[Tensor]]:
-        """Inputs of each layer, and what comes out of it before the activation."""
+        """Return the input of each linear layer, and its output before the activation."""
         inputs, before = [X], []
         with torch.no_grad():
             for position, layer in enumerate(self.linear.layers):
                 if position == len(self.slopes):
-                    # The outputs outlive the call.
+                    # The caller keeps the outputs, so they must not be in a reused buffer.
                     before.append(torch.addmm(layer.bias, inputs[-1], layer.weight.T))
                 else:
-                    room = self._room("before", position, len(X), layer)
-                    before.append(torch.addmm(layer.bias, inputs[-1], layer.weight.T, out=room))
-                    room = self._room("after", position, len(X), layer)
-                    inputs.append(torch.ops.aten.leaky_relu.out(before[-1], self.slopes[position], out=room))
+                    buffer = self._buffer("before", position, len(X), layer)
+                    before.append(torch.addmm(layer.bias, inputs[-1], layer.weight.T, out=buffer))
+                    buffer = self._buffer("after", position, len(X), layer)
+                    inputs.append(torch.ops.aten.leaky_relu.out(before[-1], self.slopes[position], out=buffer))
         return inputs, before
 
     def _backward(
         self, B: Tensor, inputs: list[Tensor], before: list[Tensor]
     ) -> Iterator[tuple[nn.Linear, Tensor, Tensor]]:
-        """(layer, its input, the pull on its output), last layer first."""
+        """Yield (layer, its input, the cotangent of its output), last layer first."""
         for position in reversed(range(len(self.linear.layers))):
             layer = self.linear.layers[position]
             yield layer, inputs[position], B
             if position:
                 below = self.linear.layers[position - 1]
                 if layer.out_features == 1:
-                    # An outer product: where the pull is 1 for every row it need not be formed.
-                    pull = layer.weight.expand(len(B), -1) if position == len(self.slopes) else B @ layer.weight
+                    # B @ weight is an outer product.  At a single output B is 1 for every row: expand without a copy.
+                    cotangent = layer.weight.expand(len(B), -1) if position == len(self.slopes) else B @ layer.weight
                 else:
-                    pull = B @ layer.weight
-                room = self._room("pull", position - 1, len(B), below)
+                    cotangent = B @ layer.weight
+                buffer = self._buffer("cotangent", position - 1, len(B), below)
                 B = torch.ops.aten.leaky_relu_backward.grad_input(
-                    pull, before[position - 1], self.slopes[position - 1], False, grad_input=room
+                    cotangent, before[position - 1], self.slopes[position - 1], False, grad_input=buffer
                 )
 
-    def _room(self, use: str, position: int, n: int, layer: nn.Linear) -> Tensor:
-        """Memory for n rows of a layer's output, kept between calls."""
+    def _buffer(self, use: str, position: int, n: int, layer: nn.Linear) -> Tensor:
+        """Return a buffer for n rows of a layer's output, which is reused between calls."""
         key = (use, position)
         held = self.memory.get(key)
         if held is None or len(held) < n or held.dtype != layer.weight.dtype:

@@ -1,4 +1,4 @@
-"""Losses per row, from logits, and their derivatives.
+"""Losses of single rows from logits, and their derivatives.
 
     binary_cross_entropy   softplus(z) − y z                  cross_entropy   log Σ exp z_j − z_y
     hinge                  max{0, 1 − (2y − 1) z}; with classes max{0, 1 − (z_y − max_{j≠y} z_j)}
@@ -24,19 +24,19 @@ LossFunction = Callable[[Tensor, Tensor], Tensor]
 
 
 class Loss(Protocol):
-    """A loss per row with its derivative."""
+    """A loss of single rows, with its derivative."""
 
     def values(self, z: Tensor, labels: Tensor) -> Tensor:
-        """Loss of each row, (n,)."""
+        """Return the loss of each row, (n,)."""
         ...
 
     def derivatives(self, z: Tensor, labels: Tensor) -> Tensor:
-        """Differentiate each row's loss with respect to its logits, (n, D)."""
+        """Return the derivative of each row's loss with respect to its logits, (n, D)."""
         ...
 
 
 def _signs(z: Tensor, labels: Tensor) -> Tensor:
-    """2y − 1 for labels 0 and 1, in the precision of z."""
+    """Return 2y − 1 for labels 0 and 1, in the precision of z."""
     return labels.to(z.dtype).mul_(2.0).sub_(1.0)
 
 
@@ -44,32 +44,32 @@ class CrossEntropy:
     """Cross-entropy from logits, binary or softmax."""
 
     def values(self, z: Tensor, labels: Tensor) -> Tensor:
-        """Loss of each row, (n,)."""
+        """Return the loss of each row, (n,)."""
         if z.shape[1] == 1:
-            # softplus(z) − y z, with a tail that neither cancels nor is cut off (torch's softplus is, at 20).
+            # Equal to softplus(z) − y z, but without its cancellation for large z; torch's softplus is also cut at 20.
             return -functional.logsigmoid(_signs(z, labels) * z[:, 0])
         return functional.cross_entropy(z, labels, reduction="none")
 
     def derivatives(self, z: Tensor, labels: Tensor) -> Tensor:
-        """Differentiate each row's loss with respect to its logits, (n, D)."""
+        """Return the derivative of each row's loss with respect to its logits, (n, D)."""
         if z.shape[1] == 1:
             sign = _signs(z, labels)[:, None]
-            return torch.sigmoid(-sign * z).mul_(-sign)  # σ(z) − y without its cancellation
+            return torch.sigmoid(-sign * z).mul_(-sign)  # equal to σ(z) − y, without its cancellation
         return torch.softmax(z, dim=1) - functional.one_hot(labels, z.shape[1])
 
 
 class Hinge:
-    """Hinge loss, binary or of the margin over the best rival."""
+    """Hinge loss; with more than two classes, of the margin of the own class over the best other class."""
 
     def values(self, z: Tensor, labels: Tensor) -> Tensor:
-        """Loss of each row, (n,)."""
+        """Return the loss of each row, (n,)."""
         if z.shape[1] == 1:
             return (1.0 - _signs(z, labels) * z[:, 0]).clamp(min=0.0)
         own = z.gather(1, labels[:, None])[:, 0]
         return (1.0 - own + self._rival(z, labels).values).clamp(min=0.0)
 
     def derivatives(self, z: Tensor, labels: Tensor) -> Tensor:
-        """Differentiate each row's loss with respect to its logits, (n, D)."""
+        """Return the derivative of each row's loss with respect to its logits, (n, D)."""
         inside = (self.values(z, labels) > 0)[:, None].to(z.dtype)
         if z.shape[1] == 1:
             return -_signs(z, labels)[:, None] * inside
@@ -82,16 +82,17 @@ class Hinge:
 
 
 class CallableLoss:
-    """A user's loss: called as torch's own with `reduction="none"`, differentiated by autograd.
+    """A loss given by the user, which autograd differentiates.
 
-    With two classes it gets logits (n,) and float labels, else logits (n, C) and class indices.
+    It is called like torch's losses with `reduction="none"`: with logits (n,) and float labels for two classes, with
+    logits (n, C) and class indices for more.
     """
 
     def __init__(self, function: LossFunction) -> None:
         self.function = function
 
     def values(self, z: Tensor, labels: Tensor) -> Tensor:
-        """Loss of each row, (n,)."""
+        """Return the loss of each row, (n,)."""
         values = self.function(z[:, 0], labels.to(z.dtype)) if z.shape[1] == 1 else self.function(z, labels)
         if not isinstance(values, Tensor):
             raise TypeError(
@@ -106,7 +107,7 @@ class CallableLoss:
         return values
 
     def derivatives(self, z: Tensor, labels: Tensor) -> Tensor:
-        """Differentiate each row's loss with respect to its logits, (n, D)."""
+        """Return the derivative of each row's loss with respect to its logits, (n, D)."""
         with torch.enable_grad():
             leaf = z.detach().requires_grad_(True)
             values = self.values(leaf, labels)
@@ -124,7 +125,7 @@ LOSSES: dict[str, Loss] = {
 
 
 def resolve_loss(loss: str | Loss | LossFunction) -> Loss:
-    """Return the loss of that name, the instance itself, or a callable made differentiable."""
+    """Return the loss of that name, the `Loss` itself, or a function wrapped as a `Loss`."""
     if isinstance(loss, str):
         return lookup(LOSSES, loss, "loss")
     if hasattr(loss, "values") and hasattr(loss, "derivatives"):

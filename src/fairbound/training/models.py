@@ -1,4 +1,4 @@
-"""Models: linear, multilayer, or the user's own module; what makes a module usable; a flat view of its parameters."""
+"""Models: build linear models and networks, check a user's module, and flatten parameters."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from numbers import Integral
 import torch
 from torch import Tensor, nn
 
-MOST_WEIGHTS = 2**30
-"""Of a network that is made here: beyond this the memory of no ordinary machine holds its training."""
+LARGEST_NETWORK = 2**30
+"""Largest number of weights of a network that `make_model` builds; training a larger one needs too much memory."""
 
 
 def make_model(
@@ -21,10 +21,10 @@ def make_model(
     generator: torch.Generator | None = None,
     dtype: torch.dtype = torch.float32,
 ) -> nn.Sequential:
-    """Return a linear model, or a feed-forward network with leaky ReLU (slope 0.01) as in the paper, that emits logits.
+    """Return a linear model, or a feed-forward network with leaky ReLU (slope 0.01) as in the paper; it emits logits.
 
-    Weights are drawn uniformly in ±1/√(inputs of the layer), PyTorch's own default, from `generator` alone, so that no
-    global seed is touched; without one, from a new generator with seed 0, so that the model is the same every time.
+    Weights are drawn uniformly from ±1/√(inputs of the layer), as PyTorch does by default.  Only `generator` is used,
+    by default a new one with seed 0, so the model is reproducible and the global generator does not change.
 
     >>> make_model(11, hidden=(32,))
     Sequential(
@@ -46,13 +46,13 @@ def make_model(
         generator = torch.Generator().manual_seed(0)
     widths = [int(n_inputs), *map(int, hidden), 1 if n_labels == 2 else int(n_labels)]
     weights = sum(wide_in * wide_out for wide_in, wide_out in pairwise(widths))
-    if weights > MOST_WEIGHTS:
+    if weights > LARGEST_NETWORK:
         raise ValueError(
-            f"hidden={hidden!r}: these layers have more than {MOST_WEIGHTS:,} weights; give fewer or narrower ones."
+            f"hidden={hidden!r}: these layers have more than {LARGEST_NETWORK:,} weights; give fewer or narrower ones."
         )
     layers: list[nn.Module] = []
     for wide_in, wide_out in pairwise(widths):
-        # skip_init: the layer's own initialisation would draw from the global generator.
+        # Without `skip_init` the layer would initialise itself from the global generator.
         layer = nn.utils.skip_init(nn.Linear, wide_in, wide_out, dtype=dtype)
         reach = wide_in**-0.5
         with torch.no_grad():
@@ -67,7 +67,7 @@ def _is_count(value: object, least: int) -> bool:
 
 
 def trainable(module: nn.Module) -> list[nn.Parameter]:
-    """Return the parameters that training moves, in the module's order."""
+    """Return the parameters that require a gradient, in the module's order."""
     parameters = [parameter for parameter in module.parameters() if parameter.requires_grad]
     if not parameters:
         raise ValueError("The module has no parameter that requires a gradient: there is nothing to train.")
@@ -75,7 +75,7 @@ def trainable(module: nn.Module) -> list[nn.Parameter]:
 
 
 def flatten(tensors: Sequence[Tensor]) -> Tensor:
-    """One float64 vector on the processor from several tensors, wherever they are."""
+    """Return several tensors as one flat float64 vector on the CPU."""
     return torch.cat([tensor.detach().reshape(-1).to("cpu", torch.float64) for tensor in tensors])
 
 
@@ -90,10 +90,11 @@ def assign(parameters: Sequence[nn.Parameter], flat: Tensor) -> None:
 
 
 def check_rows_are_independent(module: nn.Module, X: Tensor) -> None:
-    """Refuse modules whose output for a row depends on the other rows, or on chance.
+    """Raise an error if the module's output for a row depends on the other rows or on chance.
 
-    Sums over cells, chunks and batches mean nothing for them.  Known layers are refused by their kind, before anything
-    is drawn; others by trying the module on a few rows from all over the data, together and one by one.
+    For such modules a rate is not a sum over rows.  Known layers (BatchNorm, Dropout) are recognised by their type,
+    before they change running statistics or draw random numbers.  For all others, the outputs of a few rows are
+    computed together and one by one, and compared.
     """
     coupling = (nn.modules.batchnorm._BatchNorm, nn.modules.batchnorm._LazyNormBase)
     for name, part in module.named_modules():
@@ -108,7 +109,7 @@ def check_rows_are_independent(module: nn.Module, X: Tensor) -> None:
                 f"The module's layer {name!r} ({type(part).__name__}) drops units by chance, so the same row has "
                 "different outputs. Call module.eval() before training, or remove the layer."
             )
-    # Rows come sorted by cell, and the first ones may all be equal.
+    # Rows are sorted by cell, so take rows from all over the data; the first ones may be alike.
     n_probe = min(len(X), 8)
     probe = X[torch.arange(n_probe) * (len(X) - 1) // max(n_probe - 1, 1)]
     with torch.no_grad():
@@ -127,7 +128,7 @@ def check_rows_are_independent(module: nn.Module, X: Tensor) -> None:
 
 
 def _output(module: nn.Module, X: Tensor) -> Tensor:
-    """Return the outputs for some rows; refuse what is not one row of outputs per row."""
+    """Return the outputs for some rows; raise an error unless there is one row of outputs per row."""
     output = module(X)
     if not isinstance(output, Tensor):
         raise TypeError(f"The module returned {type(output).__name__}: it must return a tensor of logits.")

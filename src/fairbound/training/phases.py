@@ -1,13 +1,13 @@
-"""The phases of a fit, declared once: `fit` goes through them, and records and reports name them."""
+"""The phases of a fit: `fit` runs them in this order, and histories and reports use their names."""
 
 from __future__ import annotations
 
 PHASES: dict[str, str] = {
-    "free": "to the optimum without limits",
-    "sample": "towards the limits by mini-batches",
-    "coarse": "towards the limits by surrogates from a gentle scale to the full one",
-    "exact": "to the limits themselves, by the decisions",
-    "repair": "to the nearest model within the limits, whatever its loss",
-    "accurate": "more accurate decisions under the same limits, with the loss held",
+    "free": "minimise the loss without limits",
+    "sample": "approach the limits in mini-batches",
+    "coarse": "approach the limits by surrogates, from a small scale to the full one",
+    "exact": "reach the limits by the exact measures of the decisions",
+    "repair": "find the nearest model that keeps the limits, whatever its loss",
+    "accurate": "make decisions more accurate under the same limits, with the loss held",
 }
-"""What each phase does."""
+"""Name and description of each phase."""

@@ -1,6 +1,6 @@
-"""Multipliers at a given model: those of the rows at their limits that balance the gradient of the objective best.
+"""Least-squares multipliers at a given model, from which the prices of the limits are computed.
 
-The multipliers of single steps jump with every row that changes sides; these do not.
+The multipliers of a single QP with exact values jump whenever a row changes its decision.  These are more stable.
 """
 
 from __future__ import annotations
@@ -14,17 +14,23 @@ from fairbound.training.problem import TrainingProblem
 from fairbound.training.rows import Rows
 
 NEAR = 5e-3
-"""Half a point of a rate: the least objective found need not lie at the limit to the last row."""
+"""Distance from a bound at which a constraint counts as active.  The best model found need not lie exactly on it."""
 
 
-def balancing_multipliers(problem: TrainingProblem, rows: Rows, found: Assessment) -> Tensor:
-    """Return y ≥ 0 (signed by side) that minimises ‖g + Jᵀy‖ over the rows of c̄ near their bounds.
+def least_squares_multipliers(problem: TrainingProblem, rows: Rows, found: Assessment) -> Tensor:
+    """Return the multipliers y of the active constraints that minimise ‖g + Jᵀy‖; all others are 0.
 
-    `found` assesses the module as it stands.  Costs one pass with gradients.
+    A constraint is active if c̄ is within `NEAR` of a bound.  Its multiplier is ≥ 0 at the upper bound and ≤ 0 at the
+    lower one, so this is a non-negative least-squares problem in |y|.
+
+    Parameters
+    ----------
+    found : Assessment
+        Of the module's current parameters.
     """
     here, exact = problem.evaluate(rows), found.exact
     to_upper, to_lower = (here.upper - exact).abs(), (exact - here.lower).abs()
-    at_upper = (to_upper <= NEAR) & (to_upper <= to_lower)  # of two near sides, the nearer
+    at_upper = (to_upper <= NEAR) & (to_upper <= to_lower)  # if both bounds are near, take the nearer
     at_lower = (to_lower <= NEAR) & ~at_upper
     multipliers = torch.zeros_like(exact)
     active = torch.nonzero(at_upper | at_lower).flatten()

@@ -1,11 +1,10 @@
-"""Regularisers r(w): terms of the objective beside the loss, as in (1/λ)·r(w) of the paper's training problem.
+"""Regularisers: terms r(w) that are added to the loss, as (1/λ)·r(w) in the paper's training problem.
 
-    SquaredMeasure   Σ_j q_j(w)², q the differences of rates by surrogate (the paper's r_dp for demographic parity)
+    SquaredMeasure   Σ_j q_j(w)², q the differences of rates by surrogate (r_dp of the paper for demographic parity)
     L2               ½‖w‖²
     SmoothedL1       Σ_i √(w_i² + μ) − √μ
 
-The paper's regularised variant is the same machine with `SquaredMeasure("demographic_parity", weight=1 / lam)` and no
-constraints.
+The paper's regularised variant is `SquaredMeasure("demographic_parity", weight=1 / lam)` without constraints.
 """
 
 from __future__ import annotations
@@ -34,11 +33,11 @@ class L2:
         _check_weight(self, self.weight)
 
     def value(self, w: Tensor) -> float:
-        """r(w), with its weight."""
+        """Return weight · r(w)."""
         return 0.5 * self.weight * float(w @ w)
 
     def gradient(self, w: Tensor) -> Tensor:
-        """∇r(w), with its weight."""
+        """Return weight · ∇r(w)."""
         return self.weight * w
 
 
@@ -55,21 +54,21 @@ class SmoothedL1:
             raise ValueError(f"SmoothedL1(smoothing={self.smoothing!r}): must be finite and above 0.")
 
     def value(self, w: Tensor) -> float:
-        """r(w), with its weight."""
+        """Return weight · r(w)."""
         return self.weight * float((torch.sqrt(w * w + self.smoothing) - math.sqrt(self.smoothing)).sum())
 
     def gradient(self, w: Tensor) -> Tensor:
-        """∇r(w), with its weight."""
+        """Return weight · ∇r(w)."""
         return self.weight * w / torch.sqrt(w * w + self.smoothing)
 
 
 @dataclass(frozen=True)
 class SquaredMeasure:
-    """weight · Σ_j q_j², q the differences of the rates that the measure compares.
+    """weight · Σ_j q_j², where q are the differences of the rates that the measure compares.
 
-    A ratio measure is penalised through the differences of its rates.  The square of one sample's q exceeds q² by the
-    variance of q, which is estimated from the two halves of the sample and taken off, so that value and gradient are
-    unbiased for rates that are linear in the sums.
+    A ratio measure is penalised through the differences of its rates, too.  From a mini-batch, the expected square of q
+    exceeds q² by the variance of q.  That variance is estimated from the two halves of the batch and subtracted.  So
+    value and gradient are unbiased if the rates are linear in the sums.
     """
 
     measure: str | Measure = "demographic_parity"
@@ -85,7 +84,7 @@ class SquaredMeasure:
             )
 
     def as_constraint(self) -> Constraint:
-        """Return the rows q, without bounds."""
+        """Return the differences q as the rows of a constraint without bounds."""
         return Constraint(None, measure=self.measure, surrogate=self.surrogate)
 
 

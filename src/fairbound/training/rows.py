@@ -1,12 +1,12 @@
-"""Rows kept in cell order, so that the gradient of every cell's sum is a matter of contiguous slices.
+"""Training rows in cell order, so that each cell is a contiguous slice and its gradient a product over that slice.
 
-A sample of rows (a batch, a subset) is the same thing with larger weights: with n_k of the cell's N_k rows drawn,
-weights N_k/n_k make every cell sum, every rate that is linear in them, and the loss unbiased (Theorem 3, any cells).
+A sample of rows (a mini-batch or a subset) has the same form with larger weights.  If n_k of the N_k rows of a cell are
+drawn, weights N_k/n_k give unbiased cell sums, rates that are linear in them, and loss (Theorem 3, for any cells).
 
 Conventions
 -----------
-A *segment* is a contiguous slice of rows of one cell: a whole cell, or one half of it in a sample (by the difference
-of the halves a square is estimated without bias).
+A *segment* is a contiguous slice of rows of one cell: the whole cell or, in a sample, one of its two halves.  The
+difference of the halves gives unbiased estimates of squares (see `SquaredMeasure`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from fairbound.fairness import Cells
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Rows in segment order, with what each counts for.
+    """Rows in segment order, with their weights.
 
     Attributes
     ----------
@@ -33,16 +33,16 @@ class Rows:
     labels : Tensor of shape (n,)
         Class indices.
     loss_weights : Tensor of shape (n,)
-        Σ loss_weights · ℓ is (an estimate of) the mean loss.
+        The sum of loss_weights · ℓ over all rows is the mean loss, or an estimate of it.
     cell_weights : Tensor of shape (n,)
-        Σ over a cell of cell_weights · φ is (an estimate of) S_k.
+        The sum of cell_weights · φ over a cell is S_k, or an estimate of it.
     offsets : tuple of int
-        Segment q is rows offsets[q] to offsets[q + 1].
+        Segment q has the rows offsets[q] to offsets[q + 1].
     cell_of_segment : Tensor of shape (Q,)
     halves : bool
-        Whether segments come in pairs, the two halves of each cell.
+        Whether each pair of segments is the two halves of a cell.
     positions : Tensor of shape (n,)
-        Where each row stands in the data that the cells were built from.
+        Position of each row in the original data.
     """
 
     X: Tensor
@@ -59,17 +59,17 @@ class Rows:
 
     @cached_property
     def class_weights(self) -> Tensor:
-        """Weight of each class in the loss: the accuracies of the constant predictions."""
+        """Return the weight of each class in the loss; it is the accuracy of the constant prediction of that class."""
         return torch.bincount(self.labels, self.loss_weights)
 
     @property
     def n_segments(self) -> int:
-        """Q."""
+        """Return the number of segments, Q."""
         return len(self.offsets) - 1
 
     @classmethod
     def build(cls, X: Any, cells: Cells, *, loss_weights: Any = None, dtype: torch.dtype = torch.float32) -> Rows:
-        """All rows of the data, sorted by cell.  `loss_weights` are normalised to a mean loss; equal by default."""
+        """Return all rows of the data, sorted by cell; `loss_weights` are scaled to sum 1 and equal by default."""
         matrix = as_matrix(X, len(cells), dtype)
         weights = torch.ones(len(cells), dtype=torch.float64)
         if loss_weights is not None:
@@ -89,9 +89,9 @@ class Rows:
         )
 
     def sample(self, counts: Tensor, generator: torch.Generator) -> Rows:
-        """Draw a fixed number of rows from each segment without replacement, reweighted by N_k/n_k, in two halves.
+        """Draw a fixed number of rows from each cell without replacement, reweighted by N_k/n_k, in two halves.
 
-        Where a single row is drawn the first half is empty.
+        If a single row is drawn from a cell, its first half is empty.
         """
         if self.halves:
             raise ValueError("A sample is drawn from all rows, not from a sample.")
@@ -127,11 +127,11 @@ def _as_tensor(X: Any) -> Tensor:
         raise ValueError(
             f"X must hold numbers, but has values of type {array.dtype}: encode text and categories as numbers."
         ) from error
-    return torch.from_numpy(array if array.flags.writeable else array.copy())  # torch warns of read-only memory
+    return torch.from_numpy(array if array.flags.writeable else array.copy())  # torch warns about read-only arrays
 
 
 def as_matrix(X: Any, n: int | None, dtype: torch.dtype) -> Tensor:
-    """Return the inputs as a finite tensor with one row per label."""
+    """Return the inputs as a tensor of finite numbers with n rows."""
     matrix = X if isinstance(X, Tensor) else _as_tensor(X)
     if matrix.ndim < 2:
         raise ValueError(f"X must have shape (n, features), but has shape {tuple(matrix.shape)}.")

@@ -1,9 +1,9 @@
-"""The scales of a fit: from one at which the slopes mean something to that of the limits themselves.
+"""The homotopy in the scale of the surrogates: from a small scale, where many rows have a slope, to the full scale.
 
-A surrogate has its slope on a band of margins of width 1/scale.  With few rows, or a model that is sure of itself,
-almost no row lies in the band at full scale: the Jacobian is then the noise of a handful of rows.  So the first scale
-is chosen from the margins of the free model, wide enough that half of every cell's rows lie in the band, and sharpened
-step by step.
+A surrogate φ(scale · t) has a slope only on a band of margins t of width about 1/scale.  With few rows, or a model
+whose probabilities are near 0 and 1, almost no row lies in the band at full scale.  Then the Jacobian is noise from a
+few rows.  So the first scale is chosen from the margins of the free model, such that half of the rows of every cell lie
+in the band.  It is then increased in stages, each started from the last solution.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from fairbound.fairness import Constraint, resolve_measure, resolve_surrogate
 from fairbound.training.problem import TrainingProblem
 from fairbound.training.rows import Rows
 
-SHARE = 0.5
-"""Share of every cell's rows that lie in the band of the first scale."""
+BAND_SHARE = 0.5
+"""Share of the rows of every cell that lie in the band at the first scale."""
 
-GENTLEST = 0.02
-"""The least first scale, as a fraction of the full one; on probabilities and a scale of 50 the band is all of them."""
+SMALLEST_FIRST_FRACTION = 0.02
+"""Least fraction of the full scale to start with.  At a full scale of 50 the band then holds all probabilities."""
 
 
 def scale_fractions(first: float, sharpening: float) -> list[float]:
@@ -38,30 +38,31 @@ def scale_fractions(first: float, sharpening: float) -> list[float]:
 
 
 def band_fraction(problem: TrainingProblem, rows: Rows, logits: Tensor, count: float = math.inf) -> float:
-    """Return the fraction of the full scale at which enough rows of every cell lie in the band of the surrogates.
+    """Return the fraction of the full scale at which enough rows of every cell lie in the band of each surrogate.
 
-    Enough is `count` rows, or half of the cell where that is fewer.
+    Enough means `count` rows, or half of the cell if that is less.  The band |t| ≤ width has scale · width = ½ at the
+    returned fraction, since it reaches half of 1/scale to either side.
     """
     fraction = 1.0
-    for step in problem.system.steps:
-        if not step.surrogate.bounded:
+    for each in problem.system.surrogates:
+        if not each.surrogate.bounded:
             continue
-        distance = step.margins(logits).abs().amin(dim=1).to(torch.float64)
+        distance = each.margins(logits).abs().amin(dim=1).to(torch.float64)
         cells = [distance[start:stop] for start, stop in zip(rows.offsets[:-1], rows.offsets[1:], strict=True)]
         width = max(_width(each, count) for each in cells if len(each))
         if width > 0.0:
-            fraction = min(fraction, 0.5 / (width * step.surrogate.scale))
-    return max(fraction, GENTLEST)
+            fraction = min(fraction, 0.5 / (width * each.surrogate.scale))
+    return max(fraction, SMALLEST_FIRST_FRACTION)
 
 
 def _width(distance: Tensor, count: float) -> float:
-    """Half the width of the band that holds `count` rows of a cell, or a share of them where that is fewer."""
-    place = int(min(count, SHARE * len(distance)))
+    """Return the least |t| that includes `count` rows of a cell, or `BAND_SHARE` of them if that is less."""
+    place = int(min(count, BAND_SHARE * len(distance)))
     return float(distance.kthvalue(max(place, 1)).values)
 
 
 def at_scale(problem: TrainingProblem, fraction: float) -> TrainingProblem:
-    """The same limits with bounded surrogates at a fraction of their scale."""
+    """Return the problem with its bounded surrogates at a fraction of their scale."""
     if fraction == 1.0:
         return problem
     return problem.with_constraints([_rescaled(constraint, fraction) for constraint in problem.system.constraints])

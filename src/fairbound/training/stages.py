@@ -1,14 +1,14 @@
-"""The stages of a fit by whole passes: a model that keeps every limit exactly, in seconds, with nothing to tune.
+"""The stages of a fit by whole passes over the rows.
 
-    free      the optimum without limits; if it keeps them, it is the answer
-    coarse    towards the limits by surrogates from a gentle scale to the full one, each until it no longer pays
-    exact     at full scale: exact measures of the decisions as values, slopes of the surrogate (`whole_pass`)
-    repair    where no model keeps the limits yet: the nearest within them, whatever its loss
-    accurate  more accurate decisions under the same limits, with the loss held within a slack of the least found
+    free      minimise the loss without limits; if that model keeps them, the fit is finished
+    coarse    approach the limits by surrogates, from a small scale to the full one (`scales`)
+    exact     at full scale, with the exact measures as values and the derivatives of the surrogate (`whole_pass`)
+    repair    if no model keeps the limits yet: find the nearest one that does, whatever its loss
+    accurate  maximise accuracy under the same limits; the loss may exceed the least one found by a slack
 
-Each stage is a solve by `QuasiNewtonSQP` that starts where the last one ended.  Every point that the last ones visit is
-assessed by its own decisions, for free, and the answer is chosen among those that keep every limit (`candidates`),
-checked once more in double precision.
+Each stage is a solve by `QuasiNewtonSQP` that starts at the last solution.  Every point that it evaluates after the
+free stage is assessed by its decisions, which needs no further pass over the rows.  The result is chosen among the
+points that keep every limit (`candidates`), and is checked again in double precision.
 """
 
 from __future__ import annotations
@@ -21,31 +21,31 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from fairbound.fairness import SmoothedStep, Step
+from fairbound.fairness import DecisionSurrogate, SmoothedStep
 from fairbound.training.assessment import Assessment
 from fairbound.training.candidates import Candidate, Candidates
 from fairbound.training.effort import Phase
-from fairbound.training.prices import balancing_multipliers
+from fairbound.training.prices import least_squares_multipliers
 from fairbound.training.problem import TrainingProblem
 from fairbound.training.scales import at_scale, band_fraction, scale_fractions
 from fairbound.training.state import FitState
-from fairbound.training.whole_pass import WholePass
+from fairbound.training.whole_pass import WholePassProblem
 
 Objective = Literal["loss", "accuracy"]
 
 
 def find_free_optimum(state: FitState) -> None:
-    """Go to the optimum without limits."""
-    state.solve("free", WholePass(state.base, state.rows), state.effort.free)
+    """Minimise the loss without limits."""
+    state.solve("free", WholePassProblem(state.base, state.rows), state.effort.free)
     state.free = state.assess(state.base, state.w)
 
 
 def reach_limits(state: FitState, problem: TrainingProblem, objective: Objective) -> None:
-    """Go from where the module stands to the best model under the limits of `problem`."""
+    """Find the best model under the limits of `problem`, starting from `state.w`."""
     start = state.begin(problem, math.inf if objective == "accuracy" else state.effort.loss_slack)
     if not start.kept:
         for point in starting_points(state):
-            state.restart(point)
+            state.move_to(point)
             approach(state, problem)
             solve_exact(state, problem, state.effort.exact)
         if not state.candidates.kept:
@@ -53,7 +53,7 @@ def reach_limits(state: FitState, problem: TrainingProblem, objective: Objective
     if not state.candidates.kept:
         return
     if not start.kept:
-        price_limits(state, problem)
+        compute_prices(state, problem)
     if objective == "accuracy":
         seek_most_accurate(state, problem)
     elif not start.kept and accuracy_lost(state) > state.effort.worth:
@@ -61,7 +61,10 @@ def reach_limits(state: FitState, problem: TrainingProblem, objective: Objective
 
 
 def starting_points(state: FitState) -> list[Tensor]:
-    """Return the point at hand and, for small problems, points about it and about zero, drawn from a fixed seed."""
+    """Return `state.w` and `effort.starts` − 1 random points, alternately around zero and around `state.w`.
+
+    They are drawn with a fixed seed; the random part has the same mean square as `state.w`.
+    """
     generator = torch.Generator().manual_seed(0)
     size = float(state.w.square().mean().sqrt())
     drawn = [
@@ -72,58 +75,60 @@ def starting_points(state: FitState) -> list[Tensor]:
 
 
 def approach(state: FitState, problem: TrainingProblem) -> None:
-    """Go towards the limits by scales from gentle to full, each until it no longer pays, each from the last one."""
+    """Approach the limits by surrogates of increasing scale; each solve starts from the last one."""
     problem.assign(state.w)
     first = state.effort.coarseness
     if first is None:
         first = band_fraction(problem, state.rows, problem.sweep(state.rows, gradients=False).logits)
         state.value_evaluations += 1
     for fraction in scale_fractions(first, state.effort.sharpening):
-        watch = partial(_offer_under, problem, state)
-        whole = WholePass(at_scale(problem, fraction), state.rows, watch=watch)
-        state.solve("coarse", whole, state.effort.coarse, warm=True)
+        watch = partial(_offer_rescaled, problem, state)
+        at_fraction = WholePassProblem(at_scale(problem, fraction), state.rows, watch=watch)
+        state.solve("coarse", at_fraction, state.effort.coarse, warm=True)
 
 
-def _offer_under(problem: TrainingProblem, state: FitState, w: Tensor, found: Assessment) -> None:
-    """Offer a point that was assessed at another scale; its decisions are the same."""
+def _offer_rescaled(problem: TrainingProblem, state: FitState, w: Tensor, found: Assessment) -> None:
+    """Offer a point that was assessed at another scale; its decisions do not depend on the scale."""
     state.candidates.offer(w, replace(found, system=problem.system))
 
 
 def solve_exact(state: FitState, problem: TrainingProblem, phase: Phase) -> None:
-    """Solve with the exact measures as values, the slopes of the surrogate, and an aim half a row inside the limits."""
-    whole = WholePass(problem, state.rows, exact=True, margin=half_a_row(problem), watch=state.candidates.offer)
-    solution = state.solve("exact", whole, phase)
+    """Solve with exact values and surrogate derivatives; the bounds are tightened by half the weight of a row."""
+    exact = WholePassProblem(
+        problem, state.rows, exact=True, margin=half_row_margin(problem), watch=state.candidates.offer
+    )
+    solution = state.solve("exact", exact, phase)
     if solution is not None:
         state.multipliers = solution.multipliers
 
 
-def price_limits(state: FitState, problem: TrainingProblem) -> None:
-    """Take the multipliers at the least objective found."""
+def compute_prices(state: FitState, problem: TrainingProblem) -> None:
+    """Compute the multipliers at the model with the least objective."""
     least = state.candidates.least()
     problem.assign(least.w)
-    state.multipliers = balancing_multipliers(problem, state.rows, least.assessment)
+    state.multipliers = least_squares_multipliers(problem, state.rows, least.assessment)
     state.evaluations += 1
 
 
 def restore_feasibility(state: FitState, problem: TrainingProblem) -> None:
-    """Where no model has kept the limits: go to the nearest within them, whatever its loss, and on from there.
+    """Find a model that keeps the limits, whatever its loss, and continue the exact phase from there.
 
-    With few rows the slopes at full scale are those of a handful of rows, and the loss pulls out of the limits by more
-    than a violation of a row or two weighs; so the slopes become gentler, the aim lies farther inside, and the loss
-    waits.  What is found goes back to the limits themselves.
+    With few rows two things can prevent a feasible point.  At full scale, the derivatives come from a few rows only.
+    And a violation by one or two rows weighs less in the merit function than the loss that it saves.  So this minimises
+    the distance from the point with the least violation.  Each attempt uses a smaller scale and tighter bounds.
     """
     for coarseness, half_rows in ((1.0, 4.0), (0.4, 16.0), (0.16, 64.0)):
         assert state.candidates.nearest is not None
         state.w = state.candidates.nearest.w
-        whole = WholePass(
+        nearest = WholePassProblem(
             at_scale(problem, coarseness),
             state.rows,
             exact=True,
-            margin=half_rows * half_a_row(problem),
+            margin=half_rows * half_row_margin(problem),
             anchor=state.w,
             watch=state.candidates.offer,
         )
-        state.solve("repair", whole, state.effort.repair)
+        state.solve("repair", nearest, state.effort.repair)
         if state.candidates.kept:
             state.w = state.candidates.least().w
             solve_exact(state, problem, state.effort.exact)
@@ -131,15 +136,16 @@ def restore_feasibility(state: FitState, problem: TrainingProblem) -> None:
 
 
 def accuracy_lost(state: FitState) -> float:
-    """How much less accurate than the free model the most accurate one under the limits is."""
+    """Return the accuracy of the free model minus that of the most accurate model under the limits."""
     free = 0.0 if state.free is None else state.free.accuracy
     return free - max(held.assessment.accuracy for held in state.candidates.kept)
 
 
 def seek_most_accurate(state: FitState, problem: TrainingProblem) -> None:
-    """Go on for accuracy alone, in rounds that each allow twice the loss, until a round wins next to nothing.
+    """Maximise accuracy in rounds, each with twice the loss slack, until a round gains almost nothing.
 
-    Without any limit on the loss the margins grow, the slopes of the step vanish, and the search stops early.
+    A limit on the loss is needed: without it the margins grow, the derivatives of the surrogate vanish, and the search
+    stops too early.
     """
     start = state.candidates.least()
     for slack in (1.0, 2.0, 4.0, 8.0):
@@ -151,28 +157,28 @@ def seek_most_accurate(state: FitState, problem: TrainingProblem) -> None:
 
 
 def seek_accuracy(state: FitState, problem: TrainingProblem, start: Candidate, slack: float, phase: Phase) -> None:
-    """Seek more accurate decisions under the same limits, with the loss held near the least that keeps them."""
-    step = Step(SmoothedStep(), "probability", problem.threshold)
+    """Minimise the smoothed error under the same limits; the objective may exceed the least one by `slack`."""
+    surrogate = DecisionSurrogate(SmoothedStep(), "probability", problem.threshold)
     least = state.candidates.least_objective
-    whole = WholePass(
-        problem.with_constraints(problem.system.constraints, further_steps=[step]),
+    by_error = WholePassProblem(
+        problem.with_constraints(problem.system.constraints, extra_surrogates=[surrogate]),
         state.rows,
         exact=True,
-        margin=half_a_row(problem),
-        error=step,
+        margin=half_row_margin(problem),
+        error=surrogate,
         loss_limit=least + slack * abs(least),
         watch=state.candidates.offer,
     )
-    converged_at = state.converged_at  # of the loss, which is what the status speaks of
+    converged_at = state.converged_at
     state.w = start.w
-    state.solve("accurate", whole, phase)
-    state.converged_at = converged_at
+    state.solve("accurate", by_error, phase)
+    state.converged_at = converged_at  # the status is about the optimality of the loss, not of the error
 
 
 def seek_accuracy_in_rounds(state: FitState, problem: TrainingProblem) -> None:
-    """Seek accuracy from the best model so far, again and again, until a round wins next to nothing.
+    """Run `seek_accuracy` from the best model so far, until a round gains almost nothing.
 
-    Each round learns its curvature anew where the last one got stuck.
+    Each round starts with a new BFGS matrix, which helps where the last round got stuck.
     """
     for _ in range(state.effort.accurate_rounds):
         start = state.candidates.choice()
@@ -193,18 +199,21 @@ def confirm(state: FitState, problem: TrainingProblem) -> Candidate:
             break
     state.candidates = confirmed
     if ranked and not confirmed.kept:
-        # Every candidate was a row short in double precision: repair the best one there.
+        # In double precision every candidate violates a limit, by a row or so: repair the best one.
         state.w = ranked[0].w
         solve_exact(state, problem, state.effort.repair)
     return state.candidates.choice()
 
 
-def half_a_row(problem: TrainingProblem) -> Tensor:
-    """Half of what a single row of the data can change each row of c̄ by."""
+def half_row_margin(problem: TrainingProblem) -> Tensor:
+    """Return half of the change that the decision of the lightest row can make in each constraint value of c̄.
+
+    A decision changes one cell sum by the weight of its row, hence c̄ by at most weight · max |∂c/∂S|, taken at S = N/2.
+    """
     if not problem.system.n_rows:
         return torch.zeros(0, dtype=torch.float64)
     halves = 0.5 * problem.cells.totals[None, :, None].expand(
-        len(problem.system.steps), -1, len(problem.cells.outcomes)
+        len(problem.system.surrogates), -1, len(problem.cells.outcomes)
     )
     _, derivative = problem.system.values_and_derivative(halves)
     return 0.5 * problem.cells.smallest_weight * derivative.abs().flatten(1).amax(dim=1)

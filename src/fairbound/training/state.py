@@ -1,4 +1,4 @@
-"""The state of a fit: where the module stands, what has been seen so far, and one solve after the other from there."""
+"""The state that the stages of a fit share: the current point, the candidates, the history and the counters."""
 
 from __future__ import annotations
 
@@ -20,45 +20,50 @@ from fairbound.training.phases import PHASES
 from fairbound.training.problem import TrainingProblem
 from fairbound.training.rows import as_matrix
 from fairbound.training.trainer import History, TrainingResult, assess_now, choose_status, name_conflicts
-from fairbound.training.whole_pass import WholePass
+from fairbound.training.whole_pass import WholePassProblem
 
-Progress = Callable[[dict[str, Any]], bool | None]
+HistoryCallback = Callable[[dict[str, Any]], bool | None]
 
 
 class FitState:
-    """What the stages of a fit share.
+    """The state of a fit.
 
     Attributes
     ----------
     w : Tensor
-        Where the next solve starts.
+        Starting point of the next solve.
     candidates : Candidates
-        The models that may be returned.
+        Models that may be returned.
     multipliers : Tensor of shape (m,)
     free : Assessment or None
-        What the model without limits does.
+        Assessment of the model without limits.
     history : list of dict
     evaluations, value_evaluations : int
         Passes over all rows with and without gradients.
     least_loss : float or None
-        The least loss of a model that keeps the limits, by its own objective; None where none does.
-    learnt : WarmStart or None
-        Curvature and penalty of the last solve.
+        Loss of the model with the least objective that keeps the limits; None if no model does.
+    warm_start : WarmStart or None
+        BFGS matrix and penalty of the last solve.
     stopped : bool
         Whether the callback has asked to stop.
     converged_at : float or None
-        The objective of the last solve for the loss, if it converged.
+        Objective of the last solve, if it converged.  Solves that minimise the error do not count.
     """
 
     def __init__(
-        self, problem: TrainingProblem, X: Any, loss_weights: Any, effort: Effort | None, callback: Progress | None
+        self,
+        problem: TrainingProblem,
+        X: Any,
+        loss_weights: Any,
+        effort: Effort | None,
+        callback: HistoryCallback | None,
     ) -> None:
         self.started = time.perf_counter()
         n_rows, n_parameters = len(problem.cells), problem.n_parameters
         self.effort = choose_effort(n_rows, n_parameters) if effort is None else effort
         self.callback = callback
         if is_small(n_rows, n_parameters):
-            # With few rows a decision that rounding moves is a step in the measures; double precision costs little.
+            # With few rows, one decision changed by rounding makes the measures jump; double precision costs little.
             problem.module.to(torch.float64)
         self.inputs = as_matrix(X, len(problem.cells), torch.float64)
         self.rows = problem.rows(self.inputs, loss_weights=loss_weights)
@@ -72,11 +77,11 @@ class FitState:
         self.free: Assessment | None = None
         self.least_loss: float | None = None
         self.stopped = False
-        self.learnt: WarmStart | None = None
+        self.warm_start: WarmStart | None = None
         self.converged_at: float | None = None
 
     def begin(self, problem: TrainingProblem, slack: float) -> Assessment:
-        """Start towards the limits of `problem`; the point at hand and every constant are the first candidates."""
+        """Reset the candidates for the limits of `problem` to `w` and the constants; return the assessment of `w`."""
         self.candidates = Candidates(slack)
         self.multipliers = torch.zeros(problem.system.n_rows, dtype=torch.float64)
         for constant in self.constants:
@@ -85,29 +90,30 @@ class FitState:
         self.candidates.offer(self.w, start)
         return start
 
-    def restart(self, w: Tensor) -> None:
-        """Take the next solve to another point; what was learnt elsewhere is forgotten there."""
+    def move_to(self, w: Tensor) -> None:
+        """Start the next solve at `w`; at another point the warm start is discarded."""
         if not torch.equal(w, self.w):
-            self.w, self.learnt = w, None
+            self.w, self.warm_start = w, None
 
     def assess(self, problem: TrainingProblem, w: Tensor) -> Assessment:
-        """Assess a point, by one pass without gradients."""
+        """Assess a point in one pass without gradients."""
         self.value_evaluations += 1
         problem.assign(w)
         return assess_now(problem, self.rows)
 
-    def solve(self, name: str, whole: WholePass, phase: Phase, *, warm: bool = False) -> Solution | None:
-        """Run one phase from w, and write the history as it goes; None once the callback has asked to stop.
+    def solve(self, name: str, problem: WholePassProblem, phase: Phase, *, warm: bool = False) -> Solution | None:
+        """Run one phase from w and record its history; return None if the callback has asked to stop before.
 
-        A warm start takes over the curvature and the penalty that the last solve has learnt.
+        With `warm`, the solve starts with the BFGS matrix and the penalty of the last solve.
         """
         if self.stopped:
             return None
-        progress = _Progress(phase)
+        progress = _ProgressCheck(phase)
 
-        def each(record: IterationRecord, w: Tensor) -> bool:
-            self.w = w  # for an interrupt
-            return self.log(name, record.as_dict() | whole.seen()) or not progress.pays(record)
+        def after_iteration(record: IterationRecord, w: Tensor) -> bool:
+            self.w = w  # an interrupt leaves this point in the module
+            stop = self.log(name, record.as_dict() | problem.history_columns())
+            return stop or not progress.update(record)
 
         solver = QuasiNewtonSQP(
             tolerance=self.effort.tolerance,
@@ -117,45 +123,46 @@ class FitState:
             line_search=LineSearch(rounding=phase.rounding),
             stall=0.0,
         )
-        solution = solver.solve(whole, self.w, each, warm_start=self.learnt if warm else None)
-        self.w, self.learnt = solution.w, solution.warm_start
-        self.evaluations += whole.evaluations
-        self.value_evaluations += whole.value_evaluations
+        solution = solver.solve(problem, self.w, after_iteration, warm_start=self.warm_start if warm else None)
+        self.w, self.warm_start = solution.w, solution.warm_start
+        self.evaluations += problem.evaluations
+        self.value_evaluations += problem.value_evaluations
         self.converged_at = solution.f if solution.status is Status.CONVERGED else None
         return solution
 
     def log(self, phase: str, row: dict[str, Any]) -> bool:
-        """Write a row of the history; True if the caller wants to stop."""
+        """Append a row to the history and return whether the callback has asked to stop."""
         lookup(PHASES, phase, "phase")
         self.history.append({"phase": phase, **row})
         if self.callback is not None and self.callback(self.history[-1]):
             self.stopped = True
         return self.stopped
 
-    def settle(self, problem: TrainingProblem) -> None:
-        """Leave the best found in the module."""
+    def assign_best(self, problem: TrainingProblem) -> None:
+        """Write the best candidate into the module, or `w` if there is none yet."""
         if self.candidates.ranked() or self.candidates.nearest:
             self.w = self.candidates.choice().w
         problem.assign(self.w)
 
     def use_double_precision(self, problem: TrainingProblem) -> None:
-        """Take the module and its inputs to double precision."""
+        """Convert the module and its inputs to double precision."""
         if problem.parameters[0].dtype is not torch.float64:
             problem.module.to(torch.float64)
             self.rows = replace(self.rows, X=self.inputs[self.rows.positions])
 
     def result(self, problem: TrainingProblem, chosen: Candidate, *, by_loss: bool, solver: str) -> TrainingResult:
-        """What `fit` returns, with the choice in the module."""
+        """Write the chosen model into the module, and return the result of the fit."""
         problem.assign(chosen.w)
         self.w = chosen.w
-        # All phases have been tried: where none found a model that keeps the limits, none was found.
-        in_vain = not chosen.assessment.kept and not self.stopped
-        # A more accurate model within the slack is not the one whose optimality was checked.
+        # Unless the callback stopped the fit, all phases have run and none has found a model that keeps the limits.
+        infeasible = not chosen.assessment.kept and not self.stopped
+        # Optimality was checked at the converged point.  A more accurate model within the slack may have a larger
+        # objective, and then it is not optimal.
         converged = self.converged_at is not None and (
             chosen.assessment.objective <= self.converged_at + self.effort.tolerance
         )
-        status = choose_status(chosen.assessment, converged and by_loss, in_vain)
-        conflicts = name_conflicts(problem, self.multipliers, chosen.assessment) if in_vain else []
+        status = choose_status(chosen.assessment, converged and by_loss, infeasible)
+        conflicts = name_conflicts(problem, self.multipliers, chosen.assessment) if infeasible else []
         return TrainingResult(
             status=status,
             assessment=chosen.assessment,
@@ -173,20 +180,22 @@ class FitState:
         )
 
 
-class _Progress:
-    """Tells whether a solve still pays: the best merit falls enough over a window of iterations.
+class _ProgressCheck:
+    """Checks whether the best merit value still falls enough over a window of iterations.
 
-    The penalty moves, and merits at different penalties do not compare: all are taken at the latest one.
+    The penalty changes from iteration to iteration, and merit values with different penalties cannot be compared.  So
+    all of them are computed with the latest penalty.
     """
 
     def __init__(self, phase: Phase) -> None:
         self.phase = phase
-        self.seen: list[tuple[float, float]] = []
+        self.points: list[tuple[float, float]] = []
 
-    def pays(self, record: IterationRecord) -> bool:
-        self.seen.append((record.f, record.violation))
-        if len(self.seen) <= max(self.phase.window, self.phase.least):
+    def update(self, record: IterationRecord) -> bool:
+        """Add an iteration and return whether the solve still makes progress."""
+        self.points.append((record.f, record.violation))
+        if len(self.points) <= max(self.phase.window, self.phase.least):
             return True
-        merits = [f + record.penalty * violation for f, violation in self.seen]
+        merits = [f + record.penalty * violation for f, violation in self.points]
         best = min(merits)
         return min(merits[: -self.phase.window]) - best > self.phase.progress * max(abs(best), 1e-12)

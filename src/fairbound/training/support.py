@@ -1,7 +1,7 @@
-"""What a limited rate rests on: how many rows of a group the model selects, and how far that fell under the limits.
+"""The support of a limited rate: the number of selected rows in a group, with and without the limits.
 
-A ratio of rates is kept most cheaply by selecting almost nobody.  Such a rate rests on a handful of rows, and says
-little about other rows.
+Selecting almost nobody is often the cheapest way to keep a limit on a ratio of rates.  Such a rate is computed from a
+few rows, and says little about new rows.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from fairbound.fairness import (
 from fairbound.training.assessment import Assessment
 
 FEW_SELECTED = 10
-"""Selected rows below which a rate is said to rest on a handful."""
+"""A rate with fewer selected rows than this is said to rest on a handful."""
 
 SELECTED: dict[RateFunction, Callable[[GroupSums], tuple[Tensor, Tensor]]] = {
     selection_rate: lambda sums: (sums.selected, sums.size),
@@ -32,21 +32,21 @@ SELECTED: dict[RateFunction, Callable[[GroupSums], tuple[Tensor, Tensor]]] = {
     true_positive_rate: lambda sums: (sums.selected_positives, sums.positives),
     false_positive_rate: lambda sums: (sums.selected_negatives, sums.negatives),
 }
-"""For each rate of selected rows: the selected rows that it counts, and all rows of which they were selected."""
+"""For each rate: the selected rows that it counts, and all rows from which they were selected."""
 
 
 @dataclass(frozen=True)
 class RateSupport:
-    """The rows that a limited rate of one group rests on.
+    """The rows from which a limited rate of one group is computed.
 
     Attributes
     ----------
     rate, grouping : str
     group : group
     selected, rows : int
-        Rows selected, and all rows that the rate is of; where rows have weights, rows of mean weight.
+        Selected rows, and all rows that the rate refers to; weights are scaled to mean 1.
     selected_without_limits : int
-        The same by the model without limits.
+        Rows selected by the model without limits.
     """
 
     rate: str
@@ -58,7 +58,7 @@ class RateSupport:
 
     @property
     def fell_to_a_handful(self) -> bool:
-        """Whether the limits have left only a few selected rows of many."""
+        """Return whether few rows are selected under the limits, but many without them."""
         return self.selected < FEW_SELECTED and self.selected_without_limits >= 2 * FEW_SELECTED
 
     def __str__(self) -> str:
@@ -69,7 +69,7 @@ class RateSupport:
 
 
 def rate_supports(found: Assessment, free: Assessment) -> list[RateSupport]:
-    """Return what each limited rate of selected rows rests on, by group, in the order of the limits."""
+    """Return the support of each limited rate, by group, in the order of the limits; accuracies have none."""
     supports = []
     for block in found.system.blocks:
         counted = SELECTED.get(block.rate)
@@ -94,7 +94,7 @@ def rate_supports(found: Assessment, free: Assessment) -> list[RateSupport]:
 
 
 def rates_on_a_handful(found: Assessment, free: Assessment | None) -> list[RateSupport]:
-    """Return the limited rates that the limits have left resting on a handful of selected rows."""
+    """Return the limited rates that rest on a handful of selected rows because of the limits."""
     return [] if free is None else [each for each in rate_supports(found, free) if each.fell_to_a_handful]
 
 

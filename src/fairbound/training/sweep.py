@@ -1,10 +1,10 @@
-"""One pass over rows, in chunks: the loss, the sums of every surrogate over every segment, and what they pull with.
+"""A sweep, which is one pass over rows in chunks: the loss, the sums of surrogates over segments, and their gradients.
 
-Rows are looked at in the precision of the module; sums over rows are float64.
+Values of single rows have the precision of the module; sums over rows are float64.
 
 Conventions
 -----------
-P steps, Q segments, O outcomes; J = 1 + P·O cotangents, that of the loss first.
+P surrogates, Q segments, O outcomes; J = 1 + P·O cotangents, that of the loss first.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from fairbound.fairness import Step, as_logits
+from fairbound.fairness import DecisionSurrogate, as_logits
 from fairbound.training.losses import Loss
 from fairbound.training.rows import Rows
 
@@ -23,12 +23,12 @@ Slices = Sequence[tuple[int, int, int]]
 """(segment, start, stop) within a chunk of rows."""
 
 Cotangents = Callable[[Tensor], Tensor]
-"""Outputs (n, D) of a chunk in, what pulls on them out, (J, n, D)."""
+"""Maps outputs (n, D) of a chunk to cotangents (J, n, D)."""
 
 
 @dataclass(frozen=True)
 class Sweep:
-    """What one pass over some rows gives, by segment.
+    """Result of one pass over some rows, by segment.
 
     Attributes
     ----------
@@ -48,7 +48,7 @@ class Sweep:
 
 @dataclass(frozen=True)
 class Chunk:
-    """The rows of a chunk, inputs apart."""
+    """The rows of a chunk, without their inputs."""
 
     labels: Tensor
     loss_weights: Tensor
@@ -57,68 +57,71 @@ class Chunk:
 
     @property
     def segments(self) -> Tensor:
-        """The segments that the slices belong to."""
+        """Return the segment of each slice."""
         return torch.tensor([segment for segment, _, _ in self.slices])
 
 
-class Tally:
-    """What a sweep adds up, chunk by chunk; with no parameters, no gradients."""
+class SweepTotals:
+    """The totals of a sweep, accumulated chunk by chunk; with `n_parameters=0` there are no gradients."""
 
-    def __init__(self, loss: Loss, steps: Sequence[Step], n_labels: int, n_segments: int, n_parameters: int) -> None:
-        self.loss_function, self.steps = loss, steps
+    def __init__(
+        self, loss: Loss, surrogates: Sequence[DecisionSurrogate], n_labels: int, n_segments: int, n_parameters: int
+    ) -> None:
+        self.loss_function, self.surrogates = loss, surrogates
         self.n_labels, self.n_outcomes = n_labels, 1 if n_labels == 2 else n_labels
         self.loss = 0.0
         self.logits: list[Tensor] = []
-        self.sums = torch.zeros(len(self.steps), n_segments, self.n_outcomes, dtype=torch.float64)
-        shape = (1 + len(self.steps) * self.n_outcomes, n_segments, n_parameters)
+        self.sums = torch.zeros(len(self.surrogates), n_segments, self.n_outcomes, dtype=torch.float64)
+        shape = (1 + len(self.surrogates) * self.n_outcomes, n_segments, n_parameters)
         self.gradients = torch.zeros(shape, dtype=torch.float64)
 
-    def look(self, chunk: Chunk, output: Tensor) -> None:
-        """Add a chunk's loss and sums, from the outputs of the module."""
-        z = self._take_loss(chunk, output)
-        for p, step in enumerate(self.steps):
-            self._take_sums(chunk, p, step.values(z))
+    def add(self, chunk: Chunk, output: Tensor) -> None:
+        """Add the loss and the sums of a chunk, from the outputs of the module."""
+        z = self._add_loss(chunk, output)
+        for p, surrogate in enumerate(self.surrogates):
+            self._add_sums(chunk, p, surrogate.values(z))
 
-    def cotangents(self, chunk: Chunk, output: Tensor) -> Tensor:
-        """Look, and return what the loss and each surrogate pull with, (J, n, D)."""
-        z = self._take_loss(chunk, output)
+    def add_with_cotangents(self, chunk: Chunk, output: Tensor) -> Tensor:
+        """Add the loss and the sums of a chunk, and return the cotangents of the loss and each surrogate, (J, n, D)."""
+        z = self._add_loss(chunk, output)
         loss_weights, cell_weights = chunk.loss_weights.to(z.dtype)[:, None], chunk.cell_weights.to(z.dtype)[:, None]
-        pulls = [(self.loss_function.derivatives(z, chunk.labels) * loss_weights)[None]]
-        for p, step in enumerate(self.steps):
-            values, derivatives = step.values_and_derivatives(z)
-            self._take_sums(chunk, p, values)
-            pulls.append(derivatives * cell_weights)
-        stacked = torch.cat(pulls)
+        cotangents = [(self.loss_function.derivatives(z, chunk.labels) * loss_weights)[None]]
+        for p, surrogate in enumerate(self.surrogates):
+            values, derivatives = surrogate.values_and_derivatives(z)
+            self._add_sums(chunk, p, values)
+            cotangents.append(derivatives * cell_weights)
+        stacked = torch.cat(cotangents)
+        # A module with two outputs for two classes has the logit z = output_1 − output_0.
         two_outputs = self.n_labels == 2 and output.reshape(len(z), -1).shape[1] == 2
         return torch.cat([-stacked, stacked], dim=2) if two_outputs else stacked
 
-    def _take_loss(self, chunk: Chunk, output: Tensor) -> Tensor:
+    def _add_loss(self, chunk: Chunk, output: Tensor) -> Tensor:
         z = as_logits(output, self.n_labels)
         self.logits.append(z)
-        # Rows in the precision of the module, sums over them in float64.
+        # Values of rows have the precision of the module; the sum over them is float64.
         self.loss += float(chunk.loss_weights @ self.loss_function.values(z, chunk.labels).to(torch.float64))
         return z
 
-    def _take_sums(self, chunk: Chunk, p: int, values: Tensor) -> None:
+    def _add_sums(self, chunk: Chunk, p: int, values: Tensor) -> None:
         weighted = values.to(torch.float64).mul_(chunk.cell_weights[:, None])
         self.sums[p].index_add_(0, chunk.segments, segment_sums(weighted, chunk.slices))
 
     def sweep(self, *, gradients: bool) -> Sweep:
-        """What was added up."""
+        """Return the totals."""
         logits = torch.cat(self.logits)
         if not gradients:
             return Sweep(self.loss, self.sums, logits)
-        by_step = self.gradients[1:].unflatten(0, (len(self.steps), self.n_outcomes)).movedim(1, 2)
+        by_step = self.gradients[1:].unflatten(0, (len(self.surrogates), self.n_outcomes)).movedim(1, 2)
         return Sweep(self.loss, self.sums, logits, self.gradients[0].sum(dim=0), by_step)
 
 
 def segment_sums(values: Tensor, slices: Slices) -> Tensor:
-    """Sums of values (n, O) over slices, (number of slices, O)."""
+    """Return the sums of values (n, O) over slices, (number of slices, O)."""
     return torch.stack([values[start:stop].sum(dim=0) for _, start, stop in slices])
 
 
 def chunks(rows: Rows, chunk_rows: int) -> Iterator[tuple[int, int, Slices]]:
-    """(start, stop, slices) of consecutive rows; the slices name the segments touched, relative to the start."""
+    """Yield (start, stop, slices) of consecutive chunks; slices are relative to `start`, one per segment touched."""
     segment = 0
     for start in range(0, len(rows), chunk_rows):
         stop = min(start + chunk_rows, len(rows))

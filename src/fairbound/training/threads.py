@@ -1,4 +1,4 @@
-"""Small problems run on one thread: faster on a busy machine, and the same result whatever the machine."""
+"""Run small problems on one thread: it is faster on a busy machine, and the result does not depend on the machine."""
 
 from __future__ import annotations
 
@@ -8,15 +8,14 @@ from contextlib import contextmanager
 import torch
 
 ONE_THREAD_UP_TO = 3e7
-"""Rows times parameters up to which a pass takes milliseconds on one thread, and more threads win little."""
+"""Rows times parameters up to which a pass takes milliseconds on one thread, so that more threads gain little."""
 
 
 @contextmanager
 def suitable_threads(n_rows: int, n_parameters: int) -> Iterator[None]:
-    """Use one thread of torch for small problems; the number of threads, which is global, is put back afterwards.
+    """Use one torch thread for small problems, and restore the global number of threads afterwards.
 
-    Sums over rows are rounded differently by another number of threads, and a fit under limits can end elsewhere for
-    it.  On one thread it cannot.
+    The rounding of sums over rows depends on the number of threads, and so can the model that a fit finds.
     """
     before = torch.get_num_threads()
     small = n_rows * n_parameters <= ONE_THREAD_UP_TO and before > 1

@@ -1,7 +1,7 @@
-"""The loop: batches in, steps of the optimiser, a history table, and the best model that keeps its limits.
+"""The training loop of the stochastic solver, and the result of training.
 
-Kept is the iterate of least objective among those that keep every limit in the exact measure, never simply the last;
-where there is none, the one of least exact violation after the first step, and the status says so.
+The loop returns the best iterate, not the last: the one with the least objective among those that keep every limit by
+their decisions.  If there is none, it returns the one with the least exact violation after the first step.
 """
 
 from __future__ import annotations
@@ -28,33 +28,33 @@ History = list[dict[str, Any]]
 
 @dataclass(frozen=True)
 class TrainingResult:
-    """How training went.  The module holds the parameters that `assessment` speaks of.
+    """The result of training; the module holds the parameters that `assessment` describes.
 
     Attributes
     ----------
     status : Status
     assessment : Assessment
-        Of the model returned.
+        Assessment of the returned model.
     final : Assessment
-        Of the last iterate, which need not be the one returned.
+        Assessment of the last iterate, which need not be the returned model.
     history : list of dict
-        One row per epoch.
+        One row per epoch or iteration.
     conflicts : list of str
-        Where no model keeps all limits: the rows that pull hardest against each other.
+        If no model keeps all limits: the limits that exclude each other.
     multipliers : Tensor of shape (m,), or None
-        Of the last step, with the sign that pushes (positive: upper side).  None where the model was trained for
-        stricter limits than these, which its multipliers do not price.
+        Positive at upper bounds, negative at lower ones.  None if the model was trained for stricter limits than these,
+        because its multipliers price those limits.
     seconds : float
     solver : str
         "stochastic" or "quasi-newton".
     evaluations, value_evaluations : int
-        Passes over all rows with and without gradients, where the solver makes whole passes.
+        Passes over all rows with and without gradients, if the solver makes whole passes.
     stopped : bool
         Whether a callback ended the solve.
     free : Assessment or None
-        Of the model without limits, where one was found on the way.
+        Assessment of the model without limits, if the fit trained one.
     least_loss : float or None
-        The least loss found under the limits; the model returned may have more, for the sake of accuracy.
+        The least loss found under the limits; the returned model may have a larger loss and be more accurate.
     """
 
     status: Status
@@ -73,21 +73,24 @@ class TrainingResult:
 
     @property
     def message(self) -> str:
-        """The status in a sentence, with the rows that conflict."""
+        """Return the status in a sentence, with the limits that conflict."""
         if self.conflicts:
             return self.status.message + " In conflict: " + "; ".join(self.conflicts) + "."
         return self.status.message
 
 
 class BestIterate:
-    """Remembers the parameters to return."""
+    """The best parameters so far."""
 
     def __init__(self) -> None:
         self.parameters: Tensor | None = None
         self.assessment: Assessment | None = None
 
     def offer(self, parameters: Tensor, assessment: Assessment) -> bool:
-        """Take a candidate if it is better: kept before not kept, then by objective or by violation."""
+        """Store a candidate if it is better, and return whether it is.
+
+        Candidates that keep the limits come first, by objective; then the others, by violation.
+        """
         held = self.assessment
         if held is None:
             better = True
@@ -111,17 +114,17 @@ def train(
     tolerance: float = 1e-6,
     callback: Callable[[dict[str, Any]], bool | None] | None = None,
 ) -> TrainingResult:
-    """Run epochs of steps, and leave the best model in the module.
+    """Train for some epochs, and leave the best model in the module.
 
     Parameters
     ----------
     problem : TrainingProblem
     batches : FullBatch or StratifiedBatches
     optimizer : StochasticSQP
-        On the parameters of the problem's module.
+        Built with `problem.parameters`.
     epochs : int
     tolerance : float
-        Full batches only: stop when the optimality conditions hold to this and the limits are kept.
+        With full batches: stop when the limits are kept and the largest KKT residual is at most this.
     callback : function of one history row, optional
         Called after every epoch; return True to stop.
     """
@@ -140,17 +143,18 @@ def train(
     try:
         for epoch in range(epochs):
             for batch in batches:
-                look = _Look(problem, batch)
-                record = optimizer.step(look)
+                closure = _RecordingClosure(problem, batch)
+                record = optimizer.step(closure)
             assert record is not None
             if isinstance(batches, FullBatch):
-                # The sweep of the step tells what its starting point does: no further pass over the rows.
-                assessment, parameters = assess(problem, rows, look.sweep, look.objective), look.parameters
+                # Assess the starting point of the step, because its sweep is known; this saves a pass over the rows.
+                assessment = assess(problem, rows, closure.sweep, closure.objective)
+                parameters = closure.parameters
             else:
                 assessment, parameters = assess_now(problem, rows), problem.current()
             untrained = isinstance(batches, FullBatch) and epoch == 0
             if assessment.kept or not untrained:
-                # Weights drawn at random may violate the limits least, but nobody asked for them.
+                # Untrained random weights may have the least violation, but they are useless.
                 best.offer(parameters, assessment)
             history.append(_history_row(epoch, problem, assessment, record))
             converged = isinstance(batches, FullBatch) and record.kkt.largest <= tolerance and assessment.kept
@@ -159,23 +163,23 @@ def train(
         final = assess_now(problem, rows)
         best.offer(problem.current(), final)
     finally:
-        # Also on an interrupt: what was found so far stays in the module.
+        # Also on an interrupt, leave the best model found in the module.
         if best.parameters is not None:
             problem.assign(best.parameters)
     assert best.assessment is not None
     assert record is not None
-    # Optimality was checked at the last point but one; an earlier one may be better, but is not what was checked.
+    # Optimality was checked at the start of the last step.  If an earlier model is better, its optimality is unknown.
     converged = converged and best.assessment in (assessment, final)
-    in_vain = record.locally_infeasible and not best.assessment.kept and not constant_keeps(problem, rows)
-    status = choose_status(best.assessment, converged, in_vain)
+    infeasible = record.locally_infeasible and not best.assessment.kept and not constant_is_feasible(problem, rows)
+    status = choose_status(best.assessment, converged, infeasible)
     conflicts = name_conflicts(problem, record.multipliers, best.assessment) if status is Status.INFEASIBLE else []
     return TrainingResult(
         status, best.assessment, final, history, conflicts, record.multipliers, time.perf_counter() - started
     )
 
 
-class _Look:
-    """The closure of one step: evaluates, and remembers the first evaluation, at the point the step starts from."""
+class _RecordingClosure:
+    """The closure of one optimiser step; stores the first evaluation, which is at the starting point of the step."""
 
     def __init__(self, problem: TrainingProblem, batch: Rows | Batch) -> None:
         self.problem, self.batch = problem, batch
@@ -200,14 +204,14 @@ class _Look:
 
 
 def assess_now(problem: TrainingProblem, rows: Rows) -> Assessment:
-    """Assess the module as it stands, by one pass without gradients."""
+    """Assess the module at its current parameters, in one pass without gradients."""
     sweep = problem.sweep(rows, gradients=False)
     value, _ = problem.regularize(rows, sweep)
     return assess(problem, rows, sweep, sweep.loss + value)
 
 
-def constant_keeps(problem: TrainingProblem, rows: Rows) -> bool:
-    """Tell whether a constant prediction of the module keeps every limit, so that they cannot be called infeasible."""
+def constant_is_feasible(problem: TrainingProblem, rows: Rows) -> bool:
+    """Return whether a constant prediction keeps every limit, so that the limits are feasible."""
     before = problem.current()
     try:
         for constant in constant_models(problem, rows):
@@ -220,7 +224,7 @@ def constant_keeps(problem: TrainingProblem, rows: Rows) -> bool:
 
 
 def choose_status(assessment: Assessment, converged: bool, locally_infeasible: bool) -> Status:
-    """The outcome in one word."""
+    """Return the status of a fit that ended with this assessment."""
     if not assessment.kept:
         return Status.INFEASIBLE if locally_infeasible else Status.MAX_ITERATIONS
     if assessment.degenerate:
@@ -229,25 +233,26 @@ def choose_status(assessment: Assessment, converged: bool, locally_infeasible: b
 
 
 def name_conflicts(problem: TrainingProblem, multipliers: Tensor, assessment: Assessment) -> list[str]:
-    """One row for each constraint that takes part: rows beyond their bounds, and rows that hold against them.
+    """Return the constraints that conflict, one row for each, the most violated first.
 
-    A row holds if it is at its bound, within half a point of a rate, or if its multiplier says so.  The hardest first.
+    A constraint takes part if one of its rows is violated, is within 0.005 of its bound, or has a multiplier that is
+    not negligible.
     """
     system, exact = problem.system, assessment.exact
-    beyond = torch.maximum(exact - system.upper, system.lower - exact)
+    excess = torch.maximum(exact - system.upper, system.lower - exact)
     size = multipliers.abs()
-    pulls = (
+    has_multiplier = (
         size > 1e-3 * size.max() if len(size) and float(size.max()) > 0 else torch.zeros_like(size, dtype=torch.bool)
     )
     named: dict[int, int] = {}
-    for j in torch.argsort(beyond, descending=True).tolist():
-        if (beyond[j] > -5e-3 or pulls[j]) and system.rows[j].constraint not in named:
+    for j in torch.argsort(excess, descending=True).tolist():
+        if (excess[j] > -5e-3 or has_multiplier[j]) and system.rows[j].constraint not in named:
             named[system.rows[j].constraint] = j
     return [system.rows[j].text for j in named.values()]
 
 
 def _history_row(epoch: int, problem: TrainingProblem, assessment: Assessment, record: StepRecord) -> dict[str, Any]:
-    steps = {key: value for key, value in record.as_dict().items() if key not in ("multipliers", "violation", "f")}
+    step = {key: value for key, value in record.as_dict().items() if key not in ("multipliers", "violation", "f")}
     return {
         "epoch": epoch,
         "objective": assessment.objective,
@@ -257,5 +262,5 @@ def _history_row(epoch: int, problem: TrainingProblem, assessment: Assessment, r
         "exact_violation": assessment.exact_violation,
         "kept": assessment.kept,
         **dict(zip(distinct_texts(problem.system.constraints), assessment.measured, strict=True)),
-        **steps,
+        **step,
     }

@@ -1,18 +1,16 @@
-"""The training problem as the whole-pass solver sees it: a function of a flat vector.
+"""The training problem on all rows as a `Problem` for `QuasiNewtonSQP`: a function of a flat vector.
 
-Four choices beside the plain problem, all from the one sweep over the rows that is made anyway:
+Options change what the solver minimises or keeps.  All of them use the one sweep over the rows that is needed anyway:
 
-exact values     The solver is given c̄, the exact measures of the decisions, with the *slopes* of the surrogate.  c̄
-                 moves in steps of one row, far below those of the solver, so it is steered to the limit itself: there
-                 is no gap between surrogate and truth left to correct, in either direction.
-error objective  The smoothed share of wrong decisions is linear in the cell sums S,
-                 Σ_k (N_k − S_k)[label 1] + S_k[label 0], so its gradient is a combination of the ∇S at hand.
-loss limit       With that objective, the loss becomes one more row: loss ≤ limit, so that probabilities keep their
-                 meaning.
-anchor           The objective ½·NEARNESS·‖w − anchor‖² in place of the loss: the nearest point within the limits,
-                 where nothing pulls out of them.
+exact values     The solver gets c̄, the exact measures of the decisions, with the *derivatives* of the surrogate.  c̄
+                 jumps by one row at a time, which is small compared with a step of the solver.  So the solver moves to
+                 the limit itself, and there is no gap between surrogate and exact measure to correct afterwards.
+error objective  Minimise the smoothed share of wrong decisions.  It is linear in the cell sums S,
+                 Σ_k (N_k − S_k)[label 1] + S_k[label 0], so its gradient is a combination of the ∇S already computed.
+loss limit       With the error objective, add the constraint loss ≤ limit, so that probabilities stay meaningful.
+anchor           Minimise ½·NEARNESS·‖w − anchor‖² instead of the loss, to find the nearest point within the limits.
 
-Whoever watches sees each point with its assessment.
+`watch` is called at every evaluation with derivatives.
 """
 
 from __future__ import annotations
@@ -24,7 +22,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fairbound.fairness import Step
+from fairbound.fairness import DecisionSurrogate
 from fairbound.sqp import Evaluation, Jacobian
 from fairbound.training.assessment import Assessment, assess
 from fairbound.training.problem import TrainingProblem
@@ -34,12 +32,12 @@ from fairbound.training.sweep import Sweep
 Watch = Callable[[Tensor, Assessment], None]
 
 NEARNESS = 1e-4
-"""Weight of the distance from an anchor: a move by 1 counts as a violation of half of this, next to nothing."""
+"""Weight of the squared distance from an anchor.  It is tiny, so that the solver trades no violation for nearness."""
 
 
 @dataclass
-class WholePass:
-    """A `Problem` over all rows.
+class WholePassProblem:
+    """A `Problem` on all rows.
 
     Parameters
     ----------
@@ -47,38 +45,38 @@ class WholePass:
     rows : Rows
         All rows.
     exact : bool
-        Give the solver c̄ for c.
+        Whether the solver gets c̄ instead of c.
     margin : float or Tensor of shape (m,)
-        How far inside its bounds each row is aimed at; half a row's weight makes up for the steps of c̄.
-    error : Step, optional
-        Minimise the share of wrong decisions, smoothed by this step, in place of the loss.
+        Distance by which each bound is tightened.  Half the weight of a row makes up for the jumps of c̄.
+    error : DecisionSurrogate, optional
+        Minimise the share of wrong decisions, smoothed by this surrogate, instead of the loss.
     loss_limit : float, optional
-        With `error`: the largest objective (loss and regularisers) allowed.
+        With `error`: the largest allowed objective (loss and regularisers).
     anchor : Tensor, optional
-        Minimise the distance from this point in place of the loss.
+        Minimise the distance from this point instead of the loss.
     watch : function of (w, assessment), optional
-        Called at every evaluation.
+        Called at every evaluation with derivatives.
     """
 
     problem: TrainingProblem
     rows: Rows
     exact: bool = False
     margin: Tensor | float = 0.0
-    error: Step | None = None
+    error: DecisionSurrogate | None = None
     loss_limit: float | None = None
     anchor: Tensor | None = None
     watch: Watch | None = None
     evaluations: int = field(default=0, init=False)
     value_evaluations: int = field(default=0, init=False)
     last: Assessment | None = field(default=None, init=False, repr=False)
-    last_error: float | None = field(default=None, init=False)
+    _last_error: float | None = field(default=None, init=False)
 
     def initial_point(self) -> Tensor:
-        """Where the module stands."""
+        """Return the current parameters of the module."""
         return self.problem.current()
 
     def evaluate(self, w: Tensor) -> Evaluation:
-        """Values and derivatives at w."""
+        """Return values and derivatives at w."""
         self.evaluations += 1
         self.problem.assign(w)
         plain, sweep = self.problem.evaluate_with_sweep(self.rows)
@@ -86,7 +84,7 @@ class WholePass:
         if self.watch is not None:
             self.watch(w, found)
         lower, upper = self.problem.system.lower + self.margin, self.problem.system.upper - self.margin
-        # Equal or nearly equal bounds have no inside to aim at.
+        # If the margin is more than half of the interval, both bounds move to its midpoint and do not cross.
         lower, upper = torch.minimum(lower, 0.5 * (lower + upper)), torch.maximum(upper, 0.5 * (lower + upper))
         c, J = (found.exact if self.exact else plain.c), plain.J
         if self.anchor is not None:
@@ -94,7 +92,7 @@ class WholePass:
         if self.error is None:
             return Evaluation(plain.f, plain.g, c, J, lower, upper)
         f, g = self._error(sweep)
-        self.last_error = f
+        self._last_error = f
         if self.loss_limit is None:
             return Evaluation(f, g, c, J, lower, upper)
         rows = torch.block_diag(J.rows, torch.ones(1, 1, dtype=torch.float64))
@@ -108,7 +106,7 @@ class WholePass:
         )
 
     def values(self, w: Tensor) -> tuple[float, Tensor]:
-        """f and c at w, without derivatives."""
+        """Return f and c at w, without derivatives."""
         self.value_evaluations += 1
         self.problem.assign(w)
         sweep = self.problem.sweep(self.rows, gradients=False)
@@ -124,17 +122,17 @@ class WholePass:
             c = torch.cat([c, c.new_tensor([objective])])
         return self._error(sweep)[0], c
 
-    def seen(self) -> dict[str, Any]:
-        """What the last point evaluated does, in the columns of a history, whatever is minimised here.
+    def history_columns(self) -> dict[str, Any]:
+        """Return loss, accuracy and violations at the last point evaluated, as columns of the history.
 
-        Without limits there is no violation.
+        They are the same whatever is minimised.  Without limits the violations are None.
         """
         found = self.last
-        assert found is not None, "asked after an evaluation"
+        assert found is not None, "`evaluate` comes first"
         limited = self.problem.system.n_rows > 0
         return {
             "loss": found.loss,
-            "error": self.last_error,
+            "error": self._last_error,
             "accuracy": found.accuracy,
             "surrogate_violation": found.surrogate_violation if limited else None,
             "exact_violation": found.exact_violation if limited else None,
@@ -146,19 +144,24 @@ class WholePass:
         return 0.5 * NEARNESS * float((w - self.anchor).square().sum())
 
     def _error(self, sweep: Sweep) -> tuple[float, Tensor]:
-        """Smoothed share of wrong decisions and its gradient, from the cell sums."""
+        """Return the smoothed share of wrong decisions and its gradient, from the cell sums.
+
+        It is (offset + Σ wrong · S) / total.  With two classes S_k is the smoothed number of rows decided positive: a
+        row of label 0 is wrong if decided positive (+S), one of label 1 if not (N − S).  With more classes, S_ko is the
+        number of rows decided for class o, and N − S_k,label rows are wrong.
+        """
         assert self.error is not None
-        cells, position = self.problem.cells, self.problem.steps.index(self.error)
+        cells, position = self.problem.cells, self.problem.surrogates.index(self.error)
         labels = self.rows.cell_of_segment % cells.n_labels
         wrong = torch.zeros(len(labels), len(cells.outcomes), dtype=torch.float64)
         if cells.n_labels == 2:
             wrong[:, 0] = 1.0 - 2.0 * labels
-            always = float(cells.totals[1::2].sum())
+            offset = float(cells.totals[1::2].sum())
         else:
             wrong[torch.arange(len(labels)), labels] = -1.0
-            always = float(cells.totals.sum())
+            offset = float(cells.totals.sum())
         total = float(cells.totals.sum())
-        value = (always + float((wrong * sweep.sums[position]).sum())) / total
+        value = (offset + float((wrong * sweep.sums[position]).sum())) / total
         if sweep.sum_gradients is None:
             return value, torch.zeros(0, dtype=torch.float64)
         return value, torch.einsum("qo,qon->n", wrong, sweep.sum_gradients[position]) / total
