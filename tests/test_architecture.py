@@ -193,7 +193,7 @@ def test_the_checker_finds_a_forbidden_import(module, source):
         ("fairbound.training.trainer", False, "from ..sqp import Evaluation\nfrom fairbound import fairness"),
         ("fairbound.estimator.classifier", False, "def save():\n    from fairbound.persistence import save_estimator"),
         ("fairbound.fairness.measures", False, "from fairbound._registry import lookup"),
-        ("fairbound._registry", False, "from fairbound._names import did_you_mean"),
+        ("fairbound._registry", False, "from fairbound._words import did_you_mean"),
         ("fairbound.cli", False, "from fairbound import report, __version__"),
         ("fairbound", True, "from fairbound.estimator import ConstrainedClassifier\nfrom .data import Dataset"),
     ],

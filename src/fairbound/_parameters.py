@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any
 
-from fairbound._names import did_you_mean
+from fairbound._words import did_you_mean
 
 
 def object_names(objects: Sequence[Any]) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TypeVar
 
-from fairbound._names import did_you_mean
+from fairbound._words import did_you_mean
 
 Entry = TypeVar("Entry")
 

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from fairbound._errors import InputError, InputTypeError
+
 
 def as_values(values: Any, name: str) -> np.ndarray:
     """Return values as numpy reads them; lists of different lengths among them are refused.
@@ -17,7 +19,9 @@ def as_values(values: Any, name: str) -> np.ndarray:
     try:
         return np.asarray(values)
     except ValueError:
-        raise ValueError(f"{name} holds lists of different lengths: give one value for each row.") from None
+        raise InputError(
+            "{name} holds lists of different lengths.", "Give one value for each row.", name=name
+        ) from None
 
 
 def as_numbers(values: Any, name: str) -> np.ndarray:
@@ -27,7 +31,9 @@ def as_numbers(values: Any, name: str) -> np.ndarray:
             raise TypeError
         return np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
-        raise ValueError(f"{name} must be numbers, but contain {_first_that_is_none(values)!r}.") from None
+        raise InputError(
+            "{name} must be numbers, but contain {value!r}.", name=name, value=_first_that_is_none(values)
+        ) from None
 
 
 def _first_that_is_none(values: Any) -> Any:
@@ -63,9 +69,12 @@ def in_order(values: Iterable[Any], name: str) -> list[Hashable]:
     except TypeError:
         pass
     odd = next(value for value in values if not isinstance(value, str | int | float))
-    raise TypeError(
-        f"{name} holds {_shown(odd)} of type {type(odd).__name__}: give words, numbers, or other values that can be "
-        "sorted, one for each row."
+    raise InputTypeError(
+        "{name} holds {value} of type {kind}.",
+        "Give words, numbers, or other values that can be sorted, one for each row.",
+        name=name,
+        value=_shown(odd),
+        kind=type(odd).__name__,
     )
 
 

@@ -6,11 +6,13 @@ nothing to a fit, so a fit divides it out: by a power of two, which changes no d
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fairbound._errors import InputError, bad_value
 from fairbound._values import as_numbers
 
 Floats = NDArray[np.float64]
@@ -30,29 +32,61 @@ def check_weights(weights: Any, n_rows: int, name: str) -> Floats:
     """
     array = np.array(as_numbers(weights, name))
     if array.shape != (n_rows,):
-        raise ValueError(f"{name} must have shape ({n_rows},), one weight for each row, but has shape {array.shape}.")
-    if not np.isfinite(array).all():
-        raise ValueError(f"{name} contains NaN or infinity: give finite weights.")
-    if (array < 0).any():
-        raise ValueError(f"{name} contains negative weights: give weights of at least 0.")
+        raise InputError(
+            "{name} must have one weight for each row, shape ({rows},), but has shape {shape}.",
+            name=name,
+            rows=n_rows,
+            shape=array.shape,
+        )
+    wrong = np.flatnonzero(~(np.isfinite(array) & (array >= 0)))
+    if len(wrong):
+        raise InputError(
+            "{name} is {value:g} in row {row:,}.",
+            "Give finite weights of at least 0.",
+            name=name,
+            value=array[wrong[0]],
+            row=wrong[0] + 1,
+        )
     if not array.any():
-        raise ValueError(f"{name} is zero for every row: weights must contain at least one non-zero number.")
+        raise InputError("{name} is zero in every row.", "Give at least one row a weight above 0.", name=name)
     smallest, largest = float(array[array > 0].min()), float(array.max())
     if smallest < largest / WIDEST:
-        raise ValueError(
-            f"{name} ranges from {smallest:g} to {largest:g}, but the smallest would not count in a sum of weights "
-            f"more than {WIDEST:.0e} apart: set such weights to 0, or bring them closer together."
+        raise InputError(
+            "{name} ranges from {smallest:g} to {largest:g}, but weights more than {widest:.0e} times smaller than "
+            "the largest do not count in a sum.",
+            "Set the smallest weights to 0, or bring them closer to the others.",
+            name=name,
+            smallest=smallest,
+            largest=largest,
+            widest=WIDEST,
         )
     return array
+
+
+def check_largest_weight(weights: Floats, largest_weight: float) -> None:
+    """Refuse a stated largest weight that is no bound on the weights."""
+    if not 0 < largest_weight < math.inf:
+        raise bad_value("largest_weight", largest_weight, "a finite number above 0")
+    if len(weights) and weights.max() > largest_weight:
+        raise InputError(
+            "{largest_weight=value} is below the weight {weight:g} of a row.",
+            "State the largest weight that a row can have by design.",
+            value=largest_weight,
+            weight=weights.max(),
+        )
 
 
 def check_magnitude(weights: Floats, name: str) -> Floats:
     """Return the weights; refuse those whose sums and squares a double cannot hold."""
     largest = float(weights.max())
     if not LEAST <= largest <= MOST:
-        raise ValueError(
-            f"{name} is at most {largest:g}, but that must lie between {LEAST:g} and {MOST:g}: multiply all weights by "
-            "the same factor."
+        raise InputError(
+            "{name} is at most {largest:g}, which must lie between {least:g} and {most:g}.",
+            "Multiply all weights by the same factor.",
+            name=name,
+            largest=largest,
+            least=LEAST,
+            most=MOST,
         )
     return weights
 

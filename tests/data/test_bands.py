@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from tests.refusals import refused
 
 from fairbound.data import Dataset, into_bands, read_table
 
@@ -38,14 +39,14 @@ def test_cuts_must_be_ascending_numbers(cuts):
 
 
 def test_words_have_no_bands():
-    with pytest.raises(ValueError, match="Column 'age' has 'old' in row 2, which is no number"):
+    with refused("'age'", "'old' in row 2", "no number"):
         into_bands([1, "old"], [2], name="age")
 
 
 def test_bands_of_a_sensitive_column(path):
     data = read(path, bands={"age": [25, 40]})
     assert data.groups("age").tolist() == ["below 25", "25 to below 40", "25 to below 40", None, "40 and above"]
-    with pytest.raises(ValueError, match=r"bands= names 'income', which is not among the sensitive columns\."):
+    with refused("bands= names 'income'", "with sensitive="):
         read(path, bands={"income": [2]})
 
 
@@ -67,15 +68,15 @@ def test_parts_that_are_joined_keep_their_weights():
 @pytest.mark.parametrize(
     ("weight", "words"),
     [
-        ([1, -1], r"weight is -1\.0 in row 2; give every row a finite weight"),
-        ([np.nan, 1], "weight is nan in row 1"),
-        ([0, 0], "weight is 0 in every row"),
-        (["a", "b"], "weight must hold numbers"),
-        ([1, 2, 3], r"weight has shape \(3,\), but X has 2 rows"),
+        ([1, -1], ["weight=", "-1 in row 2", "finite weights of at least 0"]),
+        ([np.nan, 1], ["weight=", "nan in row 1"]),
+        ([0, 0], ["weight=", "zero in every row"]),
+        (["a", "b"], ["weight=", "numbers", "'a'"]),
+        ([1, 2, 3], ["weight=", "(2,)", "(3,)"]),
     ],
 )
 def test_weights_that_cannot_be_used(weight, words):
-    with pytest.raises(ValueError, match=words):
+    with refused(*words):
         Dataset("toy", [[0.0], [1.0]], [0, 1], {}, ["x"], weight=weight)
 
 
@@ -88,8 +89,8 @@ def test_a_second_file_is_read_like_the_first(path, tmp_path):
     assert second.target_names == ("no", "yes")
     assert list(second.schema) == list(first.schema) == ["income", "w"]
     other.write_text("w,income,age,approved\n1,7,33,perhaps\n")
-    with pytest.raises(ValueError, match="has the value 'perhaps' in 1 rows, which the label of 'loans' does not have"):
+    with refused("'approved' (target=)", "'perhaps' in 1 rows", "label of 'loans'"):
         read(other, like=first)
     other.write_text("w,age,approved\n1,33,yes\n")
-    with pytest.raises(ValueError, match=r"other\.csv has no column 'income', which is an input of 'loans'"):
+    with refused("other.csv", "no column 'income'", "input of 'loans'"):
         read(other, like=first)

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from tests.refusals import refused
 
 from fairbound.data.delimited import decoded, exact_fields, infer, read_delimited, read_records
 from fairbound.data.formats import MISSING
@@ -94,7 +95,7 @@ def test_only_some_columns_and_no_header():
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        (b"", r"small\.csv is empty; give a line of column names"),
+        (b"", r"small\.csv is empty"),
         (b"\n\n", r"small\.csv is empty"),
         (b"a,b\n", r"small\.csv has a line of column names and no row"),
         (b"a,b\n1,2\n3\n", r"Line 3 of small\.csv has 1 field, but there are 2 columns"),
@@ -102,15 +103,15 @@ def test_only_some_columns_and_no_header():
         (b'a,b\n"x\ny",2\n3\n', r"Line 4 of small\.csv has 1 field"),
         (
             b'a,b\n1,"x\n2,y\n',
-            r"Line 2 of small\.csv is not well formed \(unexpected end of data\); look at its quotes",
+            r"Line 2 of small\.csv .*unexpected end of data.*quotes",
         ),
         (b'a,b\n1,"x"y\n', r"Line 2 of small\.csv is not well formed"),
         (b"a,b,a\n1,2,3\n", r"Columns 1 and 3 of small\.csv are both named 'a'"),
         (b"a,b, a\n1,2,3\n", r"Columns 1 and 3"),
-        (b"a;b\n1;2\n", r"has a single column, 'a;b'; if its values are separated by ';', give delimiter=';'"),
+        (b"a;b\n1;2\n", r"single column, 'a;b'.* give delimiter=';'"),
         (b"a\tb\n1\t2\n", r"give delimiter='\\t'"),
         ("a,b\nx,ö\n".encode("latin-1"), r"not text in the encoding 'utf-8': line 2 has the byte 0xf6"),
-        ("a,b\n1,2\n".encode("utf-16"), r"line 1 has the byte 0xff, .*encoding=, for example 'cp1252' or 'utf-16'"),
+        ("a,b\n1,2\n".encode("utf-16"), r"line 1 has the byte 0xff.*encoding=, .*'utf-16'"),
     ],
 )
 def test_files_that_cannot_be_read(content, words):
@@ -126,7 +127,7 @@ def test_the_line_of_a_wrong_byte_is_found_far_into_the_file():
 
 def test_unknown_encoding():
     for encoding in ("utf-9", "hex", "undefined", "\0"):
-        with pytest.raises(ValueError, match=r"encoding is .*, which is not known; give 'utf-8'"):
+        with refused(f"encoding={encoding!r}", "'utf-8'"):
             read("a\n1\n", encoding=encoding)
 
 
@@ -135,9 +136,9 @@ def test_unknown_encoding():
 def test_text_without_a_byte_order_mark_says_which_encoding_to_try(order, width):
     right = f"utf-{width}-{order}"
     content = "a,b\n1,\u00e4\n".encode(right)
-    with pytest.raises(ValueError, match=rf"small\.csv has zero bytes.*try encoding='utf-16-{order}'"):
+    with refused("small.csv", "zero bytes", f"encoding='utf-16-{order}'"):
         read(content, encoding="latin-1")
-    with pytest.raises(ValueError, match=rf"small\.csv has no byte-order mark.*try encoding='{right}'"):
+    with refused("small.csv", "byte-order mark", f"encoding='{right}'"):
         read(content, encoding=f"utf-{width}")
     assert read(content, encoding=right) == {"a": [1], "b": ["\u00e4"]}
     assert read(("\ufeff" + content.decode(right)).encode(right), encoding=right) == {"a": [1], "b": ["\u00e4"]}

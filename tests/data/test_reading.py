@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.refusals import refused
 
 from fairbound.data import Dataset, read_table
 from fairbound.data.columns import Categorical, Numeric
@@ -151,26 +152,18 @@ def test_codes_of_labels(values, positive, codes, words):
 @pytest.mark.parametrize(
     ("values", "positive", "words"),
     [
-        (["yes", "yes"], None, r"Column 't' \(target=\) has only the value 'yes'; a label needs two"),
-        ([1, 1], 1, "has only the value '1'"),
-        (
-            ["no", "yes"],
-            None,
-            r"has the values 'no' \(1 row\), 'yes' \(1 row\); say which one is the favourable outcome with positive=",
-        ),
-        ([1, 2], None, r"has the values '1' \(1 row\), '2' \(1 row\); say which"),
-        (["no", "yes"], "Yes", r"is never 'Yes' \(positive=\)\. Did you mean 'yes'\? It has 'no' \(1 row\)"),
-        (list(range(30)), None, "has 30 different values; a label has 20 at most, and regression is not offered"),
-        (
-            [1.0, np.nan, 0.0, np.nan],
-            1,
-            "has no value in 2 of 4 rows, first in row 2; drop these rows with drop_unlabelled=True",
-        ),
-        (np.array(["a", None, "b"], dtype=object), "a", "has no value in 1 of 3 rows"),
+        (["yes", "yes"], None, ["'t'", "(target=)", "only the value 'yes'"]),
+        ([1, 1], 1, ["only the value '1'"]),
+        (["no", "yes"], None, ["'no' (1 row), 'yes' (1 row)", "with positive="]),
+        ([1, 2], None, ["'1' (1 row), '2' (1 row)"]),
+        (["no", "yes"], "Yes", ["never 'Yes' (positive=)", "Did you mean 'yes'?", "'no' (1 row)"]),
+        (list(range(30)), None, ["30 different values", "at most 20", "regression", "positive="]),
+        ([1.0, np.nan, 0.0, np.nan], 1, ["no value in 2 of 4 rows", "first in row 2", "drop_unlabelled=True"]),
+        (np.array(["a", None, "b"], dtype=object), "a", ["no value in 1 of 3 rows"]),
     ],
 )
 def test_labels_that_cannot_be_used(values, positive, words):
-    with pytest.raises(ValueError, match=words):
+    with refused(*words):
         code_labels(np.asarray(values), "t", positive)
 
 
@@ -180,46 +173,40 @@ def test_labels_that_cannot_be_used(values, positive, words):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (
-            {"target": "aproved"},
-            r"loans\.csv has no column 'aproved' \(target=\)\. Did you mean 'approved'\? It has 'id', ",
-        ),
-        ({"sensitive": "SEX"}, r"has no column 'SEX' \(sensitive=\)\. Did you mean 'sex'\?"),
-        ({"sensitive": ["sex", "race"]}, r"has no column 'race' \(sensitive=\)\. It has"),
-        ({"categorical": ["regio"]}, r"no column 'regio' \(categorical=\)\. Did you mean 'region'"),
-        ({"sensitive": ["sex", "sex"]}, "Column 'sex' is named twice among target=, sensitive=, ignore= and weight="),
-        ({"sensitive": "approved"}, "Column 'approved' is named twice"),
-        ({"sensitive": "id"}, "Column 'id' is named twice"),
-        ({"ignore": ["id", "income", "job", "region", "age group"]}, "has no column left for the inputs"),
-        ({"delimiter": ";;"}, "delimiter is ';;'; give one character"),
-        ({"delimiter": '"'}, "give one character"),
-        ({"max_categories": 1}, "max_categories is 1; give 2 or more"),
-        ({"positive": "maybe"}, "is never 'maybe'"),
+        ({"target": "aproved"}, ["loans.csv", "'aproved' (target=)", "Did you mean 'approved'?", "It has 'id', "]),
+        ({"sensitive": "SEX"}, ["'SEX' (sensitive=)", "Did you mean 'sex'?"]),
+        ({"sensitive": ["sex", "race"]}, ["'race' (sensitive=). It has"]),
+        ({"categorical": ["regio"]}, ["'regio' (categorical=)", "Did you mean 'region'"]),
+        ({"sensitive": ["sex", "sex"]}, ["'sex'", "twice", "target=", "sensitive=", "ignore=", "weight="]),
+        ({"sensitive": "approved"}, ["'approved'", "twice"]),
+        ({"sensitive": "id"}, ["'id'", "twice"]),
+        ({"ignore": ["id", "income", "job", "region", "age group"]}, ["no column left for the inputs"]),
+        ({"delimiter": ";;"}, ["delimiter=';;'", "one character"]),
+        ({"delimiter": '"'}, ["one character"]),
+        ({"max_categories": 1}, ["max_categories=1", "at least 2"]),
+        ({"positive": "maybe"}, ["never 'maybe'"]),
     ],
 )
 def test_bad_arguments(loans, options, words):
-    with pytest.raises(ValueError, match=words):
+    with refused(*words):
         read(loans(), **options)
 
 
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("a,approved\n1,yes\n", "has only the value 'yes'"),
-        (
-            "a,b,approved\n1,,yes\n2,,no\n",
-            r"Column 'b' of loans\.csv has no value in any row; leave it out with ignore=",
-        ),
-        ("a,approved\n1,yes\ninf,no\n", r"Column 'a' of loans\.csv is inf in row 2; give a finite number"),
-        ("a,approved\n1,yes\n-1e999,no\n", "is -inf in row 2"),
-        (",a,approved\n0,1,yes\n1,2,no\n", r"Column 1 of loans\.csv has no name; .* with ignore=\[''\]"),
-        ("a,approved\n1,yes\n2\n", r"Line 3 of loans\.csv has 1 field"),
-        ("", r"loans\.csv is empty"),
-        ("a;approved\n1;yes\n", r"give delimiter=';'"),
+        ("a,approved\n1,yes\n", ["only the value 'yes'"]),
+        ("a,b,approved\n1,,yes\n2,,no\n", ["'b' of loans.csv", "no value in any row", "ignore="]),
+        ("a,approved\n1,yes\ninf,no\n", ["'a' of loans.csv", "inf in row 2", "finite"]),
+        ("a,approved\n1,yes\n-1e999,no\n", ["-inf in row 2"]),
+        (",a,approved\n0,1,yes\n1,2,no\n", ["Column 1 of loans.csv", "no name", "ignore=['']"]),
+        ("a,approved\n1,yes\n2\n", ["Line 3 of loans.csv", "1 field"]),
+        ("", ["loans.csv is empty"]),
+        ("a;approved\n1;yes\n", ["delimiter=';'"]),
     ],
 )
 def test_bad_files(loans, text, words):
-    with pytest.raises(ValueError, match=words):
+    with refused(*words):
         read(loans(text), sensitive=(), ignore=())
 
 
@@ -234,18 +221,18 @@ def test_columns_that_are_left_out_may_be_anything(loans):
 
 
 def test_a_column_to_leave_out_must_be_there(loans, tmp_path):
-    with pytest.raises(ValueError, match=r"loans\.csv has no column 'nosuch' \(ignore=\)\. It has 'id'"):
+    with refused("loans.csv", "'nosuch' (ignore=)", "It has 'id'"):
         read(loans(), ignore="nosuch")
     pq = pytest.importorskip("pyarrow.parquet")
     pa = pytest.importorskip("pyarrow")
     path = tmp_path / "loans.parquet"
     pq.write_table(pa.table({"id": [1, 2], "income": [1, 2], "approved": [0, 1]}), path)
-    with pytest.raises(ValueError, match=r"loans\.parquet has no column 'incom' \(ignore=\)\. Did you mean 'income'"):
+    with refused("loans.parquet", "'incom' (ignore=)", "Did you mean 'income'"):
         read_table(path, target="approved", ignore=["id", "incom"])
 
 
 def test_a_misspelt_column_to_leave_out_is_no_input(loans):
-    with pytest.raises(ValueError, match=r"loans\.csv has no column 'idd' \(ignore=\)\. Did you mean 'id'\?"):
+    with refused("loans.csv", "'idd' (ignore=)", "Did you mean 'id'?"):
         read(loans(), ignore="idd")
 
 
@@ -265,7 +252,7 @@ def test_files_that_are_taken_for_text(tmp_path, start, words):
 
 def test_no_such_file_and_a_folder(loans, tmp_path):
     loans()
-    with pytest.raises(FileNotFoundError, match=r"There is no file .*loan\.csv\. Did you mean 'loans\.csv'\?"):
+    with refused("no file", "loan.csv", "Did you mean 'loans.csv'?", error=FileNotFoundError):
         read(tmp_path / "loan.csv")
     with pytest.raises(FileNotFoundError, match=r"There is no file .*nowhere"):
         read(tmp_path / "nowhere" / "loans.csv")
@@ -276,36 +263,36 @@ def test_no_such_file_and_a_folder(loans, tmp_path):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"path": 5}, "path is 5; give the path of a file"),
-        ({"path": None}, "path is None"),
-        ({"target": None}, "target is None; give the name of a column"),
-        ({"target": ["approved"]}, "target is .*; give the name of a column"),
-        ({"sensitive": 3}, "sensitive is 3; give a text, or a sequence of texts"),
-        ({"sensitive": None}, "sensitive is None"),
-        ({"sensitive": [3]}, r"sensitive is \[3\]"),
-        ({"categorical": {"job": 1, 2: 3}}, "categorical is "),
-        ({"ignore": 1.5}, "ignore is 1.5"),
-        ({"missing": None}, "missing is None"),
-        ({"missing": [None]}, r"missing is \[None\]"),
-        ({"max_categories": "many"}, "max_categories is 'many'; give a whole number"),
-        ({"max_categories": 2.5}, "max_categories is 2.5"),
-        ({"max_categories": True}, "max_categories is True"),
-        ({"sensitive_as_input": "yes"}, "sensitive_as_input is 'yes'; give True or False"),
-        ({"encoding": None}, "encoding is None; give the name of an encoding"),
+        ({"path": 5}, ["path=5", "path of a file"]),
+        ({"path": None}, ["path=None"]),
+        ({"target": None}, ["target=None", "name of a column"]),
+        ({"target": ["approved"]}, ["target=['approved']", "name of a column"]),
+        ({"sensitive": 3}, ["sensitive=3", "a list of strings"]),
+        ({"sensitive": None}, ["sensitive=None"]),
+        ({"sensitive": [3]}, ["sensitive=[3]"]),
+        ({"categorical": {"job": 1, 2: 3}}, ["categorical={'job': 1, 2: 3}"]),
+        ({"ignore": 1.5}, ["ignore=1.5"]),
+        ({"missing": None}, ["missing=None"]),
+        ({"missing": [None]}, ["missing=[None]"]),
+        ({"max_categories": "many"}, ["max_categories='many'", "a whole number"]),
+        ({"max_categories": 2.5}, ["max_categories=2.5"]),
+        ({"max_categories": True}, ["max_categories=True"]),
+        ({"sensitive_as_input": "yes"}, ["sensitive_as_input='yes'", "True or False"]),
+        ({"encoding": None}, ["encoding=None", "name of an encoding"]),
     ],
 )
 def test_arguments_of_the_wrong_type(loans, options, words):
     path = options.pop("path") if "path" in options else loans()
-    with pytest.raises(TypeError, match=words):
+    with refused(*words, error=TypeError):
         read(path, **options)
 
 
 def test_other_arguments_that_are_wrong(loans):
-    with pytest.raises(ValueError, match="delimiter is 3; give one character"):
+    with refused("delimiter=3", "one character"):
         read(loans(), delimiter=3)
-    with pytest.raises(ValueError, match=r"decimal is ';'; give '\.' or ','"):
+    with refused("decimal=';'", "'.' or ','"):
         read(loans(), decimal=";")
-    with pytest.raises(ValueError, match="encoding is 'x', which is not known"):
+    with refused("encoding='x'", "'utf-8'"):
         read(loans(), encoding="x")
 
 
@@ -397,9 +384,7 @@ def test_kinds_of_parquet_columns(tmp_path):
         }
     )
     pq.write_table(table, tmp_path / "t.parquet")
-    with pytest.raises(
-        ValueError, match=r"Column 'when' of t\.parquet has the type timestamp\[ms\]; give numbers or text"
-    ):
+    with refused("'when' of t.parquet", "timestamp[ms]", "numbers or text", "ignore="):
         read_table(tmp_path / "t.parquet", target="y")
     data = read_table(tmp_path / "t.parquet", target="y", ignore="when")
     columns = data.table.columns

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
+from tests.refusals import refused
 
 from fairbound.evaluation.intervals import (
     Share,
     WeightedShare,
     binomial_interval,
     check_confidence,
-    check_weights,
     simultaneous_level,
     weighted_interval,
 )
@@ -194,9 +194,9 @@ def test_what_cannot_be_counted_raises():
         weighted_interval([1, 0], [1, 2, 3], 3)
     with pytest.raises(ValueError, match="part must hold 0 and 1"):
         weighted_interval([0.5, 0], [1, 2], 3)
-    with pytest.raises(ValueError, match="weights must be finite and not negative"):
-        check_weights([-1.0, 1.0], 3)
-    with pytest.raises(ValueError, match="largest_weight=0 must be a number above 0"):
-        check_weights([1.0], 0)
-    with pytest.raises(ValueError, match="largest_weight=1 is below the weight 2 of a row; state the largest weight"):
-        check_weights([1.0, 2.0], 1)
+    with refused("weights is -1 in row 1", "at least 0"):
+        weighted_interval([1, 0], [-1.0, 1.0], 3)
+    with refused("largest_weight=0", "above 0"):
+        weighted_interval([1], [1.0], 0)
+    with refused("largest_weight=1", "the weight 2", "by design"):
+        weighted_interval([1, 0], [1.0, 2.0], 1)

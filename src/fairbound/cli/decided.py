@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fairbound.cli.files import check_column, open_table
+from fairbound._errors import Message, argument
+from fairbound._weights import check_weights
+from fairbound.cli.files import open_table
 from fairbound.cli.inputs import check_binary
 
 
@@ -58,12 +60,12 @@ def read_decisions(
     from fairbound.evaluation import match_decisions, match_positive
 
     table = open_table(path, delimiter=delimiter, encoding=encoding)
-    asked = [(target, "--target"), (prediction, "--prediction"), *((name, "--sensitive") for name in sensitive)]
+    asked = [(target, "target"), (prediction, "prediction"), *((name, "sensitive") for name in sensitive)]
     words = {name for name, _ in asked}
     if weight is not None:
-        asked.append((weight, "--weight"))
-    for name, option in asked:
-        check_column(table.names, name, option, path)
+        asked.append((weight, "weight"))
+    for name, role in asked:
+        table.check_column(name, argument(role))
     needed = {name for name, _ in asked}
     columns, _ = table.learn(ignore=[name for name in table.names if name not in needed], words=words)
     label, decided = columns[target], columns[prediction]
@@ -90,7 +92,9 @@ def read_decisions(
         y=classes[codes],
         prediction=classes[matched],
         sensitive=groups,
-        weight=None if weight is None else _weights(columns[weight], weight),
+        weight=None
+        if weight is None
+        else check_weights(columns[weight], len(codes), Message("Column {column!r} ({weight=})", column=weight)),
         positive=names[1] if len(names) == 2 else None,
         read_as=(
             *_read_as("label", [as_word(value) for value in label.tolist()], classes[codes].tolist()),
@@ -105,19 +109,3 @@ def _read_as(what: str, values: list[str], words: list[str]) -> list[tuple[str, 
     if all(value == word for value, word in counts):
         return []
     return [(what, value, rows, word) for (value, word), rows in sorted(counts.items())]
-
-
-def _weights(values: Any, name: str) -> Any:
-    """Return weights as numbers; anything else in the column is named."""
-    from fairbound._values import as_numbers
-    from fairbound.data import is_missing
-
-    gaps = is_missing(values)
-    if gaps.any():
-        raise ValueError(
-            f"Column {name!r} (--weight) has no value in {gaps.sum():,} of {len(gaps):,} rows; give every row a weight."
-        )
-    numbers = as_numbers(values, f"Weights (column {name!r}, --weight)")
-    if (numbers < 0).any():
-        raise ValueError(f"Column {name!r} (--weight) contains {numbers.min():g}; weights must not be negative.")
-    return numbers

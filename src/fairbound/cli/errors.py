@@ -1,7 +1,7 @@
 """What can go wrong, in one sentence on standard error, and the exit code that programs rely on.
 
-The library raises `ValueError`, `OSError` or `ImportError` with a sentence; here the names of Python arguments in it
-become those of options.  Anything else but a lack of memory is a defect of this program, and keeps its traceback: with
+The library raises `ValueError`, `OSError` or `ImportError` with a message that keeps its arguments as parts; here they
+are shown as options.  Anything else but a lack of memory is a defect of this program, and keeps its traceback: with
 an exit code of its own, so that it is never taken for a limit that is not kept.
 
 SIGTERM and SIGHUP end a command as a second Ctrl-C does: at once, and without its unfinished output.
@@ -9,10 +9,8 @@ SIGTERM and SIGHUP end a command as a second Ctrl-C does: at once, and without i
 
 from __future__ import annotations
 
-import ast
 import errno
 import os
-import re
 import shlex
 import signal
 import sys
@@ -21,6 +19,7 @@ import traceback
 from types import FrameType, TracebackType
 from typing import Any
 
+from fairbound._errors import Message, message_of, render
 from fairbound._text import visible
 
 # As sysexits.h and shells have them: 128 and the number of the signal.
@@ -40,64 +39,69 @@ EXIT_CODES = {
 """All that a command may end with; docs/command_line.md has the same table."""
 TRACEBACK_VARIABLE = "FAIRBOUND_TRACEBACK"
 
-_OPTIONS = {
-    "target": "--target",
-    "sensitive": "--sensitive",
-    "positive": "--positive",
-    "negative": "--negative",
-    "pos_label": "--positive",
-    "positive_decision": "--positive-decision",
-    "categorical": "--categorical",
-    "ignore": "--ignore",
-    "missing": "--missing",
+OPTIONS = {
+    "by": "--sensitive",
     "bands": "--bands",
-    "max_categories": "--max-categories",
-    "test_size": "--test",
+    "categorical": "--categorical",
+    "confidence": "--confidence",
+    "constraints": "--require",
     "data_dir": "--data-dir",
     "decimal": "--decimal",
     "delimiter": "--delimiter",
     "encoding": "--encoding",
-    "confidence": "--confidence",
+    "groups": "--groups",
+    "ignore": "--ignore",
     "largest_weight": "--largest-weight",
-    "sample_weight": "--weight",
-    "weight": "--weight",
-    "small_groups": "--small-groups",
+    "max_categories": "--max-categories",
     "min_group_size": "--min-group-size",
+    "missing": "--missing",
+    "negative": "--negative",
+    "pos_label": "--positive",
+    "positive": "--positive",
+    "positive_decision": "--positive-decision",
+    "prediction": "--prediction",
+    "sample_weight": "--weight",
+    "sensitive": "--sensitive",
+    "sensitive_columns": "--sensitive",
+    "sensitive_features": "--sensitive",
+    "small_groups": "--small-groups",
     "state": "--state",
+    "target": "--target",
+    "test_size": "--test",
+    "weight": "--weight",
     "year": "--year",
 }
-# `name=` where a sentence names an argument, `name='x'` where it shows its value, but not `name=` in the user's text.
-_ARGUMENT = re.compile(rf"(?<![\w'\"=-])({'|'.join(_OPTIONS)})=(?=[\s.,;:)]|$|['\"\[\d])")
-_LITERAL = r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\""
-# `name=['a', 'b']`: an option takes its values one by one.
-_SEVERAL = re.compile(rf"(?<![\w'\"=-])({'|'.join(_OPTIONS)})=(\[(?:{_LITERAL})(?:, (?:{_LITERAL}))*\])")
-_FLAGS = {"download=False": "--no-download", "drop_unlabelled=True": "--drop-unlabelled"}
-_SUBJECT = re.compile(rf"^({'|'.join(_OPTIONS)})(?= (?:is|must|has)\b)")  # "test_size is 2; give …"
+"""The option that stands for an argument of the library."""
+
+FLAGS = {("download", False): "--no-download", ("drop_unlabelled", True): "--drop-unlabelled"}
+"""The flag that stands for an argument with a value."""
 
 
-def as_options(sentence: str) -> str:
-    """Return a sentence of the library with options in place of Python arguments.
+def option_name(argument: str, *value: Any) -> str:
+    """Return an argument of the library as one would type it.
 
-    >>> as_options("Column 'y' (target=) has the values 'a', 'b'; say which one is favourable with positive=.")
-    "Column 'y' (--target) has the values 'a', 'b'; say which one is favourable with --positive."
-    >>> as_options("Give positive=['yes', 'Yes.'].")
-    "Give --positive 'yes' --positive 'Yes.'."
+    >>> option_name("target"), option_name("test_size", 0.9), option_name("positive", ["yes", "Yes."])
+    ('--target', '--test 0.9', "--positive 'yes' --positive 'Yes.'")
+    >>> option_name("drop_unlabelled", True)
+    '--drop-unlabelled'
     """
-    for argument, flag in _FLAGS.items():
-        sentence = sentence.replace(argument, flag)
-    sentence = _SEVERAL.sub(_each_value, sentence)
-    sentence = _SUBJECT.sub(lambda match: _OPTIONS[match[1]], sentence)
-    return _ARGUMENT.sub(
-        lambda match: _OPTIONS[match[1]] + (" " if sentence[match.end() : match.end() + 1] not in " .,;:)" else ""),
-        sentence,
-    )
+    if value and isinstance(value[0], bool) and (argument, value[0]) in FLAGS:
+        return FLAGS[argument, value[0]]
+    if argument not in OPTIONS:  # the command line does not have it, and sets it itself
+        return argument.replace("_", " ") + "".join(f" {each}" for each in value)
+    option = OPTIONS[argument]
+    if not value:
+        return option
+    several = value[0] if isinstance(value[0], list | tuple) else value
+    return " ".join(f"{option} {_typed(each)}" for each in several)
 
 
-def _each_value(match: re.Match[str]) -> str:
-    # In quotes even where a shell needs none: a full stop may follow, and may be part of the value.
-    quoted = {value: shlex.quote(value) for value in ast.literal_eval(match[2])}
-    shown = (f"'{value}'" if value == safe else safe for value, safe in quoted.items())
-    return " ".join(f"{_OPTIONS[match[1]]} {value}" for value in shown)
+def _typed(value: Any) -> str:
+    """Return a value as it is typed: text in quotes even where a shell needs none, as a full stop may follow."""
+    if not isinstance(value, str):
+        return str(value)
+    safe = shlex.quote(value)
+    return f"'{value}'" if safe == value else safe
 
 
 def sentence_of(error: BaseException) -> str:
@@ -107,8 +111,10 @@ def sentence_of(error: BaseException) -> str:
         verb = "write" if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS) else "use"
         text = f"Cannot {verb}{named}: {error.strerror.lower()}"
     else:
-        text = " ".join(str(error).split()) or type(error).__name__
-    text = as_options(text)
+        message = message_of(error)
+        # A message of ours is a sentence already; those of other libraries may have several lines.
+        text = render(message, option_name) if isinstance(message, Message) else " ".join(message.split())
+        text = text or type(error).__name__
     return text if text.endswith((".", "?", "!")) else f"{text}."
 
 
@@ -130,7 +136,8 @@ def complain(sentence: str) -> None:
 
 def show_warning(message: Warning | str, *_: object, **__: object) -> None:
     """Write a warning as a sentence to standard error, in place of the line of code that gave it."""
-    complain(f"Warning: {' '.join(str(message).split())}")
+    text = render(message, option_name)
+    complain(f"Warning: {' '.join(text.split())}")
 
 
 def _print_traceback(error: BaseException) -> None:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fairbound._names import did_you_mean
+from fairbound._words import did_you_mean
 
 if TYPE_CHECKING:
     from fairbound.data import TableFile
@@ -16,10 +15,7 @@ def open_table(path: str, *, delimiter: str | None = None, encoding: str = "utf-
     """Look at a CSV or Parquet file."""
     from fairbound.data import TableFile
 
-    try:
-        return TableFile.open(existing_file(path), delimiter=delimiter, encoding=encoding)
-    except ValueError as error:
-        raise ValueError(str(error).replace("delimiter is", "--delimiter is", 1)) from error
+    return TableFile.open(existing_file(path), delimiter=delimiter, encoding=encoding)
 
 
 def existing_file(path: str) -> Path:
@@ -43,15 +39,3 @@ def check_source(source: str) -> None:
             return
     if path.exists() or path.suffix or len(path.parts) > 1:
         existing_file(source)
-
-
-def check_column(names: Iterable[str], name: str, option: str, path: str) -> None:
-    """Refuse a name that is none of the columns."""
-    known = list(names)
-    if name not in known:
-        from fairbound.data import listed
-
-        place = Path(path).name
-        raise ValueError(
-            f"{place} has no column {name!r} ({option}).{did_you_mean(name, known)} It has {listed(known)}."
-        )

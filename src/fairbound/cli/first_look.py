@@ -45,7 +45,7 @@ def show_label(output: Output, data: Dataset) -> None:
 
 def columns_taken(data: Dataset) -> list[dict[str, str]]:
     """Return what columns of a file were taken for, where that is not plain to see, and the option that changes it."""
-    from fairbound.cli.errors import as_options
+    from fairbound.cli.errors import option_name
 
     return [
         {
@@ -53,7 +53,7 @@ def columns_taken(data: Dataset) -> list[dict[str, str]]:
             "kind": each.kind,
             "remark": each.remark,
             "example": each.example,
-            "option": as_options(f"{each.option}={each.value}"),
+            "option": option_name(each.option, each.value),
         }
         for each in data.taken()
     ]

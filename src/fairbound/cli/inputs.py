@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fairbound._names import did_you_mean
+from fairbound._words import did_you_mean, listed
 from fairbound.cli.files import existing_file
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def check_binary(values: Any, target: str, positive: Sequence[str] | None, multi
         )
     if multiclass or positive:
         return
-    from fairbound.data import as_word, is_missing, listed
+    from fairbound.data import as_word, is_missing
 
     distinct = sorted({as_word(value) for value in values[~is_missing(values)].tolist()})
     if len(distinct) > 2:

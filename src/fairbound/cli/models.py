@@ -38,7 +38,7 @@ def load_model(path: str) -> ConstrainedClassifier:
     """Read a fitted classifier back, from the folder of a run or that of the model itself; nothing in it is run."""
     folder = Path(path)
     if not folder.is_dir():
-        from fairbound._names import did_you_mean
+        from fairbound._words import did_you_mean
 
         beside = [each.name for each in folder.parent.iterdir() if each.is_dir()] if folder.parent.is_dir() else []
         raise FileNotFoundError(

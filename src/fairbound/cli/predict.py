@@ -125,9 +125,9 @@ def read_rows(
     quiet: bool = True,
 ) -> Rows:
     """Read a file, or a known data set, as training read its file."""
-    from fairbound.cli.files import check_column, open_table
+    from fairbound.cli.files import open_table
     from fairbound.cli.inputs import is_known_dataset
-    from fairbound.data import append_columns, write_columns
+    from fairbound.data import append_columns, no_column, write_columns
 
     formats, categories = _formats(classifier)
     needed = list(formats)
@@ -137,7 +137,8 @@ def read_rows(
         data = load_dataset(source, data_dir=data_dir, progress=False if quiet else None)
         shown = {**data.table.show(), **data.sensitive, data.target: [data.target_names[code] for code in data.y]}
         for name in needed:
-            check_column(shown, name, "the model needs it", source)
+            if name not in shown:
+                raise no_column(source, name, shown, "the model needs it")
         return Rows(
             list(shown),
             {name: shown[name] for name in needed},
@@ -145,7 +146,7 @@ def read_rows(
         )
     table = open_table(source, delimiter=delimiter, encoding=encoding)
     for name in needed:
-        check_column(table.names, name, "the model needs it", source)
+        table.check_column(name, "the model needs it")
     return Rows(
         table.names,
         table.read_by(formats, categories),

@@ -49,7 +49,7 @@ def report_command(
 
     The page is one file without any links to elsewhere. --json prints the summary itself.
     """
-    from fairbound._names import did_you_mean
+    from fairbound._words import did_you_mean
     from fairbound.cli.folders import fresh_file
     from fairbound.cli.inputs import check_choice
 

@@ -13,14 +13,14 @@ from fairbound.data.description import Description
 from fairbound.data.download import cache_folder
 from fairbound.data.files import Place
 from fairbound.data.formats import MISSING, ColumnFormat
-from fairbound.data.labels import LabelValue, as_word, code_labels, listed
+from fairbound.data.labels import LabelValue, as_word, code_labels
 from fairbound.data.leaks import SuspectedLeak
 from fairbound.data.loading import STATE, YEAR, load_dataset
 from fairbound.data.planted import PlantedData, PlantedRule, PlantedTruth, make_disparate_data
 from fairbound.data.reading import read_table
 from fairbound.data.source import Source
 from fairbound.data.splitting import draw_parts
-from fairbound.data.table import Backend, Table, installed_backend, make_frame
+from fairbound.data.table import Backend, Table, installed_backend, make_frame, no_column
 from fairbound.data.tablefile import TableFile
 
 __all__ = [
@@ -53,10 +53,10 @@ __all__ = [
     "installed_backend",
     "into_bands",
     "is_missing",
-    "listed",
     "load_dataset",
     "make_disparate_data",
     "make_frame",
+    "no_column",
     "read_table",
     "write_columns",
 ]

@@ -16,6 +16,7 @@ from typing import BinaryIO
 
 import numpy as np
 
+from fairbound._errors import InputError, bad_value
 from fairbound._registry import lookup
 from fairbound.data.columns import Banded, Categorical, Column, Numeric
 from fairbound.data.delimited import read_delimited
@@ -159,9 +160,11 @@ def census_source(state: str, year: int) -> Source:
     letters = state.upper() if isinstance(state, str) else state
     number = lookup(STATES, letters, "state")
     if isinstance(year, bool) or not isinstance(year, int) or year < FIRST_YEAR:
-        raise ValueError(f"year is {year!r}; give a whole number from {FIRST_YEAR} on.")
+        raise bad_value("year", year, f"a whole number from {FIRST_YEAR} on")
     if year in UNPUBLISHED:
-        raise ValueError(f"year is {year}, for which the Census has published no file of one year; give another year.")
+        raise InputError(
+            "{year=value}: the Census has published no file of that one year.", "Give another year.", value=year
+        )
     short = letters.lower()
     member = f"psam_p{number}.csv" if year >= NEW_NAMES else f"ss{year % 100}p{short}.csv"
     relationship = _RELATIONSHIP if year < NEW_RELATIONSHIP else _RELATIONSHIP_2019

@@ -53,20 +53,3 @@ def without_nan(values: NDArray[Any]) -> NDArray[Any]:
     return np.array(
         [None if gap else value for value, gap in zip(values, is_missing(values), strict=True)], dtype=object
     )
-
-
-def as_weights(values: ArrayLike, said: str) -> FloatArray:
-    """Return weights as float64: finite, not negative, and not all zero."""
-    try:
-        weight = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{said} must hold numbers, one for each row: {error}.") from error
-    wrong = ~np.isfinite(weight) | (weight < 0)
-    if wrong.any():
-        row = int(np.flatnonzero(wrong)[0])
-        raise ValueError(
-            f"{said} is {weight.ravel()[row]} in row {row + 1}; give every row a finite weight of 0 or more."
-        )
-    if not weight.any():
-        raise ValueError(f"{said} is 0 in every row; give at least one row a positive weight.")
-    return weight

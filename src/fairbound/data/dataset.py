@@ -20,8 +20,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.preprocessing import StandardScaler
 
+from fairbound._errors import argument
 from fairbound._text import visible
-from fairbound.data.arrays import FloatArray, IntArray, as_inputs, as_labels, as_values, as_weights, without_nan
+from fairbound._weights import check_weights
+from fairbound.data.arrays import FloatArray, IntArray, as_inputs, as_labels, as_values, without_nan
 from fairbound.data.columns import Column, is_missing
 from fairbound.data.description import Description, describe
 from fairbound.data.formats import ColumnFormat
@@ -102,7 +104,9 @@ class Dataset:
         put(self, "notes", tuple(self.notes))
         put(self, "y", as_labels(self.y, len(self.target_names)))
         put(self, "sensitive", {name: as_values(values) for name, values in self.sensitive.items()})
-        put(self, "weight", None if self.weight is None else as_weights(self.weight, "weight"))
+        put(
+            self, "weight", None if self.weight is None else check_weights(self.weight, len(self.X), argument("weight"))
+        )
         rows, columns = self.X.shape
         if len(self.feature_names) != columns:
             raise ValueError(

@@ -19,10 +19,11 @@ from typing import Any, BinaryIO, NamedTuple, TextIO
 
 from numpy.typing import NDArray
 
+from fairbound._errors import InputError
 from fairbound.data.formats import MISSING, ColumnFormat
 from fairbound.data.table import Columns
 
-_DELIMITERS = {";": "';'", "\t": "'\\t'", "|": "'|'", ",": "','"}
+_DELIMITERS = ";\t|,"
 _BYTE_ORDER_MARKS = {
     "utf-8": [(codecs.BOM_UTF8, "utf-8")],
     "utf-16": [(codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be")],
@@ -198,8 +199,10 @@ def find_encoding(stream: BinaryIO, encoding: str, place: str) -> tuple[str, byt
         codec = codecs.lookup(encoding).name.removesuffix("-sig")
         "".encode(codec)  # "hex" and the like are codecs of bytes
     except (LookupError, ValueError) as error:
-        raise ValueError(
-            f"encoding is {encoding!r}, which is not known; give 'utf-8', 'cp1252', 'latin-1' or another one of Python."
+        raise InputError(
+            "{encoding=value} is not an encoding that Python knows.",
+            "Give 'utf-8', 'cp1252', 'latin-1' or another one.",
+            value=encoding,
         ) from error
     sample = stream.read(4096)
     mark = b""
@@ -214,7 +217,13 @@ def find_encoding(stream: BinaryIO, encoding: str, place: str) -> tuple[str, byt
         # Of the two bytes of a character in the range of ASCII one is zero: the second if the order is little-endian.
         order = "le" if sample[1::2].count(0) >= sample[::2].count(0) else "be"
         what = f"has no byte-order mark, which {codec!r} needs" if wide else "has zero bytes, as text in UTF-16 has"
-        raise ValueError(f"{place} {what}; try encoding='{codec if wide else 'utf-16'}-{order}'.")
+        raise InputError(
+            "{place} {what}.",
+            "Try {encoding=other}.",
+            place=place,
+            what=what,
+            other=f"{codec if wide else 'utf-16'}-{order}",
+        )
     return codec, mark
 
 
@@ -251,10 +260,13 @@ def _parsed(text: TextIO, place: str, delimiter: str) -> Iterator[tuple[int, lis
     except UnicodeDecodeError as error:
         # The text is decoded in blocks, and all lines before this block have been read.
         line = reader.line_num + 1 + error.object[: error.start].count(b"\n")
-        raise ValueError(
-            f"{place} is not text in the encoding {text.encoding!r}: line {line} has the byte "
-            f"0x{error.object[error.start]:02x}, which does not belong there; name the encoding of the file with "
-            "encoding=, for example 'cp1252' or 'utf-16'."
+        raise InputError(
+            "{place} is not text in the encoding {tried!r}: line {line} has the byte 0x{byte:02x}.",
+            "Name the encoding of the file with {encoding=}, for example 'cp1252' or 'utf-16'.",
+            place=place,
+            tried=text.encoding,
+            line=line,
+            byte=error.object[error.start],
         ) from error
 
 
@@ -262,11 +274,14 @@ def _check_names(names: list[str], place: str) -> None:
     if not any(names):
         raise ValueError(f"{place} is empty; give a line of column names and at least one row.")
     if len(names) == 1:
-        other = [shown for delimiter, shown in _DELIMITERS.items() if delimiter in names[0]]
+        other = [delimiter for delimiter in _DELIMITERS if delimiter in names[0]]
         if other:
-            raise ValueError(
-                f"{place} has a single column, {names[0][:60]!r}; if its values are separated by {other[0]}, "
-                f"give delimiter={other[0]}."
+            raise InputError(
+                "{place} has a single column, {name!r}.",
+                "If its values are separated by {other!r}, give {delimiter=other}.",
+                place=place,
+                name=names[0][:60],
+                other=other[0],
             )
     for position, name in enumerate(names):
         first = names.index(name)

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fairbound._errors import bad_value
 from fairbound._text import visible
 from fairbound.data.columns import is_missing
 
@@ -163,7 +164,7 @@ def describe(
 ) -> Description:
     """Count the rows by group and label (see `Dataset.describe`)."""
     if not 0 <= positive < len(labels):
-        raise ValueError(f"positive is {positive!r}; give a label code from 0 to {len(labels) - 1}.")
+        raise bad_value("positive", positive, f"a label code from 0 to {len(labels) - 1}")
     label_counts = np.bincount(y, minlength=len(labels))
     if values is None:
         values = np.full(len(y), np.nan)

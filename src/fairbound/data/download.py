@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TextIO
 
+from fairbound._errors import Message
 from fairbound._files import read_json
 
 CHUNK = 1 << 16  # bytes between two looks at the progress
@@ -77,7 +78,7 @@ def download(
     if not allowed:
         if path.is_file() and known in (None, pooch.file_hash(str(path))):
             return path
-        raise DownloadError("download=False forbids it")
+        raise DownloadError(Message("{download=False} forbids it"))
     shown = sys.stderr.isatty() if progress is None else progress
     downloader = pooch.HTTPDownloader(
         progressbar=ProgressLine(filename, sys.stderr) if shown else False, chunk_size=CHUNK

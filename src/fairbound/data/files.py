@@ -19,6 +19,7 @@ from importlib import resources
 from pathlib import Path
 from typing import BinaryIO, cast
 
+from fairbound._errors import Message, message_of
 from fairbound.data.download import DownloadError, download
 
 DATA_FOLDER_VARIABLE = "FAIRBOUND_DATA"
@@ -113,13 +114,19 @@ def locate(file: DataFile, place: Place) -> list[Path]:
             return loose
     missing = f"{file.filename} is not part of the package (origin: {file.origin})"
     if file.url is None:
-        raise FileNotFoundError(f"{missing}; {_where(file, folder)}.")
+        raise FileNotFoundError(Message("{missing}; {where}.", missing=missing, where=_where(file, folder)))
     try:
         return [download(file.filename, file.url, file.sha256, allowed=place.download, progress=place.progress)]
     except (DownloadError, ImportError) as error:
-        reason = str(error).rstrip(".")
+        reason = message_of(error)
         raise FileNotFoundError(
-            f"{missing}, and cannot be downloaded: {reason}. Get {file.url} by other means, and {_where(file, folder)}."
+            Message(
+                "{missing}, and cannot be downloaded: {reason}. Get {url} by other means, and {where}.",
+                missing=missing,
+                reason=reason if isinstance(reason, Message) else reason.rstrip("."),
+                url=file.url,
+                where=_where(file, folder),
+            )
         ) from None  # what went wrong stands in the sentence, and the network's own account of it fills a screen
 
 
@@ -149,11 +156,13 @@ def _members(file: DataFile, stream: BinaryIO, path: Path, stack: ExitStack) -> 
         ) from error
 
 
-def _where(file: DataFile, folder: Path | None) -> str:
+def _where(file: DataFile, folder: Path | None) -> Message:
     """Say where a file is looked for."""
     if folder is None:
-        return (
-            f"put it in a folder as {file.filename} and name that folder with data_dir= or the environment variable "
-            f"{DATA_FOLDER_VARIABLE}"
+        return Message(
+            "put it in a folder as {filename} and name that folder with {data_dir=} or the environment variable "
+            "{variable}",
+            filename=file.filename,
+            variable=DATA_FOLDER_VARIABLE,
         )
-    return f"put it at {folder / file.filename}, or name the folder that has it with data_dir="
+    return Message("put it at {path}, or name the folder that has it with {data_dir=}", path=folder / file.filename)

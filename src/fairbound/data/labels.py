@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fairbound._names import did_you_mean
+from fairbound._errors import InputError, argument
+from fairbound._words import did_you_mean, listed
 from fairbound.data.columns import is_missing
 
 if TYPE_CHECKING:
     from fairbound.data.dataset import Dataset
 
 MOST_CLASSES = 20  # a label with more values than this is a quantity, or a mistake
-_SHOWN = 20  # names or values in a message
-_LONGEST = 60  # characters of one of them
+_SHOWN = 20  # values in a message
 _MARKS = " \t.,;:!'\"`´’‘“”"  # around a word they are a matter of spelling; + and - are not: A+ is no A
 _DASHES = str.maketrans("‐‑‒–—−", "------")
 _DIGITS = 15  # of longer numbers a float does not have all
@@ -86,10 +86,17 @@ def code_labels(values: NDArray[Any], target: str, positive: Any = None, negativ
     words = [as_word(value) for value in distinct.tolist()]
     counted = dict(zip(words, np.bincount(code).tolist(), strict=True))
     if len(words) < 2:
-        raise ValueError(f"Column {target!r} (target=) has only the value {words[0]!r}; a label needs two or more.")
+        raise InputError(
+            "Column {column!r} ({target=}) has only the value {value!r}.",
+            "Give a label with at least two values.",
+            column=target,
+            value=words[0],
+        )
     if positive is None:
         if negative is not None:
-            raise ValueError("negative= names the values that are not favourable; name the favourable ones, positive=.")
+            raise InputError(
+                "{negative=} was given without {positive=}.", "Name the favourable values with {positive=}."
+            )
         names = _classes(counted, target)
         sides = dict(zip(names, range(len(names)), strict=True))
     else:
@@ -113,9 +120,15 @@ def code_like(values: NDArray[Any], like: Dataset) -> CodedLabels:
     counted = Counter(words)
     for word, rows in counted.items():
         if word not in codes:
-            raise ValueError(
-                f"Column {like.target!r} (target=) has the value {word!r} in {rows:,} rows, which the "
-                f"label of {like.name!r} does not have; it has {listed(codes)}."
+            raise InputError(
+                "Column {column!r} ({target=}) has the value {value!r} in {rows:,} rows, but the label of {like!r} has "
+                "only {known}.",
+                "Correct these values, or leave the rows out.",
+                column=like.target,
+                value=word,
+                rows=rows,
+                like=like.name,
+                known=listed(codes),
             )
     known = tuple(LabelValue(word, rows, codes[word]) for word, rows in sorted(counted.items()))
     return CodedLabels(np.array([codes[word] for word in words], dtype=np.int64), tuple(like.target_names), known)
@@ -124,9 +137,13 @@ def code_like(values: NDArray[Any], like: Dataset) -> CodedLabels:
 def _check_gaps(values: NDArray[Any], target: str) -> None:
     gaps = is_missing(values)
     if gaps.any():
-        raise ValueError(
-            f"Column {target!r} (target=) has no value in {gaps.sum():,} of {len(values):,} rows, first in row "
-            f"{np.flatnonzero(gaps)[0] + 1}; drop these rows with drop_unlabelled=True."
+        raise InputError(
+            "Column {column!r} ({target=}) has no value in {gaps:,} of {rows:,} rows, first in row {row}.",
+            "Drop these rows with {drop_unlabelled=True}.",
+            column=target,
+            gaps=gaps.sum(),
+            rows=len(values),
+            row=np.flatnonzero(gaps)[0] + 1,
         )
 
 
@@ -136,35 +153,53 @@ def _classes(counted: dict[str, int], target: str) -> tuple[str, ...]:
     families = _families(words)
     if families:
         alike = "; ".join(_with_rows(family, counted) for family in families[:5])
-        raise ValueError(
-            f"Column {target!r} (target=) has values that differ in spelling only: {alike}. Name every favourable "
-            f"value, for example positive={families[-1]!r}, or write each class in one way in the file."
+        raise InputError(
+            "Column {column!r} ({target=}) has values that differ in spelling only: {alike}.",
+            "Name every favourable value, for example {positive=example}, or write each class in one way in the file.",
+            column=target,
+            alike=alike,
+            example=families[-1],
         )
     lower = [word.lower() for word in words]
     if len(words) == 2 and lower not in (["0", "1"], ["false", "true"]):
-        raise ValueError(
-            f"Column {target!r} (target=) has the values {_with_rows(words, counted)}; say which one is the favourable "
-            "outcome with positive=."
+        raise InputError(
+            "Column {column!r} ({target=}) has the values {values}.",
+            "Name the favourable one with {positive=}.",
+            column=target,
+            values=_with_rows(words, counted),
         )
     if len(words) > MOST_CLASSES:
-        raise ValueError(
-            f"Column {target!r} (target=) has {len(words):,} different values; a label has {MOST_CLASSES} at "
-            "most, and regression is not offered: make classes of them, or name the favourable one with positive=."
+        raise InputError(
+            "Column {column!r} ({target=}) has {found:,} different values, but a label has at most {most}, and "
+            "regression is not offered.",
+            "Sort the values into classes, or name the favourable ones with {positive=}.",
+            column=target,
+            found=len(words),
+            most=MOST_CLASSES,
         )
     return tuple(words)
 
 
-def _named(given: Any, counted: dict[str, int], target: str, argument: str) -> list[str]:
+def _named(given: Any, counted: dict[str, int], target: str, side: str) -> list[str]:
     """Return the values of one side as words; each must occur."""
     several = isinstance(given, Iterable) and not isinstance(given, str | bytes | np.generic)
     words = list(dict.fromkeys(as_word(value) for value in (given if several else [given])))
     if not words:
-        raise ValueError(f"{argument} names no value; give at least one value of column {target!r}.")
+        raise InputError(
+            "{side} names no value.",
+            "Name at least one value of column {column!r}.",
+            side=argument(side),
+            column=target,
+        )
     for word in words:
         if word not in counted:
-            raise ValueError(
-                f"Column {target!r} (target=) is never {word!r} ({argument}=).{did_you_mean(word, counted)} "
-                f"It has {_with_rows(counted, counted)}."
+            raise InputError(
+                "Column {column!r} ({target=}) is never {value!r} ({side}).{near} It has {known}.",
+                column=target,
+                value=word,
+                side=argument(side),
+                near=did_you_mean(word, counted),
+                known=_with_rows(counted, counted),
             )
     return words
 
@@ -176,16 +211,22 @@ def _two_sides(
     if negative is not None:
         twice = [word for word in positive if word in negative]
         if twice:
-            raise ValueError(f"{twice[0]!r} is named by positive= and by negative=; name it once.")
+            raise InputError("{value!r} is named by both {positive=} and {negative=}.", "Name it once.", value=twice[0])
         unnamed = [word for word in counted if word not in positive and word not in negative]
         if unnamed:
-            raise ValueError(
-                f"Column {target!r} (target=) has values that neither positive= nor negative= names: "
-                f"{_with_rows(unnamed, counted)}; name each of them, or leave out negative=."
+            raise InputError(
+                "Column {column!r} ({target=}) has values that neither {positive=} nor {negative=} names: {values}.",
+                "Name each of them, or leave out {negative=}.",
+                column=target,
+                values=_with_rows(unnamed, counted),
             )
     sides = {word: int(word in positive) for word in counted}
     if all(sides.values()):
-        raise ValueError(f"Every value of column {target!r} (target=) is named by positive=; leave one for the others.")
+        raise InputError(
+            "{positive=} names every value of column {column!r} ({target=}).",
+            "Leave at least one value that is not favourable.",
+            column=target,
+        )
     return sides
 
 
@@ -200,9 +241,13 @@ def _check_spelling(counted: dict[str, int], target: str, sides: dict[str, int],
         return
     alike = "; ".join(_with_rows(family, counted, sides) for family in split[:5])
     positive = [word for word in counted if sides[word] == 1 or any(word in family for family in split)]
-    raise ValueError(
-        f"Column {target!r} (target=) has values that differ in spelling only and would count as different outcomes: "
-        f"{alike}. If they mean the same, give positive={positive!r}; if not, name all others with negative=."
+    raise InputError(
+        "Column {column!r} ({target=}) has values that differ in spelling only and would count as different outcomes: "
+        "{alike}.",
+        "If they mean the same, give {positive=favourable}. If not, name all others with {negative=}.",
+        column=target,
+        alike=alike,
+        favourable=positive,
     )
 
 
@@ -268,14 +313,3 @@ def as_word(value: Any) -> str:
     if isinstance(value, float | np.floating) and float(value).is_integer():
         return str(int(value))
     return str(value)
-
-
-def listed(names: Iterable[str]) -> str:
-    """Return names for a message: the first of them where there are many, the beginning of a long one.
-
-    >>> listed(["sex", "x" * 100])
-    "'sex', 'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…'"
-    """
-    known = [str(name) for name in names]
-    shown = [repr(name if len(name) <= _LONGEST else f"{name[:_LONGEST]}…") for name in known[:_SHOWN]]
-    return ", ".join(shown) + (", …" if len(known) > _SHOWN else "")

@@ -8,6 +8,7 @@ from typing import Any, Literal, overload
 
 import numpy as np
 
+from fairbound._errors import InputError
 from fairbound._registry import lookup
 from fairbound.data.acsincome import census_source
 from fairbound.data.catalogue import DATASETS
@@ -107,7 +108,7 @@ def load_dataset(
     if protocol not in ("default", "paper"):
         raise ValueError(f"protocol is {protocol!r}; give 'default' or 'paper'.")
     if name != "acsincome" and not (state is None and year is None):
-        raise ValueError(f"state= and year= are for 'acsincome'; data set {name!r} has neither.")
+        raise InputError("{state=} and {year=} are for 'acsincome', and not for the data set {name!r}.", name=name)
     place = Place(data_dir, download, progress)
     name, sources = _sources(name, state, year, place)
     source = sources[0]

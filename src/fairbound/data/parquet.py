@@ -8,9 +8,8 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from fairbound._names import did_you_mean
-from fairbound.data.labels import listed
-from fairbound.data.table import Columns
+from fairbound._errors import InputError, argument
+from fairbound.data.table import Columns, no_column
 
 MAGIC = b"PAR1"  # the first bytes of every such file
 _TEXTS = ("string", "large_string", "string_view")
@@ -54,8 +53,7 @@ def read_arrow(stream: BinaryIO, *, place: str, ignore: Collection[str] = ()) ->
     if twice:
         raise ValueError(f"Two columns of {place} are named {twice[0]!r}; give each its own name.")
     if unknown:
-        near = did_you_mean(unknown[0], names)
-        raise ValueError(f"{place} has no column {unknown[0]!r} (ignore=).{near} It has {listed(names)}.")
+        raise no_column(place, unknown[0], names, argument("ignore"))
     if not table.num_rows:
         raise ValueError(f"{place} has no row; give at least one.")
     return table
@@ -71,8 +69,12 @@ def column_values(column: Any, name: str, place: str) -> NDArray[Any]:
         kind = kind.value_type
         column = column.cast(kind)
     if not is_supported(kind):
-        raise ValueError(
-            f"Column {name!r} of {place} has the type {kind}; give numbers or text, or leave it out with ignore=."
+        raise InputError(
+            "Column {column!r} of {place} has the type {kind}.",
+            "Give numbers or text, or leave it out with {ignore=}.",
+            column=name,
+            place=place,
+            kind=kind,
         )
     if types.is_boolean(kind) or str(kind) in _TEXTS:
         texts = [None if value is None else str(value) for value in column.to_pylist()]

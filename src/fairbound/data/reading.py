@@ -14,14 +14,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairbound._names import did_you_mean
-from fairbound.data.arrays import as_weights
+from fairbound._errors import InputError, InputTypeError, Message, argument, bad_value
+from fairbound._weights import check_weights
+from fairbound._words import did_you_mean
 from fairbound.data.bands import into_bands
 from fairbound.data.columns import Categorical, Column, Numeric, group_values, is_missing
 from fairbound.data.dataset import Dataset
 from fairbound.data.formats import MISSING, ColumnFormat
-from fairbound.data.labels import as_word, code_labels, code_like, listed, sides_in_words
-from fairbound.data.table import Columns, Table
+from fairbound.data.labels import as_word, code_labels, code_like, sides_in_words
+from fairbound.data.table import Columns, Table, no_column
 from fairbound.data.tablefile import TableFile
 
 
@@ -156,7 +157,7 @@ def read_table(
         target=target,
         label_values=labels.values,
         notes=notes,
-        weight=None if weight is None else as_weights(columns[weight], f"Column {weight!r} (weight=)"),
+        weight=None if weight is None else _weights(columns, weight),
         description=f"Read from {path.name}; the label is {target}: {sides_in_words(labels.values, labels.names)}.",
     )
 
@@ -172,30 +173,36 @@ def _labelled(columns: Columns, target: str) -> tuple[Columns, list[str]]:
     if not gaps.any():
         return columns, []
     if gaps.all():
-        raise ValueError(f"Column {target!r} (target=) has no value in any row; give a column of labels.")
+        raise InputError(
+            "Column {column!r} ({target=}) has no value in any row.", "Give a column of labels.", column=target
+        )
     note = f"{gaps.sum():,} of {len(gaps):,} rows have no label in column {target!r} and were dropped."
     return {name: values[~gaps] for name, values in columns.items()}, [note]
 
 
-def _names(given: Any, argument: str) -> list[str]:
+def _weights(columns: Columns, name: str) -> NDArray[np.float64]:
+    return check_weights(columns[name], len(columns[name]), Message("Column {column!r} ({weight=})", column=name))
+
+
+def _names(given: Any, name: str) -> list[str]:
     """Return one or several names as a list."""
     listed_names = [given] if isinstance(given, str) else given
     if not isinstance(listed_names, Collection) or not all(isinstance(name, str) for name in listed_names):
-        raise TypeError(f"{argument} is {given!r}; give a text, or a sequence of texts.")
+        raise InputTypeError("{argument} must be a string, or a list of strings.", argument=argument(name, given))
     return list(listed_names)
 
 
 def _check_options(target: Any, sensitive_as_input: Any, max_categories: Any, decimal: Any) -> None:
     if not isinstance(target, str):
-        raise TypeError(f"target is {target!r}; give the name of a column.")
+        raise InputTypeError("{target=value} must be the name of a column.", value=target)
     if not isinstance(sensitive_as_input, bool):
-        raise TypeError(f"sensitive_as_input is {sensitive_as_input!r}; give True or False.")
+        raise InputTypeError("{sensitive_as_input=value} must be True or False.", value=sensitive_as_input)
     if not isinstance(max_categories, int) or isinstance(max_categories, bool):
-        raise TypeError(f"max_categories is {max_categories!r}; give a whole number.")
+        raise InputTypeError("{max_categories=value} must be a whole number.", value=max_categories)
     if max_categories < 2:
-        raise ValueError(f"max_categories is {max_categories!r}; give 2 or more.")
+        raise bad_value("max_categories", max_categories, "at least 2")
     if decimal not in (None, ".", ","):
-        raise ValueError(f"decimal is {decimal!r}; give '.' or ',', or leave it out.")
+        raise bad_value("decimal", decimal, "'.' or ','", "Leave it out to detect the decimal mark.")
 
 
 def _check_names(
@@ -209,26 +216,37 @@ def _check_names(
 ) -> None:
     weights = [] if weight is None else [weight]
     asked = {"ignore": ignored, "target": [target], "sensitive": groups, "categorical": coded, "weight": weights}
-    for argument, given in asked.items():
+    for role, given in asked.items():
         for name in given:
             if name not in names:  # a column to ignore that is misspelt would become an input
-                near = did_you_mean(name, names)
-                raise ValueError(f"{place} has no column {name!r} ({argument}=).{near} It has {listed(names)}.")
+                raise no_column(place, name, names, argument(role))
     roles = Counter([target, *groups, *ignored, *weights])
     twice = [name for name, count in roles.items() if count > 1]
     if twice:
-        raise ValueError(
-            f"Column {twice[0]!r} is named twice among target=, sensitive=, ignore= and weight=; name it once."
+        raise InputError(
+            "Column {column!r} is named twice among {target=}, {sensitive=}, {ignore=} and {weight=}.",
+            "Name it once.",
+            column=twice[0],
         )
     if "" in names and "" not in ignored:
         position = list(names).index("") + 1
-        raise ValueError(f"Column {position} of {place} has no name; give it one, or leave it out with ignore=[''].")
+        raise InputError(
+            "Column {position} of {place} has no name.",
+            "Give it one, or leave it out with {ignore=['']}.",
+            position=position,
+            place=place,
+        )
 
 
 def _check_values(columns: Columns, place: str) -> None:
     for name, values in columns.items():
         if is_missing(values).all():
-            raise ValueError(f"Column {name!r} of {place} has no value in any row; leave it out with ignore=.")
+            raise InputError(
+                "Column {column!r} of {place} has no value in any row.",
+                "Leave it out with {ignore=}.",
+                column=name,
+                place=place,
+            )
         if values.dtype.kind == "f" and np.isinf(values).any():
             row = int(np.flatnonzero(np.isinf(values))[0])
             raise ValueError(
@@ -263,9 +281,11 @@ def _unused(word: str, taken: Iterable[str]) -> str:
 def _check_bands(bands: Mapping[str, Sequence[float]], groups: Sequence[str]) -> None:
     for name in bands:
         if name not in groups:
-            raise ValueError(
-                f"bands= names {name!r}, which is not among the sensitive columns.{did_you_mean(name, groups)} "
-                "Name it with sensitive=, too."
+            raise InputError(
+                "{bands=} names {column!r}, which is not a sensitive column.{near}",
+                "Name it with {sensitive=}, too.",
+                column=name,
+                near=did_you_mean(name, groups),
             )
 
 

@@ -10,6 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.model_selection import train_test_split
 
+from fairbound._errors import InputError, bad_value
+
 IntArray = NDArray[np.int64]
 
 
@@ -37,7 +39,7 @@ def draw_parts(
         Whether a row that is alone in its group and label joins the largest group of its label; else it raises.
     """
     if not 0 < test_size < 1:
-        raise ValueError(f"test_size is {test_size!r}; give a share of the rows, above 0 and below 1.")
+        raise bad_value("test_size", test_size, "a share of the rows, above 0 and below 1")
     strata = _strata([y, *columns])
     if pool:
         strata = _pool_single_rows(strata, y)
@@ -47,15 +49,22 @@ def draw_parts(
         if (y == y[row]).sum() == 1:
             raise ValueError(f"Only one row has label {y[row]}, so it cannot be in both parts; give more rows of it.")
         cell = ", ".join(str(column[row]) for column in columns)
-        raise ValueError(
-            f"Only one row has label {y[row]} and group ({cell}), so it cannot be in both parts; "
-            "stratify on fewer columns with by=, or merge small groups."
+        raise InputError(
+            "Only one row has label {label} and group ({group}), so it cannot be in both parts.",
+            "Stratify on fewer columns ({by=}), or merge small groups.",
+            label=y[row],
+            group=cell,
         )
     smaller = min(math.ceil(test_size * len(y)), math.floor((1 - test_size) * len(y)))
     if smaller < len(sizes):
-        raise ValueError(
-            f"test_size={test_size!r} leaves {smaller} of {len(y)} rows in the smaller part, but label and "
-            f"groups form {len(sizes)} strata; stratify on fewer columns with by=, or choose another test_size."
+        raise InputError(
+            "{test_size=share} leaves {smaller} of {rows} rows in the smaller part, but label and groups form {strata} "
+            "strata.",
+            "Choose another {test_size=}, or stratify on fewer columns ({by=}).",
+            share=test_size,
+            smaller=smaller,
+            rows=len(y),
+            strata=len(sizes),
         )
     train, test = train_test_split(np.arange(len(y)), test_size=test_size, random_state=random_state, stratify=strata)
     return train, test

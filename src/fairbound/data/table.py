@@ -7,7 +7,7 @@ whichever is installed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from typing import Any, Literal
@@ -16,6 +16,8 @@ import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
+from fairbound._errors import InputError
+from fairbound._words import did_you_mean, listed
 from fairbound.data.columns import Column, Encoded, Numeric, is_missing
 from fairbound.data.formats import ColumnFormat
 
@@ -89,6 +91,19 @@ class Table:
 def installed_backend(preferred: Sequence[Backend] = LIBRARIES) -> Backend:
     """Return the first of the libraries that is installed, or "dict" if none is."""
     return next((name for name in preferred if find_spec(name) is not None), "dict")
+
+
+def no_column(place: str, name: str, names: Iterable[str], role: str) -> InputError:
+    """Return the error of a column that a file does not have; `role` says who needs it, such as an argument."""
+    known = list(names)
+    return InputError(
+        "{place} has no column {column!r} ({role}).{near} It has {known}.",
+        place=place,
+        column=name,
+        role=role,
+        near=did_you_mean(name, known),
+        known=listed(known),
+    )
 
 
 def make_frame(columns: Mapping[str, NDArray[Any]], backend: Backend | None = None) -> Any:

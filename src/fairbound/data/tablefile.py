@@ -15,11 +15,12 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from fairbound._names import did_you_mean
+from fairbound._errors import InputTypeError, bad_value
+from fairbound._words import did_you_mean
 from fairbound.data.delimited import Texts, decoded, read_records, read_texts
 from fairbound.data.formats import MISSING, ColumnFormat
 from fairbound.data.parquet import MAGIC, column_values, read_arrow
-from fairbound.data.table import Columns
+from fairbound.data.table import Columns, no_column
 
 NOT_TEXT = {
     b"PK\x03\x04": "a zip archive or an Excel workbook",
@@ -61,9 +62,9 @@ class TableFile:
             Of a text file.
         """
         if not isinstance(path, str | os.PathLike):
-            raise TypeError(f"path is {path!r}; give the path of a file.")
+            raise InputTypeError("{path=value} must be the path of a file.", value=path)
         if not isinstance(encoding, str):
-            raise TypeError(f"encoding is {encoding!r}; give the name of an encoding, such as 'utf-8'.")
+            raise InputTypeError("{encoding=value} must be the name of an encoding, such as 'utf-8'.", value=encoding)
         path = Path(path)
         if path.is_dir():
             raise IsADirectoryError(f"{path} is a folder; give the path of a file.")
@@ -73,7 +74,7 @@ class TableFile:
         if delimiter is None:
             delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
         if not isinstance(delimiter, str) or len(delimiter) != 1 or delimiter in '"\r\n':
-            raise ValueError(f"delimiter is {delimiter!r}; give one character, for example ',' or ';'.")
+            raise bad_value("delimiter", delimiter, "one character, for example ',' or ';'")
         with path.open("rb") as stream:
             start = stream.read(4)
         for beginning, what in NOT_TEXT.items():
@@ -100,6 +101,11 @@ class TableFile:
         with self.path.open("rb") as stream, decoded(stream, self.encoding, self.place) as text:
             records = read_records(text, place=self.place, delimiter=self.delimiter)
             return next(record.fields for record in records if record.kind)
+
+    def check_column(self, name: str, role: str) -> None:
+        """Refuse a name that is none of the columns; `role` says who needs it, such as an argument."""
+        if name not in self.names:
+            raise no_column(self.place, name, self.names, role)
 
     def read_texts(self, keep: Collection[str] | None = None) -> Texts:
         """Return the values of a text file as they are written."""

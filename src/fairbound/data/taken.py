@@ -45,8 +45,8 @@ class Taken:
         A value of the file, and what was made of it.
     option : str
         The option of `read_table` that changes it.
-    value : str
-        What to give to the option, as Python writes it.
+    value : str or int
+        What to give to the option.
     """
 
     column: str
@@ -54,7 +54,7 @@ class Taken:
     remark: str
     example: str
     option: str
-    value: str
+    value: str | int
 
 
 def taken_for(table: Table) -> tuple[Taken, ...]:
@@ -93,7 +93,7 @@ def _number(name: str, form: ColumnFormat, values: NDArray[Any]) -> Taken | None
         return None
     if form.example and (not form.is_plain or form.padded):
         example += f" is {as_word(form.number(form.example))}"
-    return Taken(name, "number", ", ".join(remarks), example or as_word(values[0]), option, repr(name))
+    return Taken(name, "number", ", ".join(remarks), example or as_word(values[0]), option, name)
 
 
 def _category(column: Column, form: ColumnFormat, values: NDArray[Any]) -> Taken | None:
@@ -106,14 +106,14 @@ def _category(column: Column, form: ColumnFormat, values: NDArray[Any]) -> Taken
     if 0 < rows <= 0.2 * len(values):
         shown = max(others, key=lambda word: counted[word])
         remark = f"{len(values) - rows:,} of {len(values):,} values are numbers, but not all"
-        return Taken(name, "category", remark, repr(shown), "missing", repr(shown))
+        return Taken(name, "category", remark, repr(shown), "missing", str(shown))
     if len(values) >= FEWEST_ROWS and distinct >= 0.9 * len(values):
         remark = f"{distinct:,} different values: a name or an identifier?"
-        return Taken(name, "category", remark, repr(str(values[0])), "ignore", repr(name))
+        return Taken(name, "category", remark, repr(str(values[0])), "ignore", name)
     if column.rest is not None:
         rare = repr(min(counted, key=lambda word: (counted[word], str(word))))
         remark = f"{distinct:,} different values, the rarest share one column"
-        return Taken(name, "category", remark, rare, "max_categories", str(distinct + 1))
+        return Taken(name, "category", remark, rare, "max_categories", distinct + 1)
     return None
 
 

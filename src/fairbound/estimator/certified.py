@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 from torch import Tensor, nn
 
+from fairbound._errors import InputError
 from fairbound.data import draw_parts
 from fairbound.estimator.confidence import CertifiedChoice, train_for_confidence
 from fairbound.estimator.forward import logits
@@ -33,23 +34,33 @@ def check_confident(params: Parameters, data: Data) -> None:
     """Refuse what a confidence cannot be had with, in one sentence each."""
     name = type(params).__name__
     if not as_constraints(params.constraints):
-        raise ValueError(f"confidence={params.confidence!r} needs limits to be confident of: give constraints=.")
+        raise InputError(
+            "{confidence=value} needs at least one limit.", "Give limits with {constraints=}.", value=params.confidence
+        )
     if params.warm_start:
-        raise ValueError(
-            f"confidence= and warm_start=True do not go together: the last model of {name} may have learnt from rows "
-            "that are now held back for calibration. Leave one of them out."
+        raise InputError(
+            "{confidence=} does not work with {warm_start=True}: the last model of {name} may have learnt from rows "
+            "that are now held back for calibration.",
+            "Leave one of them out.",
+            name=name,
         )
     if params.small_groups != "error":
-        raise ValueError(
-            f"confidence= speaks of every group, so small_groups={params.small_groups!r} does not go with it: use "
-            '"error".'
+        raise InputError(
+            "{confidence=} does not work with {small_groups=policy}: it certifies the limits for every group.",
+            "Use {small_groups='error'}.",
+            policy=params.small_groups,
         )
     if params.solver == "stochastic":
-        raise ValueError('confidence= trains a sequence by whole passes: use solver="auto" or "quasi-newton".')
+        raise InputError(
+            "{confidence=} does not work with {solver='stochastic'}: it trains a sequence of models on all "
+            "rows at once.",
+            "Use {solver='auto'} or {solver='quasi-newton'}.",
+        )
     if data.cell_weights.min() < data.cell_weights.max():
-        raise ValueError(
-            "confidence= certifies rates of rows that count equally, but rows have different weights in the limits: "
-            'use constraint_weight="none", or leave confidence= out.'
+        raise InputError(
+            "{confidence=} certifies rates of rows that count equally, but the rows have different weights in the "
+            "limits.",
+            "Use {constraint_weight='none'}, or leave out {confidence=}.",
         )
 
 
@@ -62,9 +73,12 @@ def hold_back(params: Parameters, data: Data) -> tuple[Data, Data]:
     try:
         rows = draw_parts(codes, columns, share, check_random_state(params.random_state), pool=True)
     except ValueError as error:
-        raise ValueError(
-            f"confidence= holds calibration_size={share:g} of the rows back, and {len(data.y)} rows are too few to "
-            "have every label and group in both parts: give more rows, or merge groups."
+        raise InputError(
+            "{confidence=} holds back {calibration_size=share} of the rows, and {rows} rows are too few to have every "
+            "label and group in both parts.",
+            "Give more rows, or merge groups.",
+            share=share,
+            rows=len(data.y),
         ) from error
     training, calibration = (data.take(np.sort(part).astype(np.intp)) for part in rows)
     return training, calibration

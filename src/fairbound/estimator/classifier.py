@@ -23,6 +23,7 @@ from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
+from fairbound._errors import InputError
 from fairbound._parameters import nested_parameters, with_parameters
 from fairbound.data import ColumnFormat
 from fairbound.estimator.certified import check_confident, hold_back
@@ -355,9 +356,10 @@ class ConstrainedClassifier(ClassifierMixin, BaseEstimator):
         """
         self._validate_params()
         if self.confidence is not None:
-            raise ValueError(
-                f"A frontier is trained without a confidence, but confidence={self.confidence!r}: set it to None, and "
-                "use fit for the bound that you choose."
+            raise InputError(
+                "A frontier is trained without a confidence, but {confidence=value}.",
+                "Set it to None, and call fit with the bound that you choose.",
+                value=self.confidence,
             )
         inputs = read_inputs(X)
         data = read_data(self, inputs, y, sensitive_features, sample_weight, constraint_weight)
@@ -478,7 +480,7 @@ class ConstrainedClassifier(ClassifierMixin, BaseEstimator):
         """Return the rows to train on, and with a confidence those to test on."""
         if self.confidence is None:
             if calibration_set is not None:
-                raise ValueError("calibration_set= is for a confidence: give confidence= as well, such as 0.95.")
+                raise InputError("{calibration_set=} needs {confidence=}.", "Give both, or neither.")
             return data, None
         check_confident(self, data)
         if calibration_set is None:

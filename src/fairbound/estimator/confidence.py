@@ -21,6 +21,7 @@ from typing import Any
 
 from torch import Tensor
 
+from fairbound._errors import InputError
 from fairbound.evaluation import Certificate, Verdict, certify
 from fairbound.fairness import Cells, Constraint, Measure, resolve_measure
 from fairbound.training import FRONTIER_EFFORT, PathPoint, TrainingProblem, follow_path
@@ -240,9 +241,11 @@ def _check_rows(problem: TrainingProblem, y: Any, sensitive_features: Any, furth
             f"{_listed(trained.classes)}: they must be the same."
         )
     if cells.n_labels == 2 and further["pos_label"] != trained.classes[1]:
-        raise ValueError(
-            f"pos_label={further['pos_label']!r} in certify_options, but training had {trained.classes[1]!r} as the "
-            "positive label: leave it out."
+        raise InputError(
+            "certify_options has {pos_label=value}, but the positive label in training was {trained!r}.",
+            "Leave it out.",
+            value=further["pos_label"],
+            trained=trained.classes[1],
         )
     columns, known = ([grouping.name for grouping in each.groupings] for each in (trained, cells))
     if set(columns) != set(known):
@@ -265,7 +268,7 @@ def _check_limits(limits: Sequence[Constraint], certificate: Certificate) -> Non
     for limit, found in zip(limits, certificate.limits, strict=True):
         measure = resolve_measure(limit.measure)
         if found.verdict is Verdict.NOT_CERTIFIABLE:
-            raise ValueError(f"{limit} cannot be certified: {found.reason}")
+            raise InputError("{limit} cannot be certified: {reason}", limit=limit, reason=found.reason)
         lower, upper = limit.limits
         whole = measure.comparison == "value" and (
             lower >= measure.largest or upper <= 0.0 < measure.largest < math.inf

@@ -22,6 +22,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
+from fairbound._errors import Message, argument, bad_value
 from fairbound.estimator.inputs import Floats, Inputs, Words, canonical, read_inputs
 from fairbound.estimator.labels import read_weights
 from fairbound.estimator.names import check_names, learn_names
@@ -176,15 +177,14 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:  # noqa: ARG002 (as all transformers)
         """Learn means, deviations and words from the training rows."""
         if not isinstance(self.max_categories, int) or self.max_categories < 2:
-            raise ValueError(
-                f"max_categories={self.max_categories!r}: must be a whole number of at least 2, the most columns that "
-                "one category becomes."
+            raise bad_value(
+                "max_categories", self.max_categories, "a whole number of at least 2, the most columns for one category"
             )
         inputs = read_inputs(X)
         weights = read_weights(sample_weight, inputs.n_rows, "sample_weight")
         learn_names(self, inputs)
         named = _listed(self.categorical)
-        chosen = {inputs.position(column, "categorical=") for column in named}
+        chosen = {inputs.position(column, argument("categorical")) for column in named}
         names = inputs.names or [f"x{position}" for position in range(inputs.n_columns)]
         matrix = plain_numbers(inputs) if self.strict else inputs.matrix()
         self.columns_ = tuple(
@@ -243,12 +243,12 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     def _warn_of_rounding(self, inputs: Inputs, chosen: Set[int]) -> None:
         for position in range(inputs.n_columns):
             if position not in chosen and inputs.is_rounded(position):
-                warnings.warn(
-                    f"Column {inputs.label(position)} of X has whole numbers beyond 2**53, which are rounded to the "
-                    "nearest float; an identifier is no quantity: leave the column out, or name it in categorical=.",
-                    UserWarning,
-                    stacklevel=3,
+                message = Message(
+                    "Column {column} of X has whole numbers beyond 2**53, which are rounded to the nearest float. If "
+                    "it is an identifier, leave the column out, or name it in {categorical=}.",
+                    column=inputs.label(position),
                 )
+                warnings.warn(UserWarning(message), stacklevel=3)
 
     def _scale_all(self, matrix: Floats) -> Floats:
         """All columns at once: the same operations on the same numbers as one by one."""

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
+from fairbound._errors import InputError
 from fairbound._warnings import InputScaleWarning
 from fairbound.estimator.encoder import NumberColumn, TableEncoder
 from fairbound.estimator.inputs import Inputs, read_inputs
@@ -34,7 +35,11 @@ def fitted_encoder(params: Parameters, data: Data) -> Any:
     if isinstance(stated, str):
         stated = TableEncoder(categorical=params.categorical, max_categories=params.max_categories)
     elif params.categorical is not None:
-        raise ValueError('categorical= goes with preprocessing="auto"; a transformer of your own decides by itself.')
+        raise InputError(
+            "{categorical=} needs {preprocessing='auto'}: a transformer of your own decides which columns are "
+            "categories.",
+            "Leave out {categorical=}.",
+        )
     encoder = clone(stated)
     if isinstance(encoder, TableEncoder):
         return _fitted(encoder, data)

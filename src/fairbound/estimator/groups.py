@@ -20,6 +20,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from fairbound._errors import InputError
 from fairbound._values import as_values, in_order
 from fairbound._warnings import SmallGroupWarning
 from fairbound.data import Dataset, is_missing
@@ -140,14 +141,17 @@ def settle_small_groups(
         few = [position for position, count in enumerate(rows) if count < least]
         if policy == "error":
             if few:
-                raise ValueError(_too_few(grouping, rows, few, least))
+                raise _too_few(grouping, rows, few, least)
             groupings.append(grouping)
             continue
         small = sorted({*few, *_undefined(cells, grouping, constraints)})
         if len(small) == len(rows) and policy == "warn":
-            raise ValueError(
-                f"All groups of {grouping.name!r} are too small to be limited, where min_group_size={least}: "
-                f"{', '.join(f'{_said(group)} ({count})' for group, count in zip(grouping.groups, rows, strict=True))}."
+            raise InputError(
+                "All groups of {grouping!r} have fewer than {min_group_size=least} rows: {groups}.",
+                "Give more rows, or lower {min_group_size=}.",
+                grouping=grouping.name,
+                least=least,
+                groups=", ".join(f"{_said(name)} ({count})" for name, count in zip(grouping.groups, rows, strict=True)),
             )
         if small and policy == "merge":
             small = _pool(cells, grouping, constraints, small, rows, least)
@@ -288,9 +292,12 @@ def _pool(
         if sum(rows[each] for each in pool) >= least and last not in _undefined(cells, merged, constraints):
             return sorted(pool)
         if not others:
-            raise ValueError(
-                f"All groups of {grouping.name!r} together are too small to be limited: {sum(rows)} rows, where "
-                f"min_group_size={least}."
+            raise InputError(
+                "All groups of {grouping!r} together have {rows} rows, too few with {min_group_size=least}.",
+                "Give more rows, or lower {min_group_size=}.",
+                grouping=grouping.name,
+                rows=sum(rows),
+                least=least,
             )
         pool.append(others.pop(0))
 
@@ -300,20 +307,28 @@ def _without(grouping: Grouping, positions: Sequence[int], *, merge: bool) -> Gr
     return grouping.without(positions, merged=_pool_name(grouping.groups) if merge else None)
 
 
-def _too_few(grouping: Grouping, rows: list[int], few: list[int], least: int) -> str:
+def _too_few(grouping: Grouping, rows: list[int], few: list[int], least: int) -> InputError:
     listed = ", ".join(f"{_said(grouping.groups[each])} ({rows[each]})" for each in few[:LISTED])
     if len(few) > LISTED:
         listed += f", and {len(few) - LISTED} more"
     if len(few) > LISTED and all(isinstance(grouping.groups[each], float | int) for each in few):
-        return (
-            f"{grouping.name!r} has {len(grouping.groups)} different numbers, most of them with fewer than "
-            f"min_group_size={least} rows: {listed}. If it is a measurement, sort it into bins that mean something, "
-            "and pass the bins."
+        return InputError(
+            "{grouping!r} has {count:,} different numbers, most of them with fewer than {min_group_size=least} rows: "
+            "{groups}.",
+            "If it is a measurement, sort it into meaningful bins, and pass the bins.",
+            grouping=grouping.name,
+            count=len(grouping.groups),
+            least=least,
+            groups=listed,
         )
-    return (
-        f"Groups of {grouping.name!r} with fewer than min_group_size={least} rows: {listed}. Limits on rates of so few "
-        'say little: join them with others, set small_groups="merge" or small_groups="warn" (which leaves them out of '
-        "the limits), or lower min_group_size."
+    return InputError(
+        "{grouping!r} has groups with fewer than {min_group_size=least} rows: {groups}. A limit on a rate of so few "
+        "rows says little.",
+        "Merge them with {small_groups='merge'}, leave them out of the limits with {small_groups='warn'}, or lower "
+        "{min_group_size=}.",
+        grouping=grouping.name,
+        least=least,
+        groups=listed,
     )
 
 

@@ -26,8 +26,9 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils import check_array
 
-from fairbound._names import did_you_mean
+from fairbound._errors import InputError, InputTypeError
 from fairbound._values import as_values
+from fairbound._words import did_you_mean, listed
 from fairbound.data import ColumnFormat, Dataset, as_word, is_missing
 
 Floats = NDArray[np.float64]
@@ -70,9 +71,19 @@ class Inputs:
         if isinstance(column, str):
             return find_name(column, self.names, said)
         if not isinstance(column, int | np.integer) or isinstance(column, bool):
-            raise TypeError(f"{said} has {column!r}: name a column by its name, or by its number from 0.")
+            raise InputTypeError(
+                "{argument} has {column!r}.",
+                "Give the name of a column, or its number from 0.",
+                argument=said,
+                column=column,
+            )
         if not 0 <= int(column) < self.n_columns:
-            raise ValueError(f"{said} has {column!r}, but X has {self.n_columns} columns, numbered from 0.")
+            raise InputError(
+                "{argument} has {column!r}, but X has {count} columns, numbered from 0.",
+                argument=said,
+                column=column,
+                count=self.n_columns,
+            )
         return int(column)
 
     def is_numeric(self, position: int) -> bool:
@@ -200,9 +211,12 @@ class Inputs:
                 continue
             number = _as_number(value)
             if number is None:
-                raise ValueError(
-                    f"X has {value!r} in column {self.label(position)}, row {row}, where numbers are expected; give "
-                    "numbers, or name the column in categorical= when fitting."
+                raise InputError(
+                    "X has {value!r} in column {column}, row {row}, where numbers are expected.",
+                    "Give numbers, or name the column in {categorical=} when fitting.",
+                    value=value,
+                    column=self.label(position),
+                    row=row,
                 )
             found[row] = number
         return found
@@ -305,13 +319,20 @@ def column_names(columns: Sequence[Any]) -> tuple[str, ...] | None:
 def find_name(name: str, names: Sequence[str] | None, said: str) -> int:
     """Position of a name; an unknown one raises a sentence with the nearest."""
     if names is None:
-        raise ValueError(
-            f"{said} names the column {name!r}, but X has no column names; pass a table, or numbers from 0."
+        raise InputError(
+            "{argument} names the column {column!r}, but X has no column names.",
+            "Pass a table, or numbers from 0.",
+            argument=said,
+            column=name,
         )
     if name not in names:
-        hint = did_you_mean(name, names)
-        known = ", ".join(map(repr, names[:20])) + (", ..." if len(names) > 20 else "")
-        raise ValueError(f"{said} names the column {name!r}, which X does not have.{hint} Columns: {known}.")
+        raise InputError(
+            "{argument} names the column {column!r}, which X does not have.{near} Columns: {known}.",
+            argument=said,
+            column=name,
+            near=did_you_mean(name, names),
+            known=listed(names),
+        )
     return names.index(name)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Hashable, Sequence
 
+from fairbound._errors import Message
 from fairbound._warnings import PositiveLabelWarning
 from fairbound.fairness import Constraint, conventional_positive
 
@@ -26,10 +27,13 @@ def warn_if_guessed(classes: Sequence[Hashable], limits: Sequence[Constraint], *
     if len(classes) != 2 or not concerned or conventional_positive(classes) is not None:
         return
     negative, positive = classes
-    warnings.warn(
-        f"{who} takes {positive!r} for the positive label, because it comes after {negative!r} in sorted order. The "
-        f"meaning of {', '.join(concerned)} depends on it: say which label is favourable with pos_label={negative!r} "
-        f"or pos_label={positive!r}.",
-        PositiveLabelWarning,
-        stacklevel=stacklevel + 1,
+    message = Message(
+        "{who} takes {positive!r} for the positive label, because it comes after {negative!r} in sorted order. The "
+        "meaning of {limits} depends on it: name the favourable label with {pos_label=negative} or "
+        "{pos_label=positive}.",
+        who=who,
+        positive=positive,
+        negative=negative,
+        limits=", ".join(concerned),
     )
+    warnings.warn(PositiveLabelWarning(message), stacklevel=stacklevel + 1)

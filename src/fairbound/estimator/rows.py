@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from fairbound._errors import InputError, argument
 from fairbound.estimator.groups import ARRAY_NAME, LISTED, MISSING, distinct, name_missing, read_groups
 from fairbound.estimator.inputs import Inputs, read_inputs
 from fairbound.estimator.labels import read_labels, read_weights
@@ -64,9 +65,10 @@ def read_data(
     columns = group_columns(params, inputs, sensitive_features)
     groups = _read_groups(params, inputs, columns, sensitive_features)
     if groups is None and len(as_constraints(params.constraints)):
-        raise ValueError(
-            f"{name} has limits between groups, but no groups: pass sensitive_features= to fit, or name the columns of "
-            "X that hold them in sensitive_columns=."
+        raise InputError(
+            "{name} has limits between groups, but no groups.",
+            "Pass {sensitive_features=} to fit, or name the columns of X that hold the groups in {sensitive_columns=}.",
+            name=name,
         )
     loss_weights = read_weights(sample_weight, inputs.n_rows, "sample_weight")
     stated = params.constraint_weight if constraint_weight is None else constraint_weight
@@ -138,23 +140,26 @@ def _coded_alike(
 
 def group_columns(params: Parameters, inputs: Inputs, sensitive_features: Any) -> tuple[int, ...]:
     """Positions of the columns of X that hold the groups; none where these come apart from X."""
-    named, said = params.sensitive_columns, "sensitive_columns="
+    named, said = params.sensitive_columns, argument("sensitive_columns")
     if sensitive_features is not None and named is not None:
-        raise ValueError("The groups are given twice, by sensitive_columns= and by sensitive_features=; leave one out.")
+        raise InputError(
+            "The groups are given twice, by {sensitive_columns=} and by {sensitive_features=}.", "Leave one out."
+        )
     if isinstance(sensitive_features, str):
-        named, said = sensitive_features, "sensitive_features="
+        named, said = sensitive_features, argument("sensitive_features")
     elif _are_names(sensitive_features, inputs):
-        named, said = list(sensitive_features), "sensitive_features="
+        named, said = list(sensitive_features), argument("sensitive_features")
     if named is None:
         if params.sensitive_as_input:
-            raise ValueError(
-                "sensitive_as_input=True needs the groups among the columns of X: name them in sensitive_columns=."
+            raise InputError(
+                "{sensitive_as_input=True} needs the groups among the columns of X.",
+                "Name them in {sensitive_columns=}.",
             )
         return ()
     listed = [named] if isinstance(named, str | int | np.integer) else list(named)
     columns = tuple(inputs.position(column, said) for column in listed)
     if not columns:
-        raise ValueError(f"{said} names no column; leave it out, or name at least one.")
+        raise InputError("{argument} names no column.", "Name at least one, or leave it out.", argument=said)
     if len(set(columns)) == inputs.n_columns and not params.sensitive_as_input:
         raise ValueError("All columns of X are groups, so nothing is left to predict from.")
     return columns

@@ -19,8 +19,11 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+from fairbound._errors import InputError, argument
 from fairbound._records import read_record, read_value
-from fairbound.evaluation.intervals import Statistic, check_confidence, check_weights, simultaneous_level
+from fairbound._values import as_numbers
+from fairbound._weights import check_largest_weight
+from fairbound.evaluation.intervals import Statistic, check_confidence, simultaneous_level
 from fairbound.evaluation.requirements import RateKey, Requirement, requirements_of
 from fairbound.evaluation.tables import (
     Table,
@@ -234,8 +237,10 @@ def certify(
     check_confidence(confidence)
     if largest_weight is not None:
         if sample_weight is None:
-            raise ValueError(f"largest_weight={largest_weight!r} goes with sample_weight=, which is missing.")
-        check_weights(sample_weight, largest_weight)
+            raise InputError(
+                "{largest_weight=value} needs {sample_weight=}.", "Give both, or neither.", value=largest_weight
+            )
+        check_largest_weight(as_numbers(sample_weight, argument("sample_weight")), largest_weight)
     tally = Tally.build(
         y,
         prediction,

@@ -27,13 +27,14 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Real
-from typing import Any, Literal, Protocol
+from typing import Literal, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import optimize, special
 
-from fairbound._values import as_numbers
+from fairbound._errors import bad_value
+from fairbound._weights import check_largest_weight, check_weights
 
 FloatArray = NDArray[np.float64]
 Side = Literal["both", "lower", "upper"]
@@ -66,7 +67,7 @@ class Statistic(Protocol):
 def check_confidence(confidence: float) -> float:
     """Return the confidence, if it is a number from 0.5 up to, but not including, 1."""
     if isinstance(confidence, bool) or not isinstance(confidence, Real) or not 0.5 <= confidence < 1.0:
-        raise ValueError(f"confidence={confidence!r} must be a share from 0.5 up to, but not including, 1, as in 0.95.")
+        raise bad_value("confidence", confidence, "a share from 0.5 up to, but not including, 1, as in 0.95")
     return float(confidence)
 
 
@@ -253,25 +254,13 @@ def weighted_interval(
         raise ValueError(f"part and weights must have one number per row, but have shapes {p.shape} and {w.shape}.")
     if not np.isin(p, (0.0, 1.0)).all():
         raise ValueError("part must hold 0 and 1: whether a row is in the part.")
-    check_weights(w, largest_weight)
+    if len(w):
+        check_weights(w, len(w), "weights")
+    check_largest_weight(w, largest_weight)
     share = WeightedShare(
         float(len(w)), w.sum(), (w * p).sum(), (w**2).sum(), (w**2 * p).sum(), largest=float(largest_weight)
     )
     return share.interval(1.0 - check_confidence(confidence))
-
-
-def check_weights(weights: Any, largest_weight: float) -> None:
-    """Refuse weights that are negative, not finite, or above the largest weight stated."""
-    w = as_numbers(weights, "weights")
-    if not np.isfinite(w).all() or (w < 0).any():
-        raise ValueError("weights must be finite and not negative.")
-    if not 0 < largest_weight < math.inf:
-        raise ValueError(f"largest_weight={largest_weight!r} must be a number above 0.")
-    if len(w) and w.max() > largest_weight:
-        raise ValueError(
-            f"largest_weight={largest_weight!r} is below the weight {w.max():g} of a row; state the largest weight "
-            "that a row can have by design."
-        )
 
 
 def simultaneous_level(statistics: Sequence[Statistic], confidence: float) -> float:

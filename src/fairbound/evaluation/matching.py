@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fairbound._errors import InputError, Message
+from fairbound._words import listed
 from fairbound.fairness import as_array, is_missing
 
 _WHOLE = re.compile(r"(0|-?[1-9]\d{0,17})(\.0+)?")
@@ -65,9 +67,12 @@ def match_decisions(
     decisions = _Decisions(prediction, n_rows, classes, names)
     if positive_decision is not None:
         if len(classes) != 2:
-            raise ValueError(
-                f"positive_decision={positive_decision!r} goes with two labels, but {names[0]} has {len(classes)}: "
-                f"{_listed(classes)}."
+            raise InputError(
+                "{positive_decision=value} needs two labels, but {y} has {count}: {labels}.",
+                value=positive_decision,
+                y=names[0],
+                count=len(classes),
+                labels=_listed(classes),
             )
         return decisions.are(positive_decision).astype(np.int64)
     return decisions.places(classes[1] if len(classes) == 2 else None)
@@ -92,7 +97,9 @@ def match_positive(
         return decisions.are(positive_decision)
     found = np.isin(decisions.places(positives[0]), [labels.index(positive) for positive in positives])
     if not found.any():
-        raise decisions.refusal(f"{names[1]} is never {_listed(positives)}", positives[0])
+        raise decisions.refusal(
+            Message("{decisions} is never {labels}", decisions=names[1], labels=_listed(positives)), positives[0]
+        )
     return found
 
 
@@ -105,18 +112,31 @@ class _Decisions:
             array = array[:, 0]
         self.labels, (self.y_name, self.name) = labels, names
         if array.shape != (n_rows,):
-            raise ValueError(
-                f"{self.name} must have one label per row, shape ({n_rows},) as {self.y_name}, but has shape "
-                f"{array.shape}."
+            raise InputError(
+                "{decisions} must have one label per row, shape ({rows},) as {y}, but has shape {shape}.",
+                decisions=self.name,
+                rows=n_rows,
+                y=self.y_name,
+                shape=array.shape,
             )
         self.values = array.tolist()
         for row, value in enumerate(self.values):
             if is_missing(value):
-                raise ValueError(
-                    f"{self.name} contains {value!r} in row {row + 1}, which is no decision: drop the rows without one."
+                raise InputError(
+                    "{decisions} contains {value!r} in row {row}, which is no decision.",
+                    "Drop the rows without a decision.",
+                    decisions=self.name,
+                    value=value,
+                    row=row + 1,
                 )
             if not isinstance(value, Hashable):
-                raise ValueError(f"{self.name} contains {value!r} in row {row + 1}: give one value per row.")
+                raise InputError(
+                    "{decisions} contains {value!r} in row {row}.",
+                    "Give one value per row.",
+                    decisions=self.name,
+                    value=value,
+                    row=row + 1,
+                )
         self.distinct = list(dict.fromkeys(self.values))
 
     def places(self, positive: Hashable | None) -> NDArray[np.int64]:
@@ -129,7 +149,15 @@ class _Decisions:
         for value in self.distinct:
             place = known.get(value, alike.get(canonical(value)))
             if place is None:
-                raise self.refusal(f"{self.name} contains {value!r}, which is no label of {self.y_name}", positive)
+                raise self.refusal(
+                    Message(
+                        "{decisions} contains {value!r}, which is no label of {y}",
+                        decisions=self.name,
+                        value=value,
+                        y=self.y_name,
+                    ),
+                    positive,
+                )
             found[value] = place
         return np.array([found[value] for value in self.values], dtype=np.int64)
 
@@ -138,35 +166,48 @@ class _Decisions:
         wanted = canonical(positive_decision)
         distinct = {canonical(value) for value in self.distinct}
         if len(distinct) > 2:
-            raise ValueError(
-                f"positive_decision={positive_decision!r} goes with decisions of two values, but {self.name} has the "
-                f"values {_listed(self.distinct)}."
+            raise InputError(
+                "{positive_decision=value} needs decisions of two values, but {decisions} has {values}.",
+                value=positive_decision,
+                decisions=self.name,
+                values=_listed(self.distinct),
             )
         if len({str(value).strip().casefold() for value in distinct}) < len(distinct):
-            raise ValueError(
-                f"{self.name} has the values {_listed(self.distinct)}, which differ in case or blanks alone: write "
-                "each decision in one way."
+            raise InputError(
+                "{decisions} has the values {values}, which differ only in case or blanks.",
+                "Write each decision in one way.",
+                decisions=self.name,
+                values=_listed(self.distinct),
             )
         # A constant decision may be the negative one of a pair whose positive one the labels, or 0 and 1, make known.
         absent = {canonical(label) for label in self.labels} | ({1} if distinct == {0} else set())
         if wanted not in distinct and (len(distinct) == 2 or wanted not in absent):
-            raise ValueError(
-                f"{self.name} is never {positive_decision!r} (positive_decision=): it has the values "
-                f"{_listed(self.distinct)}."
+            raise InputError(
+                "{decisions} is never {value!r} ({positive_decision=}). It has the values {values}.",
+                decisions=self.name,
+                value=positive_decision,
+                values=_listed(self.distinct),
             )
         return np.array([canonical(value) == wanted for value in self.values], dtype=bool)
 
-    def refusal(self, problem: str, positive: Hashable | None) -> ValueError:
+    def refusal(self, problem: Message, positive: Hashable | None) -> InputError:
         """Return the error that shows both sets of values and names the way out."""
-        shown = (
-            f"{problem}. {self.y_name} has the values {_listed(self.labels)}; {self.name} has the values "
-            f"{_listed(self.distinct)}."
-        )
         if any(map(_is_score, self.distinct)):
-            return ValueError(f"{shown} Give decisions in the labels of {self.y_name}, not scores or probabilities.")
-        if positive is None or len(self.distinct) > 2:
-            return ValueError(f"{shown} Give decisions in the labels of {self.y_name}.")
-        return ValueError(f"{shown} Name the decision that counts as {positive!r} with positive_decision=.")
+            remedy = "Give decisions in the labels of {y}, not scores or probabilities."
+        elif positive is None or len(self.distinct) > 2:
+            remedy = "Give decisions in the labels of {y}."
+        else:
+            remedy = "Name the decision that counts as {positive!r} with {positive_decision=}."
+        return InputError(
+            "{problem}. {y} has the values {labels}; {decisions} has the values {values}.",
+            remedy,
+            problem=problem,
+            y=self.y_name,
+            labels=_listed(self.labels),
+            decisions=self.name,
+            values=_listed(self.distinct),
+            positive=positive,
+        )
 
 
 def _is_score(value: Any) -> bool:
@@ -185,5 +226,4 @@ def _listed(values: Iterable[Any]) -> str:
             return 0, value
         return (1, value) if isinstance(value, str) else (2, str(value))
 
-    known = sorted(values, key=order)
-    return ", ".join(map(repr, known[:_SHOWN])) + (", …" if len(known) > _SHOWN else "")
+    return listed(sorted(values, key=order), _SHOWN)

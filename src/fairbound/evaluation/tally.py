@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 
+from fairbound._errors import bad_value
 from fairbound.evaluation.intervals import Share, Statistic, WeightedShare
 from fairbound.evaluation.matching import match_decisions
 from fairbound.fairness import (
@@ -292,7 +293,7 @@ def merge_small_groups(cells: Cells, least: int) -> tuple[Cells, dict[str, dict[
     A single small group stays as it is: there is nothing to merge it with.
     """
     if isinstance(least, bool) or not isinstance(least, int) or least < 1:
-        raise ValueError(f"min_group_size={least!r} must be a whole number of at least 1.")
+        raise bad_value("min_group_size", least, "a whole number of at least 1")
     if least == 1:  # every group stays, also one whose rows all weigh nothing
         return cells, {}
     merged: dict[str, dict[Hashable, int]] = {}

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Literal
 
+from fairbound._errors import Message
 from fairbound._records import read_value
 from fairbound.evaluation.planning import times_as_many
 from fairbound.evaluation.requirements import Requirement, group_name
@@ -159,9 +160,9 @@ def refusal(limit: Constraint, tally: Tally, largest_weight_stated: bool) -> str
     if measure.comparison == "covariance":
         return "no bound is claimed for a covariance; demographic_parity limits the selection rates themselves."
     if tally.weighted and not largest_weight_stated:
-        return (
-            "the rows have weights, and a bound needs to know the largest weight that a row can have by design: "
-            "state it as largest_weight=."
+        return Message(
+            "the rows have weights, and a bound then depends on the largest weight that a row can have by design: "
+            "state it to certify with {largest_weight=}."
         )
     if not measure.monotone and any(rate not in WHOLES for rate in measure.rates):
         return (

@@ -22,6 +22,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from fairbound._errors import InputError, bad_value
 from fairbound._torch import torch
 from fairbound._weights import check_magnitude, check_weights
 from fairbound.fairness.arrays import Array, like
@@ -262,7 +263,7 @@ def _make_groupings(
     names: Sequence[str], values: Sequence[tuple[Hashable, ...]], combinations: np.ndarray, groups: str
 ) -> tuple[Grouping, ...]:
     if not isinstance(groups, str) or groups not in ("each", "intersection", "both"):
-        raise ValueError(f'groups={groups!r}: must be "each", "intersection" or "both".')
+        raise bad_value("groups", groups, "'each', 'intersection' or 'both'")
     result = []
     if groups in ("each", "both") or len(names) < 2:
         for position, (name, column_values) in enumerate(zip(names, values, strict=True)):
@@ -271,9 +272,13 @@ def _make_groupings(
     if groups in ("intersection", "both") and len(names) >= 2:
         known = np.flatnonzero((combinations >= 0).all(axis=1))
         if not 0 < len(known) <= MOST_GROUPS:
-            raise ValueError(
-                f"The intersection of {', '.join(names)} has {len(known):,} groups (combinations of known values that "
-                f'occur), but needs 1 to {MOST_GROUPS:,}: choose other columns, or groups="each".'
+            raise InputError(
+                "The intersection of {columns} has {count:,} groups (combinations of known values that occur), but "
+                "must have 1 to {most:,}.",
+                "Choose other columns, or {groups='each'}.",
+                columns=", ".join(names),
+                count=len(known),
+                most=MOST_GROUPS,
             )
         tuples = tuple(tuple(column[code] for column, code in zip(values, combinations[a], strict=True)) for a in known)
         member = np.arange(len(combinations)) == known[:, None]

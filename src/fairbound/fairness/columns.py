@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from fairbound._errors import InputError
 from fairbound._values import equals_itself, in_order
 from fairbound.fairness.positive import conventional_positive
 
@@ -49,12 +50,18 @@ def encode_labels(y: Any, pos_label: Hashable | None) -> tuple[np.ndarray, tuple
     if pos_label is not None:
         _check_single([pos_label], "pos_label")
         if len(names) > 2:
-            raise ValueError(
-                f"pos_label={pos_label!r} goes with two classes, but y has {len(names)}; "
-                "with several name the classes of a limit by classes=."
+            raise InputError(
+                "{pos_label=value} needs two classes, but y has {count}.",
+                "With more classes, name those that a limit concerns with {classes=}.",
+                value=pos_label,
+                count=len(names),
             )
         if pos_label not in names:
-            raise ValueError(f"pos_label={pos_label!r} is not a label of y. Labels: {', '.join(map(repr, names))}.")
+            raise InputError(
+                "{pos_label=value} is not a label of y. Labels: {labels}.",
+                value=pos_label,
+                labels=", ".join(map(repr, names)),
+            )
         if names[0] == pos_label:
             names, labels = names[::-1], 1 - labels
     return labels.astype(np.int64), tuple(names)

@@ -1,15 +1,60 @@
-"""Offer the known name that a misspelt one most likely meant; the only place that decides what is near."""
+"""Names, groups and lists as text: the nearest known name, the name of a group, a list for a message."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from difflib import SequenceMatcher
+from typing import Any
 
 ALIKE = 0.8
 """Least share of letters in common (`difflib`) from which two names are near."""
 
 SHORTEST = 3
 """Letters that the longer of two names needs, and a beginning, too: of fewer letters every name is near to many."""
+
+
+EVERYONE = "everyone"
+"""Stands for all rows whose group is known, beside the names of groups."""
+
+_SHOWN = 20  # values in a list
+_LONGEST = 60  # characters of one of them
+
+
+def as_text(value: Any) -> str:
+    """Return a label or a group as text; the values of an intersection are joined.
+
+    >>> as_text(("female", 3)), as_text(True)
+    ('female & 3', 'True')
+    """
+    return " & ".join(map(str, value)) if isinstance(value, tuple | list) else str(value)
+
+
+def group_text(group: Hashable) -> str:
+    """Return a group as text, None as everyone; a group that is itself called everyone is quoted.
+
+    >>> group_text(("female", 3)), group_text(None), group_text("everyone")
+    ('female & 3', 'everyone', "'everyone'")
+    """
+    if group is None:
+        return EVERYONE
+    text = as_text(group)
+    return repr(text) if text.strip("'\"") == EVERYONE else text
+
+
+def listed(values: Iterable[Any], most: int = _SHOWN) -> str:
+    """Return values for a message: the first of them where there are many, the beginning of a long text.
+
+    >>> listed(["sex", "x" * 100, 3])
+    "'sex', 'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…', 3"
+    >>> listed("abc", most=2)
+    "'a', 'b', …"
+    """
+    known = list(values)
+    shown = [
+        repr(f"{value[:_LONGEST]}…" if isinstance(value, str) and len(value) > _LONGEST else value)
+        for value in known[:most]
+    ]
+    return ", ".join(shown) + (", …" if len(known) > most else "")
 
 
 def did_you_mean(name: object, known: Iterable[str]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fairbound._names import did_you_mean
+from fairbound._words import did_you_mean
 
 MEASURES = ["disparate_impact", "demographic_parity", "equal_opportunity", "equalized_odds", "selection_rate"]
 DATASETS = ["law", "dutch", "adult", "acsincome", "acsincome_us"]

@@ -1,0 +1,190 @@
+"""Messages that name arguments, and the errors that carry them.
+
+Python users write `target="y"`, users of the command line `--target y`.  A message therefore keeps its arguments as
+parts, and whoever shows it chooses their names.  The template of a message has
+
+    {fact}              a value, as in `str.format`; `{fact!r}` and `{fact:,}` work as there
+    {target=}           the argument `target`
+    {positive=fact}     the argument with a value
+    {download=False}    the argument with a fixed value, any Python literal
+
+Only the template is searched for arguments.  Text of the user, such as a column called "target=", is a fact, and no
+fact is ever changed.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator, Mapping
+from string import Formatter
+from typing import Any, Self
+
+NameOf = Callable[..., str]
+"""Returns an argument as its reader writes it: `name_of("target")`, or with a value `name_of("target", "y")`."""
+
+
+def python_name(argument: str, *value: Any) -> str:
+    """Return an argument as Python users write it.
+
+    >>> python_name("target"), python_name("positive", ["yes", "Yes"])
+    ('target=', "positive=['yes', 'Yes']")
+    """
+    return f"{argument}={value[0]!r}" if value else f"{argument}="
+
+
+class Message(str):
+    """Text with Python's names of its arguments, which `render` replaces by other names.
+
+    Attributes
+    ----------
+    template : str
+    facts : dict
+        The values in the template.  A fact may be a message, or an error with one: it is rendered with the same names.
+
+    Examples
+    --------
+    >>> message = Message("Column {column!r} is never {word!r} ({positive=}).", column="target=", word="yes")
+    >>> print(message)
+    Column 'target=' is never 'yes' (positive=).
+    >>> print(message.render(lambda argument, *value: f"--{argument}"))
+    Column 'target=' is never 'yes' (--positive).
+    """
+
+    template: str
+    facts: dict[str, Any]
+
+    def __new__(cls, template: str, /, **facts: Any) -> Message:
+        """Fill the template; a fact that is missing raises `KeyError`."""
+        message = super().__new__(cls, _filled(template, facts, python_name))
+        message.template, message.facts = template, facts
+        return message
+
+    def __getnewargs_ex__(self) -> tuple[tuple[str], dict[str, Any]]:  # messages travel between processes
+        return (self.template,), self.facts
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """The arguments that it names, in order."""
+        return tuple(dict.fromkeys(_arguments(self)))
+
+    def render(self, name_of: NameOf) -> str:
+        """Return the text with the names that `name_of` gives."""
+        return _filled(self.template, self.facts, name_of)
+
+
+def argument(name: str, *value: Any) -> Message:
+    """Return an argument, with or without a value, as a part of a message.
+
+    >>> argument("target"), argument("target", "y")
+    ('target=', "target='y'")
+    """
+    return Message(f"{{{name}=value}}", value=value[0]) if value else Message(f"{{{name}=}}")
+
+
+class InputError(ValueError):
+    """An argument, a file or a combination of them cannot be used.
+
+    Parameters
+    ----------
+    problem : str
+        What is wrong, as a template: which argument, which value, and what is allowed.
+    remedy : str
+        What to do, as a template.
+    facts
+        The values in both.
+
+    Attributes
+    ----------
+    problem, remedy : Message
+    facts : dict
+
+    Examples
+    --------
+    >>> raise InputError("{test_size=value} must be above 0 and below 1.", "Leave it out for 0.2.", value=2)
+    Traceback (most recent call last):
+    fairbound._errors.InputError: test_size=2 must be above 0 and below 1. Leave it out for 0.2.
+    """
+
+    def __init__(self, problem: str, remedy: str = "", /, **facts: Any) -> None:
+        self.problem, self.remedy = Message(problem, **facts), Message(remedy, **facts)
+        self.facts: Mapping[str, Any] = facts
+        super().__init__(Message(f"{problem} {remedy}".strip(), **facts))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _made_again, (type(self), self.problem.template, self.remedy.template, dict(self.facts))
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """The arguments that it names, in order; usually it is about the first."""
+        return tuple(dict.fromkeys((*self.problem.arguments, *self.remedy.arguments)))
+
+    def with_facts(self, **facts: Any) -> Self:
+        """Return the error with some facts replaced, such as the place of a row by someone who knows the file."""
+        return type(self)(self.problem.template, self.remedy.template, **{**self.facts, **facts})
+
+
+def _made_again(kind: type[InputError], problem: str, remedy: str, facts: Mapping[str, Any]) -> InputError:
+    return kind(problem, remedy, **facts)
+
+
+class InputTypeError(InputError, TypeError):
+    """An argument is of a type that cannot be used."""
+
+
+def bad_value(name: str, value: Any, allowed: str, remedy: str = "") -> InputError:
+    """Return the error of an argument whose value is not allowed.
+
+    >>> print(bad_value("test_size", 2, "a share above 0 and below 1"))
+    test_size=2 must be a share above 0 and below 1.
+    """
+    return InputError(
+        "{argument} must be {allowed}.", remedy, argument=argument(name, value), value=value, allowed=allowed
+    )
+
+
+def message_of(error: BaseException) -> str:
+    """Return the message of an error or a warning; it is a `Message` where the error carries one."""
+    first = error.args[0] if error.args else None
+    return first if isinstance(first, Message) else str(error)
+
+
+def render(text: object, name_of: NameOf) -> str:
+    """Return a text with the names that `name_of` gives; only a message has names to replace."""
+    if isinstance(text, BaseException):
+        text = message_of(text)
+    return text.render(name_of) if isinstance(text, Message) else str(text)
+
+
+def _filled(template: str, facts: Mapping[str, Any], name_of: NameOf) -> str:
+    formatter, written = Formatter(), []
+    for literal, field, specification, conversion in formatter.parse(template):
+        written.append(literal)
+        if field is None:
+            continue
+        name, sign, value = field.partition("=")
+        if sign:
+            written.append(name_of(name, *_value(value, facts)))
+        else:
+            fact = facts[name]
+            if conversion is None and isinstance(fact, Message | BaseException):
+                fact = render(fact, name_of)
+            written.append(format(formatter.convert_field(fact, conversion), specification or ""))
+    return "".join(written)
+
+
+def _value(written: str, facts: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Return the value beside an argument, as a tuple of one, or of none."""
+    if not written:
+        return ()
+    return (facts[written],) if written in facts else (ast.literal_eval(written),)
+
+
+def _arguments(message: Message) -> Iterator[str]:
+    for _, field, _, conversion in Formatter().parse(message.template):
+        name, sign, _ = (field or "").partition("=")
+        fact = message.facts.get(name)
+        if sign:
+            yield name
+        elif conversion is None and isinstance(fact, Message | BaseException):
+            inner = message_of(fact) if isinstance(fact, BaseException) else fact
+            yield from _arguments(inner) if isinstance(inner, Message) else ()
