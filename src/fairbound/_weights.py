@@ -38,6 +38,16 @@ def check_weights(weights: Any, n_rows: int, name: str) -> Floats:
             rows=n_rows,
             shape=array.shape,
         )
+    gaps = np.flatnonzero(np.isnan(array))
+    if len(gaps):
+        raise InputError(
+            "{name} has no value in {gaps:,} of {rows:,} rows, first in row {row:,}.",
+            "Give every row a weight.",
+            name=name,
+            gaps=len(gaps),
+            rows=n_rows,
+            row=gaps[0] + 1,
+        )
     wrong = np.flatnonzero(~(np.isfinite(array) & (array >= 0)))
     if len(wrong):
         raise InputError(

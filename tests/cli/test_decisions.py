@@ -108,7 +108,7 @@ def test_numbers_and_words_of_the_label_are_compared_as_words(fairbound, tmp_pat
         (["--require", "disparate_impact > > 1"], "Cannot read the limit 'disparate_impact > > 1'"),
         (["--require", "disparate_impct >= 0.8"], "Did you mean 'disparate_impact'?"),
         (["--confidence", "95"], "confidence"),
-        (["--delimiter", "ab"], "--delimiter is 'ab'; give one character"),
+        (["--delimiter", "ab"], "--delimiter 'ab' must be one character"),
         (["--weight", "w"], "decisions.csv has no column 'w' (--weight)."),
     ],
 )
@@ -190,7 +190,7 @@ def test_the_decision_that_counts_as_positive_is_named(fairbound, graded):
         ("012", "013", ["--positive", "1"], "contains 3"),
         ("012", "013", ["--multiclass"], "contains 3"),
         ("012", "01", ["--positive", "2", "--positive-decision", "yes"], "is never 'yes' (--positive-decision)"),
-        ("012", "012", ["--multiclass", "--positive-decision", "1"], "goes with two labels"),
+        ("012", "012", ["--multiclass", "--positive-decision", "1"], "--positive-decision '1' needs two labels"),
         ("ab", "01", ["--positive", "b"], "'a', 'b'"),
         ("ab", "abc", ["--positive", "b", "--positive-decision", "c"], "decisions of two values"),
     ],
@@ -214,9 +214,9 @@ def test_true_and_false_are_one_and_zero(fairbound, tmp_path):
 @pytest.mark.parametrize(
     ("weights", "words"),
     [
-        (("cook", "nurse"), "Weights (column 'w', --weight) must be numbers, but contain 'cook'."),
+        (("cook", "nurse"), "Column 'w' (--weight) must be numbers, but contain 'cook'."),
         (("1", ""), "Column 'w' (--weight) has no value in 30 of 60 rows"),
-        (("1", "-2"), "Column 'w' (--weight) contains -2; weights must not be negative."),
+        (("1", "-2"), "Column 'w' (--weight) is -2 in row 2."),
     ],
 )
 @pytest.mark.parametrize("command", ["audit", "certify"])

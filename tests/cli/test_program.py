@@ -10,7 +10,7 @@ import sys
 import pytest
 
 import fairbound as package
-from fairbound.cli.errors import Guard, as_options, sentence_of
+from fairbound.cli.errors import Guard, sentence_of
 from fairbound.cli.program import make_program
 
 COMMANDS = [
@@ -94,15 +94,6 @@ def test_several_values_of_an_option_in_a_row(fairbound, decisions):
 def test_a_word_before_the_file_is_not_taken_for_a_value(fairbound, decisions):
     options = ["--target", "approved", "--prediction", "decision", "--positive", "yes", "--quiet"]
     assert fairbound("audit", "--sensitive", "sex", decisions, *options).code == 0
-
-
-def test_options_stand_for_arguments_in_sentences():
-    assert as_options("It has two; say which with positive=.") == "It has two; say which with --positive."
-    assert as_options("test_size=0.9 leaves 2 rows") == "--test 0.9 leaves 2 rows"
-    assert as_options("test_size is 2; give a share") == "--test is 2; give a share"
-    assert as_options("leave it out with ignore=['']") == "leave it out with --ignore ''"  # as one would type it
-    assert as_options("name the folder with data_dir= or otherwise") == "name the folder with --data-dir or otherwise"
-    assert as_options("Column 'target=' of x.csv") == "Column 'target=' of x.csv"
 
 
 def test_errors_of_the_system_name_the_file():

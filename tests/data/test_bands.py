@@ -69,7 +69,7 @@ def test_parts_that_are_joined_keep_their_weights():
     ("weight", "words"),
     [
         ([1, -1], ["weight=", "-1 in row 2", "finite weights of at least 0"]),
-        ([np.nan, 1], ["weight=", "nan in row 1"]),
+        ([np.nan, 1], ["weight=", "no value in 1 of 2 rows", "row 1"]),
         ([0, 0], ["weight=", "zero in every row"]),
         (["a", "b"], ["weight=", "numbers", "'a'"]),
         ([1, 2, 3], ["weight=", "(2,)", "(3,)"]),

@@ -10,6 +10,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 from tests.estimator.helpers import quick, toy
+from tests.refusals import refused
 
 from fairbound import ConstrainedClassifier, LimitWarning, audit, rate_limit
 from fairbound.fairness import Cells
@@ -67,9 +68,7 @@ def test_columns_of_polars_and_of_arrays():
     assert by_array.result_.kept
     assert by_array.result_.groups[0].grouping == "x3"
     assert (by_array.predict(array[:, :3]) == by_array.predict(array)).all()
-    with pytest.raises(
-        ValueError, match=r"X has 2 features, .* expecting 4 features as input \(or 3, without the group\)"
-    ):
+    with refused("X has 2 features", "4 features", "or 3, without the group"):
         by_array.predict(array[:, :2])
 
 
@@ -78,15 +77,13 @@ def test_a_group_that_is_an_input_is_asked_for():
     clf = ConstrainedClassifier("disparate_impact >= 0.8", sensitive_columns="sex", sensitive_as_input=True)
     clf.fit(frame, y)
     assert "sex=f" in clf.encoded_names_
-    with pytest.raises(
-        ValueError, match="X lacks the column 'sex', which was made an input of the model by sensitive_as"
-    ):
+    with refused("'sex'", "sensitive_as_input=True"):
         clf.predict(frame.drop(columns="sex"))
     named = ConstrainedClassifier("disparate_impact >= 0.8", sensitive_as_input=True)
     named.fit(frame, y, sensitive_features="sex")
-    with pytest.raises(ValueError, match="X lacks the column 'sex', which was made an input"):
+    with refused("'sex'", "sensitive_as_input=True"):
         named.predict(frame.drop(columns="sex"))
-    with pytest.raises(ValueError, match="sensitive_as_input=True needs the groups among the columns of X"):
+    with refused("sensitive_as_input=True", "sensitive_columns="):
         ConstrainedClassifier("disparate_impact >= 0.8", sensitive_as_input=True).fit(
             frame[["u", "v"]], y, sensitive_features=frame["sex"]
         )
@@ -96,7 +93,7 @@ def test_a_group_that_is_an_input_is_asked_for_without_names_too():
     X, y, group = toy(100)
     clf = quick("disparate_impact >= 0.1", sensitive_columns=3, sensitive_as_input=True)
     clf.fit(np.c_[X, group == "a"], y)
-    with pytest.raises(ValueError, match="X lacks the column number 3, which was made an input of the model"):
+    with refused("column number 3", "sensitive_as_input=True"):
         clf.predict(X)
 
 
@@ -114,19 +111,19 @@ def test_warnings_point_to_the_line_of_the_user():
 
 def test_misspelt_and_contradictory_columns():
     frame, y = people()
-    with pytest.raises(ValueError, match=r"sensitive_columns= names the column 'sxe', .* Did you mean 'sex'?"):
+    with refused("sensitive_columns=", "'sxe'", "Did you mean 'sex'?"):
         ConstrainedClassifier("disparate_impact >= 0.8", sensitive_columns="sxe").fit(frame, y)
-    with pytest.raises(ValueError, match="sensitive_features= names the column 'gender', which X does not have"):
+    with refused("sensitive_features=", "'gender'"):
         ConstrainedClassifier("disparate_impact >= 0.8").fit(frame, y, sensitive_features="gender")
     with pytest.raises(ValueError, match="The groups are given twice"):
         ConstrainedClassifier("disparate_impact >= 0.8", sensitive_columns="sex").fit(
             frame, y, sensitive_features=frame["sex"]
         )
-    with pytest.raises(ValueError, match="All columns of X are groups, so nothing is left"):
+    with refused("All columns of X are groups"):
         ConstrainedClassifier("disparate_impact >= 0.8", sensitive_columns="sex").fit(frame[["sex"]], y)
     with pytest.raises(ValueError, match="sensitive_columns= names no column"):
         ConstrainedClassifier("disparate_impact >= 0.8", sensitive_columns=[]).fit(frame, y)
-    with pytest.raises(ValueError, match="sensitive_features has 3 rows in 'sensitive_feature', but X has 600"):
+    with refused("sensitive_features", "3 rows", "X has 600"):
         ConstrainedClassifier("disparate_impact >= 0.8").fit(frame, y, sensitive_features=np.array([1, 2, 3]))
     with pytest.raises(ValueError, match=r"sensitive_features must have shape \(n,\) or \(n, columns\)"):
         ConstrainedClassifier("disparate_impact >= 0.8").fit(frame, y, sensitive_features=np.zeros((600, 2, 2)))
@@ -195,9 +192,7 @@ def with_small_groups():
 
 def test_small_groups_are_an_error_that_lists_them():
     X, y, group = with_small_groups()
-    with pytest.raises(
-        ValueError, match=r"fewer than min_group_size=10 rows: 'c' \(3\), 'd' \(4\).*small_groups=\"merge\""
-    ):
+    with refused("min_group_size=10", "'c' (3), 'd' (4)", "small_groups='merge'", "small_groups='warn'"):
         ConstrainedClassifier("demographic_parity <= 0.1").fit(X, y, sensitive_features=group)
     ConstrainedClassifier().fit(X, y, sensitive_features=group)  # nothing is limited
 
@@ -228,15 +223,13 @@ def test_columns_that_no_limit_concerns_may_have_small_groups():
         clf = quick(limit).fit(X, y, sensitive_features=columns)
         assert clf.result_.small_groups == ()
         assert len([each for each in clf.result_.groups if each.grouping == "village"]) == 4
-    with pytest.raises(ValueError, match="Groups of 'village' with fewer than min_group_size"):
+    with refused("'village'", "fewer than min_group_size="):
         quick("disparate_impact >= 0.1").fit(X, y, sensitive_features=columns)
 
 
 def test_some_group_must_be_left():
     X, y, group = toy(14)
-    with pytest.raises(
-        ValueError, match=r"All groups of 'sensitive_feature' are too small .*=10: 'a' \(\d\), 'b' \(\d\)"
-    ):
+    with refused("All groups of 'sensitive_feature'", "min_group_size=10", "'a' (", "'b' ("):
         quick("disparate_impact >= 0.1", small_groups="warn").fit(X, y, sensitive_features=group)
 
 
@@ -251,7 +244,7 @@ def test_members_of_a_group_left_out_are_not_missing():
 
 def test_a_measurement_is_no_group():
     X, y, _ = toy(100)
-    with pytest.raises(ValueError, match=r"'age' has 100 different numbers, .* and 90 more. .* sort it into bins"):
+    with refused("'age'", "100 different numbers", "and 90 more", "bins"):
         quick("demographic_parity <= 0.5").fit(X, y, sensitive_features={"age": X[:, 0]})
 
 
@@ -268,9 +261,7 @@ def test_small_groups_merge_until_they_are_large_enough():
     merged = np.where(np.isin(group, ["c", "d"]), "(other)", group)
     found = audit(y, clf.predict(X), merged)
     assert clf.result_.limits[0].reached == found.measure("demographic_parity").value <= 0.2
-    with pytest.raises(
-        ValueError, match="All groups of 'sensitive_feature' together are too small to be limited: 400 rows"
-    ):
+    with refused("All groups of 'sensitive_feature'", "400 rows", "min_group_size=1000"):
         ConstrainedClassifier("demographic_parity <= 0.2", small_groups="merge", min_group_size=1000).fit(
             X, y, sensitive_features=group
         )
@@ -322,9 +313,9 @@ def test_validation_rows_have_the_groups_of_the_training_rows():
     with pytest.raises(ValueError, match="eval_set needs groups, too"):
         clf.fit(X, y, sensitive_features=group, eval_set=(X, y))
     other = np.where(group == "a", "A", "b")
-    with pytest.raises(ValueError, match=r"eval_set has the group 'A' in 'sex', which no training row has \('a', 'b'"):
+    with refused("eval_set", "'A' in 'sex'", "('a', 'b'"):
         clf.fit(X, y, sensitive_features={"sex": group}, eval_set=(X, y, {"sex": other}))
-    with pytest.raises(ValueError, match=r"eval_set has the group columns 'gender', but the training rows have 'sex'"):
+    with refused("eval_set", "'gender'", "'sex'"):
         clf.fit(X, y, sensitive_features={"sex": group}, eval_set=(X, y, {"gender": group}))
     limited = quick("disparate_impact(sex) >= 0.1")  # an array has no name, and stands for the one column there is
     limited.fit(X, y, sensitive_features={"sex": group}, eval_set=(X, y, group))
@@ -361,7 +352,7 @@ def test_validation_rows_follow_what_became_of_small_groups():
 )
 def test_two_columns_of_one_name_are_refused_and_shown(table):
     X, y, _ = toy(len(GROUPS))
-    with pytest.raises(ValueError, match=r"sensitive_features has the columns .*: give each column a name of its own"):
+    with refused("sensitive_features", "give each column a name of its own"):
         quick("disparate_impact >= 0.5").fit(X, y, sensitive_features=table)
     with pytest.raises(ValueError, match=r"sensitive_features has the columns"):
         Cells.build(y, table)

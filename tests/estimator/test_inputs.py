@@ -13,6 +13,7 @@ from scipy import sparse
 from sklearn.compose import ColumnTransformer
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from tests.estimator.helpers import quick, toy
+from tests.refusals import refused
 from torch import nn
 
 from fairbound import ConstrainedClassifier
@@ -137,7 +138,7 @@ def test_a_transformer_of_ones_own_replaces_the_encoder():
     assert not hasattr(own, "transformers_")
     assert clf.encoded_names_ == own.fit(X).get_feature_names_out().tolist()
     assert clf.score(X, y) > 0.7
-    with pytest.raises(ValueError, match='categorical= goes with preprocessing="auto"'):
+    with refused("categorical=", "preprocessing='auto'"):
         clf.set_params(categorical=["rooms"]).fit(X, y, sensitive_features=group)
 
 
@@ -149,7 +150,7 @@ def test_without_preprocessing_numbers_are_scaled_for_our_network_and_as_they_ar
     clf = ConstrainedClassifier(preprocessing=None).fit(X, y)
     assert np.allclose(clf.decision_function(X), X @ clf.coef_[0] + clf.intercept_[0])
     X[3, 1] = np.nan
-    with pytest.raises(ValueError, match="Input X contains NaN, first in row 3, column number 1: impute it"):
+    with refused("NaN", "row 3", "column number 1"):
         clf.fit(X, y)
 
 
@@ -289,17 +290,15 @@ def test_large_numbers_do_not_overflow():
 
 
 def test_bad_settings_of_the_encoder():
-    with pytest.raises(ValueError, match="max_categories=1: must be a whole number of at least 2"):
+    with refused("max_categories=1", "at least 2"):
         TableEncoder(max_categories=1).fit([[1.0]])
-    with pytest.raises(
-        ValueError, match=r"categorical= names the column 'jbo', which X does not have. Did you mean 'job'"
-    ):
+    with refused("categorical=", "'jbo'", "Did you mean 'job'"):
         TableEncoder(categorical=["jbo"]).fit(pd.DataFrame({"job": [1, 2]}))
-    with pytest.raises(ValueError, match="categorical= names the column 'job', but X has no column names"):
+    with refused("categorical=", "'job'", "no column names"):
         TableEncoder(categorical=["job"]).fit([[1.0]])
-    with pytest.raises(ValueError, match="categorical= has 3, but X has 1 columns, numbered from 0"):
+    with refused("categorical= has 3", "1 columns", "from 0"):
         TableEncoder(categorical=[3]).fit([[1.0]])
-    with pytest.raises(TypeError, match=r"categorical= has 1.5: name a column by its name, or by its number"):
+    with refused("categorical= has 1.5", "name of a column", error=TypeError):
         TableEncoder(categorical=[1.5]).fit([[1.0]])
 
 

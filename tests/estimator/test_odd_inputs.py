@@ -20,6 +20,7 @@ from scipy import sparse
 from sklearn.utils.validation import DataConversionWarning
 
 from fairbound import ConstrainedClassifier, LimitWarning, audit, make_fairness_scorer
+from fairbound._errors import InputError, InputTypeError
 from fairbound._warnings import InputScaleWarning
 from fairbound.estimator import PositiveLabelWarning
 from fairbound.training import Effort, Phase
@@ -199,7 +200,11 @@ def complaint(place: Callable[[Any], Any], odd: Callable[[], Any]) -> str | None
         except (ValueError, TypeError) as error:
             frames = traceback.extract_tb(error.__traceback__)
             ours = re.search(r"[/\\](fairbound|sklearn)[/\\]", frames[-1].filename)
-            if type(error) not in (ValueError, TypeError) or not ours or RAW.search(str(error)):
+            if (
+                type(error) not in (ValueError, TypeError, InputError, InputTypeError)
+                or not ours
+                or RAW.search(str(error))
+            ):
                 return f"{type(error).__name__} at {frames[-1].filename}:{frames[-1].lineno}: {error}"
         except Exception as error:  # noqa: BLE001 (whatever it is, it is raw)
             frames = traceback.extract_tb(error.__traceback__)

@@ -73,10 +73,10 @@ READERS = {
 }
 ONES = np.ones(len(Y))
 BAD = {
-    "nan": (np.where(np.arange(len(Y)) == 3, np.nan, 1.0), "NaN or infinity"),
-    "infinity": (np.where(np.arange(len(Y)) == 3, np.inf, 1.0), "NaN or infinity"),
-    "negative": (np.where(np.arange(len(Y)) == 3, -1.0, 1.0), "negative"),
-    "zero": (0.0 * ONES, "zero for every row"),
+    "nan": (np.where(np.arange(len(Y)) == 3, np.nan, 1.0), "no value in 1 of"),
+    "infinity": (np.where(np.arange(len(Y)) == 3, np.inf, 1.0), "inf in row 4"),
+    "negative": (np.where(np.arange(len(Y)) == 3, -1.0, 1.0), "-1 in row 4"),
+    "zero": (0.0 * ONES, "zero in every row"),
     "too wide": (np.where(np.arange(len(Y)) == 3, 1e-20, 1.0), "ranges from 1e-20 to 1"),
     "wider than a double": (np.where(np.arange(len(Y)) == 3, 1e-300, 1e300), "ranges from 1e-300 to 1e"),
     "words": (np.full(len(Y), "heavy"), "must be numbers, but contain 'heavy'"),
@@ -95,7 +95,7 @@ def test_every_reader_refuses_the_same(reader, bad):
 
 @pytest.mark.parametrize("factor", [1e-200, 1e200, 1e307])
 def test_where_weights_keep_their_unit_magnitudes_without_a_square_are_refused(factor):
-    with pytest.raises(ValueError, match="multiply all weights by the same factor"):
+    with pytest.raises(ValueError, match="Multiply all weights by the same factor"):
         audit(Y, Y, GROUP, sample_weight=ONES * factor)
 
 

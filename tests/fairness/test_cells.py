@@ -14,6 +14,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.refusals import refused
 
 from fairbound import audit, certify
 from fairbound.fairness import Cells, Grouping
@@ -319,9 +320,9 @@ def test_labels_that_are_refused(y, sentence):
 
 
 def test_pos_label_that_is_refused():
-    with pytest.raises(ValueError, match=r"pos_label=2 is not a label of y\. Labels: 0, 1\."):
+    with refused("pos_label=2", "Labels: 0, 1."):
         Cells.build([0, 1], pos_label=2)
-    with pytest.raises(ValueError, match=r"pos_label=1 goes with two classes, but y has 3; .*classes="):
+    with refused("pos_label=1", "two classes", "y has 3", "with classes="):
         Cells.build([0, 1, 2], pos_label=1)
 
 
@@ -346,38 +347,38 @@ def test_columns_that_are_refused(columns, sentence):
 
 def test_a_measurement_is_not_a_group():
     y = [0, 1] * 501
-    with pytest.raises(ValueError, match=r"'income' has 1,002 distinct values, more than 1,000 groups: sort them into"):
+    with refused("'income'", "1,002 distinct values", "1,000 groups"):
         Cells.build(y, {"income": np.arange(1002)})
-    with pytest.raises(ValueError, match=r"The intersection of a, b has 1,002 groups .* needs 1 to 1,000"):
+    with refused("intersection of a, b", "1,002 groups", "1 to 1,000"):
         Cells.build(y, {"a": np.arange(1002) // 2, "b": np.arange(1002) % 2}, groups="both")
 
 
 def test_an_intersection_that_nobody_is_in_is_refused():
     columns = {"a": ["x", None] * 3, "b": [None, "y"] * 3}
     assert len(Cells.build(Y, columns).groupings) == 2
-    with pytest.raises(ValueError, match=r'The intersection of a, b has 0 groups .*or groups="each"\.'):
+    with refused("intersection of a, b", "0 groups", "groups='each'"):
         Cells.build(Y, columns, groups="intersection")
 
 
 def test_an_unknown_way_to_combine_columns_is_refused():
-    with pytest.raises(ValueError, match=r'groups=\'all\': must be "each", "intersection" or "both"\.'):
+    with refused("groups='all'", "'each', 'intersection' or 'both'"):
         Cells.build(Y, AB, groups="all")
 
 
 @pytest.mark.parametrize(
     ("weights", "sentence"),
     [
-        ([1, 1], r"weights must have shape \(6,\), one weight for each row, but has shape \(2,\)\."),
-        ([1, 1, 1, 1, 1, -1], r"weights contains negative weights"),
-        ([1, 1, 1, 1, 1, math.nan], r"weights contains NaN or infinity"),
-        ([1, 1, 1, 1, 1, math.inf], r"weights contains NaN or infinity"),
-        ([0] * 6, r"weights is zero for every row"),
-        ([1e-300] * 5 + [1], r"weights ranges from 1e-300 to 1"),
-        ([1e200] * 6, r"weights is at most 1e\+200, but that must lie between 1e-100 and 1e\+100"),
+        ([1, 1], ["weights", "(6,)", "(2,)"]),
+        ([1, 1, 1, 1, 1, -1], ["weights is -1 in row 6", "at least 0"]),
+        ([1, 1, 1, 1, 1, math.nan], ["weights", "no value in 1 of 6 rows", "row 6"]),
+        ([1, 1, 1, 1, 1, math.inf], ["weights is inf in row 6", "finite"]),
+        ([0] * 6, ["weights is zero in every row"]),
+        ([1e-300] * 5 + [1], ["weights ranges from 1e-300 to 1", "Set the smallest weights to 0"]),
+        ([1e200] * 6, ["weights is at most 1e+200", "1e-100 and 1e+100", "same factor"]),
     ],
 )
 def test_weights_that_are_refused(weights, sentence):
-    with pytest.raises(ValueError, match=sentence):
+    with refused(*sentence):
         Cells.build(Y, AB, weights=weights)
 
 
@@ -414,5 +415,5 @@ def test_an_audit_and_a_certificate_refuse_it_too(groups, words):
 
 def test_weights_that_are_no_numbers_are_named():
     for function in (audit, partial(certify, limits="disparate_impact >= 0.8", largest_weight=2.0)):
-        with pytest.raises(ValueError, match=r"weights must be numbers, but contain 'cook'"):
+        with refused("weight", "numbers", "'cook'"):
             function([0, 1], [0, 1], ["a", "b"], sample_weight=[1, "cook"])
