@@ -206,6 +206,7 @@ def test_the_checker_lets_the_others_pass(module, is_package, source):
 
 # jinja2 and joblib belong to extras, too, but torch and scikit-learn bring them along.
 EXTRAS = [
+    "lightgbm",
     "matplotlib",
     "onnx",
     "onnxruntime",

@@ -1,12 +1,13 @@
-"""scikit-learn's own checks: of the plain classifier, and of one under limits whose groups are made from X.
+"""scikit-learn's own checks: of the plain classifier, of one under limits whose groups are made from X, of a base.
 
-Neither has an expected failure.
+None has an expected failure.
 """
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
+from sklearn.linear_model import LogisticRegression
 from sklearn.utils.estimator_checks import (
     check_dataframe_column_names_consistency,
     estimator_checks_generator,
@@ -50,6 +51,21 @@ def test_the_network(estimator, check):
 @pytest.mark.filterwarnings(f"ignore::{LimitWarning.__module__}.{LimitWarning.__name__}")
 @parametrize_with_checks([LIMITED])
 def test_the_classifier_under_limits(estimator, check):
+    check(estimator)
+
+
+class OverABase(ConstrainedClassifier):
+    """Where columns may be categories, scikit-learn makes classes of a single row, which cannot be cross-fitted."""
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.categorical = False
+        return tags
+
+
+@pytest.mark.slow
+@parametrize_with_checks([OverABase(base=LogisticRegression())])
+def test_the_classifier_over_a_base(estimator, check):
     check(estimator)
 
 

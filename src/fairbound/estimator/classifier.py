@@ -3,7 +3,8 @@
     fit       tables to numbers, rows to cells, a module to its optimum under the limits
     predict   numbers, logits in double precision, decisions; the group is not needed, and nothing is random
 
-What `result_` says is counted from the decisions that `predict` makes on the training rows.
+What `result_` says is counted from the decisions that `predict` makes on the training rows.  With a base model it is
+counted on cross-fitted rows: each is scored by a base that has not seen it (`fairbound.estimator.cross_fitting`).
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ from fairbound._errors import InputError
 from fairbound._parameters import nested_parameters, with_parameters
 from fairbound.data import ColumnFormat
 from fairbound.estimator.certified import check_confident, hold_back
-from fairbound.estimator.encoding import encode, encoded_names, encoded_units
+from fairbound.estimator.correction import Corrected, read_base_score
+from fairbound.estimator.cross_fitting import FittedBase
+from fairbound.estimator.encoding import encode, encoded_units
 from fairbound.estimator.fitting import Fitting
 from fairbound.estimator.forward import class_probabilities, logits
 from fairbound.estimator.frontier import FrontierModel, frontier_models
@@ -58,6 +61,15 @@ class ConstrainedClassifier(ClassifierMixin, BaseEstimator):
     module : torch.nn.Module, or function of (n_inputs, n_outputs), optional
         A network of your own, in place of `hidden`: copied, or made by the function.  It gives one output per row for
         two classes, one per class for more: logits.
+    base : classifier, optional
+        Any classifier of scikit-learn's kind with `predict_proba` or `decision_function`: boosted trees, a forest, a
+        pipeline.  The model is then v · base score + a correction from the columns, which `hidden` shapes.  Boosters
+        see categories and missing values as such, pipelines see X as it is, all others the encoded columns.
+    cv : int, splitter, or "prefit"
+        The folds that score the training rows, each by a base that has not seen it, with the same shares of labels and
+        groups.  "prefit" takes a base that is fitted already, as it is: give rows that it has not seen.
+    ensemble : bool
+        Whether `predict` averages the folds' base models, in place of one that is refitted on all rows.
     objective : {"loss", "cross_entropy", "accuracy"}
         What is best under the limits.  "loss" is the cross-entropy (and, among models within 5% of the least, the
         accuracy); "accuracy" seeks accurate decisions alone, whose probabilities mean little.
@@ -127,6 +139,10 @@ class ConstrainedClassifier(ClassifierMixin, BaseEstimator):
         The inputs of the module.
     module_ : torch.nn.Module
         The trained network, in double precision.
+    base_ : FittedBase, or None
+        The base that scores new rows; its `estimators` are the fitted ones.
+    base_score_ : array, or None
+        The scores of the training rows that counted, as `base_score=` of `predict` takes them.
     coef_, intercept_ : arrays
         For linear models: logits per unit of the encoded columns before their scaling, so in the units of X.
     n_iter_ : int
@@ -164,6 +180,7 @@ class ConstrainedClassifier(ClassifierMixin, BaseEstimator):
         "small_groups": [StrOptions({"error", "warn", "merge"})],
         "min_group_size": [Interval(Integral, 1, None, closed="left")],
         "constraint_weight": [StrOptions({"same", "none"}), "array-like"],
+        "ensemble": ["boolean"],
         "preprocessing": [StrOptions({"auto"}), HasMethods(["fit", "transform"]), None],
         "max_categories": [Interval(Integral, 2, None, closed="left")],
         "effort": [Effort, None],
@@ -178,6 +195,9 @@ class ConstrainedClassifier(ClassifierMixin, BaseEstimator):
         *,
         hidden: Sequence[int] = (),
         module: nn.Module | Callable[[int, int], nn.Module] | None = None,
+        base: Any = None,
+        cv: Any = 5,
+        ensemble: bool = False,
         objective: str = "loss",
         solver: str = "auto",
         threshold: float = 0.5,
@@ -205,6 +225,9 @@ class ConstrainedClassifier(ClassifierMixin, BaseEstimator):
         self.constraints = constraints
         self.hidden = hidden
         self.module = module
+        self.base = base
+        self.cv = cv
+        self.ensemble = ensemble
         self.objective = objective
         self.solver = solver
         self.threshold = threshold
@@ -237,6 +260,7 @@ class ConstrainedClassifier(ClassifierMixin, BaseEstimator):
         sensitive_features: Any = None,
         sample_weight: Any = None,
         constraint_weight: Any = None,
+        base_score: Any = None,
         eval_set: tuple[Any, ...] | None = None,
         calibration_set: tuple[Any, ...] | None = None,
     ) -> Self:
@@ -254,6 +278,10 @@ class ConstrainedClassifier(ClassifierMixin, BaseEstimator):
             Weights in the loss, and by `constraint_weight` in the limits.
         constraint_weight : sequence of n numbers, optional
             Weights in the limits, in place of the parameter of this name.
+        base_score : array of shape (n,) or (n, classes), optional
+            Scores of a model that lives elsewhere, in place of `base`, for rows that it has not seen: logits of the
+            second of two classes, logits of each of several, or probabilities of all classes as `predict_proba` gives
+            them.  Predictions then need them, too, and `eval_set` and `calibration_set` have them as fourth.
         eval_set : tuple (X, y) or (X, y, groups), optional
             Rows that are not trained on, on which accuracy and limits are watched and reported.  Groups that are
             columns of X are found there as in X.
@@ -263,7 +291,7 @@ class ConstrainedClassifier(ClassifierMixin, BaseEstimator):
         """
         self._validate_params()
         inputs = read_inputs(X)
-        data = read_data(self, inputs, y, sensitive_features, sample_weight, constraint_weight)
+        data = read_data(self, inputs, y, sensitive_features, sample_weight, constraint_weight, base_score)
         further = partial(read_further, self, inputs, data, sensitive_features)
         validation = None if eval_set is None else further("eval_set", eval_set)
         data, calibration = self._set_apart(data, calibration_set, further)
@@ -280,7 +308,8 @@ class ConstrainedClassifier(ClassifierMixin, BaseEstimator):
         self.group_columns_, self.left_columns_ = data.group_columns, data.left_columns
         self.encoder_ = fitting.encoder
         self.formats_: dict[str, ColumnFormat] = {}
-        self.encoded_names_ = encoded_names(fitting.encoder, data.inputs, fitting.Z.shape[1])
+        self.encoded_names_ = fitting.input_names
+        self._scores = fitting.base
         self.module_ = fitting.module
         self.n_iter_ = len(result.history)
         self.calibration_: Recalibration | None = None
@@ -288,38 +317,38 @@ class ConstrainedClassifier(ClassifierMixin, BaseEstimator):
         self.result_ = result
         return self
 
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Return the decided label of each row."""
-        return self._labels(decide(self._logits(X), self.threshold_))
+    def predict(self, X: Any, *, base_score: Any = None) -> NDArray[Any]:
+        """Return the decided label of each row; `base_score` replaces the scores of the base."""
+        return self._labels(decide(self._logits(X, base_score), self.threshold_))
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+    def score(self, X: Any, y: Any, sample_weight: Any = None, *, base_score: Any = None) -> float:
         """Return the share of rows that are decided right, by weight."""
-        decided = self.predict(X)
+        decided = self.predict(X) if base_score is None else self.predict(X, base_score=base_score)
         labels = read_labels(y, len(decided), type(self).__name__)
         right = np.array([one == other for one, other in zip(labels.tolist(), decided.tolist(), strict=True)])
         return float(np.average(right, weights=read_weights(sample_weight, len(decided), "sample_weight")))
 
-    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+    def predict_proba(self, X: Any, *, base_score: Any = None) -> NDArray[np.float64]:
         """Return the probabilities of the classes, in the order of `classes_`."""
-        z = self._logits(X)
+        z = self._logits(X, base_score)
         p = class_probabilities(z) if self.calibration_ is None else self.calibration_(z)
         return (p.flip(1) if self._flipped else p).numpy()
 
-    def decision_function(self, X: Any) -> NDArray[np.float64]:
+    def decision_function(self, X: Any, *, base_score: Any = None) -> NDArray[np.float64]:
         """Return the logits: of two classes that of the second, beyond the threshold; of more, one for each class."""
-        z = self._logits(X)
+        z = self._logits(X, base_score)
         if z.shape[1] > 1:
             return z.numpy()
         margin = z[:, 0] - logit(self.threshold_)
         return (-margin if self._flipped else margin).numpy()
 
-    def recalibrate(self, X: Any, y: Any, *, sample_weight: Any = None) -> Self:
+    def recalibrate(self, X: Any, y: Any, *, sample_weight: Any = None, base_score: Any = None) -> Self:
         """Fit the probabilities to rows that training has not seen, without moving a decision.
 
         Each side of the threshold is mapped onto itself, monotonically, so `predict` and with it every limit stays as
         it is; only `predict_proba` changes.
         """
-        z = self._logits(X)
+        z = self._logits(X, base_score)
         labels = read_labels(y, len(z), type(self).__name__)
         places = {label: place for place, label in enumerate(self.classes_.tolist())}
         unknown = [label for label in np.unique(labels).tolist() if label not in places]
@@ -340,6 +369,7 @@ class ConstrainedClassifier(ClassifierMixin, BaseEstimator):
         sensitive_features: Any = None,
         sample_weight: Any = None,
         constraint_weight: Any = None,
+        base_score: Any = None,
     ) -> tuple[FrontierModel, ...]:
         """Train a classifier for each of several bounds of one of the limits; the estimator itself stays as it is.
 
@@ -348,7 +378,7 @@ class ConstrainedClassifier(ClassifierMixin, BaseEstimator):
 
         Parameters
         ----------
-        X, y, sensitive_features, sample_weight, constraint_weight
+        X, y, sensitive_features, sample_weight, constraint_weight, base_score
             As for `fit`.
         bounds : sequence of float
         position : int
@@ -362,10 +392,12 @@ class ConstrainedClassifier(ClassifierMixin, BaseEstimator):
                 value=self.confidence,
             )
         inputs = read_inputs(X)
-        data = read_data(self, inputs, y, sensitive_features, sample_weight, constraint_weight)
+        data = read_data(self, inputs, y, sensitive_features, sample_weight, constraint_weight, base_score)
         found = Fitting(self, data).frontier(bounds, position)
         models = [
-            clone(self).set_params(constraints=list(fitting.constraints))._adopt(inputs, data, fitting, record)
+            clone(self)
+            .set_params(constraints=list(fitting.constraints), base=self.base)
+            ._adopt(inputs, data, fitting, record)
             for _, fitting, record in found
         ]
         return frontier_models([point for point, _, _ in found], models)
@@ -445,19 +477,44 @@ class ConstrainedClassifier(ClassifierMixin, BaseEstimator):
     def _labels(self, decisions: Tensor) -> NDArray[Any]:
         return self.classes_[:: -1 if self._flipped else 1][decisions.numpy()]
 
-    def _logits(self, X: Any) -> Tensor:
+    def _logits(self, X: Any, base_score: Any = None) -> Tensor:
         """Logits of new rows, in the order of the model's classes."""
         check_is_fitted(self)
         inputs = self._read_new(X)
-        parts = []
+        scores, parts = None if base_score is None else read_base_score(base_score, inputs.n_rows), []
         for start in range(0, inputs.n_rows, ENCODED_AT_ONCE):
-            part = inputs.take(slice(start, start + ENCODED_AT_ONCE)) if inputs.n_rows > ENCODED_AT_ONCE else inputs
-            parts.append(logits(self.module_, encode(self.encoder_, part), len(self.classes_)))
+            rows = slice(start, start + ENCODED_AT_ONCE)
+            part = inputs.take(rows) if inputs.n_rows > ENCODED_AT_ONCE else inputs
+            given = None if scores is None else scores[rows]
+            parts.append(logits(self.module_, self._numbers(part, given), len(self.classes_)))
         found = torch.cat(parts)
         if not torch.isfinite(found).all():
             row = int(torch.nonzero(~torch.isfinite(found).all(dim=1))[0])
             raise ValueError(f"The network gives NaN or infinity for row {row} of X: its numbers are too large for it.")
         return found
+
+    def _numbers(self, inputs: Inputs, base_score: Any) -> NDArray[np.float64]:
+        """Inputs of the module: the encoded columns and, with a base, its scores or those given."""
+        Z = encode(self.encoder_, inputs)
+        if self._scores is not None:
+            return np.hstack([Z, self._scores.scores(inputs, base_score)])
+        if base_score is not None:
+            raise ValueError("base_score= is given, but the model was fitted without a base: leave it out.")
+        return Z
+
+    @property
+    def base_(self) -> FittedBase | None:
+        """The base that scores new rows; None without one, and where its scores are given."""
+        check_is_fitted(self)
+        return None if self._scores is None else self._scores.fitted
+
+    @property
+    def base_score_(self) -> NDArray[np.float64] | None:
+        """The scores of the training rows, as `base_score=` takes them; None without a base."""
+        check_is_fitted(self)
+        if self._scores is None or self._scores.training.shape[1] > 1:
+            return None if self._scores is None else self._scores.training
+        return self._scores.training[:, 0] * (-1.0 if self._flipped else 1.0)
 
     def _read_new(self, X: Any) -> Inputs:
         inputs = read_inputs(X)
@@ -492,8 +549,14 @@ class ConstrainedClassifier(ClassifierMixin, BaseEstimator):
         if not hasattr(self, "module_"):
             return None, None
         check_names(self, inputs)
+        if (self._scores is None) != (self.base is None and data.base_score is None):
+            raise ValueError(
+                "warm_start=True starts from the last model, and only one of the two has a base: set warm_start=False "
+                "to begin anew."
+            )
         if self.module is None:
-            linear = [part for part in self.module_.modules() if isinstance(part, nn.Linear)]
+            network = self.module_.correction if isinstance(self.module_, Corrected) else self.module_
+            linear = [part for part in network.modules() if isinstance(part, nn.Linear)]
             before, now = tuple(part.out_features for part in linear[:-1]), tuple(self.hidden)
             if before != now:
                 raise ValueError(

@@ -121,13 +121,17 @@ class CategoryColumn:
         known = {*self.words, *self.rare, None}
         return Counter(word for word in values.tolist() if word not in known)
 
-    def encode(self, values: Words) -> Floats:
-        """Return the 0/1 columns."""
+    def codes(self, values: Words) -> NDArray[np.int64]:
+        """Return the place of each value among the columns that this one becomes; -1 where it has none."""
         places: dict[Any, int] = {word: place for place, word in enumerate(self.words)}
         unknown = len(self.words) if self.other else -1
         gap = len(self.words) + self.other if self.missing else unknown
-        codes = np.array([gap if value is None else places.get(value, unknown) for value in values.tolist()])
-        return (codes[:, None] == np.arange(len(self.outputs))).astype(np.float64)
+        found = [gap if value is None else places.get(value, unknown) for value in values.tolist()]
+        return np.array(found, dtype=np.int64)
+
+    def encode(self, values: Words) -> Floats:
+        """Return the 0/1 columns."""
+        return (self.codes(values)[:, None] == np.arange(len(self.outputs))).astype(np.float64)
 
 
 Column = NumberColumn | CategoryColumn

@@ -25,14 +25,16 @@ from fairbound._progress import Progress
 from fairbound._warnings import LimitWarning
 from fairbound.estimator.certified import choose, predictor, with_certificate
 from fairbound.estimator.confidence import SEQUENCE_EFFORT
+from fairbound.estimator.correction import score_names
 from fairbound.estimator.encoding import encode, encoded_names, fitted_encoder, warn_of_scales
-from fairbound.estimator.forward import FeedForward, logits
+from fairbound.estimator.forward import logits, output_bias
 from fairbound.estimator.groups import SmallGroup, count_missing, settle_small_groups
 from fairbound.estimator.messages import Outcome, count_rows, has_run_out
 from fairbound.estimator.modules import first_module, on_device, try_module
 from fairbound.estimator.positive import warn_if_guessed
 from fairbound.estimator.result import FitResult, group_results, limit_results
 from fairbound.estimator.rows import Data, Parameters
+from fairbound.estimator.scores import BaseResult, fit_scores, moved_columns
 from fairbound.estimator.watching import Watched
 from fairbound.fairness import Cells, as_constraints, as_logits, decide, decision_indicators, distinct_texts
 from fairbound.sqp import Status
@@ -95,10 +97,15 @@ class Fitting:
         if self.constraints:
             cells, self.small = settle_small_groups(cells, self.constraints, params.small_groups, params.min_group_size)
         self.cells = cells
+        seed = int(check_random_state(params.random_state).randint(2**31 - 1))
         self.encoder = encoder if module is not None else fitted_encoder(params, data)
         self.Z = encode(self.encoder, data.inputs)
-        warn_of_scales(self.encoder, self.Z, encoded_names(self.encoder, data.inputs, self.Z.shape[1]), stacklevel=3)
-        seed = int(check_random_state(params.random_state).randint(2**31 - 1))
+        self.input_names = encoded_names(self.encoder, data.inputs, self.Z.shape[1])
+        warn_of_scales(self.encoder, self.Z, self.input_names, stacklevel=3)
+        self.base = fit_scores(params, data, cells, self.encoder, seed, stacklevel=3)
+        if self.base is not None:
+            self.Z = np.hstack([self.Z, self.base.training])
+            self.input_names += score_names(cells.classes)
         self.generator = torch.Generator().manual_seed(seed)
         self.module = (
             copy.deepcopy(module)
@@ -110,6 +117,7 @@ class Fitting:
                 n_labels=cells.n_labels,
                 seed=seed,
                 generator=self.generator,
+                n_scores=0 if self.base is None else self.base.training.shape[1],
             )
         )
         self.problem = TrainingProblem(
@@ -130,7 +138,7 @@ class Fitting:
     def run(self, validation: Data | None = None, calibration: Data | None = None) -> FitResult:
         """Train, confirm, and return the record; with calibration rows, train for a confidence."""
         watched = None if validation is None else self._watch(validation)
-        eval_inputs = None if validation is None else encode(self.encoder, validation.inputs)
+        eval_inputs = None if validation is None else self._numbers(validation)
         progress = Progress(int(self.params.verbose))
         options: dict[str, Any] = {
             "loss_weights": self.data.loss_weights,
@@ -147,7 +155,7 @@ class Fitting:
             if effort is None and is_small(len(self.Z), self.problem.n_parameters):
                 effort = SMALL_EFFORT
             options["effort"] = SEQUENCE_EFFORT if effort is None else replace(effort, worth=SEQUENCE_EFFORT.worth)
-            inputs = encode(self.encoder, calibration.inputs)
+            inputs = self._numbers(calibration)
             predict = predictor(self.module, self.problem, inputs, calibration.y.dtype)
             result, choice = choose(self.problem, self.Z, predict, calibration, self.params, **options)
         progress.close()
@@ -210,6 +218,11 @@ class Fitting:
         notes = [*notes, *outcome.notes()]
         return self._record(result, assessment, watched, there, notes, outcome.message(result)), outcome
 
+    def _numbers(self, data: Data) -> Floats:
+        """Return the inputs of the module for rows that are not trained on, as `predict` makes them."""
+        Z = encode(self.encoder, data.inputs)
+        return Z if self.base is None else np.hstack([Z, self.base.scores(data.inputs, data.base_score)])
+
     def decisions(self) -> Tensor:
         """Class indices of the training rows, by the way that `predict` takes."""
         return decide(logits(self.module, self.Z, self.cells.n_labels), self.problem.threshold)
@@ -257,21 +270,21 @@ class Fitting:
         found = self._count(result.assessment)
         if found.kept or not result.assessment.kept:
             return found, []
-        last = self.module[-1] if FeedForward.fits(self.module) else None  # type: ignore[index]
-        if mend and isinstance(last, nn.Linear) and last.bias is not None and self.cells.n_labels == 2:
-            start = last.bias.detach().clone()
+        bias = output_bias(self.module)
+        if mend and bias is not None and self.cells.n_labels == 2:
+            start = bias.detach().clone()
             for nudge in NUDGES:
                 with torch.no_grad():
-                    last.bias.copy_(start + nudge)
+                    bias.copy_(start + nudge)
                 mended = self._count(result.assessment)
                 if mended.kept:
                     return mended, [f"Rounding had moved a row across a limit; the last bias was shifted by {nudge:g}."]
             with torch.no_grad():
-                last.bias.copy_(start)
+                bias.copy_(start)
         return found, ["Training kept every limit, but rounding in predict moves a row, and a limit with it."]
 
-    def _count(self, assessment: Assessment) -> Assessment:
-        decisions = self.decisions()
+    def _count(self, assessment: Assessment, decisions: Tensor | None = None) -> Assessment:
+        decisions = self.decisions() if decisions is None else decisions
         weights = torch.from_numpy(self.data.loss_weights)
         right = (decisions == self.cells.labels).to(torch.float64)
         return replace(
@@ -327,6 +340,22 @@ class Fitting:
             eval_accuracy=None if watched is None or there is None else watched.accuracy(there),
             notes=tuple(notes),
             history=result.history,
+            base=None if self.base is None else self._base_result(assessment),
+        )
+
+    def _base_result(self, assessment: Assessment) -> BaseResult:
+        """Compare the decisions with those of the base alone."""
+        assert self.base is not None
+        alone = decide(torch.from_numpy(self.base.training), self.problem.threshold)
+        moved = self.data.loss_weights * (alone != self.decisions()).numpy()
+        counted = self._count(assessment, alone)
+        return BaseResult(
+            self.base.name,
+            self.base.scored,
+            accuracy=counted.accuracy,
+            reached=tuple(counted.measured),
+            changed=float(moved.sum() / self.data.loss_weights.sum()),
+            moved=moved_columns(self.module, self.Z, self.base.training.shape[1], self.input_names, self.encoder),
         )
 
     def _warn(self, record: FitResult, outcome: Outcome) -> None:

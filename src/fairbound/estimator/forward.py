@@ -17,6 +17,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from fairbound.estimator.correction import Corrected
 from fairbound.estimator.products import ExactLinear
 from fairbound.fairness import as_logits, probabilities
 
@@ -71,12 +72,34 @@ def _activation(part: nn.Module) -> RowFunction:
     return in_pieces
 
 
+def exact_forward(module: nn.Module) -> RowFunction | None:
+    """Return a function of a block of rows whose outputs depend on each row alone; None for modules of other kinds."""
+    if isinstance(module, Corrected):
+        v, correction = ExactLinear(module.score.weight, None), FeedForward(module.correction)
+
+        def corrected(block: Tensor) -> Tensor:
+            columns, scores = module.split(block)
+            return v(scores) + correction(columns.contiguous())
+
+        return corrected
+    if FeedForward.fits(module):
+        assert isinstance(module, nn.Sequential)
+        return FeedForward(module)
+    return None
+
+
+def output_bias(module: nn.Module) -> nn.Parameter | None:
+    """Return the bias that is added last to the outputs of a feed-forward network, if there is one."""
+    network = module.correction if isinstance(module, Corrected) else module
+    last = network[-1] if FeedForward.fits(network) else None  # type: ignore[index]
+    return last.bias if isinstance(last, nn.Linear) else None
+
+
 def logits(module: nn.Module, X: NDArray[np.float64], n_labels: int) -> Tensor:
     """Logits of rows, (n, D) in float64, by a module in float64."""
     rows = torch.from_numpy(np.ascontiguousarray(X))
-    if FeedForward.fits(module):
-        assert isinstance(module, nn.Sequential)
-        forward = FeedForward(module)
+    forward = exact_forward(module)
+    if forward is not None:
         return in_blocks(lambda block: as_logits(forward(block), n_labels), rows, LARGE_BLOCK, multiple=REGISTER)
     return in_blocks(lambda block: as_logits(module(block), n_labels), rows)
 

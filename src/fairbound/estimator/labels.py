@@ -60,7 +60,7 @@ def read_labels(y: Any, n_rows: int, estimator: str) -> NDArray[Any]:
     return labels
 
 
-def read_weights(weights: Any, n_rows: int, name: str) -> NDArray[np.float64]:
+def read_weights(weights: Any, n_rows: int, name: str, *, scale: bool = True) -> NDArray[np.float64]:
     """Return one weight per row, 1 where none are given, scaled by a power of two: a common factor means nothing."""
     if weights is None:
         return np.ones(n_rows)
@@ -68,4 +68,5 @@ def read_weights(weights: Any, n_rows: int, name: str) -> NDArray[np.float64]:
         weights = nw.from_native(weights, series_only=True).to_numpy()
     if isinstance(weights, Real) and not isinstance(weights, bool):
         weights = np.full(n_rows, float(weights))
-    return scale_weights(check_weights(with_gaps(weights), n_rows, name))
+    found = check_weights(with_gaps(weights), n_rows, name)
+    return scale_weights(found) if scale else found

@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from fairbound.estimator.correction import corrected_module
 from fairbound.training import make_model
 
 DOUBLE_UP_TO = 5e6
@@ -19,7 +20,14 @@ DOUBLE_UP_TO = 5e6
 
 
 def first_module(
-    own: Any, hidden: Any, *, shape: tuple[int, int], n_labels: int, seed: int, generator: torch.Generator
+    own: Any,
+    hidden: Any,
+    *,
+    shape: tuple[int, int],
+    n_labels: int,
+    seed: int,
+    generator: torch.Generator,
+    n_scores: int = 0,
 ) -> nn.Module:
     """Return the module to train.
 
@@ -34,6 +42,8 @@ def first_module(
     n_labels : int
     seed, generator
         Of the first weights: for a function, and for ours.
+    n_scores : int
+        How many of the inputs, the last ones, are scores of a base; the module then begins as that base.
     """
     n_rows, n_inputs = shape
     if isinstance(own, nn.Module):
@@ -50,7 +60,11 @@ def first_module(
         raise TypeError(
             f"module={own!r}: must be a torch.nn.Module, or a function of (n_inputs, n_outputs) that returns one."
         )
-    plain = make_model(n_inputs, n_labels, hidden, generator=generator)
+    plain: nn.Module = (
+        corrected_module(hidden, n_inputs - n_scores, n_labels, generator)
+        if n_scores
+        else make_model(n_inputs, n_labels, hidden, generator=generator)
+    )
     size = sum(parameter.numel() for parameter in plain.parameters())
     return plain.to(torch.float64 if n_rows * size <= DOUBLE_UP_TO else torch.float32)
 

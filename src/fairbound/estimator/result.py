@@ -15,6 +15,7 @@ from typing import Any
 from fairbound._records import read_record
 from fairbound.estimator.confidence import claim_of_choice
 from fairbound.estimator.groups import SmallGroup
+from fairbound.estimator.scores import BaseResult
 from fairbound.evaluation import Certificate, Table, as_json, count, number, page_as_html, page_as_text
 from fairbound.fairness import RATES, Cells, group_sums
 from fairbound.sqp import Status
@@ -136,6 +137,8 @@ class FitResult:
     least_loss : float or None
         The least loss found under the limits; the model returned may have up to 5% more, for the sake of accuracy.
     notes : tuple of str
+    base : BaseResult or None
+        With a base: how its scores were made, what it reaches alone, and how the model differs from it.
     history : list of dict
         One row for each iteration.
     """
@@ -164,6 +167,7 @@ class FitResult:
     conflicts: tuple[str, ...] = ()
     least_loss: float | None = None
     notes: tuple[str, ...] = ()
+    base: BaseResult | None = None
     history: list[dict[str, Any]] = field(default_factory=list, repr=False)
 
     @property
@@ -220,6 +224,8 @@ class FitResult:
         tables = [self._overview()]
         if self.limits:
             tables.append(self._limit_table())
+        if self.base is not None:
+            tables.append(self.base.table([limit.limit for limit in self.limits]))
         if self.certificate is not None:
             tables.append(
                 self.certificate.limit_table(f"Certificate ({count(self.certificate.rows)} calibration rows)")
@@ -235,6 +241,8 @@ class FitResult:
         if any(limit.eval_kept is False for limit in self.limits):
             notes.append("A limit that holds on the training rows is not kept on the validation rows.")
         notes += self.notes
+        if self.base is not None:
+            notes.append(self.base.scored)
         notes.append(
             self.claim or "Measures are of the model's own decisions on the training rows; unseen rows can differ."
         )

@@ -14,6 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairbound._errors import InputError, argument
+from fairbound._weights import scale_weights
+from fairbound.estimator.correction import read_base_score
 from fairbound.estimator.groups import ARRAY_NAME, LISTED, MISSING, distinct, name_missing, read_groups
 from fairbound.estimator.inputs import Inputs, read_inputs
 from fairbound.estimator.labels import read_labels, read_weights
@@ -30,7 +32,11 @@ class Parameters(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Data:
-    """Rows as they came, checked: the inputs without the group columns, labels, groups and weights."""
+    """Rows as they came, checked: the inputs without the group columns, labels, groups and weights.
+
+    `base_weights` are the sample weights in the unit that they came in, which a base may heed.  `positions` are the
+    places of the rows in X, some of whose rows may have left.
+    """
 
     inputs: Inputs
     y: NDArray[Any]
@@ -39,6 +45,9 @@ class Data:
     cell_weights: Floats
     group_columns: tuple[int, ...]
     left_columns: tuple[int, ...]
+    base_weights: Floats
+    positions: NDArray[np.intp]
+    base_score: Floats | None = None
 
     def take(self, rows: NDArray[np.intp]) -> Data:
         """Return some of the rows."""
@@ -51,11 +60,20 @@ class Data:
             self.cell_weights[rows],
             self.group_columns,
             self.left_columns,
+            self.base_weights[rows],
+            self.positions[rows],
+            None if self.base_score is None else self.base_score[rows],
         )
 
 
 def read_data(
-    params: Parameters, inputs: Inputs, y: Any, sensitive_features: Any, sample_weight: Any, constraint_weight: Any
+    params: Parameters,
+    inputs: Inputs,
+    y: Any,
+    sensitive_features: Any,
+    sample_weight: Any,
+    constraint_weight: Any,
+    base_score: Any = None,
 ) -> Data:
     """Read the rows of a fit; those that count nowhere leave."""
     name = type(params).__name__
@@ -70,14 +88,27 @@ def read_data(
             "Pass {sensitive_features=} to fit, or name the columns of X that hold the groups in {sensitive_columns=}.",
             name=name,
         )
-    loss_weights = read_weights(sample_weight, inputs.n_rows, "sample_weight")
+    base_weights = read_weights(sample_weight, inputs.n_rows, "sample_weight", scale=False)
+    loss_weights = scale_weights(base_weights)
     stated = params.constraint_weight if constraint_weight is None else constraint_weight
     if isinstance(stated, str):
         cell_weights = loss_weights if stated == "same" else np.ones(inputs.n_rows)
     else:
         cell_weights = read_weights(stated, inputs.n_rows, "constraint_weight")
     left = () if params.sensitive_as_input else columns
-    data = Data(inputs.without(left), labels, groups, loss_weights, cell_weights, columns, left)
+    scores = None if base_score is None else read_base_score(base_score, inputs.n_rows)
+    data = Data(
+        inputs.without(left),
+        labels,
+        groups,
+        loss_weights,
+        cell_weights,
+        columns,
+        left,
+        base_weights,
+        np.arange(inputs.n_rows),
+        scores,
+    )
     counted = np.flatnonzero((loss_weights > 0) | (cell_weights > 0))
     if len(counted) == inputs.n_rows:
         return data
@@ -100,18 +131,25 @@ def _check_weightless(groups: dict[str, NDArray[Any]], counted: NDArray[np.intp]
 def read_further(
     params: Parameters, inputs: Inputs, training: Data, sensitive_features: Any, name: str, rows: Any
 ) -> Data:
-    """Read rows that are not trained on, given as (X, y) or (X, y, groups) under a name such as "eval_set"."""
-    if not isinstance(rows, list | tuple) or len(rows) not in (2, 3):
+    """Read rows that are not trained on, given as (X, y) or (X, y, groups) under a name such as "eval_set".
+
+    Where the training rows came with base scores, these rows do, too: (X, y, groups, base_score).
+    """
+    if training.base_score is not None:
+        if not isinstance(rows, list | tuple) or len(rows) != 4:
+            raise ValueError(f"{name} must be a tuple (X, y, groups, base_score), since fit has base_score=.")
+    elif not isinstance(rows, list | tuple) or len(rows) not in (2, 3):
         raise ValueError(f"{name} must be a tuple (X, y) or (X, y, groups).")
     there = read_inputs(rows[0])
     if there.names != inputs.names or there.n_columns != inputs.n_columns:
         raise ValueError(f"{name} must have the same columns as X, in the same order.")
-    groups = rows[2] if len(rows) == 3 else None
+    groups = rows[2] if len(rows) > 2 else None
     if groups is None and training.group_columns and params.sensitive_columns is None:
         groups = sensitive_features  # the names of the columns
     if groups is None and not training.group_columns and len(as_constraints(params.constraints)):
         raise ValueError(f"{name} needs groups, too: give {name}=(X, y, groups).")
-    data = read_data(params, there, rows[1], groups, None, constraint_weight="none")
+    scores = rows[3] if len(rows) > 3 else None
+    data = read_data(params, there, rows[1], groups, None, constraint_weight="none", base_score=scores)
     return replace(data, groups=_coded_alike(name, data.groups, training.groups))
 
 

@@ -41,6 +41,11 @@ _OURS = b"\x12" + bytes([len(PRODUCER)]) + PRODUCER.encode()
 
 def export_onnx(estimator: Any, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
     """Write a fitted estimator as ONNX; the inputs and outputs are those of `onnx_graph`."""
+    if estimator._scores is not None:
+        raise ValueError(
+            f"A model over {estimator._scores.name} cannot be written as ONNX: export the base by skl2onnx or "
+            "onnxmltools, and give its scores to predict as base_score=."
+        )
     onnx = _import("onnx")
     target = resolved(Path(path))
     if target.is_dir():

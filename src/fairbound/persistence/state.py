@@ -37,12 +37,14 @@ from fairbound.persistence.parts import (
 
 Estimator = TypeVar("Estimator", bound=BaseEstimator)
 
-NOT_WRITTEN = {"module", "callbacks", "effort"}
+NOT_WRITTEN = {"module", "callbacks", "effort", "base", "cv", "ensemble"}
 """Parameters that are code, or of no use to a model that is trained."""
 
 
 def save_estimator(estimator: Any, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
     """Write a fitted estimator; `overwrite` allows to replace what is not a model of ours."""
+    if estimator._scores is not None:
+        raise ValueError(f"A model over {estimator._scores.name} cannot be saved as a folder: use pickle or joblib.")
     encoder = estimator.encoder_
     if encoder is not None and not isinstance(encoder, TableEncoder):
         raise ValueError(
@@ -113,6 +115,7 @@ def _restored(kind: type[Estimator], model: Mapping[str, Any], tensors: Mapping[
     found.encoder_ = None if model["encoder"] is None else encoder_from_json(model["encoder"])
     found.formats_ = formats_from_json(model.get("formats", {}))  # older models have none
     found.module_ = _module(model, tensors, own, len(found.encoded_names_), 1 if two else len(found.classes_))
+    found._scores = None
     if expect(model["own_module"], bool, "own_module"):
         found.module = found.module_
     found.calibration_ = calibration_from_json(model["calibration"])

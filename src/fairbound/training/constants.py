@@ -32,7 +32,8 @@ def constant_models(problem: TrainingProblem, rows: Rows) -> list[Tensor]:
     try:
         for biases in _biases(rows.class_weights, problem.threshold, layer.out_features):
             with torch.no_grad():
-                layer.weight.zero_()
+                for part in (layer, *_without_bias(problem)):
+                    part.weight.zero_()
                 layer.bias.copy_(biases.to(layer.bias))
             found.append(problem.current())
     finally:
@@ -44,6 +45,7 @@ def output_layer(problem: TrainingProblem, rows: Rows) -> nn.Linear | None:
     """Return the linear layer whose biases are the module's outputs if its weights are zero, or None.
 
     Each linear layer is tried, last first: set its weights to zero, and see whether the module returns its biases.
+    The weights of layers without a bias are set to zero as well: inputs may skip the other layers through them.
     """
     before = problem.current()
     probe = rows.X[: min(len(rows), 4)]
@@ -54,7 +56,8 @@ def output_layer(problem: TrainingProblem, rows: Rows) -> nn.Linear | None:
         ramp = torch.arange(1.0, layer.out_features + 1).to(layer.bias)
         try:
             with torch.no_grad():
-                layer.weight.zero_()
+                for part in (layer, *_without_bias(problem)):
+                    part.weight.zero_()
                 layer.bias.copy_(ramp)
                 output = problem.module(probe).reshape(len(probe), -1)
         finally:
@@ -62,6 +65,11 @@ def output_layer(problem: TrainingProblem, rows: Rows) -> nn.Linear | None:
         if output.shape[1] == layer.out_features and torch.equal(output, ramp.expand_as(output)):
             return layer
     return None
+
+
+def _without_bias(problem: TrainingProblem) -> list[nn.Linear]:
+    layers = [part for part in problem.module.modules() if isinstance(part, nn.Linear)]
+    return [layer for layer in layers if layer.bias is None and layer.weight.requires_grad]
 
 
 def _biases(class_weights: Tensor, threshold: float, n_outputs: int) -> list[Tensor]:

@@ -1,0 +1,125 @@
+"""The model over a base: v · base score + correction, and what there is to say of the two.
+
+    logit(x) = v · s(x) + h(x)          h linear or a small network in the encoded columns; v = 1 and h = 0 at first
+
+The inputs of the module are the encoded columns, then the scores: one for two classes, one for each of several.  A
+linear correction is one linear layer of them all; a network h is skipped by the scores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from fairbound.training import make_model
+
+Floats = NDArray[np.float64]
+
+PROBABILITY_TOLERANCE = 1e-6
+"""How far from 1 the sums of rows of probabilities may be."""
+
+
+class Corrected(nn.Module):
+    """Scores times v, plus a network of the other inputs."""
+
+    def __init__(self, score: nn.Linear, correction: nn.Sequential) -> None:
+        super().__init__()
+        self.score, self.correction = score, correction
+
+    def forward(self, X: Tensor) -> Tensor:
+        """Return the logits."""
+        columns, scores = self.split(X)
+        return self.score(scores) + self.correction(columns)
+
+    def split(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the columns and the scores."""
+        n_columns = X.shape[1] - self.score.in_features
+        return X[:, :n_columns], X[:, n_columns:]
+
+
+def corrected_module(
+    hidden: Any, n_columns: int, n_labels: int, generator: torch.Generator, dtype: torch.dtype = torch.float64
+) -> nn.Module:
+    """Return the module that begins as the base itself: v = 1 and a correction of 0."""
+    n_scores = 1 if n_labels == 2 else n_labels
+    if not len(hidden):
+        plain = make_model(n_columns + n_scores, n_labels, hidden, generator=generator, dtype=dtype)
+        layer = plain[-1]
+        assert isinstance(layer, nn.Linear)
+        with torch.no_grad():
+            layer.weight.zero_()
+            layer.bias.zero_()
+            layer.weight[:, n_columns:] = torch.eye(n_scores, dtype=dtype)
+        return plain
+    correction = make_model(n_columns, n_labels, hidden, generator=generator, dtype=dtype)
+    last = correction[-1]
+    assert isinstance(last, nn.Linear)
+    score = nn.utils.skip_init(nn.Linear, n_scores, n_scores, bias=False, dtype=dtype)
+    with torch.no_grad():
+        last.weight.zero_()
+        last.bias.zero_()
+        score.weight.copy_(torch.eye(n_scores, dtype=dtype))
+    return Corrected(score, correction)
+
+
+def score_names(classes: Sequence[Hashable]) -> list[str]:
+    """Names of the scores among the inputs of the module."""
+    return ["base score"] if len(classes) == 2 else [f"base score of {label}" for label in classes]
+
+
+def read_base_score(given: Any, n_rows: int) -> Floats:
+    """Return scores that the user gives, one row for each row of X."""
+    try:
+        scores = np.asarray(given, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"base_score= must be numbers, one or one for each class in every row: {error}.") from error
+    if scores.ndim not in (1, 2) or len(scores) != n_rows:
+        raise ValueError(f"base_score= has shape {scores.shape}, but X has {n_rows} rows: give a score for each row.")
+    if not np.isfinite(scores).all():
+        row = int(np.argwhere(~np.isfinite(scores))[0][0])
+        raise ValueError(f"base_score= has NaN or infinity in row {row}: give finite numbers.")
+    return scores
+
+
+def orient_scores(scores: Floats, n_labels: int, *, flipped: bool, fitting: bool = False) -> Floats:
+    """Return scores as the module takes them, from logits of shape (n,) or one column for each class.
+
+    Parameters
+    ----------
+    scores : array of shape (n,) or (n, classes)
+        Of two classes: logits of the second, or both probabilities.  Of several: logits, or probabilities, which are
+        not negative and sum to 1.
+    n_labels : int
+    flipped : bool
+        Whether the positive of two classes is the first.
+    fitting : bool
+        Whether these are all rows of a fit, which then are checked to be no probabilities of one class.
+    """
+    wide = scores.reshape(len(scores), -1)
+    probabilities = bool((wide >= 0).all() and (np.abs(wide.sum(axis=1) - 1.0) <= PROBABILITY_TOLERANCE).all())
+    if wide.shape[1] == n_labels and (probabilities or n_labels > 2):
+        if probabilities:
+            wide = np.log(np.clip(wide, 1e-6, 1.0))
+            wide = wide - wide.mean(axis=1, keepdims=True)
+        if n_labels > 2:
+            return wide
+        found = wide[:, 1:] - wide[:, :1]
+    elif wide.shape[1] == 1 and n_labels == 2:
+        if fitting and len(wide) > 1 and wide.min() >= 0 and wide.max() <= 1:
+            raise ValueError(
+                "base_score= has only numbers from 0 to 1, which look like probabilities, but one column holds logits: "
+                "give both columns of predict_proba, or the logits."
+            )
+        found = wide
+    else:
+        kinds = "logits of shape (n,) or" if n_labels == 2 else "logits or"
+        raise ValueError(
+            f"base_score= has {wide.shape[1]} columns that are not probabilities of {n_labels} classes: give {kinds} "
+            f"probabilities of shape (n, {n_labels})."
+        )
+    return -found if flipped else found

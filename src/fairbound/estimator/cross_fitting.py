@@ -1,0 +1,245 @@
+"""Cross-fitting: every training row is scored by a base model that has not seen it.
+
+The rows are dealt into folds, label by label and group by group, so that every fold has the same shares of both.  The
+base is trained on all folds but one and scores that one.  `predict` then scores new rows by the base refitted on all
+rows, or by the average of the folds' models (`ensemble=True`).
+
+    training row i   s_i = score of the model that was trained without the fold of i
+    new row x        s(x) = score of the refitted model, or mean score of the folds' models
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.exceptions import NotFittedError
+from sklearn.utils import _safe_indexing
+from sklearn.utils.validation import check_is_fitted
+
+from fairbound.estimator.base import (
+    BaseModel,
+    Columns,
+    RawColumns,
+    ScoreScale,
+    base_name,
+    choose_columns,
+    fit_base,
+    gives_probabilities,
+    is_a,
+    warn_of_unused_weights,
+)
+from fairbound.estimator.inputs import Inputs
+from fairbound.estimator.rows import Data, Parameters
+from fairbound.fairness import Cells
+
+Floats = NDArray[np.float64]
+Rows = NDArray[np.intp]
+Folds = list[tuple[Rows, Rows]]
+
+PREFIT = "prefit"
+
+
+@dataclass(frozen=True, eq=False)
+class FittedBase:
+    """The base as `predict` uses it.
+
+    Attributes
+    ----------
+    models : tuple of BaseModel
+        The base refitted on all rows, or one for each fold.
+    scale : ScoreScale
+    classes : tuple
+        The labels in the order of the scores; of two the positive one last.
+    scored : str
+        How the training rows were scored, in words.
+    """
+
+    models: tuple[BaseModel, ...]
+    scale: ScoreScale
+    classes: tuple[Hashable, ...]
+    scored: str
+
+    @property
+    def name(self) -> str:
+        """The base in a word, for messages and records."""
+        return base_name(self.models[0].estimator)
+
+    @property
+    def estimators(self) -> tuple[Any, ...]:
+        """The fitted estimators."""
+        return tuple(model.estimator for model in self.models)
+
+    def scores(self, inputs: Inputs) -> Floats:
+        """Return the scores of new rows: (n, 1) for two classes, (n, classes) for more."""
+        found = [self.scale(model.outputs(model.columns.table(inputs), self.classes)) for model in self.models]
+        return np.mean(found, axis=0)
+
+
+def cross_fit(
+    params: Parameters, data: Data, cells: Cells, encoder: Any, seed: int, stacklevel: int
+) -> tuple[Floats, FittedBase]:
+    """Return the scores of the training rows, and the base for new rows.
+
+    Parameters
+    ----------
+    params : Parameters
+    data : Data
+        The training rows.
+    cells : Cells
+        Of these rows: their labels and groups.
+    encoder : transformer, or None
+        The fitted encoder of the correction.
+    seed : int
+        Of the folds.
+    stacklevel : int
+        Of warnings.
+    """
+    base = params.base
+    probabilities = gives_probabilities(base)
+    if is_prefit(params):
+        _check_fitted(base)
+        model = BaseModel(base, RawColumns())
+        outputs = model.outputs(data.inputs.native, cells.classes)
+        check_spread([outputs], f"base={base_name(base)}")
+        scale = ScoreScale.learn(outputs, probabilities)
+        return scale(outputs), FittedBase((model,), scale, cells.classes, "Each row was scored by the fitted base.")
+    warn_of_unused_weights(base, data.base_weights, stacklevel + 1)
+    folds = make_folds(params.cv, data, cells, seed)
+    columns = choose_columns(params, data, encoder)
+    table = _Table(columns, data)
+    outputs = np.full((len(data.y), 1 if cells.n_labels == 2 else cells.n_labels), np.nan)
+    models = []
+    for fold, (train, test) in enumerate(folds):
+        model = table.fit(base, train, f"all rows but those of fold {fold + 1} of {len(folds)}")
+        outputs[test] = model.outputs(table.rows(model.columns, test), cells.classes)
+        models.append(model)
+    check_spread([outputs[test] for _, test in folds], f"base={base_name(base)}")
+    scale = ScoreScale.learn(outputs, probabilities)
+    if not params.ensemble:
+        models = [table.fit(base, np.arange(len(data.y)), "all rows")]
+    later = "the average of these models" if params.ensemble else "the base refitted on all rows"
+    scored = f"Each row was scored by a model that had not seen it ({len(folds)} folds); predict uses {later}."
+    return scale(outputs), FittedBase(tuple(models), scale, cells.classes, scored)
+
+
+class _Table:
+    """The rows in the form that the base takes; made once, unless the columns are learnt from labels."""
+
+    def __init__(self, columns: Columns, data: Data) -> None:
+        self.columns, self.data = columns, data
+        self.whole = columns.table(data.inputs) if columns.fitted(data) is columns else None
+
+    def fit(self, base: Any, rows: Rows, where: str) -> BaseModel:
+        """Fit a copy of the base on some of the rows."""
+        columns = self.columns if self.whole is not None else self.columns.fitted(self.data.take(rows))
+        y, weights = self.data.y[rows], self.data.base_weights[rows]
+        return fit_base(base, columns, self.rows(columns, rows), y, weights, where)
+
+    def rows(self, columns: Columns, rows: Rows) -> Any:
+        """Return some of the rows in that form."""
+        if self.whole is None:
+            return columns.table(self.data.inputs.take(rows))
+        return self.whole if len(rows) == len(self.data.y) else _safe_indexing(self.whole, rows)
+
+
+def is_prefit(params: Parameters) -> bool:
+    """Tell whether the base is used as it is: with cv="prefit", and a frozen one, which cannot be fitted again."""
+    return (isinstance(params.cv, str) and params.cv == PREFIT) or is_a(params.base, "FrozenEstimator")
+
+
+def _check_fitted(base: Any) -> None:
+    try:
+        check_is_fitted(base)
+    except (NotFittedError, TypeError) as error:
+        raise ValueError(
+            f"cv={PREFIT!r} takes a base that is fitted, but base={base_name(base)} is not: fit it first, or give a "
+            "number of folds. clone() and searches make estimators new; sklearn.frozen.FrozenEstimator(base) stays "
+            "fitted."
+        ) from error
+
+
+def check_spread(parts: Sequence[Floats], name: str) -> None:
+    """Refuse scores that say nothing of a row: the same for all rows of every fold."""
+    if not any(np.ptp(part, axis=0).max() > 0 for part in parts if len(part)):
+        raise ValueError(
+            f"{name} gives every row the same score, so there is nothing to correct: give it columns that tell rows "
+            "apart, or another base."
+        )
+
+
+# --- folds ---------------------------------------------------------------------------------------------------------
+
+
+def make_folds(cv: Any, data: Data, cells: Cells, seed: int) -> Folds:
+    """Return for each fold the rows to train on and the rows to score.
+
+    Parameters
+    ----------
+    cv : int, splitter, or sequence of (train, test)
+        The rows of a sequence are those of X.
+    data : Data
+    cells : Cells
+        Labels and groups, which a number of folds is stratified by.
+    seed : int
+    """
+    n_rows = len(data.y)
+    if isinstance(cv, Integral) and not isinstance(cv, bool):
+        if cv < 2:
+            raise ValueError(f'cv={cv!r}: must be at least 2 folds, "prefit", or a splitter of scikit-learn.')
+        fold_of = deal_folds(cells, int(cv), seed)
+        folds = [(np.flatnonzero(fold_of != fold), np.flatnonzero(fold_of == fold)) for fold in range(int(cv))]
+    elif isinstance(cv, str) or not (hasattr(cv, "split") or isinstance(cv, Iterable)):
+        raise ValueError(f'cv={cv!r}: must be a number of folds, "prefit", or a splitter of scikit-learn.')
+    elif hasattr(cv, "split"):
+        folds = [(np.asarray(train), np.asarray(test)) for train, test in cv.split(np.zeros((n_rows, 1)), data.y)]
+    else:
+        folds = [(_here(train, data), _here(test, data)) for train, test in cv]
+    times = np.bincount(np.concatenate([test for _, test in folds]), minlength=n_rows)
+    if (times != 1).any():
+        row = int(np.argmax(times != 1))
+        raise ValueError(
+            f"cv= has row {data.positions[row]} of X in {times[row]} test parts, but each row is scored once: give "
+            "folds whose test parts hold every row, such as KFold."
+        )
+    _check_folds(folds, cells)
+    return folds
+
+
+def deal_folds(cells: Cells, n_folds: int, seed: int) -> Rows:
+    """Deal shuffled rows to the folds in turn, label by label and within a label group by group."""
+    index = np.asarray(cells.index)
+    atoms, labels = index // cells.n_labels, index % cells.n_labels
+    order = np.random.default_rng(seed).permutation(len(index))
+    order = order[np.lexsort((atoms[order], labels[order]))]
+    fold_of = np.empty(len(index), dtype=np.intp)
+    fold_of[order] = np.arange(len(index)) % n_folds
+    return fold_of
+
+
+def _here(rows: Any, data: Data) -> Rows:
+    """Return rows of X as places among the rows that are trained on; rows that have left are left out."""
+    chosen = np.asarray(rows)
+    return np.flatnonzero(np.isin(data.positions, np.flatnonzero(chosen) if chosen.dtype == bool else chosen))
+
+
+def _check_folds(folds: Folds, cells: Cells) -> None:
+    """Refuse folds without which a class or a group has no row to learn from."""
+    index = np.asarray(cells.index)
+    for fold, (train, _) in enumerate(folds):
+        there = np.bincount(index[train], minlength=cells.n_cells).reshape(-1, cells.n_labels)
+        counted = [("with the label", dict(zip(cells.classes, there.sum(axis=0).tolist(), strict=True)), "")]
+        for grouping in cells.groupings:
+            counts = (np.asarray(grouping.membership)[:-1] @ there.sum(axis=1)).tolist()
+            counted.append(("of the group", dict(zip(grouping.groups, counts, strict=True)), f" in {grouping.name!r}"))
+        for what, counts, where in counted:
+            lacking = [each for each, count in counts.items() if not count]
+            if lacking:
+                raise ValueError(
+                    f"Fold {fold + 1} of {len(folds)} leaves no row {what} {lacking[0]!r}{where} to train the base on: "
+                    "give more such rows, or merge them with others."
+                )

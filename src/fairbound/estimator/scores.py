@@ -1,0 +1,167 @@
+"""The base scores of a fit: cross-fitted or given by the user, and what a record says of the base."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import nn
+
+from fairbound.estimator.base import check_base
+from fairbound.estimator.correction import orient_scores, read_base_score
+from fairbound.estimator.cross_fitting import FittedBase, check_spread, cross_fit
+from fairbound.estimator.encoder import TableEncoder
+from fairbound.estimator.forward import logits
+from fairbound.estimator.inputs import Inputs
+from fairbound.estimator.rows import Data, Parameters
+from fairbound.evaluation import Table, number
+from fairbound.fairness import Cells
+
+Floats = NDArray[np.float64]
+
+LOOKED_AT = 5000
+"""Rows that the size of the correction is measured on."""
+
+SHOWN = 8
+"""Columns that a printed record shows."""
+
+
+@dataclass(frozen=True, eq=False)
+class BaseScores:
+    """The scores of the training rows, and the way to those of other rows.
+
+    Attributes
+    ----------
+    training : array of shape (n, 1) or (n, classes)
+        Each by a model that has not seen the row, or as given by the user.
+    fitted : FittedBase, or None
+        What scores new rows; None where the user gives their scores.
+    flipped : bool
+        Whether the positive of two classes is the first of the labels in order.
+    """
+
+    training: Floats
+    fitted: FittedBase | None
+    flipped: bool
+
+    @property
+    def name(self) -> str:
+        """The base in a word."""
+        return "base_score=" if self.fitted is None else self.fitted.name
+
+    @property
+    def scored(self) -> str:
+        """How the training rows were scored, in words."""
+        return "Each row has the score that was given for it." if self.fitted is None else self.fitted.scored
+
+    def scores(self, inputs: Inputs, given: Any = None) -> Floats:
+        """Return the scores of other rows: those given for them, or else those of the base."""
+        if given is not None:
+            n_labels = max(2, self.training.shape[1])
+            return orient_scores(read_base_score(given, inputs.n_rows), n_labels, flipped=self.flipped)
+        if self.fitted is None:
+            raise ValueError("The model was fitted with base_score=, so it needs base_score= for these rows, too.")
+        return self.fitted.scores(inputs)
+
+
+def fit_scores(
+    params: Parameters, data: Data, cells: Cells, encoder: Any, seed: int, stacklevel: int
+) -> BaseScores | None:
+    """Return the base scores of a fit; None where there is no base."""
+    check_base(params)
+    flipped = cells.n_labels == 2 and cells.classes[0] != np.unique(data.y).tolist()[0]
+    if data.base_score is not None:
+        if params.base is not None:
+            raise ValueError("base= and base_score= are both given: leave one of them out.")
+        if params.module is not None:
+            raise ValueError("base_score= and module= do not go together: shape the correction of a base by hidden=.")
+        given = orient_scores(data.base_score, cells.n_labels, flipped=flipped, fitting=True)
+        check_spread([given], "base_score=")
+        return BaseScores(given, None, flipped)
+    if params.base is None:
+        return None
+    training, fitted = cross_fit(params, data, cells, encoder, seed, stacklevel + 1)
+    return BaseScores(training, fitted, flipped)
+
+
+@dataclass(frozen=True)
+class BaseResult:
+    """The base of a fit beside the model, on the training rows.
+
+    Attributes
+    ----------
+    name : str
+        The class of the base.
+    scored : str
+        How the training rows were scored, in words.
+    accuracy : float
+        Of the decisions of the base alone.
+    reached : tuple of float
+        The measure of each limit by the decisions of the base alone.
+    changed : float
+        Share of the rows, by weight, that the model decides otherwise than the base alone.
+    moved : dict
+        For each column of X the size of the correction by it, in logits: the mean change of the logit when the column
+        is set to its mean, the largest first.
+    """
+
+    name: str
+    scored: str
+    accuracy: float
+    reached: tuple[float, ...]
+    changed: float
+    moved: dict[str, float]
+
+    def table(self, limits: Sequence[str]) -> Table:
+        """Return the base alone, and how the model differs from it, as a table."""
+        return Table(
+            f"Base: {self.name}",
+            (),
+            (
+                ("accuracy of the base alone", f"{self.accuracy:.2%}"),
+                *(
+                    (f"{limit}, by the base alone", number(value, 4))
+                    for limit, value in zip(limits, self.reached, strict=True)
+                ),
+                ("decisions changed", f"{self.changed:.2%}"),
+                *(
+                    (f"correction by {column}, in logits", number(size, 3))
+                    for column, size in list(self.moved.items())[:SHOWN]
+                ),
+            ),
+            left=1,
+        )
+
+
+def moved_columns(module: nn.Module, Z: Floats, n_scores: int, names: Sequence[str], encoder: Any) -> dict[str, float]:
+    """Return how much each column moves the logits: the mean change when it is set to its mean, the largest first.
+
+    Parameters
+    ----------
+    module : torch.nn.Module
+        In double precision.
+    Z : array of shape (n, inputs)
+        Encoded columns, then the scores.
+    n_scores : int
+    names : sequence of str
+        Of the inputs.
+    encoder : transformer, or None
+        Ours tells which inputs belong to one column; of others each input counts by itself.
+    """
+    sample = Z[np.linspace(0, len(Z) - 1, min(len(Z), LOOKED_AT)).astype(np.intp)]
+    n_labels = max(2, n_scores)
+    before = logits(module, sample, n_labels).numpy()
+    if isinstance(encoder, TableEncoder):
+        widths = {column.name: len(column.outputs) for column in encoder.columns_}
+    else:
+        widths = dict.fromkeys(names[: Z.shape[1] - n_scores], 1)
+    sizes, start = {}, 0
+    for name, width in widths.items():
+        still, place = sample.copy(), slice(start, start + width)
+        still[:, place] = sample[:, place].mean(axis=0)
+        sizes[name] = float(np.abs(logits(module, still, n_labels).numpy() - before).mean())
+        start += width
+    return dict(sorted(sizes.items(), key=lambda item: -item[1]))

@@ -1,0 +1,586 @@
+"""A base model under limits: cross-fitted scores, the columns that a base sees, given scores, bad input."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+import sklearn
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.dummy import DummyClassifier
+from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LinearRegression, LogisticRegression, RidgeClassifier
+from sklearn.model_selection import GridSearchCV, KFold, TimeSeriesSplit
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
+from sklearn.tree import DecisionTreeClassifier
+from tests.estimator.helpers import toy
+
+from fairbound import ConstrainedClassifier, DemographicParity, FitResult, certify
+from fairbound.estimator.base import ScoreScale
+from fairbound.estimator.cross_fitting import deal_folds
+from fairbound.fairness import Cells
+from fairbound.training import Effort, Phase
+
+BASES = {
+    "logistic": LogisticRegression(),
+    "tree": DecisionTreeClassifier(max_depth=4, random_state=0),
+    "pure tree": DecisionTreeClassifier(random_state=0),
+    "forest": RandomForestClassifier(10, random_state=0),
+    "boosted": HistGradientBoostingClassifier(max_iter=10),
+    "pipeline": make_pipeline(StandardScaler(), LogisticRegression()),
+    "margins": RidgeClassifier(),
+}
+
+
+@pytest.fixture(params=[*BASES, "lightgbm"])
+def base(request):
+    if request.param == "lightgbm":
+        lightgbm = pytest.importorskip("lightgbm")
+        return lightgbm.LGBMClassifier(n_estimators=10, verbose=-1, n_jobs=1)
+    return BASES[request.param]
+
+
+BRIEF = Effort(free=Phase(6), coarse=Phase(6, window=3), exact=Phase(6, window=3, rounding=1e-3), accurate=Phase(2))
+
+
+def brief(constraints=(), **params):
+    """A classifier for tests to which only the way of the scores matters."""
+    return ConstrainedClassifier(constraints, **{"effort": BRIEF, **params})
+
+
+def three(y, X):
+    """Labels of three classes from those of two."""
+    return np.where(y == 1, "yes", np.where(X[:, 1] > 0.3, "maybe", "no"))
+
+
+class Spy(ClassifierMixin, BaseEstimator):
+    """Remembers the rows that it was trained on, and refuses to score one of them."""
+
+    def __init__(self, refuses=True):
+        self.refuses = refuses
+
+    def fit(self, X, y, sample_weight=None):
+        self.seen_ = {row.tobytes() for row in np.asarray(X)}
+        self.weights_ = sample_weight
+        self.inner_ = LogisticRegression().fit(X, y, sample_weight)
+        self.classes_ = self.inner_.classes_
+        return self
+
+    def predict_proba(self, X):
+        if self.refuses and any(row.tobytes() in self.seen_ for row in np.asarray(X)):
+            raise RuntimeError("this row was seen in training")
+        return self.inner_.predict_proba(X)
+
+    def predict(self, X):
+        return self.classes_[self.predict_proba(X).argmax(axis=1)]
+
+
+# --- for every base ------------------------------------------------------------------------------------------------
+
+
+def test_limits_are_kept_on_the_cross_fitted_rows_and_nothing_is_random(base):
+    X, y, group = toy(200)
+    hidden = (3,) if isinstance(base, LogisticRegression | HistGradientBoostingClassifier) else ()
+    clf = brief("demographic_parity <= 0.3", base=base, hidden=hidden).fit(X, y, sensitive_features=group)
+    decided = clf.predict(X, base_score=clf.base_score_)
+    assert clf.result_.kept
+    assert clf.result_.accuracy == np.mean(decided == y)
+    rates = [np.mean(decided[group == each]) for each in ("a", "b")]
+    assert clf.result_.limits[0].reached == pytest.approx(abs(rates[0] - rates[1]), abs=1e-12)
+    assert (clf.predict(X) == clf.predict(X)).all()
+    assert clf.predict(X[:1])[0] == clf.predict(X)[0]
+    again = clone(clf).fit(X, y, sensitive_features=group)
+    assert (again.predict_proba(X) == clf.predict_proba(X)).all()
+    read = pickle.loads(pickle.dumps(clf))
+    assert (read.predict_proba(X) == clf.predict_proba(X)).all()
+
+
+def test_three_classes_weights_and_missing_groups(base):
+    X, y, group = toy(300)
+    labels = three(y, X)
+    groups = np.where(np.arange(300) % 11 == 0, None, group)
+    weights = np.where(np.arange(300) % 3 == 0, 2.0, 1.0)
+    clf = brief(DemographicParity(0.5, classes=["yes"]), base=base, cv=3)
+    clf.fit(X, labels, sensitive_features=groups, sample_weight=weights)
+    assert clf.base_score_.shape == (300, 3)
+    decided = clf.predict(X, base_score=clf.base_score_)
+    assert clf.result_.accuracy == pytest.approx(np.average(decided == labels, weights=weights), abs=1e-12)
+    assert clf.result_.missing == {"sensitive_feature": 28}
+    assert clf.predict_proba(X).shape == (300, 3)
+
+
+def test_the_model_begins_as_the_base_itself(base):
+    X, y, group = toy(200)
+    for labels in (y, three(y, X)):
+        for hidden in ((), (3,)):
+            seen = []
+            clf = brief(base=base, cv=2, hidden=hidden, callbacks=[lambda row, at=seen: at.append(row["accuracy"])])
+            clf.fit(X, labels, sensitive_features=group)
+            assert seen[0] == pytest.approx(clf.result_.base.accuracy, abs=1e-12)
+
+
+# --- folds ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("cv", [2, 5, KFold(3), [(np.arange(200, 300), np.arange(200)), (range(200), range(200, 300))]])
+def test_no_row_is_scored_by_a_model_that_has_seen_it(cv):
+    X, y, group = toy(300)
+    weights = np.where(np.arange(300) < 5, 0.0, 1.0)  # these rows leave, and those of a stated fold are still of X
+    clf = brief(base=Spy(), cv=cv).fit(X, y, sensitive_features=group, sample_weight=weights)
+    assert len(clf.base_score_) == 295
+    assert len(clf.base_.estimators[0].seen_) == 295
+    with pytest.raises(ValueError, match="base=Spy failed in predict_proba: this row was seen"):
+        clf.predict(X)
+    assert "a model that had not seen it" in clf.result_.base.scored
+    assert "a model that had not seen it" in str(clf.result_)
+
+
+def test_folds_have_the_same_shares_of_labels_and_groups():
+    rng = np.random.default_rng(0)
+    group, y = rng.choice(["a", "b", "c"], 997, p=[0.7, 0.27, 0.03]), rng.integers(0, 2, 997)
+    cells = Cells.build(y, group)
+    fold_of = deal_folds(cells, 5, seed=0)
+    counts = np.stack([np.bincount(np.asarray(cells.index)[fold_of == fold], minlength=6) for fold in range(5)])
+    assert (np.ptp(counts, axis=0) <= 1).all()
+    assert np.ptp(counts.sum(axis=1)) <= 1
+
+
+def test_an_ensemble_averages_the_folds():
+    X, y, group = toy(300)
+    clf = brief(base=Spy(refuses=False), cv=3, ensemble=True).fit(X, y, sensitive_features=group)
+    assert len(clf.base_.estimators) == 3
+    p = np.stack([each.predict_proba(clf.encoder_.transform(X))[:, 1] for each in clf.base_.estimators])
+    mean = np.log(p / (1 - p)).mean(axis=0)
+    assert clf.decision_function(X) == pytest.approx(clf.decision_function(X, base_score=mean), abs=1e-9)
+    assert "average" in clf.result_.base.scored
+
+
+# --- the columns that a base sees ----------------------------------------------------------------------------------
+
+
+def table(n=300):
+    X, y, group = toy(n)
+    words = np.where(X[:, 2] > 0.5, "cook", np.where(X[:, 2] > -0.5, "nurse", None))
+    numbers = np.where(np.arange(n) % 7 == 0, np.nan, X[:, 0])
+    return pd.DataFrame({"number": numbers, "word": words, "other": X[:, 1]}), y, group
+
+
+@pytest.mark.parametrize("kind", ["boosted", "lightgbm"])
+def test_boosters_see_categories_and_missing_values(kind, monkeypatch):
+    if kind == "boosted":
+        base, fitted = HistGradientBoostingClassifier(max_iter=5), HistGradientBoostingClassifier.fit
+    else:
+        lightgbm = pytest.importorskip("lightgbm")
+        base, fitted = lightgbm.LGBMClassifier(n_estimators=5, verbose=-1, n_jobs=1), lightgbm.LGBMClassifier.fit
+    seen = []
+
+    def spied(self, X, y, **options):
+        seen.append((X, getattr(self, "categorical_features", None) or options["categorical_feature"]))
+        return fitted(self, X, y, **options)
+
+    monkeypatch.setattr(type(base), "fit", spied)
+    X, y, group = table()
+    clf = brief("demographic_parity <= 0.3", base=base).fit(X, y, sensitive_features=group)
+    given, categories = seen[-1]
+    assert categories == [1]
+    assert np.isnan(given[:, 0]).sum() == X["number"].isna().sum()
+    assert set(np.unique(given[:, 1])) == {0.0, 1.0, 2.0}  # cook, nurse, (missing)
+    assert (given[:, 2] == X["other"]).all()
+    unseen = X.assign(word="smith")
+    assert np.isfinite(clf.predict_proba(unseen)).all()
+
+
+def test_a_pipeline_sees_the_table_as_it_is():
+    X, y, group = table()
+    seen = []
+
+    def look(given):
+        seen.append(list(given.columns))
+        return given[["word"]].fillna("none")
+
+    base = Pipeline([("look", FunctionTransformer(look)), ("words", OneHotEncoder()), ("model", LogisticRegression())])
+    clf = brief(base=base, sensitive_columns="group").fit(X.assign(group=group), y)
+    assert seen[0] == ["number", "word", "other"]  # the group is no input
+    clf.predict(X)
+
+
+def test_other_bases_see_the_encoded_columns():
+    X, y, group = table()
+    clf = brief(base=KNeighborsClassifier()).fit(X, y, sensitive_features=group)
+    assert clf.base_.estimators[0].n_features_in_ == len(clf.encoded_names_) - 1
+    assert clf.encoded_names_[-1] == "base score"
+
+
+class TargetMean(BaseEstimator):
+    """A transformer that learns from labels, as target encoders do: the label of each row that it has seen."""
+
+    def fit(self, X, y):
+        self.known_ = dict(zip([row.tobytes() for row in np.asarray(X)], y, strict=True))
+        return self
+
+    def transform(self, X):
+        told = [self.known_.get(row.tobytes(), 0.5) for row in np.asarray(X)]
+        return np.column_stack([np.asarray(X), told])
+
+
+def test_a_transformer_that_learns_from_labels_tells_the_base_nothing_of_the_rows_it_scores():
+    X, y, group = toy(300)
+    clf = brief(base=LogisticRegression(), preprocessing=TargetMean())
+    clf.fit(X, y, sensitive_features=group)
+    assert clf.result_.base.accuracy < 0.95
+
+
+# --- weights -------------------------------------------------------------------------------------------------------
+
+
+def test_weights_go_to_the_base_in_their_own_unit():
+    X, y, group = toy(300)
+    weights = np.where(np.arange(300) % 2, 6.0, 3.0)
+    clf = brief(base=Spy(refuses=False)).fit(X, y, sensitive_features=group, sample_weight=weights)
+    assert (clf.base_.estimators[0].weights_ == weights).all()
+    piped = brief(base=make_pipeline(StandardScaler(), Spy(refuses=False)))
+    piped.fit(X, y, sensitive_features=group, sample_weight=weights)
+    assert (piped.base_.estimators[0][-1].weights_ == weights).all()
+    searched = brief(base=GridSearchCV(Spy(), {"refuses": [False]}, cv=2))
+    searched.fit(X, y, sensitive_features=group, sample_weight=weights)
+    assert (searched.base_.estimators[0].best_estimator_.weights_ == weights).all()
+
+
+def test_a_base_that_takes_no_weights_is_named():
+    X, y, group = toy(200)
+    with pytest.warns(UserWarning, match="base=KNeighborsClassifier does not take sample weights"):
+        brief(base=KNeighborsClassifier()).fit(X, y, sensitive_features=group, sample_weight=1.0 + y)
+
+
+# --- a base that is there already ----------------------------------------------------------------------------------
+
+
+def test_a_fitted_base_is_corrected_as_it_is():
+    X, y, group = toy(600)
+    fitted = HistGradientBoostingClassifier(max_iter=10).fit(X[:300], y[:300])
+    before = fitted.predict_proba(X)
+    clf = brief("demographic_parity <= 0.2", base=fitted, cv="prefit")
+    clf.fit(X[300:], y[300:], sensitive_features=group[300:])
+    assert clf.base_.estimators == (fitted,)
+    assert (fitted.predict_proba(X) == before).all()
+    assert clf.result_.accuracy == np.mean(clf.predict(X[300:]) == y[300:])  # exact on the rows given
+    assert clf.result_.kept
+    changed = np.mean(clf.predict(X[300:]) != fitted.predict(X[300:]))
+    assert clf.result_.base.changed == pytest.approx(changed, abs=1e-12)
+    frozen = brief("demographic_parity <= 0.2", base=FrozenEstimator(fitted))
+    frozen = clone(frozen).fit(X[300:], y[300:], sensitive_features=group[300:])
+    assert (frozen.predict_proba(X) == clf.predict_proba(X)).all()
+
+
+def test_a_limit_that_the_base_keeps_changes_few_decisions():
+    X, y, group = toy(600, shift=0.0)
+    fitted = LogisticRegression().fit(X[:300], y[:300])
+    clf = brief("demographic_parity <= 0.5", base=fitted, cv="prefit")
+    clf.fit(X[300:], y[300:], sensitive_features=group[300:])
+    assert clf.result_.base.reached[0] <= 0.5
+    assert clf.result_.base.changed < 0.1
+
+
+def test_prefit_needs_a_fitted_base():
+    X, y, group = toy(100)
+    with pytest.raises(ValueError, match=r"cv='prefit' .* base=LogisticRegression is not.*FrozenEstimator"):
+        brief(base=LogisticRegression(), cv="prefit").fit(X, y, sensitive_features=group)
+
+
+# --- scores from elsewhere -----------------------------------------------------------------------------------------
+
+
+def test_given_scores_are_those_of_the_model_elsewhere():
+    X, y, group = toy(600)
+    elsewhere = LogisticRegression().fit(X[:300], y[:300])
+    new, labels, groups = X[300:], y[300:], group[300:]
+    there = brief("demographic_parity <= 0.2", base=elsewhere, cv="prefit")
+    there.fit(new, labels, sensitive_features=groups)
+    for give in (elsewhere.decision_function, elsewhere.predict_proba):
+        clf = brief("demographic_parity <= 0.2")
+        clf.fit(new, labels, sensitive_features=groups, base_score=give(new))
+        assert clf.predict_proba(X, base_score=give(X)) == pytest.approx(there.predict_proba(X), abs=1e-5)
+        assert clf.score(new, labels, base_score=give(new)) == clf.result_.accuracy
+        assert clf.base_ is None
+        with pytest.raises(ValueError, match="fitted with base_score=, so it needs base_score="):
+            clf.predict(X)
+
+
+def test_given_scores_follow_the_positive_label():
+    X, y, group = toy(300)
+    elsewhere = LogisticRegression().fit(X, y)
+    clf = brief(pos_label=0).fit(X, y, sensitive_features=group, base_score=elsewhere.decision_function(X))
+    assert clf.result_.base.accuracy == elsewhere.score(X, y)
+    assert clf.base_score_ == pytest.approx(elsewhere.decision_function(X), abs=1e-12)
+    cross_fitted = brief(pos_label=0, base=LogisticRegression()).fit(X, y, sensitive_features=group)
+    assert cross_fitted.result_.base.accuracy > 0.8
+    assert np.mean(cross_fitted.predict(X) == y) > 0.8
+
+
+def test_given_scores_of_three_classes():
+    X, y, group = toy(300)
+    labels = three(y, X)
+    elsewhere = LogisticRegression().fit(X, labels)
+    for scores in (elsewhere.decision_function(X), elsewhere.predict_proba(X)):
+        clf = brief().fit(X, labels, sensitive_features=group, base_score=scores)
+        assert clf.result_.base.accuracy == elsewhere.score(X, labels)
+
+
+@pytest.mark.parametrize(
+    ("scores", "said"),
+    [
+        (np.linspace(0.1, 0.9, 100), "look like probabilities"),
+        (np.linspace(-1, 1, 99), "100 rows"),
+        (np.where(np.arange(100) == 7, np.nan, 1.0), "row 7"),
+        (np.zeros(100), "base_score= has only numbers from 0 to 1"),
+        (np.full(100, -2.0), "the same score"),
+        (np.ones((100, 3)), "3 columns"),
+        (np.full((100, 2), -1.5), "2 columns"),
+        (["x"] * 100, "must be numbers"),
+    ],
+)
+def test_bad_scores(scores, said):
+    X, y, group = toy(100)
+    with pytest.raises(ValueError, match=said):
+        brief().fit(X, y, sensitive_features=group, base_score=scores)
+
+
+def test_scores_without_a_base_and_twice():
+    X, y, group = toy(100)
+    scores = np.linspace(-2, 2, 100)
+    with pytest.raises(ValueError, match="fitted without a base"):
+        brief().fit(X, y, sensitive_features=group).predict(X, base_score=scores)
+    with pytest.raises(ValueError, match="base= and base_score= are both given"):
+        brief(base=LogisticRegression()).fit(X, y, sensitive_features=group, base_score=scores)
+
+
+# --- what works as without a base ----------------------------------------------------------------------------------
+
+
+def test_validation_rows_are_scored_as_predict_scores():
+    X, y, group = toy(600)
+    new = (X[300:], y[300:], group[300:])
+    clf = brief("demographic_parity <= 0.2", base=LogisticRegression())
+    clf.fit(X[:300], y[:300], sensitive_features=group[:300], eval_set=new)
+    assert clf.result_.eval_accuracy == clf.score(*new[:2])
+    scores = np.linspace(-2, 2, 600)
+    given = brief("demographic_parity <= 0.2")
+    given.fit(X[:300], y[:300], sensitive_features=group[:300], base_score=scores[:300], eval_set=(*new, scores[300:]))
+    assert given.result_.eval_accuracy == given.score(*new[:2], base_score=scores[300:])
+    with pytest.raises(ValueError, match=r"eval_set must be a tuple \(X, y, groups, base_score\)"):
+        given.fit(X[:300], y[:300], sensitive_features=group[:300], base_score=scores[:300], eval_set=new)
+
+
+@pytest.mark.slow
+def test_a_confidence_is_certified_for_the_decisions_of_predict():
+    X, y, group = toy(1500, shift=0.4)
+    clf = ConstrainedClassifier("demographic_parity <= 0.4", base=LogisticRegression(), confidence=0.9)
+    rows = np.arange(1500) < 900
+    clf.fit(
+        X[rows],
+        y[rows],
+        sensitive_features=group[rows],
+        calibration_set=(X[~rows], y[~rows], group[~rows]),
+    )
+    assert clf.result_.certified
+    again = certify(y[~rows], clf.predict(X[~rows]), group[~rows], "demographic_parity <= 0.4", confidence=0.9)
+    assert str(clf.certificate_.limits[0]) == str(again.limits[0])
+
+
+def test_a_frontier_is_cross_fitted_once():
+    X, y, group = toy(300)
+    fits = []
+
+    class Counted(LogisticRegression):
+        def fit(self, X, y, sample_weight=None):
+            fits.append(len(y))
+            return super().fit(X, y, sample_weight)
+
+    clf = brief("demographic_parity <= 0.2", base=Counted(), cv=3)
+    models = clf.frontier(X, y, [0.3, 0.2], sensitive_features=group)
+    assert len(fits) == 4
+    assert [model.result.kept for model in models] == [True, True]
+    fitted = brief("demographic_parity <= 0.2", base=LogisticRegression().fit(X, y), cv="prefit")
+    for model in fitted.frontier(X, y, [0.3, 0.2], sensitive_features=group):
+        assert model.classifier.base is fitted.base
+        model.classifier.fit(X, y, sensitive_features=group)
+
+
+def test_warm_starts():
+    X, y, group = toy(300)
+    for hidden in ((), (3,)):
+        clf = brief("demographic_parity <= 0.3", base=LogisticRegression(), hidden=hidden, warm_start=True)
+        clf.fit(X, y, sensitive_features=group)
+        clf.set_params(constraints__demographic_parity__bound=0.2).fit(X, y, sensitive_features=group)
+        assert clf.result_.kept
+        with pytest.raises(ValueError, match=r"hidden=\(7,\)"):
+            clf.set_params(hidden=(7,)).fit(X, y, sensitive_features=group)
+        with pytest.raises(ValueError, match="only one of the two has a base"):
+            clf.set_params(hidden=hidden, base=None).fit(X, y, sensitive_features=group)
+
+
+def test_parameters_of_the_base_can_be_searched():
+    X, y, group = toy(300)
+    search = GridSearchCV(
+        brief(base=DecisionTreeClassifier(random_state=0), sensitive_columns=3), {"base__max_depth": [1, 4]}, cv=2
+    )
+    search.fit(np.column_stack([X, group == "a"]), y)
+    best = search.best_estimator_
+    assert best.base_.estimators[0].get_depth() == best.base.max_depth == search.best_params_["base__max_depth"]
+
+
+def test_a_base_under_metadata_routing():
+    X, y, group = toy(200)
+    with sklearn.config_context(enable_metadata_routing=True):
+        base = make_pipeline(StandardScaler(), LogisticRegression())
+        scaler = StandardScaler().set_fit_request(sample_weight=False)
+        pipeline = make_pipeline(scaler, brief("demographic_parity <= 0.3", base=base))
+        pipeline[-1].set_fit_request(sample_weight=True)
+        pipeline.fit(X, y, sensitive_features=group, sample_weight=1.0 + y)
+        assert pipeline[-1].result_.kept
+
+
+def test_sparse_matrices_polars_and_recalibration():
+    from polars import DataFrame
+    from scipy.sparse import csr_matrix
+
+    X, y, group = toy(200)
+    clf = brief(base=LogisticRegression()).fit(csr_matrix(X), y, sensitive_features=group)
+    assert clf.predict(csr_matrix(X)).shape == (200,)
+    frame = DataFrame({"a": X[:, 0], "b": np.where(X[:, 1] > 0, "x", "y").tolist()})
+    clf = brief(base=HistGradientBoostingClassifier(max_iter=5)).fit(frame, y, sensitive_features=group)
+    decided = clf.predict(frame)
+    clf.recalibrate(frame, y)
+    assert (clf.predict(frame) == decided).all()
+
+
+def test_the_record_goes_through_json():
+    X, y, group = toy(200)
+    clf = brief("demographic_parity <= 0.2", base=LogisticRegression()).fit(X, y, sensitive_features=group)
+    assert FitResult.from_dict(clf.result_.to_dict()).base == clf.result_.base
+    assert list(clf.result_.base.moved) == sorted(clf.result_.base.moved, key=clf.result_.base.moved.get, reverse=True)
+    assert set(clf.result_.base.moved) == {"x0", "x1", "x2"}
+    for said in ("Base: LogisticRegression", "accuracy of the base alone", "decisions changed", "correction by x0"):
+        assert said in str(clf.result_)
+
+
+# --- scores --------------------------------------------------------------------------------------------------------
+
+
+def test_probabilities_of_0_and_1_are_finite_scores():
+    outputs = np.array([[0.0], [0.02], [0.5], [1.0]])
+    scale = ScoreScale.learn(outputs, True)
+    assert scale.unit == 0.01
+    assert scale(outputs)[:, 0] == pytest.approx([np.log(0.01 / 0.99), np.log(0.02 / 0.98), 0.0, np.log(0.99 / 0.01)])
+    assert ScoreScale.learn(np.array([[0.0], [1.0]]), True).unit == 0.01
+    assert ScoreScale.learn(np.array([[0.0], [1e-12], [0.5]]), True).unit == 1e-6
+    assert ScoreScale.learn(np.array([[0.1], [0.5]]), True).unit == 1e-6  # no 0 and no 1: nothing to guess
+
+
+def test_margins_keep_their_sign():
+    outputs = np.array([[-300.0], [0.0], [100.0]])
+    scores = ScoreScale.learn(outputs, False)(outputs)
+    assert (np.sign(scores) == np.sign(outputs)).all()
+    assert scores.std() == pytest.approx(1.0)
+
+
+# --- bad input -----------------------------------------------------------------------------------------------------
+
+
+class Failing(LogisticRegression):
+    """Fails in the third fit."""
+
+    count = 0
+
+    def fit(self, X, y, sample_weight=None):
+        type(self).count += 1
+        if type(self).count == 3:
+            raise ZeroDivisionError("no luck")
+        return super().fit(X, y, sample_weight)
+
+
+class Nowhere(LogisticRegression):
+    """Gives NaN for one row."""
+
+    def predict_proba(self, X):
+        found = super().predict_proba(X)
+        found[3] = np.nan
+        return found
+
+
+class Narrow(LogisticRegression):
+    """Gives one column of probabilities."""
+
+    def predict_proba(self, X):
+        return super().predict_proba(X)[:, :1]
+
+
+@pytest.mark.parametrize(
+    ("params", "error", "said"),
+    [
+        ({"base": LinearRegression()}, TypeError, "base=LinearRegression gives no scores: .*predict_proba"),
+        ({"base": LogisticRegression}, TypeError, r"base=LogisticRegression\(\)"),
+        ({"base": "boosted"}, TypeError, "'boosted' has no method fit"),
+        ({"base": Failing()}, ValueError, "base=Failing failed .* fold 3 of 5: no luck"),
+        ({"base": Nowhere()}, ValueError, "base=Nowhere gives NaN or infinity by predict_proba, first for row 3"),
+        ({"base": Narrow()}, ValueError, r"base=Narrow gives scores of shape \(20, 1\)"),
+        ({"base": DummyClassifier()}, ValueError, "base=DummyClassifier gives every row the same score"),
+        ({"cv": 1}, ValueError, "cv=1: must be at least 2"),
+        ({"cv": "five"}, ValueError, "cv='five': must be a number of folds"),
+        ({"cv": True}, ValueError, "cv=True: must be a number of folds"),
+        ({"cv": TimeSeriesSplit(3)}, ValueError, "row 0 of X in 0 test parts"),
+        ({"module": lambda n, m: None}, ValueError, "base= and module= do not go together"),
+        ({"ensemble": 3}, ValueError, "ensemble"),
+    ],
+)
+def test_what_cannot_be_is_said_in_a_sentence(params, error, said):
+    X, y, group = toy(100)
+    Failing.count = 0
+    with pytest.raises(error, match=said):
+        brief(**{"base": LogisticRegression(), **params}).fit(X, y, sensitive_features=group)
+
+
+def test_folds_without_a_class_or_a_group():
+    X, y, group = toy(100)
+    rare = np.where(np.arange(100) == 40, "rare", np.where(y == 1, "yes", "no"))
+    with pytest.raises(ValueError, match=r"Fold \d of 5 leaves no row with the label 'rare'"):
+        brief(base=LogisticRegression()).fit(X, rare, sensitive_features=group)
+    groups = np.where(np.arange(100) == 40, "c", group)
+    with pytest.raises(ValueError, match=r"Fold \d of 5 leaves no row of the group 'c' in 'sensitive_feature'"):
+        brief("demographic_parity <= 0.9", base=LogisticRegression(), min_group_size=1).fit(
+            X, y, sensitive_features=groups
+        )
+
+
+def test_a_fitted_base_of_other_classes():
+    X, y, group = toy(100)
+    fitted = LogisticRegression().fit(X, np.where(y == 1, "good", "bad"))
+    with pytest.raises(ValueError, match=r"knows the classes \['bad', 'good'\], but y has \[0, 1\]"):
+        brief(base=fitted, cv="prefit").fit(X, y, sensitive_features=group)
+
+
+def test_a_base_that_numbers_its_classes():
+    X, y, group = toy(200)
+
+    class XGBClassifier(LogisticRegression):
+        def fit(self, X, y, sample_weight=None):
+            assert set(np.unique(y)) == {0, 1}
+            return super().fit(X, y, sample_weight)
+
+    words = np.where(y == 1, "good", "bad")
+    clf = brief(base=XGBClassifier(), pos_label="good").fit(X, words, sensitive_features=group)
+    assert clf.result_.base.accuracy > 0.8
+
+
+def test_what_cannot_be_written_is_refused(tmp_path):
+    X, y, group = toy(100)
+    clf = brief(base=LogisticRegression()).fit(X, y, sensitive_features=group)
+    with pytest.raises(ValueError, match="LogisticRegression cannot be saved as a folder"):
+        clf.save(tmp_path / "model")
+    with pytest.raises(ValueError, match="LogisticRegression cannot be written as ONNX"):
+        clf.to_onnx(tmp_path / "model.onnx")
