@@ -20,7 +20,8 @@ from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardSc
 from sklearn.tree import DecisionTreeClassifier
 from tests.estimator.helpers import toy
 
-from fairbound import ConstrainedClassifier, DemographicParity, FitResult, certify
+from fairbound import ConstrainedClassifier, DemographicParity, certify
+from fairbound.estimator import FitResult
 from fairbound.estimator.base import ScoreScale
 from fairbound.estimator.cross_fitting import deal_folds
 from fairbound.fairness import Cells
