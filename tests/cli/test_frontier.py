@@ -120,6 +120,11 @@ def test_an_interrupt_leaves_the_finished_bounds(fairbound, loans, monkeypatch, 
     assert all(point["training_kept"] for point in finished)
     assert f"Interrupted: run has the {len(finished)} of 3 bounds that were finished: 0.4" in found.stderr
     assert len(list((tmp_path / "run" / "models").iterdir())) == len(finished)
+    page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
+    assert f"The run was interrupted. This report is about the {len(finished)} of 3 bounds" in page
+    written = json.loads((tmp_path / "run" / "frontier.json").read_text(encoding="utf-8"))
+    assert written["interrupted"]
+    assert written["label"]
 
 
 @pytest.mark.parametrize(

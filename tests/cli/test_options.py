@@ -264,10 +264,12 @@ def test_the_decimal_mark_in_a_description(fairbound, commas):
     [["train", "--out", "run"], ["frontier", "--bounds", "0.5", "--out", "run"], ["data", "describe"]],
     ids=lambda command: command[0],
 )
-def test_the_table_of_columns_is_in_the_json(fairbound, commas, command):
+def test_the_table_of_columns_is_in_the_json(fairbound, commas, command, tmp_path):
     found = fairbound(*command, commas, "--target", "approved", "--sensitive", "sex", "--json")
     assert found.code == 0, found.stderr
-    identifier, income = json.loads(found.stdout)["taken"]
+    identifier, income = taken = json.loads(found.stdout)["taken"]
+    for written in tmp_path.glob("run/[mf]*.json"):  # metrics.json or frontier.json
+        assert json.loads(written.read_text(encoding="utf-8"))["taken"] == taken
     assert (identifier["column"], identifier["option"]) == ("id", "--ignore 'id'")
     assert (income["column"], income["kind"], income["option"]) == ("income", "number", "--categorical 'income'")
     assert "commas between thousands" in income["remark"]

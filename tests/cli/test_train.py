@@ -214,6 +214,10 @@ def test_hidden_layers():
     assert hidden_layers("mlp:64x32") == hidden_layers("mlp:64,32") == (64, 32)
 
 
+def _written(tmp_path) -> dict:
+    return json.loads((tmp_path / "run" / "metrics.json").read_text(encoding="utf-8"))
+
+
 # --- Ctrl-C ---------------------------------------------------------------------------------------------------------
 
 
@@ -225,6 +229,11 @@ def test_an_interrupt_leaves_the_model_without_limits(fairbound, loans, monkeypa
         "fairbound: Interrupted: run has the model without limits, as far as it was trained; the limits were not tried."
     )
     assert {each.name for each in (tmp_path / "run").iterdir()} == FILES
+    for page in ("report.html", "model-card.md"):
+        text = (tmp_path / "run" / page).read_text(encoding="utf-8")
+        assert "Interrupted: the model is not finished" in text
+        assert "the limits were not tried" in text
+        assert "No limit was asked for" not in text
 
 
 def test_an_interrupt_leaves_the_best_found_under_the_limits(fairbound, loans, monkeypatch, tmp_path):
@@ -233,6 +242,11 @@ def test_an_interrupt_leaves_the_best_found_under_the_limits(fairbound, loans, m
     assert found.code == 130
     metrics = json.loads(found.stdout)
     assert metrics["interrupted"]
+    assert metrics == {"command": "train", "out": "run", **_written(tmp_path)}
+    page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
+    verdict = page.index("Interrupted: ")
+    assert verdict < page.index("The run was interrupted. This report is about the best model found so far")
+    assert verdict < page.find("Do not use this model") or "Do not use this model" not in page
     state = "keeps" if metrics["kept"] else "does not keep"
     assert f"Interrupted: run has the best model found so far, which {state} every limit" in found.stderr
     assert {each.name for each in (tmp_path / "run").iterdir()} == FILES

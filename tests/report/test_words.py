@@ -68,6 +68,19 @@ def test_no_limit_asked_for():
     assert not any("Kept" in question for question in questions)
 
 
+@pytest.mark.parametrize("outcome", [{"verdict": "PASS"}, {"verdict": "FAIL"}, {}, {"training": False}])
+def test_an_interrupt_is_named_first(outcome):
+    summary = changed(**outcome)
+    without, *_ = words.answers(summary)
+    summary["run"]["interrupted"] = "the best model found so far."
+    verdict, *_ = words.answers(summary)
+    assert verdict.short.lower() == f"interrupted: {without.short.lower()}"
+    assert verdict.sentence.startswith("The run was interrupted. This report is about the best model found so far.")
+    assert verdict.tone == ("bad" if without.tone == "bad" else "open")
+    del summary["run"]["interrupted"]  # as in a summary.json of an earlier version
+    assert words.answers(summary)[0] == without
+
+
 def test_the_calibration_certificate_carries_the_claim():
     summary = changed(verdict="INCONCLUSIVE")
     summary["calibration"] = copy.deepcopy(summary["parts"]["held_out"]["certificate"]) | {"verdict": "PASS"}

@@ -76,7 +76,7 @@ def demo_command(
         sure, trained = _sure(data, settings, sweep.grid[0].with_bound(BOUND), output)
         with finishing(output):
             summary = sweep.summary(context, DATA, BOUND)
-            sweep.write(folder, place, summary, models=True)
+            sweep.write(folder, place, summary, {}, models=True)
     found = in_short(summary)
     limit = summary["limits"][0]["text"]
     _head(output, f"2. A model without limits, and one with {limit}")
@@ -97,7 +97,7 @@ def demo_command(
     content = {"command": "demo", "out": str(place), **found, "frontier": summary["frontier"]["points"]}
     output.result({**content, "confident": trained.result_.to_dict() | {"history": []}})
     if sweep.interrupted:
-        complain(f"Interrupted: {place} has the bounds that were finished.")
+        complain(f"Interrupted: {place} has {sweep.interruption()}")
         raise typer.Exit(INTERRUPTED)
     raise typer.Exit(KEPT if found["kept"] else NOT_KEPT)
 

@@ -132,22 +132,17 @@ def frontier_command(
         sweep.run()
         with finishing(output):
             summary = sweep.summary(context, source, choose)
-            found = sweep.write(folder, Path(out), summary, models=not no_models)
+            read = {"label": label_values(data), "taken": columns_taken(data)}
+            found = sweep.write(folder, Path(out), summary, read, models=not no_models)
     output.text()
     show_frontier(output, summary["frontier"])
     for note in summary["notes"][:-1]:  # the last one says where the rows come from
         output.text(f"Note: {note}")
     files = "frontier.csv, frontier.json, model" + ("" if no_models else ", models")
     output.text(f"Written to {out}: {files}, report.html, summary.json, model-card.md.")
-    read = {"label": label_values(data), "taken": columns_taken(data)}
-    output.result({"command": "frontier", "out": out, **found, **read, "interrupted": sweep.interrupted})
+    output.result({"command": "frontier", "out": out, **found})
     if sweep.interrupted:
-        from fairbound.fairness import shortest
-
-        complain(
-            f"Interrupted: {out} has the {len(sweep.points)} of {len(grid)} bounds that were finished: "
-            f"{', '.join(shortest(point.bound) for point in sweep.points)}."
-        )
+        complain(f"Interrupted: {out} has {sweep.interruption()}")
         raise typer.Exit(INTERRUPTED)
     raise typer.Exit(KEPT if found["kept"] else NOT_KEPT)
 

@@ -47,8 +47,9 @@ def summary_of(
     source: str,
     confidence: float | None = None,
     frontier: Sweep | None = None,
+    interrupted: str = "",
 ) -> dict[str, Any]:
-    """Return the summary of a study."""
+    """Return the summary of a study; `interrupted` says what an interrupt left."""
     from fairbound.study import Decisions, Run, summarize
 
     result = models.after.result_
@@ -72,7 +73,7 @@ def summary_of(
         training,
         decided(study.held_out),
         target=data.target,
-        run=Run.of(result),
+        run=Run.of(result, interrupted=interrupted),
         model=explain(study, models.after),
         frontier=frontier,
         calibration=_calibration(result),
@@ -150,6 +151,7 @@ def in_short(summary: Mapping[str, Any]) -> dict[str, Any]:
         },
         "rows": {name: part["rows"] for name, part in parts.items()},
         "seconds": summary["run"]["seconds"],
+        "interrupted": bool(summary["run"]["interrupted"]),
         "reproduction": summary["reproduction"],
         "notes": summary["notes"],
     }

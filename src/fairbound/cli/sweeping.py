@@ -97,10 +97,23 @@ class Sweeping:
         )
         limits = [self.grid[0].with_bound(bounds[place]), *self.others]
         models = Models(self.before, self.points[place].classifier)
-        return summary_of(self.study, limits, models, context, source=source, frontier=swept)
+        return summary_of(
+            self.study, limits, models, context, source=source, frontier=swept, interrupted=self.interruption()
+        )
 
-    def write(self, folder: Path, place: Path, summary: Mapping[str, Any], *, models: bool) -> dict[str, Any]:
-        """Write table, plot data, models and report; return the numbers in short."""
+    def interruption(self) -> str:
+        """Return what an interrupt left; nothing where there was none."""
+        from fairbound.fairness import shortest
+
+        if not self.interrupted:
+            return ""
+        finished = ", ".join(shortest(point.bound) for point in self.points)
+        return f"the {len(self.points)} of {len(self.grid)} bounds that were finished: {finished}."
+
+    def write(
+        self, folder: Path, place: Path, summary: Mapping[str, Any], read: Mapping[str, Any], *, models: bool
+    ) -> dict[str, Any]:
+        """Write table, plot data, models and report; return the numbers in short, and how the file was `read`."""
         from fairbound.cli.models import MODEL_FOLDER, save_model
         from fairbound.fairness import shortest
         from fairbound.report import write_report
@@ -119,7 +132,9 @@ class Sweeping:
             "limit": summary["frontier"]["limit"],
             "kept": all(line["training_kept"] for line in lines),
             "points": lines,
+            "interrupted": self.interrupted,
             "reproduction": summary["reproduction"],
+            **read,
         }
         (folder / "frontier.json").write_bytes(
             as_utf8(json.dumps(found, indent=2, ensure_ascii=False, allow_nan=False) + "\n")

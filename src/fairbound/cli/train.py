@@ -149,13 +149,14 @@ def train_command(
                 context,
                 source=source,
                 confidence=confidence,
+                interrupted=trained.interruption(models.after.result_.kept),
             )
-            found = write_run(folder, Path(out), summary, models)
+            read = {"label": label_values(data), "taken": columns_taken(data)}
+            found = write_run(folder, Path(out), summary, models, read)
     _say(output, summary, trained, require, out)
-    read = {"label": label_values(data), "taken": columns_taken(data)}
-    output.result({"command": "train", "out": out, **found, **read, "interrupted": trained.interrupted})
+    output.result({"command": "train", "out": out, **found})
     if trained.interrupted:
-        complain(trained.interruption(out, models.after.result_.kept))
+        complain(f"Interrupted: {out} has {summary['run']['interrupted']}")
         raise typer.Exit(INTERRUPTED)
     raise typer.Exit(KEPT if found["kept"] else NOT_KEPT)
 
@@ -194,21 +195,23 @@ class Training:
             self.interrupted = interrupt.happened
             return Models(before, after, tuple(notes))
 
-    def interruption(self, out: str, kept: bool) -> str:
-        """Say what is there after an interrupt."""
+    def interruption(self, kept: bool) -> str:
+        """Return what an interrupt left; nothing where there was none."""
+        if not self.interrupted:
+            return ""
         if not self.kept_to and self.limits:
-            return (
-                f"Interrupted: {out} has the model without limits, as far as it was trained; the limits were not tried."
-            )
+            return "the model without limits, as far as it was trained; the limits were not tried."
         if not self.limits:
-            return f"Interrupted: {out} has the model as far as it was trained."
+            return "the model as far as it was trained."
         state = "keeps every limit" if kept else "does not keep every limit"
         uncertified = " and is not certified" if self.calibration is not None and not self.calibration.passed else ""
-        return f"Interrupted: {out} has the best model found so far, which {state} on the training rows{uncertified}."
+        return f"the best model found so far, which {state} on the training rows{uncertified}."
 
 
-def write_run(folder: Path, place: Path, summary: Mapping[str, Any], models: Models) -> dict[str, Any]:
-    """Write everything of a run; return its numbers in short."""
+def write_run(
+    folder: Path, place: Path, summary: Mapping[str, Any], models: Models, read: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Write everything of a run; return its numbers in short, and how the file was `read`."""
     from fairbound.cli.models import MODEL_FOLDER, save_model
     from fairbound.cli.outcome import in_short
     from fairbound.report import write_report
@@ -216,7 +219,7 @@ def write_run(folder: Path, place: Path, summary: Mapping[str, Any], models: Mod
     save_model(models.after, folder / MODEL_FOLDER)
     write_report(summary, folder)
     names = sorted(each.name for each in folder.iterdir())
-    found = in_short(summary)
+    found = {**in_short(summary), **read}
     found["files"] = [str(place / name) for name in sorted([*names, "metrics.json"])]
     (folder / "metrics.json").write_bytes(
         as_utf8(json_format.dumps(found, indent=2, ensure_ascii=False, allow_nan=False) + "\n")

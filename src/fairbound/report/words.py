@@ -6,7 +6,7 @@ Each answer has a *tone*, "good", "open", "bad" or "plain", for its colour and i
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from fairbound.report import numbers
@@ -16,6 +16,7 @@ Summary = Mapping[str, Any]
 
 SIGNS: dict[Tone, str] = {"good": "✓", "open": "?", "bad": "✗", "plain": "–"}
 VERDICT_TONES: dict[str, Tone] = {"PASS": "good", "FAIL": "bad", "INCONCLUSIVE": "open", "NOT CERTIFIABLE": "plain"}
+NO_LIMIT = "No limit was asked for"
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,7 @@ def limit_in_words(limit: Mapping[str, Any]) -> str:
 
 def answers(summary: Summary) -> list[Answer]:
     """Return the answers that stand at the top of a report, the verdict first."""
-    found = [_verdict(summary)]
+    found = [_interrupted(summary, _verdict(summary))]
     if summary["limits"]:
         found.append(_training(summary))
         found.append(_held_out(summary))
@@ -67,6 +68,22 @@ def answers(summary: Summary) -> list[Answer]:
 def conflicts(summary: Summary) -> list[str]:
     """Return what is hardest to keep together, where no model was found that keeps every limit."""
     return list((summary["run"] or {}).get("conflicts") or ())
+
+
+def _interrupted(summary: Summary, verdict: Answer) -> Answer:
+    """Return the verdict; if the run was interrupted, that comes first, and the verdict is not called good."""
+    left = (summary["run"] or {}).get("interrupted")
+    if not left:
+        return verdict
+    short = verdict.short[:1].lower() + verdict.short[1:]
+    if verdict.short == NO_LIMIT:  # none was tried: what was asked for is in what the interrupt left
+        short = "the model is not finished"
+    return replace(
+        verdict,
+        tone="bad" if verdict.tone == "bad" else "open",
+        short=f"Interrupted: {short}",
+        sentence=f"The run was interrupted. This report is about {left} {verdict.sentence}",
+    )
 
 
 def _verdict(summary: Summary) -> Answer:
@@ -99,7 +116,7 @@ def _verdict(summary: Summary) -> Answer:
             f"prediction in {numbers.percent(accuracy['constant'])}.{kept} Do not use this model.",
         )
     if not limits:
-        return Answer(question, "plain", "No limit was asked for", "This report describes the model as it is.")
+        return Answer(question, "plain", NO_LIMIT, "This report describes the model as it is.")
     certificate, rows = _deciding(summary)
     if certificate is None:
         return Answer(

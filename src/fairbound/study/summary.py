@@ -9,7 +9,8 @@
     parts                  "training" and "held_out" (or None): rows, accuracy, the audits before and after, and on
                            held-out rows the certificate
     changes                each measure before and after, on the held-out rows (else the training rows), and which way
-    run                    status, message, solver, seconds, conflicts, and the history in one set of columns; or None
+    run                    status, message, solver, seconds, conflicts, what an interrupt left, and the history in one
+                           set of columns; or None
     frontier               the limit that was swept and its points, each with its groups on both parts; or None
     calibration            the certificate by which the model was chosen; or None
     model                  what the model goes by: coefficients or importances of its inputs; or None
@@ -57,6 +58,8 @@ class Run:
         `TrainingResult.history`, of either solver.
     phases : mapping of str to str
         What each phase of the history does.
+    interrupted : str
+        If the run was interrupted: a sentence that says what was finished.
     """
 
     status: str
@@ -67,12 +70,14 @@ class Run:
     loss_prices: Sequence[float | None] = ()
     history: Sequence[Mapping[str, Any]] = ()
     phases: Mapping[str, str] = field(default_factory=dict)
+    interrupted: str = ""
 
     @classmethod
-    def of(cls, result: Any) -> Run:
+    def of(cls, result: Any, *, interrupted: str = "") -> Run:
         """Return how a fit went, from its `FitResult`."""
         return cls(
             status=result.status.value,
+            interrupted=interrupted,
             loss_prices=[limit.price for limit in result.limits],
             **{
                 name: getattr(result, name)
