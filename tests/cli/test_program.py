@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -198,3 +199,24 @@ def test_a_signal_before_a_command_has_begun_keeps_its_exit_code():
         interrupted()
     assert ended.value.code == 143
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        "{file} --sensitive sex age --bands age 25,40 --target y",
+        "--sensitive sex age {file} --bands age 25,40 --target y",
+        "--bands age 25,40 {file} --sensitive sex age --target y",
+        "--sensitive sex age --bands age 25,40 --target y {file}",
+        "--bands age 25,40 --sensitive sex age --target=y {file}",
+        "--target y {file} --sensitive sex --sensitive age --bands age=25,40",
+        "--sensitive sex age --bands age 25,40 --target y -- {file}",
+    ],
+)
+def test_the_file_may_stand_anywhere(fairbound, tmp_path, given):
+    rows = ["age,sex,race,y", *(f"{20 + i % 30},{'mf'[i % 2]},{'abc'[i % 3]},{i // 2 % 2}" for i in range(60))]
+    (tmp_path / "people.csv").write_text("\n".join(rows))
+    found = fairbound("data", "describe", "--json", *given.format(file="people.csv").split())
+    assert found.code == 0, found.stderr
+    groups = {each["sensitive"]: list(each["groups"]) for each in json.loads(found.stdout)["by"]}
+    assert groups == {"sex": ["f", "m"], "age": ["25 to below 40", "40 and above", "below 25"]}

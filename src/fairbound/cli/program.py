@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
 from typing import Annotated, Any, NoReturn
 
 import typer
@@ -31,34 +33,59 @@ from fairbound.cli.streams import guarded_streams
 UsageProblem: type[Any] = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
 
 
+@dataclass(frozen=True)
+class Word:
+    """A word of a command line that is no option and not the first value of one; it may be a further value of one."""
+
+    text: str
+    option: str | None  # of several values, right before it
+
+
 def spread(arguments: Sequence[str], params: Sequence[Any]) -> list[str]:
     """Repeat an option before each of its values: `--sensitive sex race` becomes `--sensitive sex --sensitive race`.
 
-    A word is taken for one more value only after all positional arguments: before, it may be one of them.
+    Words in a row after such an option are its values, but for the positional arguments that stand nowhere else: in
+    `--bands age 25,40 FILE` the last word is the file.
     """
-    options = {name: param for param in params if param.param_type_name == "option" for name in param.opts}
-    awaited = sum(1 for param in params if param.param_type_name == "argument")
+    read, rest = _read(arguments, {name: each for each in params if _is_option(each) for name in each.opts})
+    certain = sum(isinstance(each, Word) and each.option is None for each in read) + len(rest[1:])
+    awaited = sum(not _is_option(each) for each in params) - certain
     found: list[str] = []
-    several: str | None = None  # the option whose values may go on
+    for values, run in groupby(read, key=lambda each: isinstance(each, Word) and each.option is not None):
+        several = list(run)
+        taken = len(several) - min(max(awaited, 0), len(several)) if values else 0
+        for place, each in enumerate(several):
+            if isinstance(each, str):
+                found.append(each)
+            elif place < taken and each.option is not None:
+                found += [each.option, each.text]
+            else:
+                found.append(each.text)
+        awaited -= len(several) - taken if values else 0
+    return [*found, *rest]
+
+
+def _is_option(param: Any) -> bool:
+    return bool(param.param_type_name == "option")
+
+
+def _read(arguments: Sequence[str], options: Mapping[str, Any]) -> tuple[list[str | Word], list[str]]:
+    """Return options with their first values, and the other words; and what follows a `--`, which is no option."""
+    found: list[str | Word] = []
+    several: str | None = None
     rest = list(arguments)
-    while rest:
+    while rest and rest[0] != "--":
         word = rest.pop(0)
-        if word == "--":
-            return [*found, word, *rest]
-        if word.startswith("-") and len(word) > 1:
-            found.append(word)
-            name, inline, _ = word.partition("=")
-            param = options.get(name)
-            several = name if param is not None and param.multiple else None
-            if param is not None and not param.is_flag and not inline and rest:
-                found.append(rest.pop(0))
-        elif several is not None and awaited <= 0:
-            found += [several, word]
-        else:
-            several = None
-            awaited -= 1
-            found.append(word)
-    return found
+        if not word.startswith("-") or len(word) == 1:
+            found.append(Word(word, several))
+            continue
+        found.append(word)
+        name, inline, _ = word.partition("=")
+        param = options.get(name)
+        several = name if param is not None and param.multiple else None
+        if param is not None and not param.is_flag and not inline and rest:
+            found.append(rest.pop(0))
+    return found, rest
 
 
 class Command(TyperCommand):
