@@ -1,6 +1,7 @@
 """`fairbound reproduce`: names, quick looks, interrupts, and what it says of bad input."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from tests.cli.helpers import interrupt_when, ordinary_user, read_only_folder
@@ -99,6 +100,37 @@ def test_foreign_results_are_left_alone(fairbound, tmp_path):
     assert found.code == 2
     assert "line 1, is not a result of `fairbound reproduce`" in found.sentence
     assert (folder / "results.jsonl").read_text(encoding="utf-8") == "mine\n"
+
+
+@pytest.mark.parametrize("name", ["gallery.html", "gallery-test.html", "verdicts.json", "tables/mine.csv"])
+def test_a_foreign_folder_is_left_alone_unless_told(fairbound, tmp_path, name):
+    mine = tmp_path / "paper" / name
+    mine.parent.mkdir(parents=True)
+    mine.write_text("mine", encoding="utf-8")
+    call = ("reproduce", "table-1", *QUICK, "--out", "paper", "--quiet")
+    refused = fairbound(*call)
+    assert refused.code == 2
+    assert str(name.split("/")[0]) in refused.sentence
+    assert "--overwrite" in refused.sentence
+    assert [path for path in (tmp_path / "paper").rglob("*") if path.is_file()] == [mine]
+    assert mine.read_text(encoding="utf-8") == "mine"
+    told = fairbound(*call, "--overwrite")
+    assert told.code == 0, told.stderr
+    assert (mine.read_text(encoding="utf-8") == "mine") == (name in ("gallery-test.html", "tables/mine.csv"))
+    assert fairbound(*call).code == 0  # it is ours now
+
+
+def test_tables_have_the_exact_text_on_request(fairbound, tmp_path, monkeypatch):
+    from fairbound.experiments.items import ITEMS
+    from fairbound.experiments.tables import Table
+
+    made = [Table.build("a title", ["name"], [["=1+1"]])]
+    monkeypatch.setitem(ITEMS, "table-1", replace(ITEMS["table-1"], tabulate=lambda study: made))
+    written = {}
+    for given in ((), ("--exact",)):
+        assert fairbound("reproduce", "table-1", *QUICK, "--out", "paper", "--quiet", *given).code == 0
+        written[given] = (tmp_path / "paper" / "tables" / "table-1-law.csv").read_text(encoding="utf-8")
+    assert written == {(): "name\n'=1+1\n", ("--exact",): "name\n=1+1\n"}
 
 
 def test_an_interrupt_keeps_what_is_finished_and_the_same_command_goes_on(fairbound, tmp_path, monkeypatch):

@@ -80,6 +80,17 @@ def test_files_are_written_whole_and_read_back(tmp_path):
     assert paths["html"].read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
 
 
+@pytest.mark.parametrize("name", ["report.html", "model-card.md", "summary.json"])
+def test_a_file_that_is_not_ours_is_replaced_on_request_only(tmp_path, name):
+    (tmp_path / name).write_text("mine", encoding="utf-8")
+    with pytest.raises(FileExistsError, match=rf"{re.escape(name)} exists and does not belong .*overwrite=True"):
+        write_report(law_summary(), tmp_path)
+    assert [(path.name, path.read_text(encoding="utf-8")) for path in tmp_path.iterdir()] == [(name, "mine")]
+    paths = write_report(law_summary(), tmp_path, overwrite=True)
+    assert read_summary(paths["json"]) == law_summary()
+    write_report(law_summary(), tmp_path)  # a report of ours is renewed without being told
+
+
 def test_a_summary_that_cannot_be_shown_leaves_nothing_behind(tmp_path):
     broken = {**law_summary(), "parts": {}}
     with pytest.raises(KeyError):

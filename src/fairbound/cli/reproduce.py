@@ -42,6 +42,13 @@ Epochs = Annotated[
     int | None, typer.Option("--epochs", min=1, help="Fewer epochs than the paper's 500, for a quick look.")
 ]
 Rows = Annotated[int | None, typer.Option("--rows", min=100, help="Only so many rows of each part, for a quick look.")]
+Overwrite = Annotated[
+    bool, typer.Option("--overwrite", help="Replace files of the same names in --out that fairbound has not written.")
+]
+Exact = Annotated[
+    bool,
+    typer.Option("--exact", help="Write text to CSV as it is, even if a spreadsheet would take it for a formula."),
+]
 
 
 def register(app: typer.Typer, command: Any) -> None:
@@ -69,6 +76,8 @@ def reproduce_command(
     out: Out = "reproduction",
     epochs: Epochs = None,
     rows: Rows = None,
+    overwrite: Overwrite = False,
+    exact: Exact = False,
     data_dir: options.DataFolder = None,
     json: options.Json = False,
     quiet: options.Quiet = False,
@@ -95,7 +104,15 @@ def reproduce_command(
     shown = _Shown(output)
     with output.stage("Reproducing"):
         try:
-            made = reproduce(request, Path(out), jobs=jobs, report=shown, command=_command(context))
+            made = reproduce(
+                request,
+                Path(out),
+                jobs=jobs,
+                report=shown,
+                command=_command(context),
+                overwrite=overwrite,
+                exact=exact,
+            )
         except KeyboardInterrupt as interrupt:
             complain(
                 f"Interrupted: {shown.done} runs were finished and are kept in {out}; "

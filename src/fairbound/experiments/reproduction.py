@@ -134,10 +134,29 @@ def reproduce(
     jobs: int = 1,
     report: Callable[[Progress], None] | None = None,
     command: str = "",
+    overwrite: bool = False,
+    exact: bool = False,
 ) -> Reproduction:
-    """Run what is missing, and write figures, tables, verdicts and the gallery, which records the command."""
+    """Run what is missing, and write figures, tables, verdicts and the gallery, which records the command.
+
+    Parameters
+    ----------
+    request : Request
+    out : Path
+        The folder.
+    jobs : int
+        Processes.
+    report : function of Progress, optional
+        Called after each run.
+    command : str
+    overwrite : bool
+        Whether files of our names in `out` that are not ours may be replaced.
+    exact : bool
+        Whether text in CSV tables is written as it is, even if a spreadsheet would take it for a formula.
+    """
     started = time.perf_counter()
-    refuse_foreign(out)
+    if not overwrite:
+        refuse_foreign(out)
     out.mkdir(parents=True, exist_ok=True)
     for folder in (out, out / "figures", out / "tables"):
         sweep(folder)
@@ -149,7 +168,7 @@ def reproduce(
     made = Reproduction(out, results=results, trained=len(results) - known)
     for item in request.items():
         for setting in request.settings(item):
-            made.exhibits.append(exhibit(item, setting, request, results, out))
+            made.exhibits.append(exhibit(item, setting, request, results, out, exact=exact))
     judged = json.dumps([_as_dict(verdict) for verdict in made.verdicts], indent=2)
     _write(out / f"verdicts{request.suffix}.json", f"{judged}\n")
     made.seconds = time.perf_counter() - started
@@ -165,11 +184,13 @@ def refuse_foreign(out: Path) -> None:
         if found:
             raise FileExistsError(
                 f"{out / found[0]} exists, but no {RESULTS} of `fairbound reproduce` is beside it; name another folder "
-                "with --out."
+                "with --out, or replace it with --overwrite."
             )
 
 
-def exhibit(item: Item, setting: Setting, request: Request, results: Results, out: Path) -> Exhibit:
+def exhibit(
+    item: Item, setting: Setting, request: Request, results: Results, out: Path, *, exact: bool = False
+) -> Exhibit:
     """Draw, tabulate and judge one item from finished runs."""
     study = Study(setting, results, load_rows(setting.dataset, request.data_dir, request.limit))
     tables, checks = item.tabulate(study), item.check(study)
@@ -177,7 +198,7 @@ def exhibit(item: Item, setting: Setting, request: Request, results: Results, ou
     table_files: list[Path] = []
     for index, table in enumerate(tables):
         name = stem if len(tables) == 1 else f"{stem}-{index + 1}"
-        for suffix, text in (("csv", table.to_csv()), ("md", f"{table.title}\n\n{table.to_markdown()}")):
+        for suffix, text in (("csv", table.to_csv(exact=exact)), ("md", f"{table.title}\n\n{table.to_markdown()}")):
             table_files.append(out / "tables" / f"{name}.{suffix}")
             _write(table_files[-1], text)
     figures: Sequence[Path] = ()
