@@ -125,3 +125,13 @@ def test_archives_that_are_none_or_lack_a_member(tmp_path):
     (tmp_path / "sub" / "a.zip").write_bytes(zipped({"one.csv": b"1", "readme": b""}))
     with pytest.raises(ValueError, match=r"a\.zip contains one\.csv, readme, and not one\.csv, two\.csv"):
         contents(archive(), Place(tmp_path))
+
+
+def test_an_archive_that_would_fill_the_memory_is_not_unpacked(tmp_path, monkeypatch):
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "a.zip").write_bytes(zipped({"one.csv": b"1", "two.csv": bytes(1001)}))
+    monkeypatch.setattr("fairbound.data.files.LARGEST_MEMBER", 1001)
+    assert contents(archive(), Place(tmp_path)) == [b"1", bytes(1001)]
+    monkeypatch.setattr("fairbound.data.files.LARGEST_MEMBER", 1000)
+    with pytest.raises(ValueError, match=r"a\.zip contains two\.csv of .* GiB, more than the"):
+        contents(archive(), Place(tmp_path))

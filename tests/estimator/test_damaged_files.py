@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from tests.estimator.helpers import quick, toy
 from tests.estimator.mutations import Mutations
 
-from fairbound import LimitWarning, ModelFileError, load
+from fairbound import ConstrainedClassifier, LimitWarning, ModelFileError, load
 
 
 @pytest.fixture(scope="module")
@@ -166,6 +166,49 @@ def test_a_recalibration_has_a_threshold_between_0_and_1(threshold, copied, save
     document["model"]["calibration"]["threshold"] = threshold
     write(copied, document)
     with pytest.raises(ModelFileError, match="the threshold of the recalibration is"):
+        load(copied)
+
+
+WRONG = {
+    "hidden": [3, "many", -1, ["a"], [0.5], [True], None],
+    "objective": ["fairness", 1, None],
+    "solver": ["best", []],
+    "threshold": [0, 1, "half", None],
+    "l2": [-1, "x", None],
+    "pos_label": [{}, {"a": 1}],
+    "confidence": [0.1, 1, "sure"],
+    "calibration_size": [0, 1.5, None],
+    "sensitive_columns": [{}, [{}]],
+    "sensitive_as_input": [1.5, "yes", None],
+    "groups": ["all", None],
+    "missing_groups": ["drop", 0],
+    "small_groups": ["drop", 0],
+    "min_group_size": [0, 2.5, "ten"],
+    "constraint_weight": ["double", 3, None],
+    "preprocessing": ["none", 3, {"categorical": 3, "max_categories": 50, "scale": True}],
+    "categorical": ["job", 3, {}, [{}]],
+    "max_categories": [1, 2.5, "many"],
+    "warm_start": ["no", 0.5],
+    "random_state": ["x", 0.5, []],
+    "device": [3, [], {}],
+    "verbose": [-1, "loud"],
+    "module": [None, "os.system"],
+    "callbacks": [[]],
+    "effort": [None],
+    "constraints": [3, "x", [3]],
+}
+
+
+def test_every_parameter_has_wrong_values():
+    assert set(WRONG) == set(ConstrainedClassifier().get_params(deep=False))
+
+
+@pytest.mark.parametrize(("name", "value"), [(name, value) for name, values in WRONG.items() for value in values])
+def test_a_parameter_of_the_wrong_type_is_refused(name, value, copied, saved):
+    document = copy.deepcopy(read(saved))
+    document["model"]["params"][name] = value
+    write(copied, document)
+    with pytest.raises(ModelFileError, match=r"model\.json"):
         load(copied)
 
 

@@ -23,6 +23,8 @@ from fairbound._errors import Message, message_of
 from fairbound.data.download import DownloadError, download
 
 DATA_FOLDER_VARIABLE = "FAIRBOUND_DATA"
+LARGEST_MEMBER = 2**31
+"""Bytes of a file in an archive; those of known data sets have up to half a billion."""
 
 
 @dataclass(frozen=True)
@@ -146,6 +148,13 @@ def verify(stream: BinaryIO, checksum: str | None, place: str, origin: str) -> N
 def _members(file: DataFile, stream: BinaryIO, path: Path, stack: ExitStack) -> list[BinaryIO]:
     try:
         archive = stack.enter_context(zipfile.ZipFile(stream))
+        for member in file.members:
+            size = archive.getinfo(member).file_size  # no more than this is ever unpacked
+            if size > LARGEST_MEMBER:
+                raise ValueError(
+                    f"{path} contains {member} of {size / 2**30:,.1f} GiB, more than the {LARGEST_MEMBER / 2**30:g} "
+                    f"that a data set may have; get it again from its origin ({file.origin})."
+                )
         return [cast(BinaryIO, stack.enter_context(archive.open(member))) for member in file.members]
     except zipfile.BadZipFile as error:
         raise ValueError(f"{path} is not a zip archive; get it again from its origin ({file.origin}).") from error

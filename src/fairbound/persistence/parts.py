@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import asdict, fields
 from typing import Any, TypeVar
 
@@ -17,6 +17,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from fairbound._records import read_value
 from fairbound.data import ColumnFormat
 from fairbound.estimator import (
     FARTHEST,
@@ -186,9 +187,8 @@ def encoder_from_json(values: Mapping[str, Any]) -> TableEncoder:
 
 def encoder_params_from_json(values: Mapping[str, Any]) -> TableEncoder:
     """Read an encoder that is not fitted."""
-    categorical = values["categorical"]
     return TableEncoder(
-        categorical=None if categorical is None else list(categorical),
+        categorical=read_value(list[Hashable] | None, values["categorical"], "categorical"),
         max_categories=expect(values["max_categories"], int, "max_categories"),
         scale=expect(values["scale"], bool, "scale"),
         strict=expect(values.get("strict", False), bool, "strict"),

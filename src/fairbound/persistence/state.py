@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -13,6 +13,7 @@ import torch
 from sklearn.base import BaseEstimator
 from torch import Tensor, nn
 
+from fairbound._records import read_value
 from fairbound.estimator import FitResult, TableEncoder
 from fairbound.fairness import as_constraints
 from fairbound.persistence.folder import DOCUMENT, ModelFileError, damaged, read_folder, write_folder
@@ -39,6 +40,15 @@ Estimator = TypeVar("Estimator", bound=BaseEstimator)
 
 NOT_WRITTEN = {"module", "callbacks", "effort", "base", "cv", "ensemble"}
 """Parameters that are code, or of no use to a model that is trained."""
+
+
+PARAMETERS = {
+    "pos_label": Hashable,
+    "sensitive_columns": list[Hashable] | Hashable,
+    "categorical": list[Hashable] | None,
+    "device": str | None,
+}
+"""The types of parameters that scikit-learn's check of parameters leaves open."""
 
 
 def save_estimator(estimator: Any, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
@@ -95,6 +105,7 @@ def load_estimator(
 def _restored(kind: type[Estimator], model: Mapping[str, Any], tensors: Mapping[str, Tensor], own: Any) -> Estimator:
     params = _params_from_json(kind, expect(model["params"], dict, "params"))
     found: Any = kind(**params)
+    found._validate_params()
     found.classes_ = labels_from_json(model["classes"])
     two = len(found.classes_) == 2
     if (model["pos_label"] in found.classes_.tolist()) != two:
@@ -189,7 +200,7 @@ def _params_to_json(estimator: Any) -> dict[str, Any]:
 
 def _params_from_json(kind: type[BaseEstimator], values: Mapping[str, Any]) -> dict[str, Any]:
     known = set(inspect.signature(kind).parameters)
-    unknown = sorted(set(values) - known)
+    unknown = sorted(set(values) - (known - NOT_WRITTEN))
     if unknown:
         raise ValueError(f"it has the unknown parameter {unknown[0]!r}")
     params = dict(values)
@@ -197,4 +208,6 @@ def _params_from_json(kind: type[BaseEstimator], values: Mapping[str, Any]) -> d
     params["hidden"] = tuple(expect_list(values["hidden"], int, "hidden"))
     if isinstance(params["preprocessing"], dict):
         params["preprocessing"] = encoder_params_from_json(params["preprocessing"])
+    for name in set(params) & set(PARAMETERS):
+        params[name] = read_value(PARAMETERS[name], params[name], name)
     return params
