@@ -77,6 +77,16 @@ def did_you_mean(name: object, known: Iterable[str]) -> str:
     return f" Did you mean {best!r}?" if best is not None and scores[best][0] > 0 else ""
 
 
+def names_in_one(name: object, known: Iterable[str]) -> list[str]:
+    """Return the known names that were given as one, with commas between them; none where it is not so.
+
+    >>> names_in_one("sex, race", ["age", "race", "sex"]), names_in_one("sex,rac", ["race", "sex"])
+    (['sex', 'race'], [])
+    """
+    parts = [part.strip() for part in str(name).replace(";", ",").split(",")]
+    return parts if len(parts) > 1 and set(parts) <= set(known) else []
+
+
 def _plain(name: str) -> str:
     return "".join(letter for letter in name.casefold() if letter not in " _-")
 

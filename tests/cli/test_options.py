@@ -312,3 +312,18 @@ def test_a_column_to_ignore_must_be_there(fairbound, loans):
     refused = fairbound("train", loans, *LOANS, "nosuch", "--out", "run", "--quiet")
     assert refused.code == 2
     assert "no column 'nosuch' (--ignore)" in refused.sentence
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        (["train", "--out", "run"], "--sensitive 'sex' --sensitive 'job'"),
+        (["data", "describe"], "--sensitive 'sex' --sensitive 'job'"),
+        (["audit", "--prediction", "approved"], "--sensitive 'sex' --sensitive 'job'"),
+        (["certify", "--prediction", "approved", "--require", LIMIT], "--sensitive 'sex' --sensitive 'job'"),
+    ],
+)
+def test_columns_with_commas_between_them_are_pointed_out(fairbound, loans, command, words):
+    refused = fairbound(*command, loans, "--target", "approved", "--sensitive", "sex,job")
+    assert refused.code == 2
+    assert f"Name each by itself: {words}." in refused.sentence

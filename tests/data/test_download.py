@@ -175,5 +175,5 @@ def test_progress_line_without_a_known_total():
 
 def test_without_pooch_the_message_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "pooch", None)
-    with pytest.raises(ImportError, match=r'pip install "fairbound\[data\]"'):
+    with pytest.raises(ImportError, match=r'pip install "\.\[data\]"'):
         download("small.csv", "http://127.0.0.1", SHA256)

@@ -81,7 +81,7 @@ def test_offline_the_message_says_which_file_to_put_where(tmp_path, nobody, monk
 
 def test_without_pooch_the_message_says_both_ways_out(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "pooch", None)
-    with pytest.raises(FileNotFoundError, match=r'pip install "fairbound\[data\]"\. Get http://x/a\.csv .*put it at'):
+    with pytest.raises(FileNotFoundError, match=r'pip install "\.\[data\]" in .*\. Get http://x/a\.csv .*put it at'):
         locate(plain("http://x/a.csv"), Place(tmp_path))
 
 

@@ -431,5 +431,5 @@ def test_damaged_parquet_is_refused_or_read(tmp_path_factory, data):
 def test_parquet_without_pyarrow_names_the_extra(tmp_path, monkeypatch):
     pq.write_table(pa.table({"a": [1, 2], "y": [0, 1]}), tmp_path / "t.parquet")
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(ImportError, match=r'pip install "fairbound\[data\]"'):
+    with pytest.raises(ImportError, match=r'pip install "\.\[data\]"'):
         read_table(tmp_path / "t.parquet", target="y")

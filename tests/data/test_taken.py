@@ -40,6 +40,16 @@ def repeated(*values):
         ("v", [2**53 + 2 * place for place in range(ROWS)], "number", "rounded to 53 bits", "'9007", "ignore"),
         ("v", [*repeated("1", "2", "3")[1:], "forty"], "category", "59 of 60 values are numbers", "'forty'", "missing"),
         ("v", [f"name {place}" for place in range(ROWS)], "category", "60 different values", "'name 0'", "ignore"),
+        *(
+            ("day", repeated(*days), "category", "3 dates", f"'{days[0]}'", "ignore")
+            for days in (
+                ("2024-01-31", "2024-02-01", "2024-12-24"),
+                ("2024-01-31 10:00", "2024-02-01T11:30:00Z", "2024-12-24"),
+                ("31.1.2024", "1.2.2024", "24.12.2024"),
+                ("1/31/24", "2/1/24", "12/24/24"),
+                ("31 Jan 2024", "1 Feb 2024", "24 December 2024"),
+            )
+        ),
     ],
 )  # fmt: skip
 def test_what_is_said(tmp_path, name, values, kind, words, example, option):

@@ -29,7 +29,7 @@ except ImportError:
 @pytest.fixture(autouse=True)
 def runtime():
     if onnxruntime is None:
-        absent('needs onnxruntime: pip install "fairbound[onnx]"')
+        absent('needs onnxruntime: pip install ".[onnx]"')
 
 
 def run(path, X):
@@ -218,5 +218,5 @@ def test_what_cannot_be_written(tmp_path, monkeypatch):
     with pytest.raises(ValueError, match="X has a column 'margin', which is the name of an output of the ONNX file"):
         quick().fit(table, y).to_onnx(tmp_path / "model.onnx")
     monkeypatch.setitem(sys.modules, "onnx", None)
-    with pytest.raises(ImportError, match=r'to_onnx needs onnx: pip install "fairbound\[onnx\]"'):
+    with pytest.raises(ImportError, match=r'to_onnx needs onnx: run pip install "\.\[onnx\]"'):
         quick().fit(X, y).to_onnx(tmp_path / "model.onnx")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-EXTRA = 'The command line needs typer and rich: pip install "fairbound[cli]".'
+from fairbound._extras import missing_extra
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -18,7 +18,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         import rich  # noqa: F401  # an extra, and said here once for all commands
         import typer  # noqa: F401
     except ImportError:
-        sys.stderr.write(f"fairbound: {EXTRA}\n")
+        sys.stderr.write(f"fairbound: {missing_extra('The command line needs', 'typer and rich', 'cli')}\n")
         sys.exit(2)
     from fairbound.cli.program import make_program
 

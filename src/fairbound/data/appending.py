@@ -18,6 +18,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from fairbound._extras import missing_extra
 from fairbound.data.delimited import decoded, exact_fields, find_encoding, read_records
 from fairbound.data.formats import ColumnFormat
 from fairbound.data.labels import as_word
@@ -185,5 +186,5 @@ def _pyarrow() -> Any:
     try:
         import pyarrow as pa
     except ImportError as error:
-        raise ImportError('Writing Parquet files needs pyarrow: pip install "fairbound[data]".') from error
+        raise missing_extra("Writing Parquet files needs", "pyarrow", "data") from error
     return pa

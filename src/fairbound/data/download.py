@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from fairbound._errors import Message
+from fairbound._extras import missing_extra
 from fairbound._files import read_json
 
 CHUNK = 1 << 16  # bytes between two looks at the progress
@@ -131,7 +132,7 @@ def _pooch() -> Any:
     try:
         import pooch  # an extra, and needed for downloads only
     except ImportError as error:
-        raise ImportError('Downloading data needs pooch: pip install "fairbound[data]".') from error
+        raise missing_extra("Downloading data needs", "pooch", "data") from error
     return pooch
 
 

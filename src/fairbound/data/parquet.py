@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairbound._errors import InputError, argument
+from fairbound._extras import missing_extra
 from fairbound.data.table import Columns, no_column
 
 MAGIC = b"PAR1"  # the first bytes of every such file
@@ -35,7 +36,7 @@ def read_arrow(stream: BinaryIO, *, place: str, ignore: Collection[str] = ()) ->
         import pyarrow as pa  # an extra, and needed for this format only
         from pyarrow.parquet import ParquetFile
     except ImportError as error:
-        raise ImportError('Reading Parquet files needs pyarrow: pip install "fairbound[data]".') from error
+        raise missing_extra("Reading Parquet files needs", "pyarrow", "data") from error
     try:
         with ParquetFile(stream) as file:
             names = file.schema_arrow.names

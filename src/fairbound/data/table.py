@@ -16,8 +16,8 @@ import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from fairbound._errors import InputError
-from fairbound._words import did_you_mean, listed
+from fairbound._errors import InputError, Message, argument
+from fairbound._words import did_you_mean, listed, names_in_one
 from fairbound.data.columns import Column, Encoded, Numeric, is_missing
 from fairbound.data.formats import ColumnFormat
 
@@ -96,12 +96,16 @@ def installed_backend(preferred: Sequence[Backend] = LIBRARIES) -> Backend:
 def no_column(place: str, name: str, names: Iterable[str], role: str) -> InputError:
     """Return the error of a column that a file does not have; `role` says who needs it, such as an argument."""
     known = list(names)
+    near: str = did_you_mean(name, known)
+    several = names_in_one(name, known)
+    if several and isinstance(role, Message):
+        near = Message(" Name each by itself: {each}.", each=argument(role.arguments[0], several))
     return InputError(
         "{place} has no column {column!r} ({role}).{near} It has {known}.",
         place=place,
         column=name,
         role=role,
-        near=did_you_mean(name, known),
+        near=near,
         known=listed(known),
     )
 

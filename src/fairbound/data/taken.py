@@ -29,6 +29,8 @@ _CODES = frozenset({
     "code", "codes", "type", "class", "category", "region", "district", "state", "county", "occupation", "industry",
     "race", "ethnicity", "marital", "status", "year", "month", "weekday",
 })  # fmt: skip
+_DATE = re.compile(r"\d{4}([-/.])\d{1,2}\1\d{1,2}(\D|$)|\d{1,2}([-/. ])(\d{1,2}|[A-Za-z]{3,9})\3(\d{4}|\d\d)(\D|$)")
+"""The beginning of a date: 2024-01-31, 2024/1/31, 31.1.2024, 1/31/24, 31 Jan 2024; a time may follow."""
 
 
 @dataclass(frozen=True)
@@ -107,6 +109,9 @@ def _category(column: Column, form: ColumnFormat, values: NDArray[Any]) -> Taken
         shown = max(others, key=lambda word: counted[word])
         remark = f"{len(values) - rows:,} of {len(values):,} values are numbers, but not all"
         return Taken(name, "category", remark, repr(shown), "missing", str(shown))
+    if distinct > 2 and all(_DATE.match(str(word)) for word in counted):
+        remark = f"{distinct:,} dates, read as words: leave them out, or make numbers of them, such as days"
+        return Taken(name, "category", remark, repr(str(values[0])), "ignore", name)
     if len(values) >= FEWEST_ROWS and distinct >= 0.9 * len(values):
         remark = f"{distinct:,} different values: a name or an identifier?"
         return Taken(name, "category", remark, repr(str(values[0])), "ignore", name)

@@ -426,7 +426,7 @@ class ConstrainedClassifier(ClassifierMixin, BaseEstimator):
         save_estimator(self, path, overwrite=overwrite)
 
     def to_onnx(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-        """Write the model, its preprocessing inside, as one ONNX file; needs `pip install "fairbound[onnx]"`.
+        """Write the model, its preprocessing inside, as one ONNX file; needs the extra `onnx`.
 
         Where all columns are numbers the input is a matrix "X"; else each column is an input of its own, of shape
         (n, 1), numbers with NaN or words with "" where a value is missing.  The columns of the groups are left out.

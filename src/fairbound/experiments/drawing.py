@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fairbound._drafts import write_file
+from fairbound._extras import missing_extra
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -51,7 +52,7 @@ def style() -> Iterator[None]:
     try:
         import matplotlib as mpl
     except ImportError as error:
-        raise ImportError('The figures need matplotlib: pip install "fairbound[paper]".') from error
+        raise missing_extra("The figures need", "matplotlib", "paper") from error
     with mpl.rc_context(STYLE):
         yield
 

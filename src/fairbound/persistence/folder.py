@@ -129,7 +129,7 @@ def _document(path: Path, data: bytes) -> dict[str, Any]:
     if version > VERSION:
         raise ModelFileError(
             f"{path} has version {str(version)[:20]} of the format, and this fairbound reads up to {VERSION}: "
-            "update it with pip install --upgrade fairbound."
+            "install a newer version of fairbound."
         )
     if document.pop("sha256", None) != _checksum(document):
         raise damaged(path, "its checksum does not fit")

@@ -20,6 +20,7 @@ import torch
 from torch import nn
 
 from fairbound._drafts import resolved, write_file
+from fairbound._extras import missing_extra
 from fairbound._files import begins_with
 from fairbound._version import __version__
 from fairbound.estimator import CategoryColumn, NumberColumn, TableEncoder
@@ -236,4 +237,4 @@ def _import(name: str) -> Any:
     try:
         return importlib.import_module(name)
     except ImportError as error:
-        raise ImportError(f'to_onnx needs {name}: pip install "fairbound[onnx]".') from error
+        raise missing_extra("to_onnx needs", name, "onnx") from error

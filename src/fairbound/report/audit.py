@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from fairbound._extras import missing_extra
 from fairbound.report import numbers
 from fairbound.report.page import template_engine
 from fairbound.report.tables import RateTable, count_tables, rate_tables
@@ -39,9 +40,7 @@ def audit_to_html(
     try:
         from markupsafe import Markup
     except ImportError as error:
-        raise ImportError(
-            f"The HTML audit needs {error.name}, which is not installed: pip install 'fairbound[cli]'"
-        ) from None
+        raise missing_extra("The HTML audit needs", str(error.name), "cli") from None
     names = {str(label): str(label) for label in audit["classes"]}
     models = {"before": None, "after": audit}
     tables = rate_tables(models, names, with_interval=True)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
+from fairbound._extras import missing_extra
 from fairbound.report import numbers, words
 from fairbound.report.caveats import MOST_REMARKS, caveats, remarks
 from fairbound.report.history import history_figure, phase_lines, thinned
@@ -38,9 +39,7 @@ def to_html(summary: Mapping[str, Any]) -> str:
         from markupsafe import Markup
         from plotly.offline import get_plotlyjs
     except ImportError as error:
-        raise ImportError(
-            f"The HTML report needs {error.name}, which is not installed: pip install 'fairbound[cli]'"
-        ) from None
+        raise missing_extra("The HTML report needs", str(error.name), "cli") from None
     context = page_context(summary)
     scripts = [resource("page.js")]
     if context["figures"]:
