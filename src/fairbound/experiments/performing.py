@@ -151,7 +151,7 @@ def _look(run: Run, module: torch.nn.Module, rows: Dataset) -> Part:
     return Part(
         (first, second),
         _grid(cells.totals),
-        _grid(found.counts),
+        _grid(found.counts[:, 0]),
         _grid(sums[surrogate.name]),
         _grid(sums["linear"]),
         found.loss,
