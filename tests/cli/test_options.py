@@ -324,6 +324,6 @@ def test_a_column_to_ignore_must_be_there(fairbound, loans):
     ],
 )
 def test_columns_with_commas_between_them_are_pointed_out(fairbound, loans, command, words):
-    refused = fairbound(*command, loans, "--target", "approved", "--sensitive", "sex,job")
+    refused = fairbound(*command, loans, "--target", "approved", "--sensitive", "sex,job", "--quiet")
     assert refused.code == 2
     assert f"Name each by itself: {words}." in refused.sentence
