@@ -335,3 +335,15 @@ def test_the_summary_says_what_the_model_goes_by(fairbound, loans, tmp_path, mod
     assert found["inputs"][0]["value"] > 10 * abs(found["inputs"][-1]["value"])
     sizes = [abs(each["value"]) for each in found["inputs"]]
     assert sizes == sorted(sizes, reverse=True)
+
+
+def test_the_rates_of_several_classes_are_one_table(fairbound, tmp_path):
+    rows = [(row[1], row[3], ("low", "mid", "of mid")[place % 3]) for place, row in enumerate(loan_rows(300))]
+    write_csv(tmp_path / "grades.csv", ("income", "sex", "grade"), rows)
+    given = ("--target", "grade", "--sensitive", "sex", "--multiclass", "--test", 0, "--out", "run")
+    shown = fairbound("train", "grades.csv", *given, "--require", "demographic_parity <= 0.5").stdout
+    table = shown[shown.index("Rates of each class (no limit -> with limits)") :].split("\n\n")[0].splitlines()
+    assert len(table) == 2 + 3 * 3  # title, header; two groups and everyone, of three classes
+    assert "selection rate of" not in shown
+    pattern = r"  (\w+) +(low|mid|of mid)( +\d\.\d{4} -> \d\.\d{4}){3}"
+    assert all(re.fullmatch(pattern, line) for line in table[2:]), table

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from fairbound.cli.outcome import rates_by_group
+from fairbound.cli.outcome import RATES, rates_by_group
 from fairbound.cli.output import Output
 
 
@@ -24,15 +24,38 @@ def show(output: Output, summary: Mapping[str, Any]) -> None:
             *(f"{100 * (accuracy[model]['value'] - accuracy['constant']):+.2f} points" for model in models),
         ),
     ]
-    several = len(part["after"]["missing"]) > 1  # then a group, or everyone, may be in each column of groups
-    for groups in zip(*(rates_by_group(part, model) for model in models), strict=True):
-        name = f"{groups[0]['grouping']}: {groups[0]['group']}" if several else groups[0]["group"]
-        for rate in groups[0]["rates"]:
-            rows.append((f"{rate}, {name}", *(_number(group["rates"][rate]) for group in groups)))
+    classes = len(summary["classes"]) > 2
+    if not classes:
+        for name, groups in _groups(part, models):
+            for rate in groups[0]["rates"]:
+                rows.append((f"{rate}, {name}", *(_number(group["rates"][rate]) for group in groups)))
     output.table(f"{part['rows']:,} {where}", ("", *headings), rows)
+    if classes:
+        output.text()
+        _show_classes(output, part, models)
     if summary["limits"]:
         output.text()
         _show_limits(output, summary)
+
+
+def _groups(part: Mapping[str, Any], models: Sequence[str]) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    """Yield the name of each group, and its rates by each model."""
+    several = len(part["after"]["missing"]) > 1  # then a group, or everyone, may be in each column of groups
+    for groups in zip(*(rates_by_group(part, model) for model in models), strict=True):
+        yield f"{groups[0]['grouping']}: {groups[0]['group']}" if several else groups[0]["group"], list(groups)
+
+
+def _show_classes(output: Output, part: Mapping[str, Any], models: Sequence[str]) -> None:
+    """Print one line for each group and class, with its rates side by side."""
+    lines = []
+    for name, groups in _groups(part, models):
+        for label in part["after"]["groups"][0]["rates"]:
+            rates = [f"{rate.replace('_', ' ')} of {label}" for rate in RATES]
+            cells = [" -> ".join(_number(group["rates"][rate]) for group in groups) for rate in rates]
+            lines.append((name, label, *cells))
+    said = " (no limit -> with limits)" if len(models) == 2 else ""
+    header = ("group", "class", *(rate.replace("_", " ") for rate in RATES))
+    output.table(f"Rates of each class{said}", header, lines, left=2)
 
 
 def _show_limits(output: Output, summary: Mapping[str, Any]) -> None:
