@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from fairbound.evaluation.bounds import (
-    Frontier,
-    least_against_everyone,
-    least_complementary,
-    least_independent,
-    least_separate,
+    LimitLine,
+    lower_bound_against_everyone,
+    lower_bound_complementary,
+    lower_bound_independent,
+    lower_bound_separate,
     quantity,
 )
 from fairbound.evaluation.intervals import Share
@@ -26,11 +26,11 @@ KINDS = ("ratio", "difference")
 
 
 def _independent(first, second, alpha, kind, limit):
-    return least_independent(first, second, alpha, quantity(kind), Frontier.of(kind, limit))
+    return lower_bound_independent(first, second, alpha, quantity(kind), LimitLine.of(kind, limit))
 
 
 def _separate(first, second, alpha, kind, limit):
-    return least_separate(first, second, alpha, quantity(kind))
+    return lower_bound_separate(first, second, alpha, quantity(kind))
 
 
 def _errors(bound, kind, limit, sizes, alpha):
@@ -102,10 +102,10 @@ def test_the_bound_for_independent_rates_is_nearly_the_normal_one_in_large_group
     slope = limit if kind == "ratio" else 1.0
     error = math.sqrt(at_limit * (1 - at_limit) / n + slope**2 * rate * (1 - rate) / m)
     first, second = Share(round((at_limit + 4 * error) * n), n), Share(round(rate * m), m)
-    frontier = Frontier.of(kind, limit)
+    line = LimitLine.of(kind, limit)
     levels = np.logspace(-6, math.log10(0.4), 60)
-    passing = [a for a in levels if least_independent(first, second, a, quantity(kind), frontier) >= limit]
-    separate = [a for a in levels if least_separate(first, second, a, quantity(kind)) >= limit]
+    passing = [a for a in levels if lower_bound_independent(first, second, a, quantity(kind), line) >= limit]
+    separate = [a for a in levels if lower_bound_separate(first, second, a, quantity(kind)) >= limit]
     # Four standard errors have a one-sided level of 3e-5; whole rows and exactness cost some of it. Separate
     # intervals see no more than 4/√2 of them in groups of the same size.
     assert stats.norm.isf(min(passing)) >= 3.4
@@ -153,9 +153,9 @@ def test_a_group_without_rows_leaves_the_other_the_whole_level():
 
 def test_complementary_shares_are_one_rate():
     share = Share(60, 100)
-    bound = least_complementary(share, 0.05, quantity("difference"))
+    bound = lower_bound_complementary(share, 0.05, quantity("difference"))
     assert bound == pytest.approx(2 * share.lower(0.05) - 1)
-    assert bound > least_separate(share, share.complement(), 0.05, quantity("difference"))
+    assert bound > lower_bound_separate(share, share.complement(), 0.05, quantity("difference"))
 
 
 @pytest.mark.parametrize("group_first", [True, False])
@@ -175,7 +175,7 @@ def test_the_bound_against_everyone_errs_with_probability_alpha_at_most(group_fi
         sizes_chance = stats.binom.pmf(size, n, share)
         for a in range(size + 1):
             for b in range(n - size + 1):
-                bound = least_against_everyone(
+                bound = lower_bound_against_everyone(
                     Share(a, size), Share(a + b, n), alpha, kind, limit, group_first=group_first
                 )
                 chance = np.outer(stats.binom.pmf(a, size, rates), stats.binom.pmf(b, n - size, rates))
@@ -187,8 +187,8 @@ def test_the_bound_against_everyone_errs_with_probability_alpha_at_most(group_fi
 def test_the_bound_against_everyone_is_sharper_than_two_intervals(group_first):
     group, everyone = Share(440, 1000), Share(1900, 4000)
     first, second = (group, everyone) if group_first else (everyone, group)
-    sharp = least_against_everyone(group, everyone, 0.05, "ratio", 0.8, group_first=group_first)
-    blunt = least_separate(first, second, 0.05, quantity("ratio"))
+    sharp = lower_bound_against_everyone(group, everyone, 0.05, "ratio", 0.8, group_first=group_first)
+    blunt = lower_bound_separate(first, second, 0.05, quantity("ratio"))
     seen = first.value / second.value
     assert blunt < sharp < seen
     assert seen - sharp < 0.7 * (seen - blunt)
@@ -199,7 +199,7 @@ def test_the_bound_against_everyone_is_sharper_than_two_intervals(group_first):
 def test_the_bound_against_everyone_is_a_number_below_what_was_seen(a, not_a, b, not_b, kind, group_first, limit):
     group, everyone = Share(a, a + not_a), Share(a + b, a + not_a + b + not_b)
     limit = limit if kind == "ratio" else limit - 1.0
-    bound = least_against_everyone(group, everyone, 0.05, kind, limit, group_first=group_first)
+    bound = lower_bound_against_everyone(group, everyone, 0.05, kind, limit, group_first=group_first)
     assert not math.isnan(bound)
     if group.trials:
         pair = (group.value, everyone.value) if group_first else (everyone.value, group.value)

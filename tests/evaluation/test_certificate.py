@@ -15,7 +15,7 @@ from tests.refusals import refused
 from fairbound import Constraint, Covariance, DemographicParity, DisparateImpact, EqualizedOdds, Measure, rate_limit
 from fairbound.cli.errors import option_name
 from fairbound.evaluation import Certificate, Share, Verdict, certify
-from fairbound.evaluation.bounds import Frontier, least_independent, quantity
+from fairbound.evaluation.bounds import LimitLine, lower_bound_independent, quantity
 from fairbound.fairness import MEASURES
 from fairbound.fairness.rates import false_positive_rate, share_of_selected, true_positive_rate
 
@@ -60,8 +60,8 @@ def test_verdicts_on_a_ratio(counts, verdict):
 
 def test_the_bound_of_a_ratio_is_the_least_over_both_orders():
     found = _only(certify(*_groups((900, 100), (800, 200)), DisparateImpact(0.8), confidence=0.9))
-    expected = least_independent(
-        Share(800, 1000), Share(900, 1000), 1 - 0.9, quantity("ratio"), Frontier.of("ratio", 0.8)
+    expected = lower_bound_independent(
+        Share(800, 1000), Share(900, 1000), 1 - 0.9, quantity("ratio"), LimitLine.of("ratio", 0.8)
     )
     assert found.bounds[0].worst == pytest.approx(expected, abs=SAME)
     assert found.value == pytest.approx(8 / 9, abs=SAME)

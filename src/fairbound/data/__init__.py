@@ -1,6 +1,6 @@
-"""Tables in, numbers out: `Dataset`, splits, loaders with checksums, your own files, and planted disparities.
+"""Load and prepare data: `Dataset`, splits, public data sets with checksums, your own files, and synthetic data.
 
-This room knows neither torch nor the other rooms.
+Nothing here depends on torch or on the other packages of `fairbound`.
 """
 
 from fairbound.data.acsincome import ACSINCOME_CA_SAMPLE, census_source

@@ -1,13 +1,13 @@
 """ACSIncome: whether a person's income is above 50,000 dollars, by the American Community Survey of the US Census.
 
-The task is that of Ding, Hardt, Miller, Schmidt, *Retiring Adult: New Datasets for Fair Machine Learning*, 2021: of the
-person records of a state and year those with
+The task is that of Ding, Hardt, Miller, Schmidt, *Retiring Adult: New Datasets for Fair Machine Learning*, 2021. It
+uses the person records of a state and year with
 
     AGEP > 16,   PINCP > 100,   WKHP > 0,   PWGTP ≥ 1
 
-and of these ten columns and the label PINCP > 50,000. The records are the Census' own public files (PUMS, one year),
-`csv_p<state>.zip` with the member `psam_p<number>.csv` (until 2016 `ss<year>p<state>.csv`). No checksums of them are
-published, so the one of the first download is recorded. From 2019 on RELP is called RELSHIPP, with other codes.
+ten of their columns, and the label PINCP > 50,000. The records are public files of the Census (PUMS, one year),
+`csv_p<state>.zip` with the member `psam_p<number>.csv` (until 2016 `ss<year>p<state>.csv`). No checksums are published,
+so the checksum of the first download is recorded. Since 2019 the column RELP is called RELSHIPP and has other codes.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from fairbound.data.table import Columns
 
 CENSUS = "https://www2.census.gov/programs-surveys/acs/data/pums"
 FIRST_YEAR, NEW_RELATIONSHIP, NEW_NAMES = 2014, 2019, 2017
-UNPUBLISHED = (2020,)  # too few answers in that year: the Census published experimental files of another form instead
+UNPUBLISHED = (2020,)  # too few answers in that year: the Census published only experimental files of another form
 INCOME = 50_000
 
-# The states' letters and their numbers in the names of the files (FIPS); PR is Puerto Rico.
+# Letters and FIPS number of each state, which the names of the files use; PR is Puerto Rico.
 _NUMBERED = (
     "AL01 AK02 AZ04 AR05 CA06 CO08 CT09 DE10 DC11 FL12 GA13 HI15 ID16 IL17 IN18 IA19 KS20 KY21 LA22 ME23 MD24 MA25 "
     "MI26 MN27 MS28 MO29 MT30 NE31 NV32 NH33 NJ34 NM35 NY36 NC37 ND38 OH39 OK40 OR41 PA42 RI44 SC45 SD46 TN47 TX48 "
@@ -53,7 +53,7 @@ _RACE = SensitiveColumn(
         9: "Two or more",
     },
 )
-# The chapters of the Census' classification of occupations; they begin alike in the lists of 2010 and of 2018.
+# Major groups of the Census' classification of occupations; the lists of 2010 and 2018 have the same first codes.
 _OCCUPATIONS = Banded(
     "OCCP",
     {
@@ -106,7 +106,7 @@ def _inputs(relationship: Categorical) -> tuple[Column, ...]:
         Categorical("COW", codes(*range(1, 9))),
         Numeric("SCHL"),
         Categorical("MAR", {1: "married", 2: "widowed", 3: "divorced", 4: "separated", 5: "never married"}),
-        _OCCUPATIONS,  # about 530 codes: one-hot over the 26 chapters
+        _OCCUPATIONS,  # about 530 codes: one-hot over the 26 major groups
         _BIRTHPLACES,  # about 220 codes: one-hot over parts of the world
         relationship,
         Numeric("WKHP"),
@@ -148,7 +148,7 @@ ACSINCOME_US_SAMPLE = Source(
 
 
 def census_source(state: str, year: int) -> Source:
-    """Return the data set of one state and year, from the Census' own person file.
+    """Return the data set of one state and year, from the person file of the Census.
 
     Parameters
     ----------
@@ -191,7 +191,7 @@ def census_source(state: str, year: int) -> Source:
 
 
 def parse_person_file(stream: BinaryIO, name: str, relationship: str = "RELP") -> Columns:
-    """Return the columns of ACSIncome from a person file: the published filter, order and label."""
+    """Return the columns of ACSIncome from a person file, with the published filter, order and label."""
     inputs = ["AGEP", "COW", "SCHL", "MAR", "OCCP", "POBP", relationship, "WKHP", "SEX", "RAC1P"]
     needed = [*inputs, _TARGET, "PWGTP"]
     raw = read_delimited(stream, place=name, keep=needed)
@@ -203,7 +203,7 @@ def parse_person_file(stream: BinaryIO, name: str, relationship: str = "RELP") -
         raise ValueError(
             f"Column {words[0]!r} of {name} has values that are no numbers; give a person file of the Census."
         )
-    # A comparison with NaN, the value of children and of people without work, is false.
+    # Children and people without work have NaN; comparisons with NaN are false, so they are not chosen.
     chosen = (raw["AGEP"] > 16) & (raw[_TARGET] > 100) & (raw["WKHP"] > 0) & (raw["PWGTP"] >= 1)
     if not chosen.any():
         raise ValueError(f"{name} has no person above 16 with work and an income; ACSIncome needs some.")
@@ -212,5 +212,5 @@ def parse_person_file(stream: BinaryIO, name: str, relationship: str = "RELP") -
 
 
 def _whole(values: np.ndarray) -> np.ndarray:
-    """Return whole numbers as integers: missing values had made floats of them, and the filter has removed these."""
+    """Return whole numbers as integers; they were floats because of missing values, which the filter has removed."""
     return values.astype(np.int64) if np.isfinite(values).all() and (values == values.round()).all() else values

@@ -1,9 +1,9 @@
 """Adult: whether a person's income is above 50,000 dollars, by the US census of 1994 (UCI Machine Learning Repository).
 
-Both parts of the published archive are read, `adult.data` and then `adult.test`: lines without column names, values
-separated by a comma and a blank, `?` for missing ones; in the second part a first line that begins with `|`, and a full
-stop behind every label. The weight of a record (`fnlwgt`) is no input, and of the two forms of the education only the
-ordered one is (`education-num`).
+The rows are those of `adult.data`, then those of `adult.test`. The files have no line of column names. Values are
+separated by a comma and a blank, and `?` means missing. The second file starts with a line that begins with `|`, and
+has a full stop after every label. The weight of a record (`fnlwgt`) is not an input. Of the two columns of education,
+only the ordered one is (`education-num`).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _LABELS = {"<=50K": 0, ">50K": 1, "<=50K.": 0, ">50K.": 1}
 
 
 def parse_adult(streams: list[BinaryIO], name: str) -> Columns:
-    """Return the columns of the parts in order, the label as 0 and 1."""
+    """Return the columns of both files, one after the other, with the label as 0 and 1."""
     parts = [read_delimited(stream, place=name, header=COLUMNS, comment="|") for stream in streams]
     columns = {column: np.concatenate([part[column] for part in parts]) for column in COLUMNS}
     return columns | {"income": decode("income", columns["income"], _LABELS)}
@@ -41,8 +41,9 @@ def _words(name: str, words: str, missing: bool = False) -> Categorical:
 ADULT = Source(
     file=DataFile(
         filename="adult.zip",
-        # Among the many places where these checksums stand: that of the archive in GitHub ZeroGravityYz/eu-ai-auditor,
-        # scripts/prepare_public_cases.py, of the members in GruAna/PreprocessData.jl, src/datasets/tabular/adult.jl.
+        # Published sources of these checksums, among others: GitHub ZeroGravityYz/eu-ai-auditor,
+        # scripts/prepare_public_cases.py (archive), and GruAna/PreprocessData.jl, src/datasets/tabular/adult.jl
+        # (members).
         sha256="7537312dd56c2b98035880805ce99e68183a30ee468aa5329d6df0fbb3cc21bb",
         origin="UCI Machine Learning Repository, Adult, doi:10.24432/C5XW20",
         url="https://archive.ics.uci.edu/static/public/2/adult.zip",

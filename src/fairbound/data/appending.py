@@ -1,9 +1,9 @@
-"""A file with further columns: what was in it comes out as it came in.
+"""Append columns to a file without changing its other columns.
 
 text → text         the same bytes, with more fields at the end of each record
-text → Parquet      every value as text, as it is written: '00001', 'NA', ' x '
+text → Parquet      every value as text, exactly as written: '00001', 'NA', ' x '
 Parquet → Parquet   the same columns, types, nulls and metadata
-Parquet → text      whole numbers in full, other numbers in as many digits as give them back, nulls as nothing
+Parquet → text      numbers with all digits needed to read them back exactly, nulls as empty fields
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _NUMBERS = ColumnFormat("number")
 
 
 def append_columns(source: TableFile, out: Path, added: Added, *, exact: bool = False) -> None:
-    """Write a file with further columns: Parquet if the name of the output ends so, else text.
+    """Write a copy of a file with more columns: a Parquet file if `out` ends in ".parquet", else text.
 
     Parameters
     ----------
@@ -39,10 +39,10 @@ def append_columns(source: TableFile, out: Path, added: Added, *, exact: bool = 
     out : Path
         The file to create.
     added : mapping of str to array of shape (n,)
-        The further columns: numbers or text.
+        The new columns: numbers or text.
     exact : bool
-        Whether to write names and words of the further columns to a text file even if a spreadsheet would take them
-        for a formula.  By default they get an apostrophe in front.
+        In a text file, a spreadsheet would run some texts of the new columns as formulas.  By default such a text gets
+        an apostrophe in front; with `exact` it is written unchanged.
     """
     taken = [name for name in added if name in source.names]
     if taken:
@@ -65,7 +65,7 @@ def append_columns(source: TableFile, out: Path, added: Added, *, exact: bool = 
 
 
 def write_columns(columns: Mapping[str, Any], out: Path, added: Added, *, exact: bool = False) -> None:
-    """Write columns that come from no file, and further ones."""
+    """Write `columns` and `added` as a new file."""
     if out.suffix.lower() == ".parquet":
         pa = _pyarrow()
         _write_parquet(out, pa.table({name: pa.array(list(values)) for name, values in columns.items()}), added)
@@ -75,7 +75,7 @@ def write_columns(columns: Mapping[str, Any], out: Path, added: Added, *, exact:
 
 
 def harmless(text: str) -> str:
-    """Return a text that a spreadsheet would run as a formula with an apostrophe in front; others as they are.
+    """Put an apostrophe in front of a text that a spreadsheet would run as a formula; return others unchanged.
 
     >>> harmless("=A1+1"), harmless("-1.5"), harmless("denied")
     ("'=A1+1", '-1.5', 'denied')
@@ -84,7 +84,7 @@ def harmless(text: str) -> str:
 
 
 def _extend_text(source: TableFile, out: Path, added: Added, exact: bool) -> None:
-    """Write the records of a text file with further fields, in the encoding and with the line ends of the file."""
+    """Write the records of a text file with more fields, in the encoding and with the line ends of that file."""
     delimiter, further = _delimiter(source, out), _fields(added, exact)
     with source.path.open("rb") as stream, out.open("wb") as target:
         codec, mark = find_encoding(stream, source.encoding, source.place)
@@ -123,7 +123,7 @@ def _write_parquet(out: Path, table: Any, added: Added) -> None:
 
     for name, values in added.items():
         table = table.append_column(name, pa.array(values.tolist()))
-    with Path(out).open("wb") as written:  # pyarrow itself opens only names that are UTF-8
+    with Path(out).open("wb") as written:  # pyarrow cannot open paths that are not UTF-8
         parquet.write_table(table, written)
 
 
@@ -134,7 +134,7 @@ def _arrow_of_texts(names: Sequence[str], rows: Sequence[Sequence[str]]) -> Any:
 
 
 def _fields(added: Added, exact: bool) -> Iterator[Sequence[str]]:
-    """Yield the further fields of each line, the names first."""
+    """Yield the new fields of each line, first the names."""
     shown = str if exact else harmless
     yield [shown(name) for name in added]
     columns = []
@@ -148,7 +148,7 @@ def _fields(added: Added, exact: bool) -> Iterator[Sequence[str]]:
 
 
 def _joined(fields: Sequence[str], delimiter: str) -> str:
-    """Return fields as one record without a line end, in quotes where they need them."""
+    """Return fields as one record without a line end, with quotes where needed."""
     return delimiter.join(
         f'"{field.replace(chr(34), chr(34) * 2)}"'
         if field.startswith(" ") or any(each in field for each in (delimiter, '"', "\r", "\n"))
@@ -158,17 +158,17 @@ def _joined(fields: Sequence[str], delimiter: str) -> str:
 
 
 def _delimiter(source: TableFile, out: Path) -> str:
-    """The delimiter of the source, unless the ending of the output says another."""
+    """Return the delimiter of the source, unless the file name extension of the output implies another."""
     if out.suffix.lower() == ".tsv":
         return "\t"
     return "," if source.path.suffix.lower() == ".tsv" and out.suffix.lower() == ".csv" else source.delimiter
 
 
 def _texts(column: Any) -> list[str]:
-    """Return the values of a column of pyarrow as text that gives them back; nothing for nulls."""
+    """Return the values of a pyarrow column as text from which they can be read back; nulls are empty."""
     types = _pyarrow().types
     if types.is_temporal(column.type) and not types.is_duration(column.type):
-        column = column.cast("string")  # Python's own types have no nanoseconds
+        column = column.cast("string")  # Python's date types have no nanoseconds
     return ["" if value is None else _text(value) for value in column.to_pylist()]
 
 

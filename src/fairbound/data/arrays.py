@@ -1,4 +1,4 @@
-"""The arrays of a data set, checked: inputs, labels, groups and weights."""
+"""Check the arrays of a data set: inputs, labels, groups and weights."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ IntArray = NDArray[np.int64]
 
 
 def as_inputs(values: ArrayLike) -> FloatArray:
-    """Return X as a float64 matrix without infinities; NaN is a missing number."""
+    """Return X as a float64 matrix; infinite values raise an error, NaN means missing."""
     X = np.asarray(values, dtype=np.float64)
     if X.ndim != 2:
         raise ValueError(f"X has shape {X.shape}; give a matrix of shape (rows, columns).")
@@ -38,7 +38,7 @@ def as_labels(values: ArrayLike, classes: int) -> IntArray:
 
 
 def as_values(values: Any) -> NDArray[Any]:
-    """Return an array with the values as given; numpy would make a word of a NaN among words."""
+    """Return an array with the values as given; `numpy.asarray` would turn NaN among words into a word."""
     array = np.asarray(values)
     if array.dtype.kind == "U" and not isinstance(values, np.ndarray):
         given = np.asarray(values, dtype=object)
@@ -47,7 +47,7 @@ def as_values(values: Any) -> NDArray[Any]:
 
 
 def without_nan(values: NDArray[Any]) -> NDArray[Any]:
-    """Return words with None for missing ones; numbers as they are."""
+    """Return words with None for missing ones; return numbers unchanged."""
     if values.dtype.kind != "O":
         return values
     return np.array(

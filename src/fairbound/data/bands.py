@@ -1,4 +1,4 @@
-"""Numbers sorted into bands, for groups by age, income and the like."""
+"""Sort numbers into bands, to form groups by age, income and the like."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from fairbound.data.columns import is_missing
 
 
 def into_bands(values: Any, cuts: Sequence[float], name: str = "values") -> NDArray[Any]:
-    """Return the band of each number, as words; None where the number is missing.
+    """Return the name of the band of each number; None if the number is missing.
 
     Parameters
     ----------
     values : array of shape (n,)
         Numbers; None and NaN are missing.
     cuts : sequence of float
-        Where one band ends and the next begins, in ascending order. A number that equals a cut is in the band above it.
+        Boundaries between the bands, in ascending order. A number that equals a cut belongs to the band above it.
     name : str
-        What the numbers are called in messages.
+        Name of the numbers in error messages.
 
     Examples
     --------

@@ -1,7 +1,7 @@
-"""The data sets by name.
+"""The catalogue of data sets by name.
 
-To add a data set, add one `Source` to `DATASETS`; `load_dataset` and the family tests find it there. Pin only checksums
-that stand in a citable place.
+To add a data set, add a `Source` to `DATASETS`; `load_dataset` and the tests of all data sets find it there. Use only
+checksums that are published in a citable place.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _DUTCH = Source(
         filename="dutch.csv",
         sha256="c0e1df7e2ca07fa84aa99b5565c7b782a381e2fab377648a6d920174d04ce090",
         origin="GitHub tailequy/fairness_dataset, experiments/data/dutch.csv",
-        # A commit that has this file; what is accepted is decided by the checksum.
+        # A commit that has this file; the checksum decides whether the content is accepted.
         url="https://raw.githubusercontent.com/tailequy/fairness_dataset/"
         "f8726608fe1e7a77a3d3f14d7244e6b46e77aebd/experiments/data/dutch.csv",
     ),

@@ -1,8 +1,7 @@
-"""How a raw column becomes inputs: as a number, one-hot over known values, or one-hot over bands of codes.
+"""Encode raw columns as inputs: as a number, one-hot over known values, or one-hot over bands of codes.
 
-The values are part of the schema and not learnt from the rows, so that any part of a file gives the same columns.
-Missing values (None or NaN) stay missing among numbers; among categories they are one value more, where the schema
-knows of them.
+The known values are part of the schema and not learnt from the rows, so that any part of a file gives the same columns.
+Missing values (None or NaN) of numbers stay missing. Missing categories are one more category, if the schema has it.
 """
 
 from __future__ import annotations
@@ -21,13 +20,13 @@ Encoded = tuple[NDArray[np.float64], list[str]]
 
 @dataclass(frozen=True)
 class Numeric:
-    """A quantity or an ordered scale, taken as it stands."""
+    """A quantity or an ordered scale, used as it is."""
 
     name: str
     categorical: ClassVar[bool] = False
 
     def encode(self, values: NDArray[Any]) -> Encoded:
-        """Return one column, NaN where the value is missing."""
+        """Return one column, with NaN for missing values."""
         return np.asarray(values, dtype=np.float64)[:, None], [self.name]
 
     def show(self, values: NDArray[Any]) -> NDArray[Any]:
@@ -37,17 +36,17 @@ class Numeric:
 
 @dataclass(frozen=True)
 class Categorical:
-    """Codes or words without an order: one 0/1 column for each value, or a single one when there are only two.
+    """Codes or words without an order: one 0/1 column for each value, or a single column for two values.
 
     Parameters
     ----------
     name : str
         Column of the file.
     labels : mapping
-        Value → word, for all known values. Of two, the second gets the column. The key None is for missing values;
-        without it a missing value raises.
+        Value → word, for all known values. Of two values, the second gets the column. The key None is for missing
+        values; without it a missing value raises an error.
     rest : str, optional
-        Word for all other values, with a column of its own; without it an unknown value raises.
+        Word for all other values, which get a column of their own; without it an unknown value raises an error.
     """
 
     name: str
@@ -67,7 +66,7 @@ class Categorical:
 
 @dataclass(frozen=True)
 class Banded:
-    """Codes of a fine classification, read by its chapters: a band begins at its code and ends before the next.
+    """Codes of a fine classification, grouped into bands: a band begins at its code and ends before the next one.
 
     Parameters
     ----------
@@ -96,7 +95,7 @@ class Banded:
         return _one_hot(self.name, words[band], words.tolist())
 
     def show(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Return the codes as text: the fine classification, and not its chapters."""
+        """Return the codes themselves as text, not their bands."""
         return _by_value(values, lambda value: f"{value:g}", missing=None)
 
 
@@ -104,17 +103,17 @@ Column = Numeric | Categorical | Banded
 
 
 def is_missing(values: NDArray[Any]) -> NDArray[np.bool_]:
-    """Tell which values are None or NaN."""
+    """Return which values are None or NaN."""
     if values.dtype.kind == "f":
         return np.isnan(values)
     if values.dtype.kind == "O":
-        # NaN is the value that differs from itself; pandas.NA and the like refuse to be compared, and are missing, too.
+        # NaN differs from itself; pandas.NA and the like raise an error when compared, and count as missing, too.
         return np.array([value is None or not equals_itself(value) for value in values.tolist()], dtype=bool)
     return np.zeros(values.shape, dtype=bool)
 
 
 def decode(name: str, values: NDArray[Any], labels: Mapping[Any, Any], rest: Any = None) -> NDArray[Any]:
-    """Replace each value by its label, unknown ones by `rest`; without `rest` an unknown value raises."""
+    """Replace each value by its label, and unknown ones by `rest`; without `rest` an unknown value raises an error."""
 
     def label(value: Any) -> Any:
         if value in labels:
@@ -129,7 +128,7 @@ def decode(name: str, values: NDArray[Any], labels: Mapping[Any, Any], rest: Any
 
 
 def _by_value(values: NDArray[Any], function: Any, missing: Any) -> NDArray[Any]:
-    """Apply a function to each distinct value; for missing ones take `missing`, or `missing(None)`."""
+    """Apply a function to each distinct value; missing values become `missing`, or `missing(None)` if callable."""
     absent = is_missing(values)
     if values.dtype.kind == "O":
         table: dict[Any, int] = {}
@@ -151,7 +150,7 @@ def _one_hot(name: str, words: NDArray[Any], known: list[str]) -> Encoded:
 
 
 def group_values(values: NDArray[Any]) -> NDArray[Any]:
-    """Return whole numbers that missing values made floats of as integers again, with None for the missing ones."""
+    """Return whole numbers that are floats because of missing values as integers, with None for the missing ones."""
     gaps = is_missing(values)
     if values.dtype.kind == "f" and gaps.any() and (values[~gaps] == values[~gaps].round()).all():
         return np.array([None if gap else int(value) for value, gap in zip(values, gaps, strict=True)], dtype=object)

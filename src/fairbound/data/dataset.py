@@ -1,12 +1,12 @@
-"""Rows ready for training: `Dataset`, and the pair of a training and a test part, `Split`.
+"""`Dataset`: rows ready for training. `Split`: a training and a test part.
 
 Conventions
 -----------
 X : (n, p) float64, one row per person; NaN is a missing number
-y : (n,) int64, codes 0 … K−1 of the label; for the data sets of this package 1 is the favourable outcome
+y : (n,) int64, codes 0 … K−1 of the label; in the data sets of this package 1 is the favourable outcome
 sensitive : name of a column → (n,) values as given ("male", "White", 3, …); never encoded, and not necessarily in X;
-    None or NaN where the group is not known
-table : the raw columns that X was made of, with the schema that says which of them are categories
+    None or NaN if the group is unknown
+table : the raw columns of X, with a schema that says which of them are categories
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ class Dataset:
     Parameters
     ----------
     name : str
-        A short name, shown in messages and reports.
+        A short name for messages and reports.
     X : array of shape (n, p)
-        Numbers; NaN where one is missing, and no infinity.
+        Numbers; NaN means missing, infinity is not allowed.
     y : array of shape (n,)
         Label codes, integers from 0 to K − 1.
     sensitive : mapping of str to array of shape (n,)
-        Sensitive columns, with their values as given. The first is the default of the methods.
+        Sensitive columns, with their values as given. Methods use the first one by default.
     feature_names : sequence of str
         Names of the p columns of X.
     target_names : sequence of str
@@ -57,13 +57,13 @@ class Dataset:
     target : str
         Name of the column of the label.
     label_values : sequence of LabelValue
-        Each value of the label column of a file that was read: the value, its rows in the file, and its code.
+        For data read from a file: each value of the label column, its number of rows in the file, and its code.
     notes : sequence of str
-        What was done on the way from a file to these rows, such as rows that were dropped.
+        Changes made while reading a file, such as rows that were dropped.
     weight : array of shape (n,), optional
-        How much each row counts, not negative; every row counts once by default.
+        Weight of each row, not negative; 1 by default.
     raw : Table, optional
-        The raw columns behind X; by default the columns of X itself.
+        The raw columns of X; by default the columns of X itself.
 
     Attributes
     ----------
@@ -95,7 +95,7 @@ class Dataset:
     table: Table = field(init=False)
 
     def __post_init__(self, raw: Table | None) -> None:
-        # A frozen dataclass normalises its own fields this way; afterwards every reader can rely on the conventions.
+        # `object.__setattr__` is how a frozen dataclass normalises its own fields.
         put = object.__setattr__
         put(self, "X", as_inputs(self.X))
         put(self, "feature_names", tuple(self.feature_names))
@@ -120,31 +120,31 @@ class Dataset:
 
     @classmethod
     def from_table(cls, name: str, table: Table, y: ArrayLike, sensitive: Mapping[str, Any], **words: Any) -> Dataset:
-        """Return a data set whose inputs are a table, encoded by its schema; `words` are the remaining parameters."""
+        """Return a data set whose inputs are a table, encoded by its schema; `words` are further parameters."""
         X, names = table.encode()
         return cls(name, X, np.asarray(y), sensitive, names, raw=table, **words)
 
     @property
     def schema(self) -> dict[str, Column]:
-        """What each raw column is: `Numeric`, `Categorical` or `Banded`."""
+        """Return the kind of each raw column: `Numeric`, `Categorical` or `Banded`."""
         return {column.name: column for column in self.table.schema}
 
     @property
     def formats(self) -> Mapping[str, ColumnFormat]:
-        """How the columns of the file are written, those of label and groups among them; empty if there was no file."""
+        """Return the formats of all columns of the file, with label and groups; empty if there was no file."""
         return self.table.formats
 
     def taken(self) -> tuple[Taken, ...]:
-        """Return what the columns of a file were taken for, for those where it is not plain to see.
+        """Return how columns of a file were interpreted, for those where the interpretation is not obvious.
 
-        Each has the name of the column, its kind ("number" or "category"), a remark, an example, and the option of
-        `read_table` that changes it.
+        Each entry has the name of the column, its kind ("number" or "category"), a remark, an example, and the option
+        of `read_table` that changes it.
         """
         return taken_for(self.table)
 
     @property
     def categorical(self) -> tuple[str, ...]:
-        """Names of the raw columns that are categories, whether they hold words or integer codes."""
+        """Return the names of the raw columns that are categories, given as words or as integer codes."""
         return self.table.categorical
 
     def __len__(self) -> int:
@@ -170,7 +170,7 @@ class Dataset:
         return self.sensitive[name]
 
     def counts(self, name: str | None = None) -> dict[tuple[Hashable, int], int]:
-        """Count the rows by (group, label), for the groups of one sensitive column."""
+        """Return the number of rows by (group, label), for the groups of one sensitive column."""
         groups = self.groups(name)
         listed = [
             None if gap else group for group, gap in zip(groups.tolist(), is_missing(groups).tolist(), strict=True)
@@ -179,7 +179,7 @@ class Dataset:
         return dict(sorted(counted.items(), key=lambda item: (str(item[0][0]), item[0][1])))
 
     def describe(self, name: str | None = None, *, positive: int = 1) -> Description:
-        """Return the statistics that the paper gives of its data sets, for the groups of one sensitive column.
+        """Return the statistics of the paper's table of data sets, for the groups of one sensitive column.
 
         Parameters
         ----------
@@ -191,8 +191,8 @@ class Dataset:
         Returns
         -------
         Description
-            Counts by group and label, rates, DPVRL, DRIVRL, DIRL and the accuracies of constant predictions; prints as
-            a table.
+            Counts by group and label, rates, DPVRL, DRIVRL, DIRL and the accuracies of constant predictions; `print`
+            shows a table.
 
         Examples
         --------
@@ -216,9 +216,8 @@ class Dataset:
     def suspected_leaks(self) -> list[SuspectedLeak]:
         """Return the input columns that predict the label almost without error, each by itself.
 
-        Such a column is often a record of the outcome, which the decision could not have used. See
-        `fairbound.data.leaks` for what counts; nothing is said about labels with fewer than 20 rows beside the most
-        frequent one.
+        Such a column often records the outcome, which is unknown at the time of the decision. `fairbound.data.leaks`
+        has the criterion. It does not apply if fewer than 20 rows have another label than the most frequent one.
 
         Examples
         --------
@@ -229,10 +228,10 @@ class Dataset:
         return find_leaks(self.table, self.y)
 
     def frame(self, *, sensitive: bool = False, target: bool = False, backend: Backend | None = None) -> Any:
-        """Return the raw columns as a DataFrame: numbers as numbers, words and codes of categories as categories.
+        """Return the raw columns as a DataFrame, with numbers and categories as such.
 
-        It holds what X holds, before any encoding, for estimators that encode DataFrames themselves. Scaling (see
-        `split`) does not show here.
+        It has the content of X before any encoding, for estimators that encode DataFrames themselves. Scaling (see
+        `split`) does not affect it.
 
         Parameters
         ----------
@@ -241,8 +240,8 @@ class Dataset:
         target : bool
             Whether to add the label, in words.
         backend : {"pandas", "polars", "pyarrow", "dict"}, optional
-            The library whose DataFrame to make, or "dict" for a dictionary of arrays, which the classifier takes, too.
-            By default the first library that is installed, and a dictionary without any.
+            The library of the DataFrame, or "dict" for a dictionary of arrays, which the classifier also accepts. By
+            default the first library that is installed, or "dict" if there is none.
 
         Examples
         --------
@@ -293,7 +292,7 @@ class Dataset:
         return replace(self, X=self.X[index], y=self.y[index], sensitive=sensitive, weight=weight, raw=raw)
 
     def with_inputs(self, X: FloatArray) -> Dataset:
-        """Return the same rows and columns with other values of the inputs; the raw columns stay."""
+        """Return the same data set with other values of X; the raw columns stay unchanged."""
         return replace(self, X=X, raw=self.table)
 
     def split(
@@ -313,10 +312,10 @@ class Dataset:
         random_state : int or numpy.random.RandomState
             Seed of the draw.
         by : str or sequence of str, optional
-            Sensitive columns to stratify on together with the label; by default all of them, where a group with a
+            Sensitive columns to stratify on together with the label. By default all of them; then a group with a
             single row of a label joins the largest group of that label.
         scale : bool
-            Whether to bring each column of X to mean 0 and standard deviation 1, fitted on the training part only.
+            Whether to scale each column of X to mean 0 and standard deviation 1, fitted on the training part only.
 
         Returns
         -------
@@ -345,7 +344,7 @@ class Split(NamedTuple):
     test: Dataset
 
     def joined(self) -> Dataset:
-        """Return the rows of both parts as one data set, those of the training part first."""
+        """Return the rows of both parts as one data set, the training part first."""
         sensitive = {name: np.concatenate([part.sensitive[name] for part in self]) for name in self.train.sensitive}
         columns = {name: np.concatenate([part.table.columns[name] for part in self]) for name in self.train.schema}
         weights = [part.weight for part in self]
@@ -361,6 +360,6 @@ class Split(NamedTuple):
         )
 
     def scaled(self) -> Split:
-        """Return both parts with columns of mean 0 and standard deviation 1, fitted on the training part only."""
+        """Return both parts with columns scaled to mean 0 and standard deviation 1, fitted on the training part."""
         scaler = StandardScaler().fit(self.train.X)
         return Split(*(part.with_inputs(scaler.transform(part.X)) for part in self))

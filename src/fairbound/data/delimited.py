@@ -1,8 +1,9 @@
-"""Text with delimiters (CSV and its relatives) into columns, with the standard library and numpy alone.
+"""Read delimited text (CSV and the like) into columns, with the standard library and numpy only.
 
-A column is numbers when every value that is not missing is written as one: integers without a missing value are int64,
-all other numbers float64 with NaN for missing ones. Otherwise it is text, with None for missing values. Blanks around
-a value do not count, lines without any value are skipped, and a quoted value may hold delimiters and line ends.
+A column has numbers if every value that is not missing is written as a number. Integers without missing values are
+int64; all other numbers are float64, with NaN for missing values. Any other column is text, with None for missing
+values. Blanks around a value are ignored, empty lines are skipped, and a quoted value may contain delimiters and line
+ends.
 """
 
 from __future__ import annotations
@@ -47,21 +48,21 @@ def read_delimited(
     Parameters
     ----------
     stream : binary file
-        The text; a byte-order mark at its beginning is skipped.
+        The text; a byte-order mark at its start is skipped.
     place : str
-        Name of the file in messages.
+        Name of the file in error messages.
     delimiter : str
         One character.
     encoding : str
         Encoding of the text.
     missing : collection of str
-        What stands for a missing value.
+        Texts that mean a missing value.
     header : sequence of str, optional
-        Names of the columns, for files without a line of them.
+        Names of the columns, for files without a line of names.
     keep : collection of str, optional
-        The only columns to keep; the others are not even stored. By default all.
+        Columns to keep; by default all.
     comment : str, optional
-        Lines that begin with it are skipped.
+        Lines that begin with this text are skipped.
 
     Returns
     -------
@@ -81,7 +82,7 @@ def read_delimited(
 
 
 def infer(values: Sequence[str], missing: Collection[str] = MISSING) -> NDArray[Any]:
-    """Return text values as int64, float64 or text (see above).
+    """Return text values as int64, float64 or text, as the docstring of this module describes.
 
     Examples
     --------
@@ -93,7 +94,7 @@ def infer(values: Sequence[str], missing: Collection[str] = MISSING) -> NDArray[
 
 @dataclass(frozen=True, eq=False)
 class Texts:
-    """The values of a file as they are written.
+    """The values of a file as text.
 
     Attributes
     ----------
@@ -102,7 +103,7 @@ class Texts:
     columns : dict of str to tuple of str
         The columns that were kept.
     lines : list of int
-        The line at which each row begins.
+        Number of the line on which each row begins.
     """
 
     names: list[str]
@@ -120,7 +121,7 @@ def read_texts(
     keep: Collection[str] | None = None,
     comment: str | None = None,
 ) -> Texts:
-    """Read the columns of a text file without interpreting their values; the parameters are those of the above."""
+    """Read the columns of a text file without interpreting their values; parameters as for `read_delimited`."""
     with decoded(stream, encoding, place) as text:
         records = read_records(text, place=place, delimiter=delimiter, header=header, comment=comment)
         names = next(record.fields for record in records if record.kind) if header is None else list(header)
@@ -136,10 +137,10 @@ def read_texts(
 
 
 class Record(NamedTuple):
-    """One record of a text file: where it begins, what it is, its fields, and its text with the line end."""
+    """One record of a text file: its first line, its kind, its fields, and its text with the line end."""
 
     line: int
-    kind: str  # "names", "row", or "" for a line that counts as nothing
+    kind: str  # "names", "row", or "" for an empty line or a comment
     fields: list[str]
     raw: str
 
@@ -152,7 +153,7 @@ def read_records(
     header: Sequence[str] | None = None,
     comment: str | None = None,
 ) -> Iterator[Record]:
-    """Yield every record of a text file, those that count as nothing among them; the names come without blanks."""
+    """Yield every record of a text file, also empty lines and comments; blanks around column names are removed."""
     names = None if header is None else list(header)
     rows = 0
     for line, fields, raw in _parsed(text, place, delimiter):
@@ -160,7 +161,7 @@ def read_records(
         if not fields or (comment is not None and fields[0].startswith(comment)):
             kind = ""
         elif len(fields) == 1 and not fields[0].strip() and (names is None or len(names) > 1):
-            kind = ""  # nothing but blanks
+            kind = ""  # blanks only
         elif names is None:
             kind, fields = "names", [name.strip() for name in fields]
             _check_names(fields, place)
@@ -180,24 +181,24 @@ def read_records(
 
 
 def exact_fields(record: Record, delimiter: str) -> list[str]:
-    """Return the fields of a record with the blanks that stand before them, which the parser skips."""
+    """Return the fields of a record with their leading blanks, which the parser skips."""
     if not record.raw.startswith(" ") and f"{delimiter} " not in record.raw:
         return record.fields
     field = re.compile(rf' *"((?:[^"]|"")*)"|([^{re.escape(delimiter)}]*)')
     text, found, start = record.raw.rstrip("\r\n"), [], 0
     while start <= len(text):
         match = field.match(text, start)
-        assert match is not None  # the second alternative fits anything
+        assert match is not None  # the second alternative matches anything
         found.append(match[2] if match[1] is None else match[1].replace('""', '"'))
         start = match.end() + len(delimiter)
     return found
 
 
 def find_encoding(stream: BinaryIO, encoding: str, place: str) -> tuple[str, bytes]:
-    """Return the name of the codec, and the byte-order mark; the stream is left behind the mark."""
+    """Return the name of the codec and the byte-order mark; afterwards the stream is positioned after the mark."""
     try:
         codec = codecs.lookup(encoding).name.removesuffix("-sig")
-        "".encode(codec)  # "hex" and the like are codecs of bytes
+        "".encode(codec)  # raises an error for codecs that are not text encodings, such as "hex"
     except (LookupError, ValueError) as error:
         raise InputError(
             "{encoding=value} is not an encoding that Python knows.",
@@ -214,7 +215,7 @@ def find_encoding(stream: BinaryIO, encoding: str, place: str) -> tuple[str, byt
     wide = codec.startswith(("utf-16", "utf-32"))
     marked = sample.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
     if codec in ("utf-16", "utf-32") or (not wide and not marked and b"\0" in sample):
-        # Of the two bytes of a character in the range of ASCII one is zero: the second if the order is little-endian.
+        # In UTF-16, one of the two bytes of an ASCII character is zero: the second one if little-endian.
         order = "le" if sample[1::2].count(0) >= sample[::2].count(0) else "be"
         what = f"has no byte-order mark, which {codec!r} needs" if wide else "has zero bytes, as text in UTF-16 has"
         raise InputError(
@@ -229,7 +230,7 @@ def find_encoding(stream: BinaryIO, encoding: str, place: str) -> tuple[str, byt
 
 @contextmanager
 def decoded(stream: BinaryIO, encoding: str, place: str) -> Iterator[TextIO]:
-    """Give the text of a stream without its byte-order mark; the stream is the caller's to close."""
+    """Return the decoded text of a stream without its byte-order mark; the caller closes the stream."""
     codec, _ = find_encoding(stream, encoding, place)
     text = io.TextIOWrapper(stream, encoding=codec, newline="")
     try:
@@ -240,7 +241,7 @@ def decoded(stream: BinaryIO, encoding: str, place: str) -> Iterator[TextIO]:
 
 def _parsed(text: TextIO, place: str, delimiter: str) -> Iterator[tuple[int, list[str], str]]:
     """Yield the number of the first line of each record, its fields, and its text."""
-    taken: list[str] = []  # the lines that the parser has asked for since the last record
+    taken: list[str] = []  # lines that the parser has read since the last record
 
     def lines() -> Iterator[str]:
         for each in text:
@@ -258,7 +259,7 @@ def _parsed(text: TextIO, place: str, delimiter: str) -> Iterator[tuple[int, lis
     except csv.Error as error:
         raise ValueError(f"Line {line} of {place} is not well formed ({error}); look at its quotes.") from error
     except UnicodeDecodeError as error:
-        # The text is decoded in blocks, and all lines before this block have been read.
+        # The text is decoded in blocks, so all lines before this block have been counted.
         line = reader.line_num + 1 + error.object[: error.start].count(b"\n")
         raise InputError(
             "{place} is not text in the encoding {tried!r}: line {line} has the byte 0x{byte:02x}.",

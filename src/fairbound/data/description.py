@@ -1,13 +1,13 @@
-"""What a data set itself shows before any model: the statistics of the paper's table of its data sets.
+"""Statistics of a data set without any model, as in the paper's table of data sets (appendix "Overview of Datasets").
 
-With the empirical distribution P of the rows, the favourable label Y = 1 and the groups S = g (appendix "Overview of
-Datasets"; the paper has two groups, with more of them the two furthest apart count):
+With the empirical distribution P of the rows, the favourable label Y = 1 and the groups S = g (the paper has two
+groups; of more than two, the two furthest apart count):
 
     DPVRL  = max |P(Y=1 | S=a) − P(Y=1 | S=b)|      demographic parity violation with rote learning
     DRIVRL = max |P(S=a | Y=1) − P(S=b | Y=1)|      demographic representation imbalance violation with rote learning
     DIRL   = min  P(Y=1 | S=a) / P(Y=1 | S=b)       disparate impact with rote learning
 
-"Rote learning" is the model that predicts every label right. The accuracies of the constant predictions say what a
+"Rote learning" means a model that predicts every label correctly. The accuracies of constant predictions show what a
 model has to beat.
 """
 
@@ -28,22 +28,22 @@ from fairbound.data.columns import is_missing
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Description:
-    """Counts of a data set by group and label, and what follows from them; prints as a table.
+    """Counts of a data set by group and label, and statistics derived from them; `print` shows a table.
 
     Attributes
     ----------
     name : str
         Name of the data set.
     sensitive : str or None
-        Name of the sensitive column; None when there is none.
+        Name of the sensitive column; None if there is none.
     groups : tuple
-        Its values, G of them, in order.
+        The G groups, in order.
     labels : tuple of str
         Words for the K label codes.
     counts : array of shape (G, K)
         Rows by group and label.
     label_counts : array of shape (K,)
-        Rows by label, those without a group among them.
+        Rows by label, including those without a group.
     positive : int
         The label code that counts as Y = 1.
     """
@@ -58,52 +58,52 @@ class Description:
 
     @property
     def n(self) -> int:
-        """Number of rows."""
+        """Return the number of rows."""
         return int(self.label_counts.sum())
 
     @property
     def n_missing_group(self) -> int:
-        """Number of rows whose group is missing; they count in n and in no group."""
+        """Return the number of rows whose group is missing; they count in n, but in no group."""
         return int((self.label_counts - self.counts.sum(axis=0)).sum())
 
     @property
     def base_rates(self) -> dict[Hashable, float]:
-        """P(Y=1 | S=g) by group."""
+        """Return P(Y=1 | S=g) by group."""
         rates = _share(self.counts[:, self.positive], self.counts.sum(axis=1))
         return dict(zip(self.groups, rates, strict=True))
 
     @property
     def representation(self) -> dict[Hashable, float]:
-        """P(S=g | Y=1) by group, among the rows whose group is known."""
+        """Return P(S=g | Y=1) by group, among the rows whose group is known."""
         positives = self.counts[:, self.positive]
         return dict(zip(self.groups, _share(positives, positives.sum()), strict=True))
 
     @property
     def dpvrl(self) -> float:
-        """Largest difference of the base rates of two groups; NaN without a group."""
+        """Return the largest difference of the base rates of two groups; NaN without a group."""
         return _range(self.base_rates.values())
 
     @property
     def drivrl(self) -> float:
-        """Largest difference of the shares of two groups among the rows with Y = 1; NaN without a group."""
+        """Return the largest difference of two groups' shares among the rows with Y = 1; NaN without a group."""
         return _range(self.representation.values())
 
     @property
     def dirl(self) -> float:
-        """Smallest ratio of the base rates of two groups; 1 when all are zero, NaN without a group."""
+        """Return the smallest ratio of the base rates of two groups; 1 if all are zero, NaN without a group."""
         rates = list(self.base_rates.values())
         if not rates:
             return float("nan")
-        # The largest δ up to 1 with δ·r_a ≤ r_b for all pairs: zero rates keep any.
+        # The largest δ ≤ 1 with δ·r_a ≤ r_b for all pairs; if all rates are zero, every δ satisfies this.
         return min(rates) / max(rates) if max(rates) > 0 else 1.0
 
     @property
     def constant_accuracies(self) -> dict[str, float]:
-        """Accuracy of predicting always the same, by label."""
+        """Return the accuracy of each constant prediction, by label."""
         return dict(zip(self.labels, (self.label_counts / self.n).tolist(), strict=True))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything as plain numbers, text and dictionaries, ready for JSON; None where nothing is defined."""
+        """Return everything as a dictionary of JSON values; None if a value is undefined."""
         return {
             "name": self.name,
             "sensitive": self.sensitive,
@@ -180,13 +180,13 @@ def describe(
 
 
 def _share(part: NDArray[np.int64], whole: Any) -> list[float]:
-    """Return part/whole, NaN where the whole is empty."""
+    """Return part/whole; NaN if the whole is empty."""
     whole = np.broadcast_to(whole, part.shape)
     return [p / w if w else float("nan") for p, w in zip(part.tolist(), whole.tolist(), strict=True)]
 
 
 def _or_none(value: float) -> float | None:
-    """Return None for NaN, which JSON does not know."""
+    """Return None for NaN, which JSON does not have."""
     return None if math.isnan(value) else value
 
 

@@ -1,8 +1,8 @@
-"""Download a file into the user's cache, once, and notice when its content changes.
+"""Download a file into the user's cache, once, and detect when its content changes.
 
-A file with a known SHA-256 is checked against it. Of any other file the checksum is recorded at the first download,
-in `<file>.sha256.json` beside it, and is the known one from then on. A download that fails, is cut off or brings
-another content leaves no file behind.
+A file with a known SHA-256 checksum is checked against it. For any other file the checksum of the first download is
+recorded in `<file>.sha256.json` beside it; later downloads are checked against that one. A download that fails, is cut
+off or has another content leaves no file.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from fairbound._errors import Message
 from fairbound._extras import missing_extra
 from fairbound._files import read_json
 
-CHUNK = 1 << 16  # bytes between two looks at the progress
-LARGEST_RECORD = 1 << 16  # bytes of a recorded checksum and what goes with it
+CHUNK = 1 << 16  # bytes between two updates of the progress
+LARGEST_RECORD = 1 << 16  # bytes; largest size of a record of a checksum
 
 
 class DownloadError(OSError):
@@ -46,31 +46,31 @@ def download(
     allowed: bool = True,
     progress: bool | None = None,
 ) -> Path:
-    """Return the path of a file in the cache, downloaded when it is not there yet.
+    """Return the path of a file in the cache; download it if it is not there.
 
     Parameters
     ----------
     filename : str
         Path of the file within the folder.
     url : str
-        Where it comes from.
+        Address of the file.
     sha256 : str, optional
-        Its checksum; where none is known, the one recorded at the first download holds.
+        Checksum of the file; by default the one recorded at the first download.
     folder : path, optional
         The cache; by default that of the user.
     allowed : bool
-        Whether to ask the network at all; without it, only a file that is in the cache can be had.
+        Whether downloading is allowed; if not, the file must be in the cache.
     progress : bool, optional
-        Whether to show the progress on standard error; by default where that is a terminal.
+        Whether to show the progress on standard error; by default if that is a terminal.
 
     Raises
     ------
     ImportError
         If pooch is not installed.
     DownloadError
-        If the file cannot be had.
+        If the file cannot be downloaded.
     ValueError
-        If the content is not the known one.
+        If the checksum differs from the known one.
     """
     pooch = _pooch()
     folder = cache_folder() if folder is None else folder
@@ -89,7 +89,7 @@ def download(
         keeper.fetch(filename, downloader=downloader)
     except ValueError as error:
         raise ValueError(_other_content(filename, url, known, sha256, record)) from error
-    except OSError as error:  # all errors of the network are of this kind, and so are those of the disk
+    except OSError as error:  # errors of the network and of the disk
         raise DownloadError(_reason(error)) from error
     if sha256 is None and known is None:
         _check_archive(path, url)
@@ -98,11 +98,11 @@ def download(
 
 
 class ProgressLine:
-    """How much of a file has arrived, on one line that is written over: the progress bar that pooch asks for."""
+    """A progress bar for pooch: one line that shows how much of a file has arrived."""
 
     def __init__(self, name: str, stream: TextIO) -> None:
         self.name, self.stream = name, stream
-        self.total = 0  # set by pooch once the server has said it; 0 when it has not
+        self.total = 0  # pooch sets it if the server states the size
         self._done = 0
         self._shown = ""
 
@@ -119,7 +119,7 @@ class ProgressLine:
             self._shown = text
 
     def reset(self) -> None:
-        """Begin at zero again."""
+        """Set the count to zero."""
         self._done = 0
 
     def close(self) -> None:
@@ -130,7 +130,7 @@ class ProgressLine:
 
 def _pooch() -> Any:
     try:
-        import pooch  # an extra, and needed for downloads only
+        import pooch  # an optional dependency, needed for downloads only
     except ImportError as error:
         raise missing_extra("Downloading data needs", "pooch", "data") from error
     return pooch
@@ -157,11 +157,11 @@ def _write_record(record: Path, filename: str, url: str, checksum: str, size: in
     }
     draft = record.with_name(f"{record.name}.{os.getpid()}")
     draft.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
-    draft.replace(record)  # in one step, so that no half-written record is ever seen
+    draft.replace(record)  # atomic, so that nobody reads a half-written record
 
 
 def _check_archive(path: Path, url: str) -> None:
-    """Refuse what is called an archive and is none, for example the login page of a network."""
+    """Raise an error if a file named .zip is not a zip archive, but for example the login page of a network."""
     if path.suffix == ".zip" and not zipfile.is_zipfile(path):
         path.unlink()
         raise DownloadError(f"{url} answered with something else than a zip archive")

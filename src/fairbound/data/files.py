@@ -1,8 +1,8 @@
-"""Find the file of a data set, and check that it is the one that we know (SHA-256).
+"""Find the file of a data set, and check its content (SHA-256).
 
-A file is shipped with the package, or looked for in a folder (the argument `data_dir`, else the environment variable
-FAIRBOUND_DATA, read at the time of the call), or downloaded into the user's cache. An archive may lie in the folder
-unpacked: then its members are taken.
+A file is part of the package, or in a folder (the argument `data_dir`, else the environment variable FAIRBOUND_DATA,
+read at the time of the call), or downloaded into the user's cache. The folder may also have the members of an archive
+instead of the archive.
 """
 
 from __future__ import annotations
@@ -29,23 +29,23 @@ LARGEST_MEMBER = 2**31
 
 @dataclass(frozen=True)
 class DataFile:
-    """A file known by its content, or by the address that it comes from.
+    """A file identified by its checksum, or by its address.
 
     Parameters
     ----------
     filename : str
         Path in the data folder.
     sha256 : str, optional
-        Checksum of the content (of the uncompressed content, for a shipped file). Without one, the checksum of the
-        first download is recorded (see `fairbound.data.download`).
+        Checksum of the content (for a shipped file, of the uncompressed content). Without it, the checksum of the first
+        download is recorded (see `fairbound.data.download`).
     origin : str
-        Where to get it, for the message when it is missing.
+        Where to get the file, for error messages.
     shipped : bool
         Whether the package contains it, compressed, as `shipped/<filename>.gz`.
     url : str, optional
-        Where to download it; without one it must be in the data folder.
+        Address to download it from; without it, the file must be in the data folder.
     members : mapping of str to str or None
-        For a zip archive: the files in it that are read, with their checksums where known.
+        For a zip archive: the files in it that are read, with their checksums if known.
     """
 
     filename: str
@@ -76,12 +76,12 @@ class Place:
 
     @property
     def folder(self) -> Path | None:
-        """The folder to look at first, if any is named."""
+        """Return the folder to look at first, or None."""
         named = self.data_dir if self.data_dir is not None else os.environ.get(DATA_FOLDER_VARIABLE)
         return Path(named) if named else None
 
     def has(self, file: DataFile) -> bool:
-        """Tell whether the folder has the file."""
+        """Return whether the folder has the file."""
         return self.folder is not None and (self.folder / file.filename).is_file()
 
 
@@ -105,7 +105,10 @@ def opened(file: DataFile, place: Place) -> Iterator[list[BinaryIO]]:
 
 
 def locate(file: DataFile, place: Place) -> list[Path]:
-    """Return the path of a file that is not shipped (or those of its members), or say which file to put where."""
+    """Return the path of a file that is not shipped, or the paths of its members; download it if necessary.
+
+    If the file is not found, the error says which file to put where.
+    """
     folder = place.folder
     if folder is not None:
         path = folder / file.filename
@@ -129,11 +132,11 @@ def locate(file: DataFile, place: Place) -> list[Path]:
                 url=file.url,
                 where=_where(file, folder),
             )
-        ) from None  # what went wrong stands in the sentence, and the network's own account of it fills a screen
+        ) from None  # the message has the reason; the traceback of the network library would fill a screen
 
 
 def verify(stream: BinaryIO, checksum: str | None, place: str, origin: str) -> None:
-    """Raise when the content is not the one whose checksum we know; then begin at its beginning again."""
+    """Raise an error if the content does not have this checksum; rewind the stream."""
     if checksum is None:
         return
     found = hashlib.file_digest(stream, "sha256").hexdigest()  # type: ignore[arg-type]  # any binary file will do
@@ -166,7 +169,7 @@ def _members(file: DataFile, stream: BinaryIO, path: Path, stack: ExitStack) -> 
 
 
 def _where(file: DataFile, folder: Path | None) -> Message:
-    """Say where a file is looked for."""
+    """Return, for an error message, where to put a file."""
     if folder is None:
         return Message(
             "put it in a folder as {filename} and name that folder with {data_dir=} or the environment variable "

@@ -1,10 +1,10 @@
-"""How the values of a column are written in a file: learnt once, from the training rows, and then applied to any rows.
+"""The format of a column in a file: learnt from the training rows, and then used to read any other rows.
 
-    number   1234.5, 1,234.50, 1.234,50, 45,5, 18 000, $2,174, 12%, if all values of the column are written alike
-    text     anything else; blanks around a value do not count
+    number   1234.5, 1,234.50, 1.234,50, 45,5, 18 000, $2,174, 12%, if all values of the column have the same format
+    text     anything else; blanks around a value are ignored
 
-Guessing the type of a column anew in each file would make the same row mean different things beside different rows: a
-file that happens to hold only the codes 01 and 02 looks like numbers.  So a model keeps the formats of its columns.
+If the type of a column were inferred from each file, the same row could get a different meaning beside other rows: a
+file that happens to have only the codes 01 and 02 looks like numbers.  So a model stores the formats of its columns.
 """
 
 from __future__ import annotations
@@ -22,43 +22,43 @@ from numpy.typing import NDArray
 from fairbound.data.labels import as_word
 
 MISSING = ("", "?", "NA", "N/A", "NaN", "nan", "NULL", "null", "<NA>")
-"""What stands for a missing value in a text file, unless the user says otherwise."""
+"""Texts that mean a missing value in a text file, by default."""
 
 MARKS = frozenset({
     "", "?", "-", "--", "---", ".", "n/a", "na", "n.a.", "nan", "none", "null", "nil", "missing", "unknown",
     "not available", "<na>", "#n/a",
 })  # fmt: skip
-"""What is missing in a column of numbers, in lower case.  In a column of text "none" or "unknown" may be a category."""
+"""Texts that mean a missing value in a column of numbers, in lower case.  In text columns they may be categories."""
 
 _PLAIN = re.compile(r"[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?|inf(?:inity)?)", re.IGNORECASE)
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _PADDED = re.compile(r"[+-]?0[0-9]+")
 _SIGNS = "$€£¥₹"
 _SEPARATORS = {"": "", ",": ",", ".": r"\.", " ": "[ \N{NO-BREAK SPACE}\N{NARROW NO-BREAK SPACE}]", "'": "['’]"}
-# The order decides where several fit: 1,234 alone has a separator of thousands, and not a decimal comma.
+# (decimal mark, separator of thousands).  If several fit, the first one counts: 1,234 has a separator of thousands.
 _WRITINGS = [(".", ""), (".", ","), (",", ""), (",", "."), (".", " "), (".", "'"), (",", " "), (",", "'")]
-_LONGEST_INTEGER = 30  # characters, enough for 64 bits; Python refuses to read integers of more than 4,300 digits
+_LONGEST_INTEGER = 30  # characters, enough for 64 bits; Python does not parse integers of more than 4,300 digits
 
 
 @dataclass(frozen=True)
 class ColumnFormat:
-    """How one column is written.
+    """The format of one column.
 
     Attributes
     ----------
     kind : {"number", "text"}
     decimal, thousands : str
-        The decimal mark of numbers, "." or ","; what separates groups of three digits, "" for nothing.
+        The decimal mark, "." or ","; and the separator of groups of three digits, "" for none.
     prefix, suffix : str
-        What stands before and after each number, such as "$" and "%".  12% is the number 12.
+        Text before and after each number, such as "$" and "%".  12% is the number 12.
     missing : tuple of str
-        What stands for a missing value.  In a column of numbers `MARKS` do, too.
+        Texts that mean a missing value.  In a column of numbers, those in `MARKS` do so, too.
     example : str
-        A value as it is written in the training file.
+        A value of the training file, as written there.
     marks : tuple of str
         Words that count as missing because all other values of the training file are numbers.
     padded : bool
-        Whether numbers have zeros in front, as codes have.
+        Whether some numbers have leading zeros, as codes have.
 
     Examples
     --------
@@ -88,18 +88,18 @@ class ColumnFormat:
         plain: bool = False,
         decimal: str | None = None,
     ) -> ColumnFormat:
-        """Find out how a column is written.
+        """Infer the format of a column from its values.
 
         Parameters
         ----------
         values : iterable of str
-            The values as they stand in the file; None is missing.
+            The values as written in the file; None means missing.
         missing : collection of str
-            What stands for a missing value.
+            Texts that mean a missing value.
         plain : bool
-            Whether to take for numbers only what Python does: no separators, no signs, no further marks.
+            Whether to accept only numbers as Python writes them, without separators, signs and `MARKS`.
         decimal : {".", ","}, optional
-            The decimal mark, where it is known.
+            The decimal mark, if known.
         """
         base = cls(missing=tuple(missing))
         texts = {value.strip() for value in set(values) if value is not None} - set(missing)
@@ -111,22 +111,22 @@ class ColumnFormat:
         if form is None or (texts and not numbers):
             return replace(base, example=min(texts, default=""))
         padded = list(filter(_PADDED.fullmatch, numbers))
-        # The example is a value that shows the writing: one with zeros in front, or the longest.
+        # Choose an example that shows the format: one with leading zeros, or the longest.
         longest = max(map(len, padded or numbers), default=0)
         example = max((text for text in padded or numbers if len(text) == longest), default="")
         return replace(form, example=example, marks=tuple(sorted(texts - numbers)), padded=bool(padded))
 
     def fits(self, texts: Iterable[str]) -> bool:
-        """Tell whether all texts are numbers that are written so."""
+        """Return whether all texts are numbers in this format."""
         return all(map(self._pattern.fullmatch, texts))
 
     @property
     def is_plain(self) -> bool:
-        """Whether numbers are written as Python writes them."""
+        """Return whether numbers are written as Python writes them."""
         return (self.decimal, self.thousands, self.prefix, self.suffix) == (".", "", "", "")
 
     def is_known(self) -> bool:
-        """Whether the parts are such as `learn` finds; those of a file may be anything."""
+        """Return whether the fields have values that `learn` can return; fields read from a file may have others."""
         return (
             self.kind in ("number", "text")
             and (self.decimal, self.thousands) in _WRITINGS
@@ -135,7 +135,7 @@ class ColumnFormat:
         )
 
     def number(self, text: str) -> float | None:
-        """Return the number that a text without blanks around it stands for, None if it stands for none."""
+        """Return the number that a text without surrounding blanks means; None if it is not a number."""
         if self.is_plain:
             return float(text) if _PLAIN.fullmatch(text) else None
         found = self._pattern.fullmatch(text)
@@ -145,7 +145,7 @@ class ColumnFormat:
         return float(f"{found['sign'] or found['inner']}{digits}.{found['fraction'] or ''}{found['power'] or ''}")
 
     def is_missing(self, text: str) -> bool:
-        """Tell whether a text without blanks around it stands for a missing value."""
+        """Return whether a text without surrounding blanks means a missing value."""
         return text in self.missing or (self.kind == "number" and text.lower() in MARKS)
 
     def read(
@@ -156,24 +156,24 @@ class ColumnFormat:
         Parameters
         ----------
         values : sequence of str
-            The values as they stand in the file; None is missing.
+            The values as written in the file; None means missing.
         name : str
-            The column, for messages.
+            Name of the column in error messages.
         place : function of int, optional
-            Says where a row is, for messages: "line 3 of loans.csv".
+            Returns where a row is, for error messages: "line 3 of loans.csv".
 
         Raises
         ------
         ValueError
-            If a value of a column of numbers is none; the message names the value and its place.
+            If a column of numbers has a value that is not a number; the message has the value and its place.
         """
-        # Columns have far fewer different values than rows, so each is looked at once.
+        # Columns have far fewer distinct values than rows, so each distinct value is parsed once.
         texts: dict[str | None, str] = {value: "" if value is None else value.strip() for value in set(values)}
         marks = frozenset(self.missing)
         absent = {value for value, text in texts.items() if value is None or text in marks}
         if self.kind == "text":
             words: dict[str | None, Any] = {**texts, **dict.fromkeys(absent)}
-            # numpy's own texts lose zero characters at their end.
+            # numpy's string arrays drop zero characters at the end of a text.
             cut = any(text.endswith("\0") for text in texts.values())
             return np.array([words[value] for value in values], dtype=object if absent or cut else np.str_)
         strange = {value for value, text in texts.items() if value not in absent and not self._pattern.fullmatch(text)}
@@ -199,7 +199,7 @@ class ColumnFormat:
         return np.array([table[value] for value in values], dtype=object)
 
     def described(self) -> str:
-        """Say how numbers are written, for messages; nothing of plain ones."""
+        """Return a description of the format of numbers for messages; empty if they are plain."""
         parts = []
         if self.decimal == ",":
             parts.append("a decimal comma")
@@ -236,7 +236,7 @@ def _pattern(decimal: str, thousands: str, prefix: str, suffix: str) -> re.Patte
 
 
 def _possible(sample: str, base: ColumnFormat, decimal: str | None) -> list[ColumnFormat]:
-    """Return the ways in which numbers may be written, the sign being that of a sample."""
+    """Return the formats that numbers may have, with the currency or percent sign of a sample."""
     bare = sample.lstrip("+-")
     prefix = bare[:1] if bare[:1] and bare[:1] in _SIGNS else ""
     suffix = bare[-1:] if bare[-1:] and bare[-1:] in _SIGNS + "%" and not prefix else ""

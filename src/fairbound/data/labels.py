@@ -1,4 +1,8 @@
-"""The label of a user's table: which value is favourable is asked, never guessed, and no value changes sides unseen."""
+"""Code the label of a user's table as integers.
+
+The favourable value is never guessed: the user names it.  Different spellings of a value never get different codes
+without an error.
+"""
 
 from __future__ import annotations
 
@@ -18,25 +22,25 @@ from fairbound.data.columns import is_missing
 if TYPE_CHECKING:
     from fairbound.data.dataset import Dataset
 
-MOST_CLASSES = 20  # a label with more values than this is a quantity, or a mistake
-_SHOWN = 20  # values in a message
-_MARKS = " \t.,;:!'\"`´’‘“”"  # around a word they are a matter of spelling; + and - are not: A+ is no A
+MOST_CLASSES = 20  # a column with more values is probably a quantity
+_SHOWN = 20  # largest number of values in a message
+_MARKS = " \t.,;:!'\"`´’‘“”"  # ignored around a word; + and - are not, because A+ is not A
 _DASHES = str.maketrans("‐‑‒–—−", "------")
-_DIGITS = 15  # of longer numbers a float does not have all
+_DIGITS = 15  # a float holds up to this many decimal digits exactly
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]{1,3})?")
 
 
 class LabelValue(NamedTuple):
-    """One value of the label column, as the file has it.
+    """One value of the label column of a file.
 
     Attributes
     ----------
     value : str
         The value, as text.
     rows : int
-        Rows of the file that have it.
+        Number of rows of the file that have it.
     code : int
-        The label code that it became.
+        Its label code.
     """
 
     value: str
@@ -45,7 +49,7 @@ class LabelValue(NamedTuple):
 
 
 class CodedLabels(NamedTuple):
-    """Label codes, the words for them, and what became of each value of the column."""
+    """Label codes, their names, and each value of the column with its code."""
 
     codes: NDArray[np.int64]
     names: tuple[str, ...]
@@ -53,7 +57,7 @@ class CodedLabels(NamedTuple):
 
 
 def code_labels(values: NDArray[Any], target: str, positive: Any = None, negative: Any = None) -> CodedLabels:
-    """Return the label codes, their words, and every value of the column with its rows and code.
+    """Return the label codes, their names, and every value of the column with its number of rows and code.
 
     Parameters
     ----------
@@ -62,16 +66,16 @@ def code_labels(values: NDArray[Any], target: str, positive: Any = None, negativ
     target : str
         Its name.
     positive : object or sequence of objects, optional
-        The favourable values, which become 1 while all others become 0. It may be left out for 0 and 1, false and true,
+        The favourable values, which become 1; all others become 0. It can be omitted for 0 and 1, for false and true,
         and for three or more values, which are coded in their order.
     negative : object or sequence of objects, optional
-        All other values. With it, a value that is named on neither side raises.
+        All other values. If given, a value that is in neither `positive` nor `negative` raises an error.
 
     Raises
     ------
     ValueError
         If the label is not usable, or if values that differ in spelling only (`Yes` and `yes`, `>50K` and `>50K.`)
-        would get different codes and are not all named.
+        would get different codes, unless all of them are named.
 
     Examples
     --------
@@ -113,7 +117,7 @@ def code_labels(values: NDArray[Any], target: str, positive: Any = None, negativ
 
 
 def code_like(values: NDArray[Any], like: Dataset) -> CodedLabels:
-    """Return the label codes of other rows, by the values that the label of a data set has."""
+    """Return the label codes of other rows, with the codes that the values have in another data set."""
     _check_gaps(values, like.target)
     codes = {each.value: each.code for each in like.label_values}
     words = [as_word(value) for value in values.tolist()]
@@ -148,7 +152,7 @@ def _check_gaps(values: NDArray[Any], target: str) -> None:
 
 
 def _classes(counted: dict[str, int], target: str) -> tuple[str, ...]:
-    """Return the values of a label whose favourable one is not named, each a class of its own."""
+    """Return the classes of a label without `positive`: each value is a class."""
     words = list(counted)
     families = _families(words)
     if families:
@@ -181,7 +185,7 @@ def _classes(counted: dict[str, int], target: str) -> tuple[str, ...]:
 
 
 def _named(given: Any, counted: dict[str, int], target: str, side: str) -> list[str]:
-    """Return the values of one side as words; each must occur."""
+    """Return the values given as `positive` or `negative` as words; each must occur in the column."""
     several = isinstance(given, Iterable) and not isinstance(given, str | bytes | np.generic)
     words = list(dict.fromkeys(as_word(value) for value in (given if several else [given])))
     if not words:
@@ -231,7 +235,7 @@ def _two_sides(
 
 
 def _check_spelling(counted: dict[str, int], target: str, sides: dict[str, int], named: set[str]) -> None:
-    """Refuse a value that counts as unfavourable although another spelling of it was named as favourable."""
+    """Raise an error if two spellings of one value get different codes, unless both were named."""
     split = [
         family
         for family in _families(list(counted))
@@ -252,7 +256,7 @@ def _check_spelling(counted: dict[str, int], target: str, sides: dict[str, int],
 
 
 def _families(words: Sequence[str]) -> list[list[str]]:
-    """Return the sets of words that differ in spelling only."""
+    """Return the groups of words that differ in spelling only."""
     found: dict[str, list[str]] = {}
     for word in words:
         found.setdefault(_spelling(word), []).append(word)
@@ -260,7 +264,7 @@ def _families(words: Sequence[str]) -> list[list[str]]:
 
 
 def _spelling(word: str) -> str:
-    """Return what remains of a word without its spelling: width, case, blanks, marks around it, 1.0 for 1.
+    """Return a normal form of a word: without differences of width, case, blanks, surrounding marks, or 1.0 and 1.
 
     >>> [_spelling(word) for word in (">50K.", " YES", "Ｙｅｓ", "1.0", "01", "A+", "-")]
     ['>50k', 'yes', 'yes', '1', '1', 'a+', '-']
@@ -273,7 +277,7 @@ def _spelling(word: str) -> str:
 
 
 def _common_name(words: Sequence[str], counted: dict[str, int], *, first: bool = False) -> str | None:
-    """Return one word for values that differ in spelling only: the first or the most frequent; None for others."""
+    """Return one word for values that differ in spelling only: the first or the most frequent; else None."""
     if len({_spelling(word) for word in words}) > 1:
         return None
     return words[0] if first else max(words, key=lambda word: counted[word])
@@ -284,7 +288,7 @@ def _joined(words: Sequence[str]) -> str:
 
 
 def _with_rows(words: Iterable[str], counted: dict[str, int], sides: dict[str, int] | None = None) -> str:
-    """Return values with their rows, and with the side that they are on, for a message."""
+    """Return values with their numbers of rows, and optionally whether they are positive, for a message."""
     known = list(words)
     shown = [
         f"{word!r} ({counted[word]:,} {'row' if counted[word] == 1 else 'rows'}"
@@ -296,7 +300,7 @@ def _with_rows(words: Iterable[str], counted: dict[str, int], sides: dict[str, i
 
 
 def sides_in_words(values: Sequence[LabelValue], names: Sequence[str]) -> str:
-    """Say which values of the column became which code, with their rows.
+    """Return which values of the column have which code, with their numbers of rows, as text.
 
     >>> sides_in_words((LabelValue("no", 2, 0), LabelValue("yes", 1, 1)), ("no", "yes"))
     "0 for 'no' (2 rows), 1 for 'yes' (1 row)"
@@ -307,7 +311,7 @@ def sides_in_words(values: Sequence[LabelValue], names: Sequence[str]) -> str:
 
 
 def as_word(value: Any) -> str:
-    """Return a value as text; whole numbers without a decimal point, so that 1, 1.0, True and "1" can be compared."""
+    """Return a value as text, whole numbers without a decimal point, so that 1, 1.0 and "1" are equal."""
     if isinstance(value, bool | np.bool_):
         return str(bool(value))
     if isinstance(value, float | np.floating) and float(value).is_integer():

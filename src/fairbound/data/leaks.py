@@ -1,12 +1,12 @@
-"""Columns that all but give the label away: records of the outcome itself, which a decision could not have used.
+"""Find columns that almost determine the label: they often record the outcome, which is unknown at decision time.
 
-Each input column is judged by itself. A rule is learnt from it on some of the rows and tested on others: for a column
-of words the most frequent label of each word, for a column of numbers a small decision tree. With e the share of wrong
-labels of the rule and e₀ that of the best constant, the column is suspected if
+Each input column is tested by itself, with cross-validation. A rule predicts the label from the column: for words the
+most frequent label of each word, for numbers a small decision tree. Let e be the error of the rule on rows that it was
+not fitted on, and e₀ that of the best constant. The column is suspected if
 
     1 − e / e₀ ≥ 0.9.
 
-Testing on other rows keeps identifiers out: a word that the rule has met at most once says nothing about other rows.
+Out-of-fold rows exclude identifiers: a word that occurs at most once in the training folds predicts nothing elsewhere.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from fairbound.data.columns import is_missing
 from fairbound.data.table import Table
 
 REMOVED = 0.9
-"""Share of the wrong labels of the best constant that a suspected column removes."""
+"""Share of the errors of the best constant that a suspected column removes."""
 
 FEWEST_ERRORS = 20
-"""Wrong labels of the best constant below which nothing is said: chance alone could remove so few."""
+"""With fewer errors of the best constant no column is suspected, because chance alone could remove so few."""
 
 MOST_ROWS = 20_000
-"""Rows that are looked at; of more, a fixed draw."""
+"""Largest number of rows used; of more rows, a sample with a fixed seed."""
 
 FOLDS = 3
 LEAVES = 8
@@ -45,9 +45,9 @@ class SuspectedLeak:
     ----------
     column : str
     accuracy : float
-        Share of the labels that the column alone predicts right, on rows that the rule was not learnt from.
+        Out-of-fold accuracy of the column alone.
     constant : float
-        Share of the labels that the best constant predicts right.
+        Accuracy of the best constant prediction.
     """
 
     column: str
@@ -62,7 +62,7 @@ class SuspectedLeak:
 
 
 def find_leaks(table: Table, y: IntArray) -> list[SuspectedLeak]:
-    """Return the columns that all but give the label away, the strongest first (see `Dataset.suspected_leaks`)."""
+    """Return the columns that almost determine the label, the strongest first (see `Dataset.suspected_leaks`)."""
     rows = np.random.RandomState(0).permutation(len(y))[:MOST_ROWS]
     labels, folds = y[rows], np.arange(len(rows)) % FOLDS
     wrong = len(labels) - int(np.bincount(labels).max())
@@ -82,13 +82,13 @@ def find_leaks(table: Table, y: IntArray) -> list[SuspectedLeak]:
 
 
 def _codes(values: NDArray[Any]) -> IntArray:
-    """Return a number for each word; a missing one is a word of its own."""
+    """Return an integer code for each word; missing is a word of its own."""
     words = np.where(is_missing(values), "", np.char.add("=", values.astype(np.str_)))
     return np.unique(words, return_inverse=True)[1].astype(np.int64)
 
 
 def _by_word(codes: IntArray, labels: IntArray, asked: IntArray) -> IntArray:
-    """Return the most frequent label of each word; words that were met at most once are one word."""
+    """Predict the most frequent label of each word; words that occur at most once are treated as one word."""
     size, classes = max(codes.max(), asked.max()) + 1, labels.max() + 1
     counts = np.bincount(codes * classes + labels, minlength=size * classes).reshape(size, classes)
     rare = counts.sum(axis=1) <= 1
@@ -97,7 +97,7 @@ def _by_word(codes: IntArray, labels: IntArray, asked: IntArray) -> IntArray:
 
 
 def _by_number(values: FloatArray, labels: IntArray, asked: FloatArray) -> IntArray:
-    """Return the label of each of a few ranges of the numbers, of which the missing ones may be one."""
+    """Predict labels from numbers with a small decision tree; missing numbers may form a leaf."""
     known = np.unique(values[~np.isnan(values)])
     tree = DecisionTreeClassifier(max_leaf_nodes=LEAVES, min_samples_leaf=5, random_state=0)
     tree.fit(_ranks(values, known), labels)
@@ -105,5 +105,5 @@ def _by_number(values: FloatArray, labels: IntArray, asked: FloatArray) -> IntAr
 
 
 def _ranks(values: FloatArray, known: FloatArray) -> FloatArray:
-    """Return the place of each number among the known ones: the tree works in float32, where large ones are equal."""
+    """Return the rank of each number among the known ones; the tree uses float32, which merges large numbers."""
     return np.where(np.isnan(values), np.nan, np.searchsorted(known, values))[:, None]

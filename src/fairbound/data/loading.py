@@ -1,4 +1,4 @@
-"""`load_dataset`: a data set of the catalogue by name, for users or as the paper's experiments had it."""
+"""`load_dataset`: load a data set of the catalogue by name, as is or as in the paper's experiments."""
 
 from __future__ import annotations
 
@@ -65,19 +65,19 @@ def load_dataset(
         `"law"` (shipped), `"dutch"`, `"adult"` and `"acsincome"` (downloaded once), `"acsincome_us"` (a sample, from a
         folder); see `DATASETS`.
     protocol : {"default", "paper"}
-        `"default"`: categoricals one-hot, numbers as they stand (`Dataset.split` scales them), the favourable outcome
-        as label 1, all rows. `"paper"`: the two parts as in the paper's experiments (see `fairbound.data.paper`).
+        `"default"`: all rows, with one-hot categories, unscaled numbers (`Dataset.split` scales them), and the
+        favourable outcome as label 1. `"paper"`: the two parts of the paper's experiments (see `fairbound.data.paper`).
     state : str or sequence of str, optional
         For `"acsincome"`: one or several states by their two letters, such as `"CA"`.
     year : int, optional
-        For `"acsincome"`: the year of the survey, from 2014 on. Without state and year it is California 2018, the
-        sample of it where the data folder has that, else all rows.
+        For `"acsincome"`: the year of the survey, from 2014 on. Without state and year it is California 2018: a sample
+        if the data folder has it, else all rows.
     sensitive_as_input : bool
-        Whether the sensitive columns are among the inputs, too. The paper's protocol has its own always there.
+        Whether the sensitive columns are also inputs. In the paper's protocol they always are.
     data_dir : path, optional
-        Folder that is looked at first; by default the environment variable FAIRBOUND_DATA.
+        Folder to look at first; by default the environment variable FAIRBOUND_DATA.
     download : bool
-        Whether a file that is neither there nor in the user's cache may be downloaded into the latter.
+        Whether a file that is neither there nor in the user's cache may be downloaded to the cache.
     progress : bool, optional
         Whether to show the progress of a download on standard error; by default on a terminal.
 
@@ -91,7 +91,7 @@ def load_dataset(
     ValueError
         If the name, the protocol, the state or the year is unknown, or the file is not the known one (SHA-256).
     FileNotFoundError
-        If the file is not at hand and cannot be downloaded; the message says which file to put where.
+        If the file is not found and cannot be downloaded; the message says which file to put where.
 
     Examples
     --------
@@ -121,7 +121,7 @@ def load_dataset(
 
 
 def _sources(name: str, state: str | Sequence[str] | None, year: int | None, place: Place) -> tuple[str, list[Source]]:
-    """Return the name of the data set and the files that make it up: several for several states."""
+    """Return the name of the data set and its sources, one for each state."""
     sample = DATASETS[name]
     if name != "acsincome" or (state is None and year is None and place.has(sample.file)):
         return name, [sample]

@@ -1,13 +1,13 @@
 """The paper's preparation of its data sets, reconstructed.
 
-It gives the counts of the paper's table of data-set statistics (Law: the training part; Dutch: all rows) and, with the
-paper's constants, its printed accuracies:
+It reproduces the counts of the paper's table of data-set statistics (Law: the training part; Dutch: all rows) and, with
+the paper's constants, its printed accuracies:
 
-1. every column is a number: codes as they stand, the sensitive column 1/0 (Law, ACSIncome) or 1 = male, 2 = female
-   (Dutch), and kept among the inputs, in the order of the file;
+1. every column is a number: codes are used as numbers; the sensitive column is 1/0 (Law, ACSIncome) or 1 = male,
+   2 = female (Dutch), and is an input, in the order of the file;
 2. label: Law `pass_bar`, ACSIncome `PINCP`, Dutch 1 − `occupation` (so that 1 is the *less* prestigious occupation);
 3. ACSIncome: 50,000 rows drawn first. The paper drew from all 195,665 Californian rows, as we do from the file of the
-   Census; from the sample in a data folder the rows are like the paper's and not the same;
+   Census; the rows drawn from the sample in a data folder are similar to the paper's, but not the same;
 4. `RobustScaler` over all rows (Law, Dutch), `train_test_split(test_size=0.2, random_state=1)`, `StandardScaler` fitted
    on the training part.
 
@@ -46,7 +46,7 @@ def paper_split(name: str, source: Source, encoding: PaperEncoding, columns: Col
         target=source.target,
     )
     if encoding.draw is not None:
-        # The draw of pandas' DataFrame.sample(n, random_state=SEED), row for row.
+        # The same rows as pandas' DataFrame.sample(n, random_state=SEED).
         data = data.take(np.random.RandomState(SEED).choice(len(data), size=encoding.draw, replace=False))
     train, test = train_test_split(np.arange(len(data)), test_size=0.2, random_state=SEED)
     if encoding.robust:

@@ -1,4 +1,4 @@
-"""Parquet into columns, of the same kinds as those of text: int64, float64 with NaN, or text with None."""
+"""Read Parquet files into columns of the same types as text files: int64, float64 with NaN, or text with None."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _TEXTS = ("string", "large_string", "string_view")
 
 
 def read_parquet(stream: BinaryIO, *, place: str, ignore: Collection[str] = ()) -> Columns:
-    """Read the columns of a Parquet file, all but those to ignore.
+    """Read the columns of a Parquet file, except those in `ignore`.
 
     Raises
     ------
@@ -31,9 +31,9 @@ def read_parquet(stream: BinaryIO, *, place: str, ignore: Collection[str] = ()) 
 
 
 def read_arrow(stream: BinaryIO, *, place: str, ignore: Collection[str] = ()) -> Any:
-    """Read a Parquet file as a table of pyarrow, with the types and the metadata that it has."""
+    """Read a Parquet file as a pyarrow table, with its types and metadata."""
     try:
-        import pyarrow as pa  # an extra, and needed for this format only
+        import pyarrow as pa  # an optional dependency, needed for this format only
         from pyarrow.parquet import ParquetFile
     except ImportError as error:
         raise missing_extra("Reading Parquet files needs", "pyarrow", "data") from error
@@ -44,10 +44,10 @@ def read_arrow(stream: BinaryIO, *, place: str, ignore: Collection[str] = ()) ->
             unknown = [name for name in ignore if name not in names]
             kept = [name for name in names if name not in ignore]
             table: Any = None if twice or unknown else file.read(kept)
-            if table is not None and table.column_names != kept:  # to pyarrow, "a" is also the part "a" of "a.b"
+            if table is not None and table.column_names != kept:  # pyarrow also selects "a.b" for the name "a"
                 table = file.read().select(kept)
         if table is not None:
-            table.validate(full=True)  # damaged pages may give text that is none, or codes beyond a dictionary
+            table.validate(full=True)  # damaged pages may contain invalid text, or codes outside their dictionary
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise ValueError(f"{place} is not a Parquet file that can be read ({reason}); write it anew.") from error
@@ -61,7 +61,7 @@ def read_arrow(stream: BinaryIO, *, place: str, ignore: Collection[str] = ()) ->
 
 
 def column_values(column: Any, name: str, place: str) -> NDArray[Any]:
-    """Return a column of pyarrow as numbers or text."""
+    """Return a pyarrow column as numbers or text."""
     import pyarrow as pa
 
     types = pa.types
@@ -82,12 +82,12 @@ def column_values(column: Any, name: str, place: str) -> NDArray[Any]:
         return np.array(texts, dtype=object if column.null_count else np.str_)
     if types.is_integer(kind) and not column.null_count and not types.is_uint64(kind):
         return np.asarray(column.to_numpy(), dtype=np.int64)
-    # Not "safe": integers beyond 53 bits are rounded, as those of a text file are.
+    # `safe=False`: integers beyond 53 bits are rounded, as in text files.
     return np.asarray(column.cast(pa.float64(), safe=False).to_numpy(), dtype=np.float64)
 
 
 def is_supported(kind: Any) -> bool:
-    """Tell whether a type of pyarrow is numbers or text."""
+    """Return whether a pyarrow type is numbers or text."""
     from pyarrow import types
 
     kind = kind.value_type if types.is_dictionary(kind) else kind

@@ -1,19 +1,20 @@
-"""Data with planted disparities: what a sample should show is known in closed form.
+"""Synthetic data with planted disparities, whose rates are known in closed form.
 
 Each row has a group a with probability `shares[a]`, a label y = 1 with probability b_a = `base_rates[a]`, and inputs
 
-    x₀ = (y − ½)·s + ε                      s = `label_signal`, ε standard normal: all that the inputs know of the label
-    x_{1+k} = (a is the k-th group)·t + ε   t = `group_signal`: proxies of the group, one for each
+    x₀ = (y − ½)·s + ε                      s = `label_signal`, ε standard normal: the only input that depends on y
+    x_{1+k} = (a is the k-th group)·t + ε   t = `group_signal`: one proxy for each group
     further columns = ε                     noise
 
-so that, given y, x₀ does not depend on the group. The most accurate rule that sees x₀ and the group selects where
-P(y = 1 | x₀, a) ≥ ½, that is where x₀ ≥ θ_a = −logit(b_a)/s; the most accurate one that sees x₀ alone has one θ for all
-groups, from the base rate of all rows. A rule with thresholds θ has the rates
+So, given y, x₀ does not depend on the group. The *aware* rule is the most accurate one that uses x₀ and the group. It
+selects if P(y = 1 | x₀, a) ≥ ½. The log odds of y given x₀ are logit(b_a) + s·x₀, so this means x₀ ≥ θ_a =
+−logit(b_a)/s. The *blind* rule is the most accurate one that uses x₀ only; its one θ follows from the base rate of all
+rows. A rule with thresholds θ has the rates
 
     TPR_a = Φ(s/2 − θ_a)     FPR_a = Φ(−s/2 − θ_a)     selection rate = b_a·TPR_a + (1 − b_a)·FPR_a.
 
-The blind rule thus keeps equalised odds exactly, and demographic parity only when the base rates agree; the most
-accurate rule on all inputs lies between the two, nearer to the aware rule the larger t.
+So the blind rule keeps equalised odds exactly, and demographic parity only if the base rates are equal. The most
+accurate rule on all inputs is between the two; the larger t, the nearer it is to the aware rule.
 
 Conventions
 -----------
@@ -36,7 +37,7 @@ from fairbound.data.dataset import Dataset
 
 @dataclass(frozen=True, eq=False)
 class PlantedRule:
-    """A rule "select where x₀ ≥ threshold of the group", and its rates in the population, by group."""
+    """A rule that selects if x₀ ≥ the threshold of the group, with its rates in the population, by group."""
 
     thresholds: FloatArray
     selection_rates: FloatArray
@@ -47,7 +48,7 @@ class PlantedRule:
 
 @dataclass(frozen=True, eq=False)
 class PlantedTruth:
-    """What was planted.
+    """The population of the synthetic data.
 
     Attributes
     ----------
@@ -56,9 +57,9 @@ class PlantedTruth:
     shares, base_rates : array of shape (K,)
         Share of each group among the rows, and of label 1 within each group.
     aware : PlantedRule
-        The most accurate rule that sees x₀ and the group.
+        The most accurate rule that uses x₀ and the group.
     blind : PlantedRule
-        The most accurate rule that sees x₀ alone.
+        The most accurate rule that uses x₀ only.
     """
 
     groups: tuple[Hashable, ...]
@@ -69,7 +70,7 @@ class PlantedTruth:
 
 
 class PlantedData(NamedTuple):
-    """A sample and the truth behind it."""
+    """A sample and its population."""
 
     dataset: Dataset
     truth: PlantedTruth
@@ -85,29 +86,29 @@ def make_disparate_data(
     n_noise: int = 2,
     seed: int | np.random.Generator = 0,
 ) -> PlantedData:
-    """Draw rows whose groups differ by a known amount.
+    """Draw rows from groups with known base rates.
 
     Parameters
     ----------
     n : int
         Number of rows.
     base_rates : mapping of group to float
-        Probability of label 1 in each group, above 0 and below 1. The keys are the groups, of one type, any number.
+        Probability of label 1 in each group, above 0 and below 1. The keys are the groups, all of one type.
     shares : mapping of group to float, optional
         Probability of each group; they sum to 1. By default all are equal.
     label_signal : float
-        How much x₀ says about the label (s above): 0.5 is weak, 4 nearly separates. Must be positive.
+        Strength s of the signal of the label in x₀, positive: 0.5 is weak, 4 nearly separates the labels.
     group_signal : float
-        How much the proxies say about the group (t above); 0 makes them noise.
+        Strength t of the signal of the group in the proxies; 0 makes them noise.
     n_noise : int
-        Number of columns that say nothing.
+        Number of noise columns.
     seed : int or numpy.random.Generator
-        Seed of the draw; nothing global is touched.
+        Seed of the draw; global generators are not used.
 
     Returns
     -------
     PlantedData
-        The sample, with its one sensitive column "group", and the planted truth.
+        The sample, with the sensitive column "group", and its population.
 
     Examples
     --------
@@ -148,7 +149,7 @@ def make_disparate_data(
 
 
 def _rule(base_rates: FloatArray, log_odds: FloatArray, signal: float) -> PlantedRule:
-    """Return the rule that is most accurate when the log odds of label 1 are `log_odds` before x₀ is seen."""
+    """Return the most accurate rule if the prior log odds of label 1 are `log_odds`."""
     thresholds = -log_odds / signal
     true_positive, false_positive = norm.cdf(signal / 2 - thresholds), norm.cdf(-signal / 2 - thresholds)
     return PlantedRule(
@@ -176,7 +177,7 @@ def _shares(groups: tuple[Hashable, ...], shares: Mapping[Hashable, float]) -> F
         )
     ordered = {group: shares[group] for group in groups}
     weights = np.ones(1) if ordered == {groups[0]: 1} else _probabilities("shares", ordered)
-    if abs(weights.sum() - 1) > 1e-9:  # room for the rounding of decimal fractions only
+    if abs(weights.sum() - 1) > 1e-9:  # allow for rounding of decimal fractions only
         raise ValueError(f"shares sum to {weights.sum():g}; they are probabilities and must sum to 1.")
     return weights
 

@@ -1,7 +1,7 @@
-"""`read_table`: the user's own file, CSV or Parquet, as a data set.
+"""`read_table`: read a user's file, CSV or Parquet, as a data set.
 
-Numbers are numbers unless they are named as categories, text is categories. The label is coded by `positive`: which
-outcome is the favourable one is never guessed.
+Columns of numbers are quantities unless they are named in `categorical`; columns of text are categories. The favourable
+outcome is never guessed: the user names it with `positive`.
 """
 
 from __future__ import annotations
@@ -55,54 +55,53 @@ def read_table(
     target : str
         Column of the label.
     sensitive : str or sequence of str
-        Sensitive columns. They are no inputs unless `sensitive_as_input`; their missing values stay missing.
+        Sensitive columns. They are not inputs unless `sensitive_as_input`; their missing values stay missing.
     positive : object or sequence of objects, optional
-        The favourable values of the label, which become 1; all other values become 0. It may be left out for a label of
-        0 and 1 (or false and true), and for one of three or more values, which keeps all its classes.
+        The favourable values of the label, which become 1; all other values become 0. It can be omitted for a label of
+        0 and 1 (or false and true), and for a label of three or more values, which keeps all its classes.
     negative : object or sequence of objects, optional
-        All other values of the label. With it, a value that is named on neither side is an error.
+        All other values of the label. If given, a value that is in neither `positive` nor `negative` is an error.
     drop_unlabelled : bool
-        Whether to drop the rows without a label; they are an error by default.
+        Whether to drop the rows without a label; by default they are an error.
     weight : str, optional
-        Column of the rows' weights, which is no input; it becomes `Dataset.weight`.
+        Column of the rows' weights; it is not an input, but becomes `Dataset.weight`.
     bands : mapping of str to sequence of float, optional
-        Sensitive columns of numbers and where to cut them: `{"age": [25, 40]}` makes the groups "below 25", "25 to
-        below 40" and "40 and above" (see `into_bands`).
+        Cuts of sensitive columns of numbers: `{"age": [25, 40]}` makes the groups "below 25", "25 to below 40" and "40
+        and above" (see `into_bands`).
     categorical : str or sequence of str
         Columns of numbers that are codes of categories.
     ignore : str or sequence of str
-        Columns to leave out, such as identifiers; each must be there.
+        Columns to leave out, such as identifiers; each must exist.
     sensitive_as_input : bool
-        Whether the sensitive columns are among the inputs, too.
+        Whether the sensitive columns are also inputs.
     max_categories : int
-        Most 0/1 columns that one column of categories may become in X; beyond it the rarest values share one. The table
-        (`Dataset.frame`) keeps all of them.
+        Largest number of 0/1 columns of X for one column of categories; the rarest values beyond it share one. The
+        table (`Dataset.frame`) keeps all values.
     missing : collection of str
-        What stands for a missing value in a text file. Among numbers, common words such as "n/a" do so, too.
+        Texts that mean a missing value in a text file. In columns of numbers, common words such as "n/a" do so, too.
     decimal : {".", ","}, optional
-        The decimal mark of numbers in a text file; by default it is found out for each column (see `Dataset.taken`).
+        The decimal mark of numbers in a text file; by default it is inferred for each column (see `Dataset.taken`).
     delimiter : str, optional
-        Of a text file; by default a tab for `.tsv` and a comma otherwise.
+        Delimiter of a text file; by default a tab for `.tsv`, else a comma.
     encoding : str
-        Of a text file.
+        Encoding of a text file.
     like : Dataset, optional
-        Another part of the same data, read before, such as the training rows. The label is coded as there, and any
-        other value of it is an error; the inputs are the columns of there, in their order. Values are read as
-        there (`Dataset.formats`).
+        Another part of the same data, such as the training rows. The new rows get the same inputs in the same order,
+        the same formats (`Dataset.formats`) and the same label codes; any other value of the label is an error.
 
     Returns
     -------
     Dataset
-        With the raw columns in `table` (see `Dataset.frame`), and in `X` the numbers as they stand, NaN where missing,
-        and the categories one-hot, missing ones as a category of their own.
+        `table` has the raw columns (see `Dataset.frame`). `X` has the numbers, NaN if missing, and the categories
+        one-hot, with missing as a category of its own.
 
     Raises
     ------
     FileNotFoundError, IsADirectoryError
         If there is no such file.
     ValueError
-        If the file cannot be read, a column is not there (with the nearest name), or the label is not usable, or has
-        values that differ in spelling only and would become different codes (see `positive` and `negative`).
+        If the file cannot be read, a column does not exist, or the label is not usable.  Also if values of the label
+        that differ in spelling only would get different codes (see `positive` and `negative`).
 
     Examples
     --------
@@ -163,7 +162,7 @@ def read_table(
 
 
 def _formats_like(like: Dataset) -> dict[str, ColumnFormat]:
-    """Return the known formats: of labels and groups those of text, for what is wrong with others is said later."""
+    """Return the known formats of inputs, and of labels and groups that are text; other labels are checked later."""
     return {name: form for name, form in like.formats.items() if name in like.schema or form.kind == "text"}
 
 
@@ -218,7 +217,7 @@ def _check_names(
     asked = {"ignore": ignored, "target": [target], "sensitive": groups, "categorical": coded, "weight": weights}
     for role, given in asked.items():
         for name in given:
-            if name not in names:  # a column to ignore that is misspelt would become an input
+            if name not in names:  # also for `ignore`: a misspelt column would become an input
                 raise no_column(place, name, names, argument(role))
     roles = Counter([target, *groups, *ignored, *weights])
     twice = [name for name, count in roles.items() if count > 1]
@@ -255,7 +254,7 @@ def _check_values(columns: Columns, place: str) -> None:
 
 
 def _column(name: str, values: NDArray[Any], coded: bool, most: int) -> Column:
-    """Return what a column is, with the categories that occur, or the most frequent of them."""
+    """Return the schema of a column, with the categories that occur, or the most frequent of them."""
     if values.dtype.kind in "if" and not coded:
         return Numeric(name)
     gaps = is_missing(values)
@@ -271,7 +270,7 @@ def _column(name: str, values: NDArray[Any], coded: bool, most: int) -> Column:
 
 
 def _unused(word: str, taken: Iterable[str]) -> str:
-    """Return the word in as many parentheses as make it differ from all that are taken."""
+    """Return the word in parentheses; add more of them until it differs from all words in `taken`."""
     word = f"({word})"
     while word in taken:
         word = f"({word})"
@@ -290,7 +289,7 @@ def _check_bands(bands: Mapping[str, Sequence[float]], groups: Sequence[str]) ->
 
 
 def _inputs_like(like: Dataset, inputs: Sequence[str], place: str) -> list[str]:
-    """Return the columns of another data set, in its order; all must be there."""
+    """Return the inputs of another data set, in its order; all must exist here."""
     for name in like.schema:
         if name not in inputs:
             raise ValueError(
@@ -300,5 +299,5 @@ def _inputs_like(like: Dataset, inputs: Sequence[str], place: str) -> list[str]:
 
 
 def _groups(name: str, values: NDArray[Any], bands: Mapping[str, Sequence[float]]) -> NDArray[Any]:
-    """Return the groups of a sensitive column, in bands where these are asked for."""
+    """Return the groups of a sensitive column, in bands if `bands` has cuts for it."""
     return into_bands(values, bands[name], name) if name in bands else group_values(values)

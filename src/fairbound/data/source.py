@@ -1,4 +1,4 @@
-"""What is known of a data set before it is read: its file, how to parse it, and what its columns mean."""
+"""The definition of a data set of the catalogue: its file, how to parse it, and what its columns mean."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ Parser = Callable[[list[BinaryIO], str], Columns]
 
 
 def parse_plain(streams: list[BinaryIO], name: str) -> Columns:
-    """Read a file with a line of column names (CSV), or a Parquet file, by the ending of its name."""
+    """Read a Parquet file, if the name ends in ".parquet", or a CSV file with a line of column names."""
     reader = read_parquet if name.endswith(".parquet") else read_delimited
     return reader(streams[0], place=name)
 
 
 @dataclass(frozen=True)
 class SensitiveColumn:
-    """A sensitive column: the name users see, the column of the file, and the word for each of its codes."""
+    """A sensitive column: its name for users, the column of the file, and the word for each of its codes."""
 
     name: str
     column: str
@@ -32,7 +32,7 @@ class SensitiveColumn:
 
 @dataclass(frozen=True)
 class PaperEncoding:
-    """How the paper's experiments read a data set (see `fairbound.data.paper`).
+    """How the paper's experiments encode a data set (see `fairbound.data.paper`).
 
     Parameters
     ----------
@@ -57,16 +57,16 @@ class PaperEncoding:
 
 @dataclass(frozen=True)
 class Source:
-    """A data set as it is known before it is read.
+    """The definition of a data set.
 
     Parameters
     ----------
     file : DataFile
-        Where the rows are.
+        The file with the rows.
     inputs : tuple of Column
         The schema of the inputs.
     sensitive : tuple of SensitiveColumn
-        The sensitive columns, which are inputs only when asked for.
+        The sensitive columns; they are inputs only with `sensitive_as_input`.
     target : str
         Column of the label, which holds 0 and 1 after parsing.
     target_names : pair of str
@@ -74,7 +74,7 @@ class Source:
     description : str
         Where the rows come from.
     parse : callable
-        From the open file (or the members of the archive) and its name to the columns.
+        Returns the columns from the open file (or the members of the archive) and its name.
     paper : PaperEncoding, optional
         For the data sets of the paper.
     """
@@ -95,5 +95,5 @@ class Source:
 
 
 def codes(*values: int) -> dict[int, str]:
-    """Labels of categories whose codes are their only names."""
+    """Return labels for categories that have no names but their codes."""
     return {value: str(value) for value in values}

@@ -1,4 +1,4 @@
-"""Draw a training and a test part whose labels and groups have the same shares as all rows."""
+"""Draw a training and a test part, stratified by label and groups."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def draw_parts(
     random_state : int or numpy.random.RandomState
         Seed of the draw.
     pool : bool
-        Whether a row that is alone in its group and label joins the largest group of its label; else it raises.
+        Whether a row that is alone in its stratum joins the largest group of its label; otherwise it is an error.
     """
     if not 0 < test_size < 1:
         raise bad_value("test_size", test_size, "a share of the rows, above 0 and below 1")
@@ -72,13 +72,13 @@ def draw_parts(
 
 def _strata(columns: Sequence[NDArray[Any]]) -> IntArray:
     """Return a number for each distinct combination of values."""
-    # As text, a missing value is one more value, and columns of mixed types can be sorted.
+    # As text, missing is one more value, and columns of mixed types can be sorted.
     codes = [np.unique(column.astype(str), return_inverse=True)[1] for column in columns]
     return np.unique(np.stack(codes), axis=1, return_inverse=True)[1].ravel().astype(np.int64)  # numpy 2.0 kept an axis
 
 
 def _pool_single_rows(strata: IntArray, y: IntArray) -> IntArray:
-    """Let each row that is alone in its stratum join the largest stratum of its label."""
+    """Move each row that is alone in its stratum to the largest stratum of its label."""
     pooled = strata.copy()
     for row in np.flatnonzero(np.bincount(strata)[strata] == 1):
         pooled[row] = np.bincount(strata[y == y[row]]).argmax()

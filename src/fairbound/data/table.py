@@ -1,8 +1,7 @@
-"""A table: named raw columns, and the schema that says what each of them is.
+"""A table: named raw columns, with a schema that says whether each is a number or a category.
 
-`Table` is what a file holds before it becomes numbers. `encode` makes the matrix of a model of it, by the schema;
-`make_frame` makes a DataFrame of columns, for estimators that encode by themselves: of pandas, polars or pyarrow,
-whichever is installed.
+`Table.encode` returns the matrix of inputs. `make_frame` returns a DataFrame of pandas, polars or pyarrow, whichever is
+installed, for estimators that encode columns themselves.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from fairbound.data.formats import ColumnFormat
 Columns = dict[str, NDArray[Any]]
 Backend = Literal["pandas", "polars", "pyarrow", "dict"]
 LIBRARIES: tuple[Backend, ...] = ("pandas", "polars", "pyarrow")
-"""The libraries that have tables; none of them is needed, for a dictionary of columns is a table, too."""
+"""Supported DataFrame libraries; none is required, since a dictionary of columns is accepted everywhere, too."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,11 +33,11 @@ class Table:
     Parameters
     ----------
     schema : sequence of Column
-        What each column is: `Numeric`, `Categorical` or `Banded`.
+        The kind of each column: `Numeric`, `Categorical` or `Banded`.
     columns : mapping of str to array of shape (n,)
-        The values as they stand in the file; None and NaN are missing. Columns beyond the schema are left out.
+        The values as in the file; None and NaN mean missing. Columns that are not in the schema are dropped.
     formats : mapping of str to ColumnFormat
-        How the columns of the file are written, those of label and groups among them; empty if there was no file.
+        Formats of all columns of the file, with label and groups; empty if there was no file.
 
     Examples
     --------
@@ -60,12 +59,12 @@ class Table:
 
     @classmethod
     def of_numbers(cls, names: Sequence[str], X: NDArray[np.float64]) -> Table:
-        """The table of a matrix: every column is a number."""
+        """Return the table of a matrix; every column is a number."""
         return cls(tuple(map(Numeric, names)), dict(zip(names, X.T, strict=True)))
 
     @property
     def categorical(self) -> tuple[str, ...]:
-        """Names of the columns that are categories, whether they hold words or integer codes."""
+        """Return the names of the columns that are categories, given as words or as integer codes."""
         return tuple(column.name for column in self.schema if column.categorical)
 
     def take(self, rows: NDArray[Any]) -> Table:
@@ -73,7 +72,7 @@ class Table:
         return Table(self.schema, {name: values[rows] for name, values in self.columns.items()}, self.formats)
 
     def missing(self) -> dict[str, int]:
-        """Count the missing values, for the columns that have some."""
+        """Return the number of missing values of each column that has some."""
         counts = {name: int(is_missing(values).sum()) for name, values in self.columns.items()}
         return {name: count for name, count in counts.items() if count}
 
@@ -84,7 +83,7 @@ class Table:
         return np.concatenate([matrix for matrix, _ in encoded], axis=1), names
 
     def show(self) -> Columns:
-        """Return the columns as people read them: numbers, words for categories, None for missing words."""
+        """Return the columns for display: numbers, words for categories, None for missing words."""
         return {column.name: column.show(self.columns[column.name]) for column in self.schema}
 
 
@@ -111,20 +110,20 @@ def no_column(place: str, name: str, names: Iterable[str], role: str) -> InputEr
 
 
 def make_frame(columns: Mapping[str, NDArray[Any]], backend: Backend | None = None) -> Any:
-    """Return a table of the given columns, words as categories.
+    """Return a DataFrame of the given columns, with words as categories.
 
     Parameters
     ----------
     columns : mapping of str to array of shape (n,)
         Numbers, or words with None for missing ones.
     backend : {"pandas", "polars", "pyarrow", "dict"}, optional
-        The library whose DataFrame to make, or "dict" for a dictionary of arrays; by default the first library that is
-        installed, and a dictionary without any.
+        The library of the DataFrame, or "dict" for a dictionary of arrays; by default the first library that is
+        installed, or "dict" if there is none.
 
     Raises
     ------
     ImportError
-        If the library is not installed; the message has the line that installs it.
+        If the library is not installed; the message says how to install it.
     """
     if backend is None:
         backend = installed_backend()
@@ -144,5 +143,5 @@ def make_frame(columns: Mapping[str, NDArray[Any]], backend: Backend | None = No
 
 
 def _plain(values: NDArray[Any]) -> Any:
-    """Return text as a list of Python strings, which every library reads alike; numbers as they are."""
+    """Return text as a list of Python strings, which all libraries accept; return numbers unchanged."""
     return values if values.dtype.kind in "iufb" else [None if value is None else str(value) for value in values]

@@ -1,7 +1,7 @@
-"""A user's file, CSV or Parquet: what stands in it, and the columns that are made of it.
+"""Read a user's file, CSV or Parquet.
 
-Training learns the format of each column (`TableFile.learn`).  Later files are read by these formats (`read_by`): the
-same row has the same meaning whatever other rows are in its file.
+Training learns the format of each column (`TableFile.learn`).  Later files are read with these formats (`read_by`), so
+that a row has the same meaning whatever other rows are in its file.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ NOT_TEXT = {
     b"\x1f\x8b": "compressed (gzip)",
     b"\xd0\xcf\x11\xe0": "an old Excel workbook",
 }
-"""How files begin that people take for a CSV file, and what they are."""
+"""First bytes of files that are often mistaken for CSV files, and what they are."""
 
-_EXACT_DIGITS = 15  # of a whole number that is held as a float, which it is beside missing values
+_EXACT_DIGITS = 15  # digits of a whole number that a float holds exactly; beside missing values, numbers are floats
 
 
 @dataclass(frozen=True, eq=False)
 class TableFile:
-    """A file with columns.  Make it with `open`.
+    """A file with columns; create it with `TableFile.open`.
 
     Attributes
     ----------
     path : Path
     is_parquet : bool
     delimiter, encoding : str
-        Of a text file.
+        Delimiter and encoding of a text file.
     """
 
     path: Path
@@ -51,15 +51,15 @@ class TableFile:
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], *, delimiter: str | None = None, encoding: str = "utf-8") -> TableFile:
-        """Look at a file: that it is there, and of which kind it is.
+        """Check that a file exists, and find out whether it is text or Parquet.
 
         Parameters
         ----------
         path : path
         delimiter : str, optional
-            Of a text file; by default a tab for `.tsv` and a comma otherwise.
+            Delimiter of a text file; by default a tab for `.tsv`, else a comma.
         encoding : str
-            Of a text file.
+            Encoding of a text file.
         """
         if not isinstance(path, str | os.PathLike):
             raise InputTypeError("{path=value} must be the path of a file.", value=path)
@@ -84,18 +84,18 @@ class TableFile:
 
     @property
     def place(self) -> str:
-        """Name of the file in messages."""
+        """Return the name of the file for messages."""
         return self.path.name
 
     @cached_property
     def arrow(self) -> Any:
-        """The whole content of a Parquet file, as a table of pyarrow."""
+        """Return the content of a Parquet file as a pyarrow table."""
         with self.path.open("rb") as stream:
             return read_arrow(stream, place=self.place)
 
     @cached_property
     def names(self) -> list[str]:
-        """The names of all columns."""
+        """Return the names of all columns."""
         if self.is_parquet:
             return list(self.arrow.column_names)
         with self.path.open("rb") as stream, decoded(stream, self.encoding, self.place) as text:
@@ -108,7 +108,7 @@ class TableFile:
             raise no_column(self.place, name, self.names, role)
 
     def read_texts(self, keep: Collection[str] | None = None) -> Texts:
-        """Return the values of a text file as they are written."""
+        """Return the values of a text file as text."""
         with self.path.open("rb") as stream:
             return read_texts(stream, place=self.place, delimiter=self.delimiter, encoding=self.encoding, keep=keep)
 
@@ -121,7 +121,7 @@ class TableFile:
         decimal: str | None = None,
         formats: Mapping[str, ColumnFormat] | None = None,
     ) -> tuple[Columns, dict[str, ColumnFormat]]:
-        """Return the columns, and how each is written.
+        """Return the columns and their formats.
 
         Parameters
         ----------
@@ -131,11 +131,11 @@ class TableFile:
             Columns of labels, groups and other categories.  They are numbers only if all values are written as Python
             writes them: "$5", "1,5", "unknown" and "01" are words there.
         missing : collection of str
-            What stands for a missing value.
+            Texts that mean a missing value.
         decimal : {".", ","}, optional
-            The decimal mark of all numbers; found out by default.
+            The decimal mark of all numbers; by default it is inferred.
         formats : mapping of str to ColumnFormat, optional
-            Columns whose format is known, from the training file.
+            Known formats, from the training file.
         """
         known = {} if formats is None else formats
 
@@ -150,7 +150,7 @@ class TableFile:
             with self.path.open("rb") as stream:
                 table = read_arrow(stream, place=self.place, ignore=ignore)
             columns = {name: column_values(table.column(name), name, self.place) for name in table.column_names}
-            # A type says what is text, and a null what is missing: nothing is guessed, and an empty text is missing.
+            # Parquet has types and nulls, so nothing is inferred; only an empty text also counts as missing.
             marks = ("",) if tuple(missing) == MISSING else tuple(missing)
             found = {
                 name: known.get(name, _format_of(values, replace(ColumnFormat(), missing=marks)))
@@ -167,9 +167,9 @@ class TableFile:
         return {name: found[name].read(values, name, where) for name, values in texts.columns.items()}, found
 
     def read_by(self, formats: Mapping[str, ColumnFormat], categories: Collection[str] = ()) -> Columns:
-        """Return columns that are read by the formats of training; those of categories as words.
+        """Return the columns, read with the formats of training; columns in `categories` are returned as words.
 
-        Numbers of a Parquet file are numbers, whatever the format: only text needs one.
+        Only text needs a format: columns of numbers in a Parquet file are returned unchanged.
         """
         found: Columns = {}
         texts = None if self.is_parquet else self.read_texts(keep=formats)
@@ -187,21 +187,21 @@ class TableFile:
         return found
 
     def line(self, texts: Texts) -> Callable[[int], str]:
-        """Return a function that says where a row of a text file is."""
+        """Return a function that returns the line of a row of a text file, for messages."""
         return lambda row: f"line {texts.lines[row]:,} of {self.place}"
 
     def row(self, row: int) -> str:
-        """Say where a row of a Parquet file is."""
+        """Return the position of a row of a Parquet file, for messages."""
         return f"row {row + 1:,} of {self.place}"
 
 
 def _learn_codes(values: Sequence[str | None], missing: Collection[str]) -> ColumnFormat:
-    """Codes that are written as numbers are numbers, unless something is lost by it: 01 is not 1."""
+    """Return the format of a column of codes: numbers, unless that would lose something (01 is not 1)."""
     found = ColumnFormat.learn(values, missing, plain=True)
     long = any(value is not None and len(value.strip()) > _EXACT_DIGITS for value in set(values))
     return replace(found, kind="text") if found.padded or long else found
 
 
 def _format_of(values: NDArray[Any], text: ColumnFormat) -> ColumnFormat:
-    """Return the format of a column that has a type."""
+    """Return the format of a typed column: number, or `text`."""
     return ColumnFormat("number") if values.dtype.kind in "if" else text

@@ -1,7 +1,7 @@
-"""What each column of a file was taken for, where that is not plain to see.
+"""Report how columns of a file were interpreted, where that is not obvious.
 
-A reader has to decide whether 08001 is a quantity, whether 1,234 has a decimal comma, and whether n/a is a category.
-It says so once, with the option of `read_table` that changes it.
+`read_table` must decide whether 08001 is a quantity, whether 1,234 has a decimal comma, and whether n/a is a category.
+Each such decision is reported, with the option of `read_table` that changes it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from fairbound.data.labels import as_word
 from fairbound.data.table import Table
 
 FEWEST_ROWS = 20
-"""With fewer rows, that all values differ says nothing."""
+"""With fewer rows, distinct values are no evidence of an identifier."""
 
 _NUMBERS = ColumnFormat("number")
 _IDENTIFIERS = frozenset({"id", "ids", "identifier", "uuid", "key", "ssn", "account", "passport", "serial"})
@@ -35,20 +35,20 @@ _DATE = re.compile(r"\d{4}([-/.])\d{1,2}\1\d{1,2}(\D|$)|\d{1,2}([-/. ])(\d{1,2}|
 
 @dataclass(frozen=True)
 class Taken:
-    """What one column was taken for.
+    """How one column was interpreted.
 
     Attributes
     ----------
     column : str
     kind : {"number", "category"}
     remark : str
-        What is not plain to see about it.
+        Why the interpretation is not obvious.
     example : str
-        A value of the file, and what was made of it.
+        A value of the file, and its interpretation.
     option : str
-        The option of `read_table` that changes it.
+        The option of `read_table` that changes the interpretation.
     value : str or int
-        What to give to the option.
+        The value for that option.
     """
 
     column: str
@@ -60,7 +60,7 @@ class Taken:
 
 
 def taken_for(table: Table) -> tuple[Taken, ...]:
-    """Return what the inputs of a file were taken for, for the columns where there is something to say."""
+    """Return how the inputs of a file were interpreted, for columns where that is not obvious."""
     found = []
     for column in table.schema:
         form, values = table.formats.get(column.name), table.columns[column.name]
@@ -100,7 +100,7 @@ def _number(name: str, form: ColumnFormat, values: NDArray[Any]) -> Taken | None
 
 def _category(column: Column, form: ColumnFormat, values: NDArray[Any]) -> Taken | None:
     if form.kind == "number" or form.padded or not isinstance(column, Categorical):
-        return None  # codes that the user has named
+        return None  # the user has declared these codes as categories
     counted = Counter(values.tolist())
     others = [word for word in counted if _NUMBERS.number(str(word)) is None]
     rows = sum(counted[word] for word in others)
@@ -123,7 +123,7 @@ def _category(column: Column, form: ColumnFormat, values: NDArray[Any]) -> Taken
 
 
 def _is_identifier(words: set[str], values: NDArray[Any], distinct: int) -> bool:
-    """Tell whether whole numbers look like identifiers: all differ, and they are called so, counted, or very long."""
+    """Return whether whole numbers look like identifiers: all differ, and the name, density or size suggests it."""
     if len(values) < FEWEST_ROWS or distinct < 0.99 * len(values):
         return False
     low, high = int(values.min()), int(values.max())

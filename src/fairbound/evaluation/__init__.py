@@ -1,6 +1,6 @@
-"""What decisions do, measured by group: the audit, intervals, the certificate, and the summary of a run.
+"""Measure decisions by group: the audit, the certificate, and confidence intervals.
 
-The measures are those of `fairbound.fairness`; this room adds how well the rows know them.
+The measures are those of `fairbound.fairness`, here with confidence intervals.
 """
 
 from fairbound.evaluation.audit_result import Audit, Estimate, GroupAudit, MeasureAudit, Undefined

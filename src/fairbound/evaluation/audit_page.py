@@ -1,4 +1,4 @@
-"""An audit as a page of tables: for each grouping the counts, the rates with intervals, and the measures."""
+"""Render an audit as tables: for each grouping the counts, the rates with intervals, and the measures."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fairbound.evaluation.tally import MERGED
 if TYPE_CHECKING:
     from fairbound.evaluation.audit_result import Audit, GroupAudit, MeasureAudit
 
-SHOWN = (  # three to a table, so that a line fits a terminal
+SHOWN = (  # three rates per table, so that a line fits a terminal
     ("selection_rate", "true_positive_rate", "false_positive_rate"),
     ("precision", "negative_predictive_value", "accuracy"),
 )
@@ -86,7 +86,7 @@ def _measures(audit: Audit, grouping: str) -> Table:
 
 
 def audit_notes(audit: Audit) -> Iterator[str]:
-    """Yield what a reader of the numbers must know."""
+    """Yield notes on how to read the numbers."""
     if audit.weighted:
         yield (
             "Rows are weighted: counts are sums of weights. Intervals are empirical Bernstein bounds, which take the "

@@ -16,7 +16,7 @@ from fairbound.evaluation.tables import as_json, number, page_as_html, page_as_t
 
 @dataclass(frozen=True)
 class Estimate:
-    """A rate among the rows and its interval; all None where the rate is undefined."""
+    """A measured rate and its interval; all None if the rate is undefined."""
 
     value: float | None
     lower: float | None
@@ -37,15 +37,15 @@ class GroupAudit:
     grouping : str
         The sensitive column, or columns.
     group : group or None
-        Its value as given, a tuple for an intersection; None for everyone.
+        The value as given, a tuple for an intersection; None for everyone.
     everyone : bool
     rows : int
     labels : dict
-        Rows (their weight, where they have weights) of each label.
+        Number of rows of each label; with weights, their total weight.
     confusion : tuple of tuples
-        The same by label and prediction, in the order of `Audit.classes`.
+        Number of rows (or total weight) by label and prediction, in the order of `Audit.classes`.
     rates : dict
-        For each class whose selection is counted (the positive one of two) and each rate an `Estimate`.
+        `Estimate` of each rate, for each class whose selection is counted (of two, the positive one).
     """
 
     grouping: str
@@ -58,11 +58,11 @@ class GroupAudit:
 
     @property
     def name(self) -> str:
-        """The group in words."""
+        """Return the name of the group as text."""
         return group_name(self.group)
 
     def rate(self, name: str, label: Hashable | None = None) -> Estimate:
-        """Return a rate by name; with several classes also name the class."""
+        """Return a rate by name; with several classes, `label` is needed."""
         if label is None and len(self.rates) > 1:
             raise ValueError(f"There is a {name} for each class: name one of {', '.join(map(repr, self.rates))}.")
         chosen = next(iter(self.rates)) if label is None else label
@@ -79,15 +79,15 @@ class MeasureAudit:
     ----------
     measure, description, grouping : str
     label : label or None
-        The class, where there are several and the measure has a value for each.
+        The class, if there are several and the measure has a value for each.
     value : float or None
-        Over all pairs of groups where it is defined; None where there is no pair.
+        The measure over all pairs of groups where it is defined; None if there is no such pair.
     lower, upper : float or None
-        Its interval; None where none is known (covariance).
+        Its interval; None if there is none (covariance).
     pair : tuple or None
-        The two groups furthest apart, and in which rate.
+        The two groups that are furthest apart, and the rate in which they are.
     left_out : tuple
-        Groups in which the measure is undefined.
+        Groups for which the measure is undefined.
     """
 
     measure: str
@@ -103,7 +103,7 @@ class MeasureAudit:
 
 @dataclass(frozen=True)
 class Undefined:
-    """A rate that divides by nothing in a group."""
+    """A rate that divides by zero in a group."""
 
     grouping: str
     group: Hashable
@@ -114,26 +114,28 @@ class Undefined:
 
 @dataclass(frozen=True)
 class Audit:
-    """Decisions measured by group; `print` it, or take it as `to_dict()`, `to_json()`, `to_frame()`, or HTML.
+    """The result of `audit`: decisions measured by group.
+
+    Use it through `print`, `to_dict()`, `to_json()`, `to_frame()`, or as HTML in a notebook.
 
     Attributes
     ----------
     rows : int
     weighted : bool
     confidence : float
-        Of each interval by itself.
+        Confidence level of each interval by itself.
     classes : tuple
-        The labels; of two the second is the positive one.
+        The labels; of two labels the second is the positive one.
     groups : tuple of GroupAudit
         For each grouping its groups, then everyone.
     measures : tuple of MeasureAudit
     undefined : tuple of Undefined
     missing : dict
-        Rows without a known group, for each grouping; they are in no rate of it.
+        Number of rows without a known group, for each grouping; they count in none of its rates.
     merged : dict
-        For each grouping the small groups that were merged into one, with their rows.
+        For each grouping the small groups that were merged, with their numbers of rows.
     min_group_size : int
-        Rows below which a group was merged.
+        Groups with fewer rows were merged.
     """
 
     rows: int
@@ -149,11 +151,11 @@ class Audit:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """How to read the numbers: what the intervals are, and which groups are undefined, small or merged."""
+        """Return notes on the intervals, and on groups that are undefined, small or merged."""
         return tuple(audit_notes(self))
 
     def group(self, group: Hashable, grouping: str | None = None) -> GroupAudit:
-        """Return a group by its value or its text; name the grouping where several have such a group."""
+        """Return a group by its value or its text; `grouping` is needed if several groupings have such a group."""
         named = [each for each in self.groups if grouping in (None, each.grouping)]
         found = [each for each in named if not each.everyone and each.group == group]
         found = found or [each for each in named if each.name == str(group)]
@@ -164,7 +166,7 @@ class Audit:
         return found[0]
 
     def measure(self, name: str, grouping: str | None = None, label: Hashable | None = None) -> MeasureAudit:
-        """Return a measure by name; name the grouping, and the class, where there are several."""
+        """Return a measure by name; `grouping` and `label` are needed if there are several."""
         lookup({each.measure: each for each in self.measures}, name, "measure")
         found = [
             each
@@ -181,7 +183,7 @@ class Audit:
         return found[0]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything as a dictionary that JSON has."""
+        """Return everything as a dictionary of JSON values."""
         return as_json(
             {
                 "rows": self.rows,
@@ -214,7 +216,7 @@ class Audit:
         return json.dumps(self.to_dict(), indent=indent, allow_nan=False)
 
     def to_frame(self, what: Literal["rates", "measures"] = "rates") -> Any:
-        """Return a pandas data frame, one line for each rate of each group, or for each measure."""
+        """Return a pandas data frame with one row for each rate of each group, or for each measure."""
         if what not in ("rates", "measures"):
             raise ValueError(f'what={what!r} must be "rates" or "measures".')
         try:

@@ -1,15 +1,15 @@
-"""The audit: what any system's decisions do to each group, with intervals, and every measure of the registry.
+"""The audit: rates and measures of any system's decisions, by group, with confidence intervals.
 
-Rates and measures are those of `fairbound.fairness` on sums of decisions, the exact measures of training.  The interval
-of a rate is exact binomial (empirical Bernstein for weighted rows, which takes the largest weight seen for the largest
-there is), each by itself.  The interval of a measure is what the intervals of its rates imply when they hold all
-together (Bonferroni over the groups and rates of that one measure):
+Rates and measures are those of `fairbound.fairness`, computed from sums of decisions as in training.  The interval of a
+rate is exact binomial.  For weighted rows it is empirical Bernstein, with the largest observed weight in place of the
+largest possible one.  Each interval holds at the confidence by itself.  The interval of a measure follows from
+intervals [L, U] of its rates that hold simultaneously (Bonferroni over the groups and rates of that measure):
 
     ratio        [min L_a/U_b,  min over pairs of the largest ratio that their intervals allow]
     difference   [max over pairs of the gap between their intervals,  max U_a − L_b]
 
-A rate that divides by nothing (nobody of that label, nobody selected) is listed as undefined; the measures are taken
-over the other groups, and name those left out.
+A rate that divides by zero (no row of that label, or nobody selected) is listed as undefined.  Measures are computed
+over the other groups, and list the groups that are left out.
 """
 
 from __future__ import annotations
@@ -56,23 +56,23 @@ def audit(
     y : sequence of n labels
         Any values; two or more classes.
     prediction : sequence of n labels
-        The decisions of any system, in the labels of y; 1, 1.0, True and "1" are the same label.
+        Decisions of any system, with the labels of y; 1, 1.0, True and "1" are the same label.
     sensitive_features : mapping or table of columns, or array of shape (n,) or (n, columns)
         Strings, numbers, booleans or categoricals; None and NaN are missing.
     sample_weight : sequence of n numbers, optional
     groups : {"each", "intersection", "both"}
-        What the groups of several columns are.
+        With several columns: the groups of each column, of their intersection, or both.
     pos_label : label, optional
-        Which of two labels is the positive one; the larger by default.
+        Which of two labels is the positive one; by default as for `Cells.build`.
     positive_decision : value, optional
-        The decision that counts as the positive one of two labels, where the decisions have two values of their own.
+        The decision that means the positive label, if decisions have other values than the two labels.
     confidence : float
-        Of each interval.
+        Confidence level of each interval.
     measures : sequence of measures or their names, optional
-        Those to compare groups by, such as one of your own; by default every measure of the registry.
+        Measures that compare groups; by default all of `MEASURES` that do.
     min_group_size : int
-        Groups with fewer rows are merged into one group, "(other)", and named in the notes.  A single such group stays
-        as it is.
+        Groups with fewer rows are merged into one group, "(other)", and listed in the notes.  A single such group is
+        not merged.
 
     Returns
     -------
@@ -105,7 +105,7 @@ def audit(
 
 
 def audit_tally(tally: Tally, confidence: float = 0.95, measures: Iterable[str | Measure] | None = None) -> Audit:
-    """Measure decisions that are counted already; see `audit`."""
+    """Audit decisions that are already counted; see `audit`."""
     alpha = 1.0 - check_confidence(confidence)
     groupings = tally.cells.groupings
     compared = _compared(measures)
@@ -146,7 +146,7 @@ def _compared(measures: Iterable[str | Measure] | None) -> list[Measure]:
 
 
 def _groups(tally: Tally, grouping: Grouping, alpha: float) -> Iterator[GroupAudit]:
-    """Yield each group, and everyone: counts, and every rate for every class."""
+    """Yield the counts and the rates for every class, of each group and of everyone."""
     classes, outcomes = tally.cells.classes, tally.cells.outcomes
     estimates = {
         outcome: {name: _estimates(tally, rate, grouping, outcome, alpha) for name, rate in RATES.items()}
@@ -176,7 +176,7 @@ def _estimates(tally: Tally, rate: RateFunction, grouping: Grouping, outcome: in
     for position, value in enumerate(values):
         if not defined[position]:
             estimates.append(Estimate(None, None, None))
-        elif known is None:  # a rate that was added to the registry without saying what it is a share of
+        elif known is None:  # a rate that was added to `RATES` but not to `WHOLES`
             estimates.append(Estimate(value, None, None))
         else:
             estimates.append(Estimate(value, *known[position].interval(alpha)))
@@ -198,7 +198,7 @@ def _undefined(tally: Tally, grouping: Grouping) -> Iterator[Undefined]:
 
 
 def _measures(tally: Tally, grouping: Grouping, measure: Measure, alpha: float) -> Iterator[MeasureAudit]:
-    """Yield the measure over the groups of a grouping, for each class where it has one for each."""
+    """Yield the measure over the groups of a grouping; with several classes, one for each class if it has them."""
     cells = tally.cells
     several = cells.n_labels > 2 and measure.per_class
     for label in cells.classes if several else (None,):
@@ -223,7 +223,7 @@ def _left_out(tally: Tally, comparisons: tuple[GroupComparison, ...]) -> tuple[H
 
 
 def _compare(tally: Tally, measure: Measure, comparisons: tuple[GroupComparison, ...], alpha: float) -> dict[str, Any]:
-    """Return the interval of the measure, and the pair of groups furthest apart."""
+    """Return the interval of the measure, and the pair of groups that is furthest apart."""
     known: list[tuple[GroupComparison, list[Statistic], list[tuple[int, int]]]] = []
     for comparison in comparisons:
         block = comparison.block
@@ -254,8 +254,9 @@ def _compare(tally: Tally, measure: Measure, comparisons: tuple[GroupComparison,
 
 
 def _pair_interval(measure: Measure, first: tuple[float, float], second: tuple[float, float]) -> tuple[float, float]:
-    """Return the least and the largest measure of one pair that their intervals allow."""
-    nearest = [max(first[0], second[0]), max(first[0], second[0])]  # a rate that both may have, if there is one
+    """Return the least and the largest measure of a pair of groups that their intervals allow."""
+    # If the intervals overlap, both rates may be equal; else the nearest rates are the facing ends.
+    nearest = [max(first[0], second[0]), max(first[0], second[0])]
     if first[1] < second[0] or second[1] < first[0]:
         nearest = [min(first[1], second[1]), max(first[0], second[0])]
     furthest = ((first[0], second[1]), (second[0], first[1]))

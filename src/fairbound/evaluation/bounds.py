@@ -1,37 +1,40 @@
-"""Bounds from below on a comparison of two rates, each erring with probability at most α.
+"""Lower confidence bounds on a comparison of two rates; each bound is wrong with probability at most α.
 
-A comparison is a quantity Q(r₁, r₂) that rises with the first rate and falls with the second: their ratio r₁/r₂ or
-their difference r₁ − r₂.  Every side of every limit is "Q at least so much", with the roles chosen accordingly.
+A comparison is a quantity Q(r₁, r₂) that increases in the first rate and decreases in the second: the ratio r₁/r₂ or
+the difference r₁ − r₂.  Every side of every limit is a requirement "Q ≥ limit", with the two rates in the right order.
 
-**Two rates of disjoint groups** are independent given the sizes, and `least_independent` uses it.  For each candidate r
-of the second rate, with p₂ = P(X₂ ≤ x₂ | r) and p₁ = P(X₁ ≥ x₁ | r₁), put z = Φ⁻¹(1 − p) and reject (r₁, r) when
+**Two rates of disjoint groups** are independent given the sizes of the groups; `lower_bound_independent` uses this.
+For each candidate r of the second rate, let p₂ = P(X₂ ≤ x₂ | r) and p₁ = P(X₁ ≥ x₁ | r₁) be the p-values of the
+observed counts, and z = Φ⁻¹(1 − p).  Reject the pair (r₁, r) if
 
     cos φ · max(z₁, −c) + sin φ · max(z₂, −c) ≥ t          or p₁ ≤ γ/2  or p₂ ≤ γ/2          (c = 2, γ = α/50)
 
-Under (r₁, r) the z are independent and stochastically at most normal, whatever the sizes, so the first event has a
-probability of at most
+Under (r₁, r) the z are independent and stochastically at most standard normal, for all sizes.  So the first event has
+at most the probability
 
     P(cos φ Z₁ + sin φ Z₂ ≥ t) + P(Z₂ < −c, cos φ Z₁ ≥ t + c sin φ) + P(Z₁ < −c, sin φ Z₂ ≥ t + c cos φ)
-    ≤ Φ(−t) (1 + 2Φ(−c)),
+    ≤ Φ(−t) (1 + 2Φ(−c)).
 
-and t makes this α − γ.  What is not rejected is a confidence set for (r₁, r); the least Q in it is the bound.  Given r,
-the set holds all r₁ above a Clopper–Pearson bound of the first rate, at a level that depends on r: confidence is traded
-between the rates.  (The cut −c matters where one group is all or none: its z is −∞ then, and would veto the other.)
-The angle φ(r) may be any function of r, of the sizes and of the stated limit.  With tan φ = s·σ₂/σ₁ at the limit (s its
-slope, σ the standard errors there) the bound is nearly as sharp as the normal approximation: it asks for 1.68 standard
-errors of Q, where two separate intervals ask for 1.96 to 2.77.  r runs over [0, 1] in cells; in each the smallest z₂
-and the largest r are taken, so that nothing is lost between grid points.
+t is chosen such that this is α − γ.  The other two events add at most γ.  The pairs that are not rejected are a
+confidence set for (r₁, r), and the least Q in it is the bound.  For given r, the set contains all r₁ above a
+Clopper–Pearson bound whose level depends on r.  The cut at −c matters if all or none of a group are selected: its z
+would be −∞, and no value of the other z could reject the pair.
 
-**A group against everyone**: the overall rate contains the group, r_all = q·r₁ + (1−q)·r_rest with q the group's share
-of the whole.  Q is written in r₁ and r_rest, which are independent; Q is monotone in q, so the worse end of q's own
-interval (at level α/50) is taken.
+The bound is valid for any angle φ(r) that depends only on r, the sizes and the limit.  With tan φ = s·σ₂/σ₁ at the
+limit (s its slope, σ the standard errors there) it is nearly as sharp as the normal approximation: a PASS needs 1.68
+standard errors of Q, where two separate intervals need 1.96 to 2.77.  The code divides [0, 1] into cells of r.  In each
+cell it uses the smallest z₂ and the largest r, so that the bound also holds between grid points.
 
-**Dependent rates** (shares among the selected, which add up to one; rates of the user's own; weighted rows):
-`least_separate` takes two bounds at level α/2 each, which needs no independence.
+**A group against everyone**: the overall rate contains the group, r_all = q·r₁ + (1−q)·r_rest, with q the group's share
+of the rows.  Q is a function of r₁ and r_rest, which are independent, and of q.  It is monotone in q, so the worse end
+of the interval of q (at level α/50) is used.
+
+**Dependent rates** are shares among the selected (which add up to one), user-defined rates, and rates of weighted rows.
+`lower_bound_separate` combines two bounds at level α/2 each, which is valid without independence.
 
 Conventions
 -----------
-first, second : statistics of the two rates.    alpha : probability of error of the one bound returned.
+first, second : statistics of the two rates.    alpha : probability that the returned bound is wrong.
 """
 
 from __future__ import annotations
@@ -52,15 +55,15 @@ Quantity = Callable[[Rates, Rates], FloatArray]
 
 _CUT = 2.0  # c
 _SET_ASIDE = 1.0 / 50.0  # γ/α
-_STEEPEST = 20.0  # tan φ stays below: beyond it the first rate would not count at all
-# φ is constant on these cells, which depend on nothing; even steps on the scale where binomial errors are even.
+_STEEPEST = 20.0  # largest tan φ; with a larger one the first rate would hardly count
+# φ is constant on each of these fixed cells.  They are even on the arcsine scale, where binomial errors are about even.
 _CELLS = np.sin(np.linspace(0.0, math.pi / 2.0, 129)) ** 2
 _MIDDLES = np.sin((np.arange(128) + 0.5) * math.pi / 256.0) ** 2
 _FINE = 64
 
 
 def quantity(kind: QuantityKind) -> Quantity:
-    """Return Q: the ratio of two rates, or their difference.  A ratio to a rate of 0 is infinite."""
+    """Return Q: the ratio of two rates, or their difference.  A ratio with a denominator of 0 is infinite."""
 
     def ratio(first: Rates, second: Rates) -> FloatArray:
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -70,49 +73,54 @@ def quantity(kind: QuantityKind) -> Quantity:
 
 
 @dataclass(frozen=True)
-class Frontier:
-    """Where a comparison meets its limit, r₁ = slope · r₂ + shift; it sets the angle φ: sharpness, not validity."""
+class LimitLine:
+    """The line r₁ = slope · r₂ + shift on which Q equals its limit.
+
+    It determines the angle φ, which affects only the sharpness of a bound, not its validity.
+    """
 
     slope: float
     shift: float
 
     @classmethod
-    def of(cls, kind: QuantityKind, limit: float) -> Frontier:
+    def of(cls, kind: QuantityKind, limit: float) -> LimitLine:
         """Return the line on which the ratio or the difference equals the limit."""
         return cls(limit, 0.0) if kind == "ratio" else cls(1.0, limit)
 
     def tangents(self, rates: FloatArray, first_trials: float, second_trials: float) -> FloatArray:
-        """Tan φ at each second rate."""
+        """Return tan φ at each second rate."""
         on_line = np.clip(self.slope * rates + self.shift, 1e-6, 1.0 - 1e-6)
         variance_ratio = first_trials * rates * (1.0 - rates) / (second_trials * on_line * (1.0 - on_line))
         return np.minimum(max(self.slope, 0.0) * np.sqrt(variance_ratio), _STEEPEST)
 
 
-def least_separate(first: Statistic, second: Statistic, alpha: float, compare: Quantity) -> float:
-    """Bound Q from below by a bound on each rate at half the level; valid however the two depend on each other."""
+def lower_bound_separate(first: Statistic, second: Statistic, alpha: float, compare: Quantity) -> float:
+    """Return a lower bound on Q from a bound on each rate at α/2; valid for dependent rates."""
     return float(compare(first.lower(alpha / 2.0), second.upper(alpha / 2.0)))
 
 
-def least_complementary(first: Share, alpha: float, compare: Quantity) -> float:
-    """Bound Q(r, 1 − r) from below: one rate says it all, so it has the whole level."""
+def lower_bound_complementary(first: Share, alpha: float, compare: Quantity) -> float:
+    """Return a lower bound on Q(r, 1 − r).  It increases in r, so one bound on r at level α suffices."""
     lowest = first.lower(alpha)
     return float(compare(lowest, 1.0 - lowest))
 
 
-def least_independent(
-    first: Share, second: Share, alpha: float, compare: Quantity, frontier: Frontier, *, cap: bool = True
+def lower_bound_independent(
+    first: Share, second: Share, alpha: float, compare: Quantity, line: LimitLine, *, cap: bool = True
 ) -> float:
-    """Bound Q from below for independent binomial rates.
+    """Return a lower bound on Q for independent binomial rates.
+
+    With `cap`, the bound is at most the observed value of Q.
 
     Examples
     --------
-    >>> line = Frontier.of("ratio", 0.8)
-    >>> print(f"{least_independent(Share(450, 1000), Share(500, 1000), 0.05, quantity('ratio'), line):.3f}")
+    >>> line = LimitLine.of("ratio", 0.8)
+    >>> print(f"{lower_bound_independent(Share(450, 1000), Share(500, 1000), 0.05, quantity('ratio'), line):.3f}")
     0.826
-    >>> print(f"{least_separate(Share(450, 1000), Share(500, 1000), 0.05, quantity('ratio')):.3f}")
+    >>> print(f"{lower_bound_separate(Share(450, 1000), Share(500, 1000), 0.05, quantity('ratio')):.3f}")
     0.788
     """
-    if first.trials == 0 or second.trials == 0:  # one of the bounds is 0 or 1 and certain: the other has the level
+    if first.trials == 0 or second.trials == 0:  # the bound of the empty one is 0 or 1 and never wrong
         return float(compare(first.lower(alpha), second.upper(alpha)))
     aside = alpha * _SET_ASIDE / 2.0
     threshold = -special.ndtri((alpha - 2.0 * aside) / (1.0 + 2.0 * special.ndtr(-_CUT)))
@@ -122,22 +130,22 @@ def least_independent(
     points = np.append(np.unique(points[points < top]), top)
     left, right = points[:-1], points[1:]
     middle = _MIDDLES[np.searchsorted(_CELLS, left, side="right") - 1]
-    tangent = frontier.tangents(middle, first.trials, second.trials)
+    tangent = line.tangents(middle, first.trials, second.trials)
     z_second = np.full_like(left, -_CUT)
-    above = left > fine[0]  # up to there z₂ is −c
+    above = left > fine[0]  # below fine[0], z₂ is cut to −c
     z_second[above] = np.maximum(-special.ndtri(second.tail(left[above])), -_CUT)
     z_needed = threshold * np.sqrt(1.0 + tangent**2) - tangent * z_second
     level = np.maximum(special.ndtr(-z_needed), aside)
     lowest = lower_limit(first.successes, first.trials, level)
     bound = float(np.min(np.where(z_needed <= -_CUT, np.inf, compare(lowest, right))))
-    # Where the set is empty, or lies above what was seen, the value seen is a bound from below, too.
+    # The confidence set can be empty, or lie above the observed value; then the observed value is a valid lower bound.
     return min(bound, float(compare(first.value, second.value))) if cap else bound
 
 
-def least_against_everyone(
+def lower_bound_against_everyone(
     group: Share, everyone: Share, alpha: float, kind: QuantityKind, limit: float, *, group_first: bool
 ) -> float:
-    """Bound Q(r_group, r_all) from below, or Q(r_all, r_group) where the group comes second."""
+    """Return a lower bound on Q(r_group, r_all), or on Q(r_all, r_group) unless `group_first`."""
     rest = Share(everyone.successes - group.successes, everyone.trials - group.trials)
     share = Share(group.trials, everyone.trials)
     ends = share.interval(alpha * _SET_ASIDE)
@@ -148,22 +156,22 @@ def least_against_everyone(
         mixed = [q * own + (1.0 - q) * other for q in ends]
         return np.minimum(*(plain(own, all_) if group_first else plain(all_, own) for all_ in mixed))
 
-    frontier = _frontier_against_rest(kind, limit, share.value if share.trials else 0.0, group_first)
+    line = _line_against_rest(kind, limit, share.value if share.trials else 0.0, group_first)
     first, second = (group, rest) if group_first else (rest, group)
-    bound = least_independent(first, second, alpha * (1.0 - _SET_ASIDE), against_everyone, frontier, cap=False)
+    bound = lower_bound_independent(first, second, alpha * (1.0 - _SET_ASIDE), against_everyone, line, cap=False)
     seen = (group.value, everyone.value) if group_first else (everyone.value, group.value)
     return min(bound, float(plain(seen[0], seen[1]))) if group.trials else bound
 
 
-def _frontier_against_rest(kind: QuantityKind, limit: float, share: float, group_first: bool) -> Frontier:
-    """Return the limit as a line between the group and the rest.
+def _line_against_rest(kind: QuantityKind, limit: float, share: float, group_first: bool) -> LimitLine:
+    """Return the limit as a line between the rates r₁ of the group and r₀ of the rest.
 
     r₁ ≥ δ(q r₁ + (1−q) r₀)   ⟺  r₁ ≥ δ(1−q)/(1−δq) · r₀           r₁ − r_all = (1−q)(r₁ − r₀)
     q r₁ + (1−q) r₀ ≥ δ r₁    ⟺  r₀ ≥ (δ−q)/(1−q) · r₁
     """
     share = min(share, 0.999)
     if kind == "difference":
-        return Frontier(1.0, limit / (1.0 - share))
+        return LimitLine(1.0, limit / (1.0 - share))
     if group_first:
-        return Frontier(limit * (1.0 - share) / max(1.0 - limit * share, 1e-3), 0.0)
-    return Frontier((limit - share) / (1.0 - share), 0.0)
+        return LimitLine(limit * (1.0 - share) / max(1.0 - limit * share, 1e-3), 0.0)
+    return LimitLine((limit - share) / (1.0 - share), 0.0)

@@ -1,15 +1,17 @@
 """The certificate: for each limit PASS, FAIL or INCONCLUSIVE on held-out rows, at a stated confidence 1 − α.
 
-The rows are independent draws from the population that the statement is about, and had no part in making the decisions.
+The rows must be independent draws from the population that the statement is about, and must not have been used to make
+the decisions.
 
-* **PASS**: every requirement of the limit holds by a bound at level α of its own (`requirements`, `bounds`).  If the
-  limit is broken in the population, PASS has probability at most α; and so has PASS for *all* limits if any of them is
-  broken, with no correction for their number (intersection-union test).
-* **FAIL**: intervals that hold for all rates together with probability 1 − α leave no way to keep the limit.  If all
-  limits are kept, the probability of a FAIL anywhere is at most α.
+* **PASS**: every requirement of the limit holds by a bound at level α (`requirements`, `bounds`).  If the limit is
+broken
+  in the population, PASS has probability at most α.  If any limit is broken, PASS for *all* limits has probability at
+  most α, without a correction for their number (intersection-union test).
+* **FAIL**: intervals that cover all rates simultaneously with probability 1 − α exclude that the limit is kept.  If all
+  limits are kept, the probability that any of them fails is at most α.
 * **INCONCLUSIVE** otherwise, with the number of rows that would decide at the observed rates (`planning`).
-* **NOT CERTIFIABLE** where no valid bound is known: the covariance, weighted rows whose largest weight is not stated, a
-  rate of the user's own that is not declared monotone.
+* **NOT CERTIFIABLE** if no valid bound is known: for the covariance, for weighted rows without a stated largest weight,
+  and for user-defined rates that are not declared monotone.
 """
 
 from __future__ import annotations
@@ -50,7 +52,7 @@ from fairbound.fairness import Combine, Constraint, as_constraints
 
 @dataclass(frozen=True)
 class RateInterval:
-    """A rate of a group with its interval; those of a certificate hold all together."""
+    """A rate of a group with its interval; all intervals of a certificate hold simultaneously."""
 
     key: RateKey
     value: float
@@ -60,19 +62,21 @@ class RateInterval:
 
 @dataclass(frozen=True)
 class Certificate:
-    """The verdicts on all limits; `print` it, or take it as `to_dict()`, `to_json()`, or HTML in a notebook.
+    """The verdicts on all limits.
+
+    Use it through `print`, `to_dict()`, `to_json()`, or as HTML in a notebook.
 
     Attributes
     ----------
     limits : tuple of LimitCertificate
     rates : tuple of RateInterval
-        The rates concerned, with intervals that hold all together at the confidence.
+        The rates that the limits use, with intervals that hold simultaneously at the confidence.
     confidence : float
     rows : int
     group_rows : dict
-        Rows of each group of each grouping.
+        Number of rows of each group of each grouping.
     missing : dict
-        Rows without a known group, for each grouping; they are in no rate of it.
+        Number of rows without a known group, for each grouping; they count in none of its rates.
     weighted : bool
     """
 
@@ -86,7 +90,7 @@ class Certificate:
 
     @property
     def verdict(self) -> Verdict:
-        """PASS if every limit passes, FAIL if one fails, INCONCLUSIVE otherwise."""
+        """Return PASS if every limit passes, FAIL if one fails, else INCONCLUSIVE."""
         verdicts = {limit.verdict for limit in self.limits}
         if verdicts == {Verdict.PASS}:
             return Verdict.PASS
@@ -94,12 +98,12 @@ class Certificate:
 
     @property
     def passed(self) -> bool:
-        """Whether every limit passes."""
+        """Return whether every limit passes."""
         return self.verdict is Verdict.PASS
 
     @property
     def claim(self) -> str:
-        """What the verdicts say, in words."""
+        """Return the statistical meaning of the verdicts as text."""
         error = percent(1.0 - self.confidence)
         return (
             "Claim: if any limit is broken in the population, PASS for all limits has a probability of at most "
@@ -108,7 +112,7 @@ class Certificate:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything as a dictionary that JSON has."""
+        """Return everything as a dictionary of JSON values."""
         return as_json(
             {
                 "verdict": self.verdict.value,
@@ -132,7 +136,7 @@ class Certificate:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Certificate:
-        """Return what `to_dict` has written; groups that were no words are text then."""
+        """Return the certificate that `to_dict` has written; its groups are text."""
         keys = [field.name for field in fields(RateKey)]
         return cls(
             limits=tuple(map(LimitCertificate.from_dict, read_value(list[Any], values["limits"], "limits"))),
@@ -209,21 +213,21 @@ def certify(
     ----------
     y : sequence of n labels
     prediction : sequence of n labels
-        The decisions of any system, in the labels of y; 1, 1.0, True and "1" are the same label.
+        Decisions of any system, with the labels of y; 1, 1.0, True and "1" are the same label.
     sensitive_features : mapping or table of columns, or array of shape (n,) or (n, columns)
     limits : Constraint, str, or several of them
         As for training: `DisparateImpact(0.8)` or "disparate_impact >= 0.8".
     confidence : float
-        1 − α, from 0.5 up to, but not including, 1.
+        1 − α, at least 0.5 and below 1.
     sample_weight : sequence of n numbers, optional
-        Weights of the rows, such as those of a survey.  To count a row k times repeat it instead.
+        Weights of the rows, such as those of a survey.  To count a row k times, repeat it instead.
     largest_weight : float, optional
-        The largest weight that a row can have by design; without it weighted rows are not certifiable.
+        The largest weight that a row can have by design; without it, weighted rows are not certifiable.
     groups : {"each", "intersection", "both"}
     pos_label : label, optional
-        Which of two labels is the positive one; the larger by default.
+        Which of two labels is the positive one; by default as for `Cells.build`.
     positive_decision : value, optional
-        The decision that counts as the positive one of two labels, where the decisions have two values of their own.
+        The decision that means the positive label, if decisions have other values than the two labels.
 
     Examples
     --------
@@ -257,16 +261,16 @@ def certify(
 def certify_tally(
     tally: Tally, limits: Sequence[Constraint], confidence: float = 0.95, *, weights_bounded: bool = False
 ) -> Certificate:
-    """Test limits by decisions that are counted already; see `certify`.
+    """Test limits on decisions that are already counted; see `certify`.
 
     Parameters
     ----------
     tally : Tally
     limits : sequence of Constraint
-        With bounds.
+        Limits with bounds.
     confidence : float
     weights_bounded : bool
-        Whether the largest weight that a row can have is known, and not only that of these rows.
+        Whether `tally.largest_weight` bounds all possible weights, not only those of these rows.
     """
     alpha = 1.0 - check_confidence(confidence)
     systems = [tally.compile(limit) for limit in limits]
@@ -284,7 +288,7 @@ def certify_tally(
         else:
             results.append(certify_limit(system, requirements, tally, alpha, level))
     names: dict[str, dict[Hashable, int]] = {}
-    for system in systems:  # one limit may concern a single group of a grouping, another all of them
+    for system in systems:  # one limit may use a single group of a grouping, another one all of them
         for name, concerned in groups_concerned(system, tally).items():
             names.setdefault(name, {}).update(concerned)
     return Certificate(

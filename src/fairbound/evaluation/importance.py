@@ -1,7 +1,6 @@
-"""What a model goes by: the rise of its loss when a column of the inputs is shuffled.
+"""Permutation importance: the increase of the loss when a column of the inputs is shuffled.
 
-A shuffled column keeps its values and loses its tie to the row.  Columns that say the same share their importance, and
-none of this says what causes the label.
+Columns with the same information share their importance.  Importance says nothing about what causes the label.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 MOST_ROWS = 2000
-"""Rows that are looked at; more would take longer and show the same."""
+"""Largest number of rows used; more would take longer and hardly change the result."""
 
 SHUFFLES = 3
 
@@ -27,18 +26,18 @@ def shuffled_importances(
     *,
     seed: int = 0,
 ) -> dict[str, float]:
-    """Return for each column of a table how much the mean log loss rises when the column is shuffled.
+    """Return the increase of the mean log loss when a column is shuffled, for each column of a table.
 
     Parameters
     ----------
     predict_proba : function of a table
-        Probabilities of the classes, in their order.
+        Returns the probabilities of the classes, in their order.
     X : table
-        Rows that had no part in training, if there are some.
+        Rows, preferably held out from training.
     y : sequence of labels
     classes : sequence of labels
     seed : int
-        Of the shuffles and of the rows drawn, where there are more than `MOST_ROWS`.
+        Seed of the shuffles, and of the sample if there are more than `MOST_ROWS` rows.
     """
     rng = np.random.default_rng(seed)
     labels = np.asarray(y)

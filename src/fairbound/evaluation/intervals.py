@@ -1,24 +1,24 @@
-"""Intervals for one rate: exact binomial ones (Clopper and Pearson 1934), and empirical Bernstein for weighted rows.
+"""Confidence intervals of a rate: exact binomial (Clopper and Pearson 1934), or empirical Bernstein for weighted rows.
 
-A rate is the share of a *part* in a *whole*: those selected among a group, those selected among its positives, those
-right among the selected.  For rows drawn independently, given which of them are in the whole, the number x in the part
-is Binomial(n, r).  That holds for a whole that the model itself makes, too (precision), because it holds for each n.
+A rate is the share of a *part* in a *whole*: the selected among a group, the selected among its positives, the correct
+among the selected.  If rows are drawn independently, then, given which rows are in the whole, the number x in the part
+is Binomial(n, r).  This also holds if the whole depends on the model (precision), because it holds for each n.
 
     lower(level)   the r with P(X ≥ x | r) = level              upper(level)   the r with P(X ≤ x | r) = level
 
-err with probability at most `level` each, for every n and r.  Of no rows nothing is known: 0 and 1.
+Each is wrong with probability at most `level`, for every n and r.  Without rows they are 0 and 1.
 
-With weights w in [0, W] the rate is E[w·part] / E[w·whole], and for each candidate r the rows of the whole have
-d = (w/W)(part − r) in an interval of length 1, with mean 0 if r is the rate.  By Maurer and Pontil (2009, Theorem 4),
-with probability at least 1 − level and V the sample variance of d,
+With weights w in [0, W], the rate is E[w·part] / E[w·whole].  For a candidate r, each row of the whole has the value d
+= (w/W)(part − r).  These values lie in an interval of length 1, and have mean 0 if r is the rate.  By Maurer and Pontil
+(2009, Theorem 4), with probability at least 1 − level and V the sample variance of d,
 
-    0 = E[d] ≤ mean(d) + √(2 V ln(2/level) / n) + 7 ln(2/level) / (3 (n − 1)),
+    0 = E[d] ≤ mean(d) + √(2 V ln(2/level) / n) + 7 ln(2/level) / (3 (n − 1)).
 
-so upper(level) is the largest r that satisfies it, and lower(level) comes from the part exchanged with its complement.
-W must bound the weights *by design*; the largest weight in the sample is no such bound.
+So upper(level) is the largest r that satisfies this inequality.  lower(level) follows by exchanging the part and its
+complement.  W must bound the weights *by design*; the largest weight in the sample is not such a bound.
 
-Several intervals hold together with probability at least 1 − α when each errs with probability α / (their number)
-(Bonferroni: groups and rates overlap, so their errors are dependent).
+Several intervals hold simultaneously with probability at least 1 − α if each is wrong with probability at most
+α / (number of intervals).  (Bonferroni: groups and rates overlap, so their errors are dependent.)
 """
 
 from __future__ import annotations
@@ -41,60 +41,60 @@ Side = Literal["both", "lower", "upper"]
 
 
 class Statistic(Protocol):
-    """What the rows say about one rate.  `Share`, `WeightedShare`, and the certificate's rates of the user's own."""
+    """A measured rate with confidence bounds: `Share`, `WeightedShare`, or `MonotoneRate`."""
 
     @property
     def value(self) -> float:
-        """The rate among the rows; NaN where there are none."""
+        """Return the observed rate; NaN without rows."""
 
     @property
     def n_rates(self) -> int:
-        """How many rates with intervals it is made of, for Bonferroni's correction."""
+        """Return the number of rates with intervals that it is computed from, for Bonferroni's correction."""
 
     def lower(self, level: float) -> float:
-        """Return a bound from below that errs with probability at most `level`."""
+        """Return a lower bound that is wrong with probability at most `level`."""
 
     def upper(self, level: float) -> float:
-        """Return a bound from above that errs with probability at most `level`."""
+        """Return an upper bound that is wrong with probability at most `level`."""
 
     def interval(self, level: float) -> tuple[float, float]:
-        """Return both bounds, where each of the `n_rates` intervals errs with probability at most `level`."""
+        """Return both bounds, where each of the `n_rates` intervals is wrong with probability at most `level`."""
 
     def scaled(self, factor: float) -> Statistic:
         """Return the same rate on `factor` times as many rows."""
 
 
 def check_confidence(confidence: float) -> float:
-    """Return the confidence, if it is a number from 0.5 up to, but not including, 1."""
+    """Return the confidence; raise an error unless it is at least 0.5 and below 1."""
     if isinstance(confidence, bool) or not isinstance(confidence, Real) or not 0.5 <= confidence < 1.0:
         raise bad_value("confidence", confidence, "a share from 0.5 up to, but not including, 1, as in 0.95")
     return float(confidence)
 
 
 def lower_limit(successes: ArrayLike, trials: ArrayLike, level: ArrayLike) -> FloatArray:
-    """r with P(X ≥ x | r) = level, for arrays; 0 where x = 0.  Counts need not be whole numbers (for planning)."""
+    """Return r with P(X ≥ x | r) = level, for arrays; 0 if x = 0.  Counts need not be whole numbers (for planning)."""
     x, n, level = np.broadcast_arrays(np.asarray(successes, float), np.asarray(trials, float), np.asarray(level, float))
     some = x > 0
     return np.where(some, special.betaincinv(np.where(some, x, 1.0), n - np.where(some, x, n) + 1.0, level), 0.0)
 
 
 def upper_limit(successes: ArrayLike, trials: ArrayLike, level: ArrayLike) -> FloatArray:
-    """r with P(X ≤ x | r) = level, for arrays; 1 where x = n."""
+    """Return r with P(X ≤ x | r) = level, for arrays; 1 if x = n."""
     return 1.0 - lower_limit(np.asarray(trials, float) - np.asarray(successes, float), trials, level)
 
 
 def binomial_interval(
     successes: ArrayLike, trials: ArrayLike, confidence: float = 0.95, side: Side = "both"
 ) -> tuple[FloatArray, FloatArray]:
-    """Clopper–Pearson intervals for rates, of numbers or of arrays.
+    """Return Clopper–Pearson intervals of rates, for numbers or arrays.
 
     Parameters
     ----------
     successes, trials : array of counts
     confidence : float
-        With which each interval covers its rate, at least.
+        Least coverage of each interval.
     side : {"both", "lower", "upper"}
-        Which side is bounded; the other is 0 or 1.
+        Which side is bounded; the other end is 0 or 1.
 
     Examples
     --------
@@ -118,7 +118,7 @@ def binomial_interval(
 
 @dataclass(frozen=True)
 class Share:
-    """x of n rows, each an independent draw: binomial.
+    """The rate of x in n independent rows (binomial).
 
     >>> Share(45, 50).value, round(Share(45, 50).lower(0.05), 4)
     (0.9, 0.8012)
@@ -162,7 +162,7 @@ class Share:
 
 @dataclass(frozen=True)
 class WeightedShare:
-    """The weighted rate of rows with weights in [0, `largest`], from sums over the whole and over its part.
+    """The weighted rate of rows with weights in [0, `largest`], from sums over the whole and over the part.
 
     Attributes
     ----------
@@ -171,9 +171,9 @@ class WeightedShare:
     weight, part : float
         Σ w over the whole and over the part.
     squares, part_squares : float
-        Σ w², likewise.
+        Σ w² over the whole and over the part.
     largest : float
-        W.
+        W, the bound of the weights.
     """
 
     rows: float
@@ -194,13 +194,16 @@ class WeightedShare:
         return 1.0 - self.complement().upper(level)
 
     def upper(self, level: float) -> float:
-        """Return the largest rate that the inequality leaves; one root, as its right side is convex in r."""
+        """Return the largest rate that satisfies the inequality.
+
+        Its right side is convex in r and not negative at the observed rate, so it has at most one root above it.
+        """
         if self.rows < 2 or self._excess(1.0, level) >= 0.0:
             return 1.0
         return float(optimize.brentq(self._excess, self.value, 1.0, args=(level,), xtol=1e-12))
 
     def _excess(self, rate: float, level: float) -> float:
-        """Right side of the inequality at r."""
+        """Return the right side of the inequality at r; Σd² = (Σ_part w²(1 − 2r) + r² Σ w²)/W²."""
         n, log = self.rows, math.log(2.0 / level)
         mean = (self.part - rate * self.weight) / (n * self.largest)
         second = (self.part_squares * (1.0 - 2.0 * rate) + rate**2 * self.squares) / self.largest**2
@@ -231,14 +234,14 @@ class WeightedShare:
 def weighted_interval(
     part: ArrayLike, weights: ArrayLike, largest_weight: float, confidence: float = 0.95
 ) -> tuple[float, float]:
-    """Empirical Bernstein interval for a weighted rate.
+    """Return the empirical Bernstein interval of a weighted rate.
 
     Parameters
     ----------
     part : array of 0 and 1
         Whether each row of the whole is in the part.
     weights : array of numbers
-        Not negative, and at most `largest_weight`.
+        Weights, from 0 to `largest_weight`.
     largest_weight : float
         The largest weight that a row can have by design.
     confidence : float
@@ -264,5 +267,5 @@ def weighted_interval(
 
 
 def simultaneous_level(statistics: Sequence[Statistic], confidence: float) -> float:
-    """Level at which each rate's interval may err, so that all of them hold together (Bonferroni)."""
+    """Return the level of each rate's interval at which all of them hold simultaneously (Bonferroni)."""
     return (1.0 - check_confidence(confidence)) / max(1, sum(statistic.n_rates for statistic in statistics))

@@ -1,8 +1,7 @@
-"""Labels and decisions matched by their values, or refused.
+"""Match decisions with labels by their values.
 
-A decision counts as the label that has the same value.  Values are compared by what they stand for: 1, 1.0, True, "1"
-and "true" are the same value, "Yes" and "yes" are not.  A decision whose value is no label is refused, unless the
-caller names the decision that counts as positive; then the decisions may have any two values of their own.
+A decision counts as the label with the same value: 1, 1.0, True, "1" and "true" are the same value, "Yes" and "yes" are
+not.  A decision that equals no label raises an error.  With `positive_decision`, decisions may have any two values.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ _SHOWN = 10
 
 
 def canonical(value: Any) -> Any:
-    """Return what a value stands for: whole numbers and truth values as int, everything else as it is.
+    """Return whole numbers and truth values, also as text, as int; return other values unchanged.
 
     >>> [canonical(value) for value in (True, 1.0, "1", "1.0", "false", "01", "yes", 0.5)]
     [1, 1, 1, 1, 0, '01', 'yes', 0.5]
@@ -50,19 +49,19 @@ def match_decisions(
     positive_decision: Hashable | None = None,
     names: tuple[str, str] = ("y", "prediction"),
 ) -> NDArray[np.int64]:
-    """Return the place in `classes` of the label that each decision counts as.
+    """Return the index in `classes` of the label that each decision counts as.
 
     Parameters
     ----------
     prediction : sequence of n decisions
     classes : sequence of labels
-        The labels of y; of two the second is the positive one.
+        The labels of y; of two labels the second is the positive one.
     n_rows : int
-        The number of labels.
+        The number of rows.
     positive_decision : value, optional
-        The decision that counts as the positive of two labels; the other decision counts as the negative one.
+        The decision that means the positive one of two labels; the other decision means the negative one.
     names : tuple of str
-        What messages call the labels and the decisions.
+        Names of the labels and the decisions in error messages.
     """
     decisions = _Decisions(prediction, n_rows, classes, names)
     if positive_decision is not None:
@@ -87,10 +86,10 @@ def match_positive(
     positive_decision: Hashable | None = None,
     names: tuple[str, str] = ("y", "prediction"),
 ) -> NDArray[np.bool_]:
-    """Return which decisions count as one of the labels `positives`, where all other labels count as one.
+    """Return which decisions count as one of the labels `positives`; all other labels count as negative.
 
-    With three or more labels, decisions that are never positive may be coded in another way than the labels, for
-    example as 0 and 1 beside the labels 0, 1 and 2.  They are refused, unless `positive_decision` is named.
+    With three or more labels, decisions that are never positive may have another coding than the labels, for example 0
+    and 1 beside the labels 0, 1 and 2.  They raise an error, unless `positive_decision` is given.
     """
     decisions = _Decisions(prediction, n_rows, labels, names)
     if positive_decision is not None:
@@ -104,7 +103,7 @@ def match_positive(
 
 
 class _Decisions:
-    """The decisions, their distinct values, and the labels they are to be matched with."""
+    """The decisions, their distinct values, and the labels to match them with."""
 
     def __init__(self, prediction: Any, n_rows: int, labels: Sequence[Hashable], names: tuple[str, str]) -> None:
         array = as_array(prediction)
@@ -140,10 +139,10 @@ class _Decisions:
         self.distinct = list(dict.fromkeys(self.values))
 
     def places(self, positive: Hashable | None) -> NDArray[np.int64]:
-        """Return the label of each decision; a decision that is no label is refused."""
+        """Return the index of the label of each decision; a decision that equals no label raises an error."""
         known: dict[Any, int] = {label: place for place, label in enumerate(self.labels)}
         alike: dict[Any, int] = {canonical(label): place for place, label in enumerate(self.labels)}
-        if len(alike) < len(known):  # labels such as "1" and "1.0" differ in their text alone
+        if len(alike) < len(known):  # labels such as "1" and "1.0" have the same value; match them by their text
             alike = {}
         found: dict[Any, int] = {}
         for value in self.distinct:
@@ -162,7 +161,7 @@ class _Decisions:
         return np.array([found[value] for value in self.values], dtype=np.int64)
 
     def are(self, positive_decision: Hashable) -> NDArray[np.bool_]:
-        """Return which decisions are the positive one; there must be no doubt which ones are not."""
+        """Return which decisions equal the positive one; raise an error if the negative ones are ambiguous."""
         wanted = canonical(positive_decision)
         distinct = {canonical(value) for value in self.distinct}
         if len(distinct) > 2:
@@ -179,7 +178,7 @@ class _Decisions:
                 decisions=self.name,
                 values=_listed(self.distinct),
             )
-        # A constant decision may be the negative one of a pair whose positive one the labels, or 0 and 1, make known.
+        # If all decisions are equal, the positive value may be absent.  Accept it if it is a label, or 1 beside all 0.
         absent = {canonical(label) for label in self.labels} | ({1} if distinct == {0} else set())
         if wanted not in distinct and (len(distinct) == 2 or wanted not in absent):
             raise InputError(
@@ -191,7 +190,7 @@ class _Decisions:
         return np.array([canonical(value) == wanted for value in self.values], dtype=bool)
 
     def refusal(self, problem: Message, positive: Hashable | None) -> InputError:
-        """Return the error that shows both sets of values and names the way out."""
+        """Return the error that shows both sets of values and says what to do."""
         if any(map(_is_score, self.distinct)):
             remedy = "Give decisions in the labels of {y}, not scores or probabilities."
         elif positive is None or len(self.distinct) > 2:
@@ -211,7 +210,7 @@ class _Decisions:
 
 
 def _is_score(value: Any) -> bool:
-    """Tell whether a value is a number between 0 and 1; a file of many digits has it as text."""
+    """Return whether a value is a number between 0 and 1, or its text; files may keep long numbers as text."""
     try:
         return 0.0 < float(value) < 1.0
     except (TypeError, ValueError, OverflowError):
@@ -219,7 +218,7 @@ def _is_score(value: Any) -> bool:
 
 
 def _listed(values: Iterable[Any]) -> str:
-    """Return values in order, the first of them where there are many."""
+    """Return the values in order as text; only the first ones if there are many."""
 
     def order(value: Any) -> tuple[int, Any]:
         if isinstance(value, bool | int | float):

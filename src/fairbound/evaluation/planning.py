@@ -1,8 +1,8 @@
-"""How many rows would decide a limit, if the population had the rates that were observed.
+"""The number of rows that would decide a limit, if the population had the observed rates.
 
-A statistic that decides when it exceeds z_α standard errors does so in a share β of the draws when its mean is
-z_α + z_β standard errors.  So the size sought is that at which the observed rates themselves decide at the stricter
-level Φ(−z_α − z_β).  β is nine in ten.
+A test at level α decides if its statistic exceeds z_α standard errors.  It does so with probability β (the power) if
+the mean of the statistic is z_α + z_β standard errors.  So we look for the number of rows at which the observed rates,
+taken as they are, decide at the stricter level Φ(−z_α − z_β).  The power is 0.9.
 """
 
 from __future__ import annotations
@@ -15,36 +15,37 @@ from scipy import special
 from fairbound.evaluation.requirements import Requirement
 
 POWER = 0.9
-MOST_TIMES = 1e6  # as many rows: beyond this the question has no useful answer
+MOST_TIMES = 1e6  # largest factor tried; a larger one would be no useful answer
 
 
 def times_as_many(requirements: Sequence[Requirement], alpha: float, level: float) -> float | None:
-    """Return how many times as many rows, in the same proportions, would decide in nine of ten draws.
+    """Return how many times as many rows, in the same proportions, would decide with probability 0.9.
 
     Parameters
     ----------
     requirements : sequence of Requirement
-        Of one limit.
+        Requirements of one limit.
     alpha : float
         Level at which a requirement is tested for PASS.
     level : float
-        Level at which the interval of one rate may err, for FAIL.
+        Level of the interval of each rate, for FAIL.
 
     Returns
     -------
     float or None
-        None where no number of rows would: rates on the limit itself, or nothing known of a group.
+        None if no number of rows would decide: the rates are at the limit, or a group has no rows.
     """
     if any(math.isnan(requirement.slack) for requirement in requirements):
         return None
-    # The requirement nearest to deciding, or furthest from it, mostly comes first, and saves the search for the others.
+    # Sorted by slack, the requirement that determines the result usually comes first, so the later searches are short.
+    # An interval at `level` has level/2 on each side, so the stricter level applies to level/2.
     ordered = sorted(requirements, key=lambda requirement: requirement.slack)
     broken = [requirement for requirement in ordered if requirement.slack < 0]
     return _times_to_fail(broken, 2.0 * _stricter(level / 2.0)) if broken else _times_to_pass(ordered, _stricter(alpha))
 
 
 def _times_to_fail(broken: Sequence[Requirement], level: float) -> float | None:
-    """One of them suffices: the least factor."""
+    """Return the least factor at which one of the requirements is shown to be broken; one suffices for FAIL."""
     found = None
     for requirement in broken:
         found = _least_times(_Fails(requirement, level), 1.0, MOST_TIMES if found is None else found) or found
@@ -52,7 +53,7 @@ def _times_to_fail(broken: Sequence[Requirement], level: float) -> float | None:
 
 
 def _times_to_pass(requirements: Sequence[Requirement], alpha: float) -> float | None:
-    """All of them are needed: the largest factor."""
+    """Return the least factor at which all requirements are shown to hold; PASS needs all of them."""
     found: float | None = 1.0
     for requirement in requirements:
         if found is not None:
@@ -61,6 +62,8 @@ def _times_to_pass(requirements: Sequence[Requirement], alpha: float) -> float |
 
 
 class _Passes:
+    """Tells whether a requirement would be shown to hold on `factor` times as many rows."""
+
     def __init__(self, requirement: Requirement, alpha: float) -> None:
         self.requirement, self.alpha = requirement, alpha
 
@@ -69,6 +72,8 @@ class _Passes:
 
 
 class _Fails:
+    """Tells whether a requirement would be shown to be broken on `factor` times as many rows."""
+
     def __init__(self, requirement: Requirement, level: float) -> None:
         self.requirement, self.level = requirement, level
 
@@ -77,11 +82,12 @@ class _Fails:
 
 
 def _stricter(level: float) -> float:
+    """Return Φ(−z_level − z_β)."""
     return float(special.ndtr(special.ndtri(level) - special.ndtri(POWER)))
 
 
 def _least_times(decides: Callable[[float], bool], low: float, most: float) -> float | None:
-    """Return the least factor from `low` to `most` that decides, to a part in 200; None where `most` does not."""
+    """Return the least factor from `low` to `most` that decides, to 0.5%; None if `most` does not decide."""
     if decides(low):
         return low
     high = low

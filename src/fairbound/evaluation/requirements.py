@@ -1,15 +1,15 @@
-"""A limit as the requirements "a quantity is at least so much" that it stands for, and what the rows say about each.
+"""Split a limit into requirements "a quantity is at least `limit`", and bound each quantity from the rows.
 
     ratio        r_a / r_b ≥ δ,  and the reverse               difference   r_a − r_b ≥ −ε,  and the reverse
     value        r_a ≥ l,        and  1 − r_a ≥ 1 − u
 
-`worst` is the bound from below of a requirement at a level α of its own, from `bounds`.  A limit is kept if all its
-requirements are, so to say PASS is to reject the hypothesis that at least one is broken: the *intersection-union test*,
-in which each may be tested at level α, because whichever it is that is broken, its own test errs with probability at
-most α.  For the same reason the least of the `worst` values bounds the measure itself at level α.
+`worst` is a lower bound on the quantity at level α, from `bounds`.  A limit is kept if all its requirements hold.  So
+PASS rejects the hypothesis that at least one of them is broken (*intersection-union test*).  Each may be tested at
+level α: whichever is broken, its own test must be wrong for a PASS, which has probability at most α.  For the same
+reason the least of the `worst` values bounds the measure at level α.
 
-`best` comes from intervals that hold for all rates together (Bonferroni).  A limit is broken if one requirement is, so
-FAIL chooses among them, and needs the simultaneous statement.
+`best` is an upper bound, from intervals that hold simultaneously for all rates (Bonferroni).  One broken requirement
+breaks the limit, so FAIL may choose any of them, and needs intervals that hold simultaneously.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 
 from fairbound.evaluation.bounds import (
-    Frontier,
+    LimitLine,
     QuantityKind,
-    least_against_everyone,
-    least_complementary,
-    least_independent,
-    least_separate,
+    lower_bound_against_everyone,
+    lower_bound_complementary,
+    lower_bound_independent,
+    lower_bound_separate,
     quantity,
 )
 from fairbound.evaluation.intervals import Share, Statistic, WeightedShare
@@ -34,7 +34,7 @@ from fairbound.fairness import Constraint, ConstraintSystem, RateBlock, RateFunc
 
 @dataclass(frozen=True)
 class RateKey:
-    """Which rate of which group (None: everyone), of which class."""
+    """Identifies a rate: its name, its group (None: everyone) and its class."""
 
     grouping: str
     group: Hashable
@@ -47,7 +47,7 @@ class RateKey:
 
 
 def group_name(group: Hashable) -> str:
-    """Return a group in words: an intersection with its values joined, None as everyone."""
+    """Return the name of a group: an intersection with its values joined, None as everyone."""
     if group is None:
         return "everyone"
     return " & ".join(map(str, group)) if isinstance(group, tuple) else str(group)
@@ -61,15 +61,15 @@ class Requirement:
     ----------
     kind : {"ratio", "difference", "value"}
     side : {"at least", "at most"}
-        The side of the measure's limit that it stands for.
+        The side of the limit on the measure.
     limit : float
-        The least value allowed of the quantity.
+        The least allowed value of the quantity.
     keys : tuple of RateKey
-        The rates concerned.
+        The rates of the quantity.
     first, second : Statistic
-        The quantity rises with the first rate and falls with the second, None for a rate by itself.
+        The quantity increases in the first rate and decreases in the second; `second` is None for a single rate.
     relation : {"independent", "separate", "complementary", "group first", "everyone first", "alone"}
-        What is known of the two together, hence which bound is valid.
+        How the two rates depend on each other, which decides which bound is valid.
     """
 
     kind: str
@@ -89,13 +89,13 @@ class Requirement:
         return f"{self.keys[0]} - {self.keys[1]} >= {self.limit:g}"
 
     def rates(self) -> list[tuple[RateKey, Statistic]]:
-        """Return the rates concerned; of "1 − rate" the rate itself."""
-        first = _negated(self.first) if self.kind == "value" and self.side == "at most" else self.first
+        """Return the rates with their statistics; for a quantity 1 − rate, the rate itself."""
+        first = _complement(self.first) if self.kind == "value" and self.side == "at most" else self.first
         return list(zip(self.keys, [first] if self.second is None else [first, self.second], strict=True))
 
     @property
     def slack(self) -> float:
-        """How far the rates among the rows are from the limit, negative beyond it; linear, so defined at zero rates."""
+        """Return the distance of the observed rates from the limit, negative if it is broken; defined at zero rates."""
         if self.second is None:
             return self.first.value - self.limit
         if self.kind == "ratio":
@@ -103,24 +103,24 @@ class Requirement:
         return self.first.value - self.second.value - self.limit
 
     def worst(self, alpha: float) -> float:
-        """Return a bound from below on the quantity, which errs with probability at most α."""
+        """Return a lower bound on the quantity that is wrong with probability at most α."""
         if self.second is None:
             return self.first.lower(alpha)
         kind = _pair_kind(self.kind)
         compare = quantity(kind)
         if isinstance(self.first, Share) and isinstance(self.second, Share):
             if self.relation == "independent":
-                return least_independent(self.first, self.second, alpha, compare, Frontier.of(kind, self.limit))
+                return lower_bound_independent(self.first, self.second, alpha, compare, LimitLine.of(kind, self.limit))
             if self.relation == "complementary":
-                return least_complementary(self.first, alpha, compare)
+                return lower_bound_complementary(self.first, alpha, compare)
             if self.relation == "group first":
-                return least_against_everyone(self.first, self.second, alpha, kind, self.limit, group_first=True)
+                return lower_bound_against_everyone(self.first, self.second, alpha, kind, self.limit, group_first=True)
             if self.relation == "everyone first":
-                return least_against_everyone(self.second, self.first, alpha, kind, self.limit, group_first=False)
-        return least_separate(self.first, self.second, alpha, compare)
+                return lower_bound_against_everyone(self.second, self.first, alpha, kind, self.limit, group_first=False)
+        return lower_bound_separate(self.first, self.second, alpha, compare)
 
     def best(self, level: float) -> float:
-        """Return a bound from above, where each rate's interval errs with probability at most `level`."""
+        """Return an upper bound on the quantity, from intervals of the rates at `level`."""
         highest = self.first.interval(level)[1]
         if self.second is None:
             return highest
@@ -138,7 +138,7 @@ def _pair_kind(kind: str) -> QuantityKind:
 
 
 def requirements_of(system: ConstraintSystem, tally: Tally) -> list[Requirement]:
-    """Return the requirements of the one limit of a compiled system."""
+    """Return the requirements of a compiled system with one limit."""
     (limit,) = system.constraints
     return [
         requirement
@@ -170,7 +170,7 @@ def _block_requirements(
             if math.isfinite(lower):
                 found.append(Requirement("value", "at least", lower, (keys[a],), known[a], None, "alone"))
             if math.isfinite(upper):
-                rest = _negated(known[a])
+                rest = _complement(known[a])
                 found.append(Requirement("value", "at most", 1.0 - upper, (keys[a],), rest, None, "alone"))
         elif measure.comparison == "difference":
             if math.isfinite(lower):
@@ -195,8 +195,8 @@ def _relation(rate: RateFunction, a: int, b: int, everyone: int) -> str:
 
 
 @dataclass(frozen=True)
-class _Negated:
-    """1 − rate, for a rate of the user's own."""
+class _Complement:
+    """1 − rate, for a user-defined rate."""
 
     rate: Statistic
 
@@ -219,15 +219,15 @@ class _Negated:
         return 1.0 - upper, 1.0 - lower
 
     def scaled(self, factor: float) -> Statistic:
-        return _Negated(self.rate.scaled(factor))
+        return _Complement(self.rate.scaled(factor))
 
 
-def _negated(statistic: Statistic) -> Statistic:
-    if isinstance(statistic, _Negated):
+def _complement(statistic: Statistic) -> Statistic:
+    if isinstance(statistic, _Complement):
         return statistic.rate
-    return statistic.complement() if isinstance(statistic, Share | WeightedShare) else _Negated(statistic)
+    return statistic.complement() if isinstance(statistic, Share | WeightedShare) else _Complement(statistic)
 
 
 def rate_name(rate: RateFunction, otherwise: str) -> str:
-    """Return the name of the function, or of its measure where it has none."""
+    """Return the name of the function, or `otherwise` if it has none."""
     return getattr(rate, "__name__", otherwise)

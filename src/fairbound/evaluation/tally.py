@@ -1,16 +1,16 @@
-"""Decisions counted over cells, and what each rate is a share *of*.
+"""Count decisions over cells, and derive statistics with confidence bounds for each rate.
 
-The rates themselves are those of `fairbound.fairness.rates`, evaluated on sums of decisions (c̄, the exact measures: the
-formulas of training with the step in place of its surrogate).  An interval needs one fact more: the whole that a rate
-is a share of, `WHOLES`.  The part is then rate × whole, and no rate is written a second time.
+The rates are those of `fairbound.fairness.rates`, evaluated on sums of decisions, as in training.  For an interval one
+more fact is needed: the whole of which a rate is a share (`WHOLES`).  The part is then rate × whole, so no rate has a
+second formula.
 
-A rate of the user's own has an interval if it is declared *monotone*: it depends on a group's share of positives, its
-true-positive rate and its false-positive rate alone, and moves one way in each of them while the others rest.  Then its
-extremes over a box of the three, each a share with an interval of its own, are taken at corners of the box.
+A user-defined rate has an interval if it is declared *monotone*: it is a function of a group's share of positives,
+true-positive rate and false-positive rate only, and is monotone in each of them.  Each of the three is a share with an
+interval.  Over the box of these intervals, a monotone function has its extremes at corners.
 
 Conventions
 -----------
-Lists of statistics have one entry per group of a grouping, and last everyone whose group is known.
+Lists of statistics have one entry per group of a grouping; the last entry is everyone whose group is known.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ WHOLES: dict[RateFunction, Callable[[GroupSums], np.ndarray]] = {
     accuracy: lambda g: g.size,
     share_of_selected: lambda g: np.broadcast_to(g.selected[..., -1:], g.selected.shape),
 }
-"""What each rate is a share of."""
+"""The whole of which each rate is a share."""
 
 
 MERGED = "(other)"
@@ -72,7 +72,7 @@ def _share_of_positives(g: GroupSums) -> np.ndarray:
 
 @dataclass(frozen=True)
 class MonotoneRate:
-    """A user's rate, bounded through the three shares that determine it."""
+    """A user-defined rate, with bounds from the intervals of the three shares that determine it."""
 
     rate: RateFunction
     value: float
@@ -81,15 +81,15 @@ class MonotoneRate:
     n_rates = 3
 
     def lower(self, level: float) -> float:
-        """Return the least value at the corners, each share's interval erring with a third of the level."""
+        """Return the least value at the corners; each share's interval has a third of the level."""
         return self.interval(level / 3.0)[0]
 
     def upper(self, level: float) -> float:
-        """Return the largest value at the corners, each share's interval erring with a third of the level."""
+        """Return the largest value at the corners; each share's interval has a third of the level."""
         return self.interval(level / 3.0)[1]
 
     def interval(self, level: float) -> tuple[float, float]:
-        """Return the extremes over the box of the three intervals, each of which errs at that level."""
+        """Return the extremes over the box of the three intervals at `level`."""
         corners = np.array(list(itertools.product(*(share.interval(level) for share in self.shares))))
         positives, true_positives, false_positives = corners.T[..., None]
         selected_positives, selected_negatives = positives * true_positives, (1.0 - positives) * false_positives
@@ -128,9 +128,9 @@ class Tally:
     largest_weight : float or None
         The bound of the weights, None where rows count equally.
     merged : dict
-        For each grouping the groups that were too small and merged into one, with their rows.
+        For each grouping the small groups that were merged into one, with their numbers of rows.
     min_group_size : int
-        Rows below which groups are merged.
+        Groups with fewer rows were merged.
     """
 
     powers: tuple[tuple[Cells, np.ndarray], ...]
@@ -152,7 +152,7 @@ class Tally:
         positive_decision: Hashable | None = None,
         min_group_size: int = 1,
     ) -> Tally:
-        """Count the decisions; rows that all have the same weight, or none, are rows."""
+        """Count the decisions; equal weights are ignored."""
         cells = Cells.count(y, sensitive_features, weights=sample_weight, groups=groups, pos_label=pos_label)
         cells, merged = merge_small_groups(cells, min_group_size)
         decisions = match_decisions(prediction, cells.classes, len(cells), positive_decision=positive_decision)
@@ -172,7 +172,7 @@ class Tally:
 
     @property
     def cells(self) -> Cells:
-        """The cells with the weights that the measures have."""
+        """Return the cells with the weights of the measures."""
         return self.powers[-1 if len(self.powers) == 1 else 1][0]
 
     @property
@@ -182,39 +182,39 @@ class Tally:
 
     @property
     def weighted(self) -> bool:
-        """Whether rows have different weights."""
+        """Return whether rows have different weights."""
         return self.largest_weight is not None
 
     def recount(self, decisions: np.ndarray) -> Tally:
-        """Return the sums of other decisions about the same rows, given as places in the classes."""
+        """Return the tally of other decisions about the same rows, given as indices of classes."""
         indicators = _indicators(decisions, self.cells)
         return replace(self, powers=tuple((cells, cells.sums(indicators)) for cells, _ in self.powers))
 
     def sums(self, grouping: Grouping, outcome: int, power: int | None = None) -> GroupSums:
-        """Sums over the groups: weighted as the measures are, or by that power of the weights."""
+        """Return sums over the groups, weighted as in the measures, or with that power of the weights."""
         cells, S = (self.cells, self.decisions) if power is None else self.powers[power]
         return group_sums(S, cells, grouping, outcome)
 
     def group_rows(self, grouping: Grouping) -> list[int]:
-        """Count the rows of each group, and of everyone."""
+        """Return the number of rows of each group, and of everyone."""
         return [int(size) for size in self.sums(grouping, self.cells.outcomes[0], 0).size.tolist()]
 
     def confusion(self, grouping: Grouping) -> list[list[list[float]]]:
-        """Return the weight of each label and prediction, for each group and everyone, in the order of the classes."""
+        """Return the total weight by label and prediction, for each group and everyone, in the order of the classes."""
         L = self.cells.n_labels
         counted = self.decisions.reshape(-1, L, self.decisions.shape[1])  # (A, L, 2·O)
         predicted = counted[..., [1, 0]] if L == 2 else counted[..., :L]
         return np.einsum("ga,alp->glp", grouping.membership, predicted).tolist()
 
     def missing(self, grouping: Grouping) -> int:
-        """Count the rows whose group is not known."""
+        """Return the number of rows whose group is unknown."""
         known = grouping.membership[-1][self.cells.index // self.cells.n_labels]
         return int((known == 0).sum())
 
     def statistics(
         self, rate: RateFunction, grouping: Grouping, outcome: int, *, monotone: bool = False
     ) -> list[Statistic] | None:
-        """Return what is known of one rate in each group; None where no interval is known for such a rate."""
+        """Return the statistic of one rate for each group; None if no interval is known for such a rate."""
         if rate in WHOLES:
             return self._shares(rate, WHOLES[rate], grouping, outcome)
         if not monotone:
@@ -236,7 +236,7 @@ class Tally:
         for power in range(len(self.powers)):
             sums = self.sums(grouping, outcome, power)
             wholes.append(whole(sums).tolist())
-            # An empty whole has no part, whatever the rate makes of it.
+            # The rate of an empty whole is NaN, but its part is 0.
             parts.append((np.nan_to_num(evaluate(rate, sums)) * whole(sums)).tolist())
         if self.largest_weight is None:
             return [Share(round(part), trials) for part, trials in zip(parts[0], wholes[0], strict=True)]
@@ -246,25 +246,26 @@ class Tally:
         ]
 
     def compile(self, limit: Constraint) -> ConstraintSystem:
-        """Compile one limit for these cells; groups in which a rate is undefined are left to the caller."""
-        # The compiler refuses undefined rates, which for held-out rows are a finding: with a row in each cell none is.
+        """Compile one limit for these cells; the caller handles groups in which a rate is undefined."""
+        # The compiler raises an error for undefined rates, but on held-out rows they are a finding.  With one row in
+        # each cell, every rate is defined; so compile with these totals and put the real cells back.
         cells = self.cells
         system = ConstraintSystem.build(limit, replace(cells, totals=np.ones_like(cells.totals)))
         return replace(system, cells=cells)
 
     def defined(self, rate: RateFunction, grouping: Grouping, outcome: int) -> list[bool]:
-        """Say for which groups, and everyone, the rate divides by something."""
+        """Return for which groups, and for everyone, the rate is defined."""
         if rate in WHOLES:
             return (WHOLES[rate](self.sums(grouping, outcome, 0)) > 0).tolist()
         return np.isfinite(evaluate(rate, self.sums(grouping, outcome))).tolist()
 
     def measured(self, system: ConstraintSystem) -> float | None:
-        """Return the number of the one limit of a system over the groups where it is defined; None without any."""
+        """Return the measured value of a system's one limit, over groups where it is defined; None if there is none."""
         here = self._where_defined(system)
         return here.measured(self._sums(here))[0] if here.comparisons else None
 
     def worst(self, system: ConstraintSystem) -> ComparedPair | None:
-        """Return the groups, and their rates, that this number comes from."""
+        """Return the pair of groups that determines the measured value, with their rates."""
         here = self._where_defined(system)
         return here.worst(self._sums(here))[0] if here.comparisons else None
 
@@ -288,13 +289,13 @@ def _indicators(decisions: np.ndarray, cells: Cells) -> np.ndarray:
 
 
 def merge_small_groups(cells: Cells, least: int) -> tuple[Cells, dict[str, dict[Hashable, int]]]:
-    """Merge the groups with fewer than `least` rows of each grouping; return the cells, and which groups these are.
+    """Merge the groups with fewer than `least` rows in each grouping; return the cells and the merged groups.
 
-    A single small group stays as it is: there is nothing to merge it with.
+    A single small group is not merged, since there is no other to merge it with.
     """
     if isinstance(least, bool) or not isinstance(least, int) or least < 1:
         raise bad_value("min_group_size", least, "a whole number of at least 1")
-    if least == 1:  # every group stays, also one whose rows all weigh nothing
+    if least == 1:  # merge nothing, not even a group whose rows all have weight 0
         return cells, {}
     merged: dict[str, dict[Hashable, int]] = {}
     groupings = []

@@ -1,4 +1,4 @@
-"""The verdict on one limit: the requirements that it stands for, tested, and put into the unit of its measure."""
+"""The verdict on one limit: test its requirements, and express the bounds in the unit of its measure."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ GroupRows = dict[str, dict[Hashable, int]]  # rows of each group of each groupin
 
 
 class Verdict(Enum):
-    """What the rows say about a limit."""
+    """The verdict on a limit."""
 
     PASS = "PASS"
     FAIL = "FAIL"
@@ -37,11 +37,11 @@ class Bounds:
     ----------
     side : {"at least", "at most"}
     limit : float
-        What was asked for.
+        The stated bound.
     worst : float
-        The worst value of the measure that the rows leave open: a one-sided bound, at the confidence by itself.
+        The worst value of the measure that is compatible with the rows: a one-sided confidence bound.
     best : float
-        The best value that they leave open, from the intervals that hold for all rates together.
+        The best value that is compatible with them, from intervals that hold simultaneously for all rates.
     """
 
     side: str
@@ -52,7 +52,7 @@ class Bounds:
 
 @dataclass(frozen=True)
 class StatedRequirement:
-    """A requirement as it is written, without the rates behind it: what a certificate that was read back has."""
+    """The text and limit of a requirement, without its rates; a certificate that was loaded has only these."""
 
     text: str
     limit: float
@@ -63,23 +63,23 @@ class StatedRequirement:
 
 @dataclass(frozen=True)
 class LimitCertificate:
-    """What the rows say about one limit.
+    """The verdict on one limit, with bounds.
 
     Attributes
     ----------
     limit : Constraint, or str
-        Its text alone, where it was read back and its measure is not known here.
+        Only its text, if it was loaded and its measure is unknown.
     verdict : Verdict
     value : float or None
-        The measure among the rows, over the groups where it is defined.
+        The measured value, over the groups where it is defined.
     bounds : tuple of Bounds
-        One for each side that the limit has.
+        One for each side of the limit.
     reason : str
         One sentence.
     times_as_many : float or None
-        Where inconclusive: how many times as many rows would decide, at the observed rates and in nine of ten draws.
+        If inconclusive: how many times as many rows would decide with probability 0.9, at the observed rates.
     rows_needed : dict or None
-        The same as numbers of rows, for each group of each grouping concerned.
+        The same as numbers of rows, for each group of each grouping that the limit uses.
     requirements : tuple of (Requirement, float, float)
         Each requirement with its worst and best value.
     """
@@ -94,7 +94,7 @@ class LimitCertificate:
     requirements: tuple[tuple[Requirement | StatedRequirement, float, float], ...] = field(default=(), repr=False)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it as a dictionary that JSON has."""
+        """Return everything as a dictionary of JSON values."""
         return as_json(
             {
                 "limit": str(self.limit),
@@ -114,11 +114,11 @@ class LimitCertificate:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> LimitCertificate:
-        """Return what `to_dict` has written; the groups of `rows_needed` are text then."""
+        """Return what `to_dict` has written; the groups of `rows_needed` are text."""
         text = read_value(str, values["limit"], "limit")
         try:
             limit: Constraint | str = parse_constraint(text)
-        except ValueError:  # of a measure of the user's own
+        except ValueError:  # a user-defined measure
             limit = text
         return cls(
             limit,
@@ -148,14 +148,14 @@ class LimitCertificate:
 
 
 def _read_open(values: Mapping[str, Any], side: str) -> tuple[float, float]:
-    """Return worst and best value; JSON has no infinities."""
+    """Return the worst and the best value; JSON has no infinities, so they were written as null."""
     end = math.inf if side == "at most" else -math.inf
     worst, best = (read_value(float | None, values[name], name) for name in ("worst", "best"))
     return end if worst is None else worst, -end if best is None else best
 
 
 def refusal(limit: Constraint, tally: Tally, largest_weight_stated: bool) -> str:
-    """Return why no bound is claimed, or nothing."""
+    """Return why the limit is not certifiable, or an empty text."""
     measure = resolve_measure(limit.measure)
     if measure.comparison == "covariance":
         return "no bound is claimed for a covariance; demographic_parity limits the selection rates themselves."
@@ -173,7 +173,7 @@ def refusal(limit: Constraint, tally: Tally, largest_weight_stated: bool) -> str
 
 
 def groups_concerned(system: ConstraintSystem, tally: Tally) -> dict[str, dict[Hashable, int]]:
-    """Return the rows of the groups that a limit concerns."""
+    """Return the numbers of rows of the groups that a limit uses."""
     found: dict[str, dict[Hashable, int]] = {}
     for block in system.blocks:
         rows = tally.group_rows(block.grouping)[:-1]
@@ -217,7 +217,7 @@ def _inconclusive_reason(
     unknown = {str(key) for each, _, _ in tested for key, known in each.rates() if math.isnan(known.value)}
     if unknown:
         return f"no row tells anything about {', '.join(sorted(unknown))}."
-    least_sure = _least_sure(tested, rows, needed)
+    least_sure = _least_certain(tested, rows, needed)
     if needed is not None:
         listed = "; ".join(
             f"{name}: {', '.join(f'{group_name(group)} {count(rows)}' for group, rows in groups.items())}"
@@ -228,12 +228,12 @@ def _inconclusive_reason(
     return f"not even a million times as many rows would decide at the observed rates. {least_sure}"
 
 
-def _least_sure(
+def _least_certain(
     tested: Sequence[tuple[Requirement, float, float]],
     rows: GroupRows,
     needed: GroupRows | None,
 ) -> str:
-    """Name the requirement that the rows leave most open, and the group with the fewest rows in it."""
+    """Return a sentence with the requirement that is furthest from being shown, and its group with the fewest rows."""
     requirement, _, _ = min(tested, key=lambda each: each[1] - each[0].limit)
     known = [key for key in requirement.keys if key.group is not None]
     fewest = min(known, key=lambda key: rows[key.grouping][key.group])
@@ -243,7 +243,7 @@ def _least_sure(
 
 
 def _bounds(limit: Constraint, tested: Sequence[tuple[Requirement, float, float]]) -> tuple[Bounds, ...]:
-    """Return the bounds in the unit of the measure, from quantities that are to be large."""
+    """Return the bounds in the unit of the measure, from the bounds on the quantities of the requirements."""
     kind = resolve_measure(limit.measure).comparison
     lower, upper = limit.limits
     both = isinstance(limit.bound, tuple)
@@ -256,23 +256,23 @@ def _bounds(limit: Constraint, tested: Sequence[tuple[Requirement, float, float]
     if both or kind == "difference":
         chosen = [(worst, best) for each, worst, best in tested if each.side == "at most" or not both]
         if chosen:
-            worst, best = (_turned(kind, min(values)) for values in zip(*chosen, strict=True))
+            worst, best = (_to_measure(kind, min(values)) for values in zip(*chosen, strict=True))
             found.append(Bounds("at most", upper, worst, best if both else max(best, 0.0)))
     return tuple(found)
 
 
-def _turned(kind: str, value: float) -> float:
-    """Return the measure from the quantity of its upper side: −(r_b − r_a), 1 / (r_b / r_a), 1 − (1 − r)."""
+def _to_measure(kind: str, value: float) -> float:
+    """Convert the quantity of an upper side back to the measure: −(r_b − r_a), 1 / (r_b / r_a), 1 − (1 − r)."""
     if kind == "ratio":
         return 1.0 / value if value > 0 else math.inf
     return 1.0 - value if kind == "value" else -value
 
 
 def sides_in_words(limit: LimitCertificate) -> str:
-    """Return the bounds that matter: the best value left open where the limit is broken, the worst otherwise."""
+    """Return the bounds as text: the best compatible values if the limit is broken, else the worst ones."""
     if limit.verdict is Verdict.FAIL:
         turned = {"at least": "at most", "at most": "at least"}
-        broken = [side for side in limit.bounds if _breaks(side)] or limit.bounds
+        broken = [side for side in limit.bounds if _is_broken(side)] or limit.bounds
         return " and ".join(_in_words(turned[side.side], side.best) for side in broken)
     return " and ".join(_in_words(side.side, side.worst) for side in limit.bounds) or "-"
 
@@ -281,5 +281,5 @@ def _in_words(side: str, value: float) -> str:
     return f"{side} {at_least(value) if side == 'at least' else at_most(value)}"
 
 
-def _breaks(side: Bounds) -> bool:
+def _is_broken(side: Bounds) -> bool:
     return side.best < side.limit if side.side == "at least" else side.best > side.limit
