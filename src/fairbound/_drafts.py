@@ -1,9 +1,9 @@
-"""Write files and folders that appear as a whole or not at all.
+"""Write files and folders atomically: they appear complete or not at all.
 
-What is written goes to a draft, a folder `.fairbound-XXXXXXXX` beside its place, and is moved to its place in one step
-when it is complete.  The draft holds a file that its process keeps locked.  The system frees that lock when the process
-ends, however it ends.  So a later run can recognise the draft of a run that was killed, and removes it.  The draft of a
-living run is left alone, and so is any folder without our mark.
+New content is written to a draft, a folder `.fairbound-XXXXXXXX` beside its destination, and is moved there in one step
+when it is complete.  The draft has a lock file, which its process keeps locked.  The operating system releases the lock
+when the process ends, in whatever way.  So a later run can recognise the draft of a killed run and remove it.  It
+leaves alone the drafts of running processes, and all folders without our lock file.
 """
 
 from __future__ import annotations
@@ -24,34 +24,34 @@ from pathlib import Path
 
 try:
     import fcntl
-except ImportError:  # Windows: nothing is swept there, since nothing can prove that a run has ended
+except ImportError:  # Windows: old drafts are not removed there, since we cannot tell whether their process has ended
     fcntl = None  # type: ignore[assignment]
 
 PREFIX, MARK, CONTENT = ".fairbound-", "draft.lock", "content"
 MARKED = b"Unfinished output of fairbound."
 _NAME = re.compile(re.escape(PREFIX) + r"[a-z0-9_]{8}")
 UNMARKED_SECONDS = 60.0
-"""An empty draft without a mark is removed when it is older: its run was killed between two instructions."""
+"""An empty draft without a lock file is removed if it is older: its process was killed before it wrote the file."""
 _DISK = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS}
 
 
 class Draft:
-    """A folder to write in, with the places that its content goes to.
+    """A temporary folder, from which files and folders are moved to their destination.
 
     Attributes
     ----------
     folder : Path
-        Empty, but for the mark.
+        The folder; at first it has only the lock file.
     """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     def publish(self, fresh: Path, final: Path, *, replace: bool) -> None:
-        """Move a file or folder of the draft to its place; what stands there may be replaced, or raises.
+        """Move a file or folder of the draft to `final`; with `replace`, an existing one is replaced, else an error.
 
-        A reader finds the old one or the new one.  Only where the system cannot exchange two folders (Linux can) there
-        is a moment in which a reader finds none.
+        A reader finds either the old one or the new one.  On systems that cannot exchange two folders atomically (Linux
+        can), a folder is missing for a moment.
         """
         _sync(fresh)
         final.parent.mkdir(parents=True, exist_ok=True)
@@ -73,9 +73,9 @@ class Draft:
 
 @contextmanager
 def draft_beside(final: Path, said: str = "") -> Iterator[Draft]:
-    """Give a draft on the disk of `final`, in the nearest folder above it that exists; it vanishes at the end.
+    """Create a draft in the nearest existing folder above `final`, and remove it at the end.
 
-    Messages call the place `said`.
+    Error messages call the destination `said`.
     """
     said = said or str(final)
     place = final.absolute().parent
@@ -100,7 +100,7 @@ def draft_beside(final: Path, said: str = "") -> Iterator[Draft]:
     finally:
         try:
             _remove(folder)
-        except BaseException:  # an interrupt while removing: once more, and then go on with the interrupt
+        except BaseException:  # an interrupt: finish removing, then re-raise it
             _remove(folder)
             raise
         finally:
@@ -109,7 +109,7 @@ def draft_beside(final: Path, said: str = "") -> Iterator[Draft]:
 
 
 def sweep(place: Path) -> None:
-    """Remove the drafts that runs which were killed have left in a folder."""
+    """Remove the drafts of killed runs from a folder."""
     if fcntl is None:
         return
     with suppress(OSError), os.scandir(place) as entries:
@@ -126,18 +126,18 @@ def _sweep_one(folder: Path, found: os.stat_result) -> None:
         mark = os.open(folder / MARK, os.O_RDWR | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
     except FileNotFoundError:
         if time.time() - found.st_mtime > UNMARKED_SECONDS:
-            folder.rmdir()  # which fails unless it is empty
+            folder.rmdir()  # fails unless the folder is empty
         return
     try:
         if stat.S_ISREG(os.fstat(mark).st_mode) and os.read(mark, len(MARKED)) == MARKED:
-            fcntl.flock(mark, fcntl.LOCK_EX | fcntl.LOCK_NB)  # fails while its run lives
+            fcntl.flock(mark, fcntl.LOCK_EX | fcntl.LOCK_NB)  # fails while its process runs
             _remove(folder)
     finally:
         os.close(mark)
 
 
 def _mark(folder: Path) -> int | None:
-    """Mark a draft as ours, and lock the mark; a draft that cannot be locked gets none, and is never swept."""
+    """Write the lock file of a draft and lock it; if it cannot be locked, remove it, and the draft is never swept."""
     if fcntl is None:
         return None
     mark = os.open(folder / MARK, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
@@ -145,13 +145,13 @@ def _mark(folder: Path) -> int | None:
         fcntl.flock(mark, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         os.unlink(folder / MARK)
-    else:  # written under the lock: who reads it can rely on the lock
+    else:  # write under the lock, so that whoever reads the text can rely on the lock
         os.write(mark, MARKED + f" Process {os.getpid()} on {socket.gethostname()}.\n".encode())
     return mark
 
 
 def _remove(folder: Path) -> None:
-    """Remove a draft, its mark last: what an interrupt leaves of it is swept later."""
+    """Remove a draft, its lock file last, so that a later run can sweep what an interrupt leaves."""
     with suppress(FileNotFoundError):
         for entry in list(os.scandir(folder)):
             if entry.name == MARK:
@@ -168,7 +168,7 @@ def _remove(folder: Path) -> None:
 
 
 def write_file(path: str | os.PathLike[str], data: bytes, *, replace: bool = True) -> None:
-    """Write a file as a whole; a link is followed, and the file that it leads to is written."""
+    """Write a file atomically; if the path is a symbolic link, write the file that it points to."""
     final = resolved(Path(path))
     with draft_beside(final) as draft:
         fresh = draft.folder / CONTENT
@@ -177,7 +177,7 @@ def write_file(path: str | os.PathLike[str], data: bytes, *, replace: bool = Tru
 
 
 def resolved(path: Path) -> Path:
-    """Return where a path leads to: a link stays, and what it points to is written."""
+    """Return the target of a symbolic link, or the path itself."""
     return Path(os.path.realpath(path)) if path.is_symlink() else path
 
 
@@ -196,7 +196,7 @@ def _move_to_free_place(fresh: Path, final: Path) -> None:
 
 
 def _rename(source: Path, target: Path, flag: int) -> bool:
-    """Rename by Linux' `renameat2`; False where system or disk do not have it."""
+    """Rename with Linux' `renameat2`; return False if the system or the file system does not support it."""
     function = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None) if sys.platform == "linux" else None
     if function is None:
         return False
@@ -209,7 +209,7 @@ def _rename(source: Path, target: Path, flag: int) -> bool:
 
 
 def _sync(path: Path) -> None:
-    """Wait until the disk has a file, or all that is in a folder; else a power cut could leave its name alone."""
+    """Flush a file, or all files of a folder, to disk; otherwise a power cut could leave empty files."""
     if path.is_dir():
         for entry in path.iterdir():
             _sync(entry)
@@ -220,7 +220,7 @@ def _sync(path: Path) -> None:
 
 
 def _sync_entry(folder: Path) -> None:
-    """Wait until the disk has the names in a folder, where the system can do so."""
+    """Flush the entries of a folder to disk, if the system can do so."""
     with suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)
         try:

@@ -1,7 +1,7 @@
-"""Read files that may come from anyone: regular files only, of a bounded size, and JSON that stays small in memory.
+"""Read untrusted files: regular files only, of bounded size, and JSON of bounded memory.
 
-A few bytes of JSON can become many in memory: an empty list takes 2 bytes in a file and 56 in Python.  So the number of
-values is counted before the text is parsed, and a file that packs too many of them into its bytes is refused.
+A few bytes of JSON can take much memory: an empty list has 2 bytes in a file and 56 in Python.  So the number of values
+is counted before the text is parsed, and a file with too many values for its size is rejected.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 BYTES_PER_VALUE = 4
-"""JSON that we write has at least so many bytes for each value; the names, digits and spaces see to that."""
+"""Least number of bytes per value; JSON that we write has more, because of names, digits and spaces."""
 SPARE_VALUES = 1000
 DEEPEST = 20
-"""Levels of lists and objects; ours have about ten."""
+"""Largest depth of nested lists and objects; our files have about ten levels."""
 
 _KINDS = (
     (stat.S_ISDIR, "a folder"),
@@ -31,7 +31,7 @@ _BRACKET = re.compile(rb"[\[\]{}]")
 
 
 class UnfitFileError(ValueError):
-    """A file is of the wrong kind, too large, or not JSON that we would write; the message says which."""
+    """A file is of the wrong kind, too large, or not valid JSON in our sense; the message says which."""
 
 
 def read_bytes(path: str | os.PathLike[str], largest: int, *, folder: int | None = None) -> bytes:
@@ -41,26 +41,26 @@ def read_bytes(path: str | os.PathLike[str], largest: int, *, folder: int | None
     ----------
     path : path
     largest : int
-        Bytes; the size is checked before anything is read.
+        Largest size in bytes; it is checked before anything is read.
     folder : int, optional
-        An open folder that a relative path starts from.
+        Descriptor of an open folder, to which a relative path refers.
 
     Raises
     ------
     UnfitFileError
-        For a pipe, a device, a socket or a folder, which are never waited for, and for a file that is too large.
+        For a pipe, a device, a socket or a folder (without waiting for it), and for a file that is too large.
     OSError
         If the file cannot be opened or read.
     """
-    _check_kind(os.stat(path, dir_fd=folder))  # before it is opened: to open a device may do something
-    # The file may be another one by now: a pipe must not make us wait.
+    _check_kind(os.stat(path, dir_fd=folder))  # before opening, because opening a device may have effects
+    # The file may have been replaced since; O_NONBLOCK keeps a pipe from blocking us.
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
     with open(os.open(path, flags, dir_fd=folder), "rb") as file:
         found = os.fstat(file.fileno())
         _check_kind(found)
         if found.st_size > largest:
             raise UnfitFileError(f"it has {found.st_size:,} bytes, and at most {largest:,} are read")
-        content = file.read(largest + 1)  # and not more, should it grow meanwhile
+        content = file.read(largest + 1)  # not more, in case the file grows meanwhile
     if len(content) > largest:
         raise UnfitFileError(f"it has more than {largest:,} bytes")
     return content
@@ -73,9 +73,9 @@ def _check_kind(found: os.stat_result) -> None:
 
 
 def parse_json(data: bytes) -> Any:
-    """Return the value of JSON, whose memory is bounded by a small multiple of its bytes.
+    """Parse JSON with memory bounded by a small multiple of its size.
 
-    Stricter than `json.loads`: no NaN, no name twice in an object, no deep nesting.
+    Stricter than `json.loads`: no NaN, no repeated names in an object, no deep nesting.
 
     >>> parse_json(b'{"a": [1, 2.5, null]}')
     {'a': [1, 2.5, None]}
@@ -117,7 +117,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def begins_with(path: Path, mark: bytes, within: int = 4096) -> bool:
-    """Tell whether a regular file has the mark among its first bytes."""
+    """Return whether a regular file has the mark among its first `within` bytes."""
     try:
         _check_kind(path.stat())
         with path.open("rb") as file:
@@ -127,7 +127,7 @@ def begins_with(path: Path, mark: bytes, within: int = 4096) -> bool:
 
 
 def as_utf8(text: str) -> bytes:
-    r"""Return text as UTF-8; bytes of a file name that are not UTF-8 become visible, and JSON stays JSON.
+    r"""Return text as UTF-8; bytes of a file name that are not UTF-8 are written as visible escapes.
 
     >>> as_utf8("a\udcff.csv")
     b'a\\udcff.csv'

@@ -1,6 +1,6 @@
-"""Fixed names for the parameters of the objects in a list: `constraints__disparate_impact__bound`.
+"""Parameter names for the objects in a list, as for `set_params`: `constraints__disparate_impact__bound`.
 
-The objects are frozen dataclasses with a `name`; a name that occurs again gets a number, `disparate_impact_2`.
+The objects are frozen dataclasses with a `name`; a repeated name gets a number, `disparate_impact_2`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from fairbound._words import did_you_mean
 
 
 def object_names(objects: Sequence[Any]) -> list[str]:
-    """Return one name for each object.
+    """Return a unique name for each object.
 
     >>> from types import SimpleNamespace as Thing
     >>> object_names([Thing(name="a"), Thing(name="b"), Thing(name="a")])
@@ -30,7 +30,7 @@ def object_names(objects: Sequence[Any]) -> list[str]:
 
 
 def nested_parameters(prefix: str, objects: Sequence[Any]) -> dict[str, Any]:
-    """Return every object, and every field of every object, by its name."""
+    """Return every object, and every field of every object, by its parameter name."""
     found: dict[str, Any] = {}
     for name, each in zip(object_names(objects), objects, strict=True):
         found[f"{prefix}__{name}"] = each
@@ -39,7 +39,7 @@ def nested_parameters(prefix: str, objects: Sequence[Any]) -> dict[str, Any]:
 
 
 def with_parameters(prefix: str, objects: Sequence[Any], changes: Mapping[str, Any]) -> list[Any]:
-    """Return the objects with some of their fields changed; names come without the prefix."""
+    """Return the objects with some fields changed; the keys of `changes` have no prefix."""
     names, result = object_names(objects), list(objects)
     known = nested_parameters(prefix, objects)
     by_object: dict[str, dict[str, Any]] = {}

@@ -1,4 +1,4 @@
-"""Progress of a fit as lines of plain text."""
+"""Print the progress of a fit as lines of text."""
 
 from __future__ import annotations
 
@@ -6,14 +6,15 @@ import sys
 from typing import Any, TextIO
 
 
-class Progress:
-    """A callback that writes one line for each phase (1), or for each iteration (2).
+class ProgressPrinter:
+    """A callback that writes one line for each phase, or for each iteration.
 
     Parameters
     ----------
     verbose : int
+        0 writes nothing, 1 a line for each phase, 2 a line for each iteration.
     stream : text stream, optional
-        Where to; standard output by default.
+        Output; standard output by default.
     """
 
     def __init__(self, verbose: int, stream: TextIO | None = None) -> None:
@@ -21,7 +22,7 @@ class Progress:
         self.last: dict[str, Any] = {}
 
     def __call__(self, row: dict[str, Any]) -> None:
-        """Take a row of the history."""
+        """Process a row of the history."""
         if self.verbose > 1:
             self._write(row)
         elif self.verbose == 1 and self.last and self.last.get("phase") != row.get("phase"):

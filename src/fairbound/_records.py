@@ -1,4 +1,4 @@
-"""Dataclasses from JSON, each field checked against its annotation: what was read behaves as what was written."""
+"""Read dataclasses from JSON, with each field checked against its annotation."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LARGEST_INTEGER = 2**63
 
 
 def read_record(kind: type[Record], values: Any, what: str = "") -> Record:
-    """Return the dataclass that a JSON object describes; a field with a default may be missing, and none is unknown.
+    """Return the dataclass that a JSON object describes; unknown fields, and missing ones without default, are errors.
 
     >>> from dataclasses import dataclass
     >>> @dataclass
@@ -49,10 +49,10 @@ def read_record(kind: type[Record], values: Any, what: str = "") -> Record:
 
 
 def read_value(hint: Any, value: Any, what: str) -> Any:
-    """Return a value of JSON as the type that an annotation names, or raise ValueError.
+    """Return a JSON value as the type of an annotation, or raise ValueError.
 
-    Numbers are finite.  None stands for a number that was not, which JSON lacks.  Lists become tuples where the
-    annotation says so, and groups (`Hashable`) are words, numbers or tuples of them.
+    Numbers must be finite; null becomes NaN for a float, because JSON has no NaN.  Lists become tuples if the
+    annotation is a tuple.  Groups (`Hashable`) are words, numbers or tuples of them.
     """
     if hint is Any:
         return value

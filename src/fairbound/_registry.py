@@ -1,4 +1,4 @@
-"""Look a name up in a registry, with an error that names what is known."""
+"""Look up a name in a registry; the error for an unknown name lists the known ones."""
 
 from __future__ import annotations
 

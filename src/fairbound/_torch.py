@@ -1,4 +1,4 @@
-"""torch, loaded when one of its names is first used: limits, measures and audits need none of it."""
+"""Import torch lazily, when one of its names is first used; limits, measures and audits do not need it."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 
-class _Late(ModuleType):
-    """A module that is imported when it is first asked for a name."""
+class _LazyModule(ModuleType):
+    """A module that is imported when one of its attributes is first used."""
 
     def __getattr__(self, name: str) -> Any:
         value = getattr(import_module(self.__name__), name)
@@ -19,6 +19,6 @@ class _Late(ModuleType):
 if TYPE_CHECKING:
     import torch
 else:
-    torch = _Late("torch")
+    torch = _LazyModule("torch")
 
 __all__ = ["torch"]

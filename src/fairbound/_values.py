@@ -1,4 +1,4 @@
-"""Values as people give them: arrays of them, numbers among them, and which of them can be labels or groups."""
+"""Convert and check values given by users: arrays, numbers, and values that can be labels or groups."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fairbound._errors import InputError, InputTypeError
 
 
 def as_values(values: Any, name: str) -> np.ndarray:
-    """Return values as numpy reads them; lists of different lengths among them are refused.
+    """Return values as a numpy array; lists of different lengths raise an error.
 
     >>> as_values([1, 2], "y")
     array([1, 2])
@@ -25,7 +25,7 @@ def as_values(values: Any, name: str) -> np.ndarray:
 
 
 def as_numbers(values: Any, name: str) -> np.ndarray:
-    """Return numbers as an array; the first value that is no number is named."""
+    """Return numbers as a float array; the error names the first value that is not a number."""
     try:
         if np.asarray(values).dtype.kind == "c":
             raise TypeError
@@ -46,17 +46,17 @@ def _first_that_is_none(values: Any) -> Any:
 
 
 def equals_itself(value: Any) -> bool:
-    """Tell a value from NaN, NaT, and gaps of other libraries, which refuse to be compared."""
+    """Return False for NaN, NaT and the missing values of other libraries, which differ from themselves or raise."""
     try:
         return bool(value == value)
     except (TypeError, ArithmeticError):  # pandas.NA; a signalling NaN
         return False
-    except ValueError:  # an array, which is no single value, but no gap
+    except ValueError:  # an array: not a single value, but not missing either
         return True
 
 
 def in_order(values: Iterable[Any], name: str) -> list[Hashable]:
-    """Return the distinct values, sorted within their types; refuse what has no order, or is no single value.
+    """Return the distinct values, sorted within their types; values that cannot be sorted or hashed raise an error.
 
     >>> in_order(["b", "a", "b"], "sex")
     ['a', 'b']
@@ -64,7 +64,7 @@ def in_order(values: Iterable[Any], name: str) -> list[Hashable]:
     try:
         distinct = dict.fromkeys(values)
         found = sorted(distinct, key=lambda value: (type(value).__name__, value))
-        _ = [value < value for value in found]  # one value alone is not compared by sorting
+        _ = [value < value for value in found]  # sorting a single value compares nothing, so compare it here
         return found
     except TypeError:
         pass

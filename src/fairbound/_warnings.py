@@ -1,17 +1,17 @@
-"""The kinds of warnings of this package."""
+"""The warning classes of this package."""
 
 
 class LimitWarning(UserWarning):
-    """A limit is not kept, means little, or does not concern every group."""
+    """A limit is not kept, is hardly meaningful, or does not cover every group."""
 
 
 class PositiveLabelWarning(UserWarning):
-    """A limit depends on which of two labels is the positive one, and nobody has said which."""
+    """A limit depends on which of two labels is the positive one, and `pos_label` was not given."""
 
 
 class InputScaleWarning(UserWarning):
-    """The columns of a network that we do not scale have very different scales."""
+    """The input columns of a network have very different scales, and are not scaled automatically."""
 
 
 class SmallGroupWarning(LimitWarning):
-    """Groups of few rows were left out of the limits; the record of the fit names them, too."""
+    """Small groups were left out of the limits; the result of the fit lists them."""

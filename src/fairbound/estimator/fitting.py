@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 from torch import Tensor, nn
 
-from fairbound._progress import Progress
+from fairbound._progress import ProgressPrinter
 from fairbound._warnings import LimitWarning
 from fairbound.estimator.certified import choose, predictor, with_certificate
 from fairbound.estimator.confidence import SEQUENCE_EFFORT
@@ -139,7 +139,7 @@ class Fitting:
         """Train, confirm, and return the record; with calibration rows, train for a confidence."""
         watched = None if validation is None else self._watch(validation)
         eval_inputs = None if validation is None else self._numbers(validation)
-        progress = Progress(int(self.params.verbose))
+        progress = ProgressPrinter(int(self.params.verbose))
         options: dict[str, Any] = {
             "loss_weights": self.data.loss_weights,
             "objective": "accuracy" if self.params.objective == "accuracy" else "loss",
@@ -167,7 +167,7 @@ class Fitting:
 
     def frontier(self, bounds: Sequence[float], position: int) -> list[tuple[FrontierPoint, Fitting, FitResult]]:
         """Trace the frontier of one of the limits; return for each bound its fit and record, from loose to strict."""
-        progress = Progress(int(self.params.verbose))
+        progress = ProgressPrinter(int(self.params.verbose))
         points = frontier(
             self.problem,
             self.Z,
@@ -228,7 +228,7 @@ class Fitting:
         return decide(logits(self.module, self.Z, self.cells.n_labels), self.problem.threshold)
 
     def _callback(
-        self, progress: Progress, watched: Watched | None, eval_inputs: Floats | None
+        self, progress: ProgressPrinter, watched: Watched | None, eval_inputs: Floats | None
     ) -> Callable[[dict[str, Any]], bool]:
         callbacks = as_callbacks(self.params.callbacks)
 
