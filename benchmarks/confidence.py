@@ -1,15 +1,16 @@
-"""What a confidence costs, and what it buys: limits kept on 695,670 rows that nobody trained on.
+"""The cost and the benefit of `confidence=`: whether limits are kept on 695,670 held-out rows, and at what accuracy.
 
-ACSIncome, all states 2018 (765,670 rows).  In each draw 50,000 rows train and 20,000 calibrate; the remaining rows are
-the truth.  Limits on the ratio of selection rates by sex.  Three models for each draw and ratio:
+Data: ACSIncome, all states 2018 (765,670 rows).  Each draw takes 50,000 rows for training and 20,000 for calibration;
+the remaining rows stand for the population.  The limits are on the ratio of selection rates by sex.  There are three
+models for each draw and ratio:
 
     plain       trained under the limit itself on the training rows
     plain, all  the same on training and calibration rows together, which it may use since it certifies nothing
     certified   `ConstrainedClassifier(confidence=0.95)`, tested on the calibration rows
 
-`--results` names a file of JSON lines, one for each model: a run that was broken off goes on from there.  `--out`
-writes the tables as Markdown, `--figure` the picture of docs/confidence.md.  Needs the file of the data: see
-`load_dataset`.  One core suffices, and on a busy machine OMP_NUM_THREADS=1 is faster than many.
+`--results` names a file with one line of JSON for each model; an interrupted run continues from it.  `--out` writes the
+tables as Markdown, `--figure` the figure of docs/confidence.md.  The data file is needed: see `load_dataset`.  One core
+is enough; on a busy machine OMP_NUM_THREADS=1 is faster than more threads.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ KINDS = ("plain", "plain, all", "certified")
 
 @dataclass(frozen=True)
 class Outcome:
-    """One model of one draw, on the truth; ratio and accuracy are None where no model was certified."""
+    """One model of one draw, measured on the population; ratio and accuracy are None if no model was certified."""
 
     kind: str
     bound: float
@@ -50,17 +51,17 @@ class Outcome:
 
     @property
     def key(self) -> tuple[Any, ...]:
-        """Which model of which draw it is."""
+        """Return the key of the model: its kind and its draw."""
         return self.kind, self.bound, self.draw, self.hidden
 
     @property
     def broken(self) -> bool:
-        """Whether a model was returned that breaks its limit on the truth."""
+        """Return whether a model was returned that breaks its limit in the population."""
         return self.ratio is not None and self.ratio < self.bound
 
 
 class Draw:
-    """One division of the rows into training, calibration and truth."""
+    """One division of the rows into training, calibration and population."""
 
     def __init__(self, data: Dataset, number: int) -> None:
         order = np.random.default_rng(number).permutation(len(data))
@@ -69,7 +70,7 @@ class Draw:
         self.truth = np.sort(order[TRAINING + CALIBRATION :])
 
     def rows(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]]:
-        """Inputs, labels and groups of some rows."""
+        """Return inputs, labels and groups of some rows."""
         return self.data.X[rows], self.data.y[rows], {"sex": self.sex[rows]}
 
     def train(self, kind: str, bound: float, hidden: Sequence[int]) -> ConstrainedClassifier:
@@ -83,7 +84,7 @@ class Draw:
         return clf.fit(X, y, sensitive_features=groups, calibration_set=self.rows(self.calibration))
 
     def judge(self, kind: str, bound: float, hidden: Sequence[int]) -> Outcome:
-        """Train one of the three models, and look at the truth."""
+        """Train one of the three models, and measure it on the population."""
         start = time.perf_counter()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", LimitWarning)  # what it warns of is what is counted here
@@ -101,7 +102,7 @@ class Draw:
 
 
 def read_results(path: Path | None) -> dict[tuple[Any, ...], Outcome]:
-    """Return the outcomes that an earlier run has written."""
+    """Return the outcomes of an earlier run."""
     if path is None or not path.exists():
         return {}
     records = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
@@ -110,7 +111,7 @@ def read_results(path: Path | None) -> dict[tuple[Any, ...], Outcome]:
 
 
 def summarise(outcomes: Sequence[Outcome], bound: float) -> list[list[str]]:
-    """One row of words for each kind of model."""
+    """Return one row of the table for each kind of model."""
     chosen = {kind: [each for each in outcomes if (each.kind, each.bound) == (kind, bound)] for kind in KINDS}
     plain = {each.draw: each.accuracy for each in chosen["plain"]}
     rows = []
@@ -148,13 +149,13 @@ HEADINGS = [
 
 
 def as_markdown(rows: Sequence[Sequence[str]]) -> str:
-    """The table as Markdown."""
+    """Return the table as Markdown."""
     lines = [HEADINGS, ["---"] * len(HEADINGS), *rows]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
 def draw_figure(outcomes: Sequence[Outcome], path: Path) -> None:
-    """Ratios on the truth, one dot for each draw, beside the limits."""
+    """Plot the ratios in the population, one dot for each draw, against the limits."""
     import matplotlib as mpl
 
     mpl.use("Agg")

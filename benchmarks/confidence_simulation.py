@@ -1,12 +1,12 @@
-"""What is claimed of a confidence, with the population *at* the limit, where an error is most frequent.
+"""Simulate the claims of `confidence=` with the population *at* the limit, where errors are most frequent.
 
-    sequence   rules that all break the limit by next to nothing, tested one after the other on the same 1,000 rows: the
-               share of draws in which one of them is returned, by stopping at the first failure, and by going on
-    bounds     the share of draws in which the bound of the certificate holds, for few and many rows; of the ratio one
-               way round, since that in both is certified of few rows only if the groups are nearly equal
+    sequence   rules that all break the limit by almost nothing are tested in order on the same 1,000 rows: the share of
+               draws in which one of them is returned, if testing stops at the first failure, and if it continues
+    bounds     the share of draws in which the bound of the certificate holds, for few and many rows; for the ratio in
+    one
+               direction, because few rows certify both directions only if the groups are nearly equal
 
-Both are given with the range that 95 of 100 simulations of this size stay in.  `--figure` writes the picture of
-docs/confidence.md.
+Each share has an exact binomial 95% interval.  `--figure` writes the figure of docs/confidence.md.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ RATES = (0.5, 0.1)
 
 @dataclass(frozen=True)
 class Share:
-    """How often something happened in so many draws."""
+    """The number of draws in which something happened."""
 
     times: int
     draws: int
 
     @property
     def value(self) -> float:
-        """The share itself."""
+        """Return the share."""
         return self.times / self.draws
 
     @property
     def interval(self) -> tuple[float, float]:
-        """Exact binomial, 95%."""
+        """Return the exact binomial 95% interval."""
         found = stats.binomtest(self.times, self.draws).proportion_ci(0.95)
         return float(found.low), float(found.high)
 
@@ -55,7 +55,7 @@ class Share:
 
 
 def passes(rng: np.random.Generator, rules: int, rows: int = 1000) -> list[bool]:
-    """Whether each of several rules passes; each selects half of group a, and half times its ratio of group b."""
+    """Return whether each of several rules passes; each selects half of group a, and ratio times half of group b."""
     group, y = rng.integers(2, size=rows), np.arange(rows) % 2
     chances = np.where(group == 0, 0.5, 0.5 * JUST_BROKEN)
     decisions = (rng.random((rules, rows)) < chances).astype(int)
@@ -63,7 +63,7 @@ def passes(rng: np.random.Generator, rules: int, rows: int = 1000) -> list[bool]
 
 
 def sequence(draws: int, seed: int = 0) -> Iterator[tuple[int, Share, Share]]:
-    """For each number of rules: how often a wrong one is returned by stopping, and by going on."""
+    """Return, for each number of rules, how often a wrong one is returned, if testing stops or continues."""
     rng = np.random.default_rng(seed)
     passed = np.array([passes(rng, max(NUMBERS)) for _ in range(draws)])
     for number in NUMBERS:
@@ -72,7 +72,7 @@ def sequence(draws: int, seed: int = 0) -> Iterator[tuple[int, Share, Share]]:
 
 
 def bounds(rate: float, draws: int, seed: int = 1) -> Iterator[tuple[int, Share]]:
-    """For each number of rows in each of two groups: how often the ratio is at least the bound, at 95%."""
+    """Return, for each number of rows in each of two groups, how often the ratio is at least the 95% bound."""
     rng = np.random.default_rng(seed)
     for rows in SIZES:
         group, y = np.repeat([0, 1], rows), np.arange(2 * rows) % 2
@@ -86,7 +86,7 @@ def bounds(rate: float, draws: int, seed: int = 1) -> Iterator[tuple[int, Share]
 
 
 def draw_figure(tested: Sequence[tuple[int, Share, Share]], covered: dict[float, Any], path: Path) -> None:
-    """Two panels: the errors of a sequence, and the coverage of the bound."""
+    """Plot two panels: the errors of a sequence, and the coverage of the bound."""
     import matplotlib as mpl
 
     mpl.use("Agg")

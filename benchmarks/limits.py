@@ -1,7 +1,7 @@
-"""The table of the fast solver: accuracy under limits kept exactly, beside the paper's printed values, and its speed.
+"""Accuracy and speed of the quasi-Newton solver under limits that are kept exactly, beside the paper's printed values.
 
-Training rows under the paper's protocol, default settings.  Held-out accuracy and ratio stand beside, always.  Speed is
-given as ratios within one run, in processor time, because machines differ and are shared:
+Accuracy is on the training rows of the paper's protocol, with default settings; held-out accuracy and ratio are always
+shown, too.  Speed is given as ratios of processor time within one run, because machines differ and are shared:
 
     (a) a fit over 500 plain full-batch epochs of Adam on the same network without limits
     (b) a fit over the solver's own fit without limits
@@ -63,7 +63,7 @@ def run(
 
 
 def table_part(names: list[str]) -> Table:
-    """The accuracies."""
+    """Print the accuracies."""
     table = Table("data", "limits", "accuracy", "printed", "held-out", "its ratio", "kept", "status", "passes", "time")
     for name in names:
         data = load_dataset(name, protocol="paper")
@@ -90,7 +90,7 @@ def table_part(names: list[str]) -> Table:
 
 
 def seeds_part(names: list[str]) -> Table:
-    """The spread over five seeds."""
+    """Print the spread over five seeds."""
     table = Table("data", "limit", "accuracies", "mean", "standard deviation", "all kept")
     for name in names:
         data = load_dataset(name, protocol="paper")
@@ -109,7 +109,7 @@ def seeds_part(names: list[str]) -> Table:
 
 
 def adam_seconds(rows: Dataset, hidden: tuple[int, ...], epochs: int = 500, measured: int = 50) -> float:
-    """Processor time of plain full-batch epochs, extrapolated from fewer of them."""
+    """Return the processor time of plain full-batch epochs, extrapolated from fewer of them."""
     module = make_model(rows.X.shape[1], hidden=hidden)
     X, y = torch.tensor(rows.X, dtype=torch.float32), torch.tensor(rows.y, dtype=torch.float32)
     optimizer = torch.optim.Adam(module.parameters())
@@ -122,7 +122,7 @@ def adam_seconds(rows: Dataset, hidden: tuple[int, ...], epochs: int = 500, meas
 
 
 def speed_part(names: list[str]) -> Table:
-    """The ratios (a), (b) and (c)."""
+    """Print the ratios (a), (b) and (c)."""
     table = Table("data", "limit", "(a) over 500 epochs of Adam", "(b) over the fit without limits", "(c) frontier")
     for name in names:
         data = load_dataset(name, protocol="paper")
@@ -174,14 +174,14 @@ PARTS = {"table": table_part, "seeds": seeds_part, "speed": speed_part, "groups"
 
 
 def as_markdown(title: str, table: Table) -> str:
-    """A rich table as Markdown."""
+    """Return a rich table as Markdown."""
     columns = [list(column.cells) for column in table.columns]
     lines = [[str(column.header) for column in table.columns], ["---"] * len(columns), *zip(*columns, strict=True)]
     return f"## {title}\n\n" + "\n".join("| " + " | ".join(map(str, line)) + " |" for line in lines) + "\n"
 
 
 def main() -> None:
-    """Run the parts asked for."""
+    """Run the requested parts."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--part", choices=[*PARTS, "all"], default="all")
     parser.add_argument("--data", nargs="+", choices=list(MODELS), default=list(MODELS))

@@ -1,12 +1,12 @@
-"""How near the optimum a fit ends: the same answer whatever the rounding and the threads, and none better is found.
+"""Measure how near to the optimum a fit ends, and how much the result depends on rounding and threads.
 
-Pieces, each by its name; results are appended to a file, and a piece that is in it already is not run again:
+Each part has a name.  Results are appended to a file; a part that is already in the file is not run again:
 
     rounding     small data, 8 factors on the inputs x 5 data sets: spread of accuracy and of the least loss found
-    starts       the same data: the least loss found against the best of random starts at a multiple of the effort
-    dutch        Dutch census, the loader's own columns, linear, ratio 0.9, with one thread and with two
+    starts       the same data: the least loss found against the best of random starts with several times the effort
+    dutch        Dutch census, columns of `load_dataset`, linear, ratio 0.9, with one thread and with two
     frontier     single fits against the frontier, and bounds against stricter ones
-    rare         planted data: ten groups, 12% positives; seeds, against the best constant
+    rare         planted data: ten groups, 12% positives; several seeds, against the best constant
     stochastic   `StochasticSQP()` by default against `from_paper`, full batches, 500 epochs
     batches      mini-batches against whole passes on Law and Dutch
 """
@@ -37,7 +37,7 @@ Row = dict[str, Any]
 
 
 def small_data(seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Few rows, a label that depends on the group."""
+    """Return small data whose label depends on the group."""
     n, d = SHAPES[seed]
     random = np.random.default_rng(seed)
     group, X = random.integers(0, 2, n), random.normal(size=(n, d))
@@ -46,7 +46,7 @@ def small_data(seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def fit_estimator(X: Any, y: Any, groups: Any, limit: str, **options: Any) -> Row:
-    """Fit by the estimator; return what matters, with processor time and passes."""
+    """Fit the estimator; return its figures with processor time and passes."""
     start = time.process_time()
     result = ConstrainedClassifier(limit, random_state=0, **options).fit(X, y, sensitive_features=groups).result_
     return {
@@ -61,7 +61,7 @@ def fit_estimator(X: Any, y: Any, groups: Any, limit: str, **options: Any) -> Ro
 
 
 def rounding() -> list[Row]:
-    """Spread over factors that scaling removes."""
+    """Measure the spread over factors on the inputs, which scaling removes."""
     rows = []
     for seed, (n, d) in enumerate(SHAPES):
         X, y, group = small_data(seed)
@@ -83,7 +83,7 @@ def rounding() -> list[Row]:
 
 
 def starts(count: int = 50, effort: int = 10) -> list[Row]:
-    """The least loss by default against that of many starts with longer phases."""
+    """Compare the least loss with default settings with that of many starts with longer phases."""
     much = replace(
         TINY_EFFORT,
         coarse=Phase(40 * effort, window=4 * effort),
@@ -101,7 +101,7 @@ def starts(count: int = 50, effort: int = 10) -> list[Row]:
 
 
 def dutch() -> list[Row]:
-    """One thread and two."""
+    """Compare one thread with two."""
     part = load_dataset("dutch").split(test_size=0.2, random_state=0).train
     rows, before = [], torch.get_num_threads()
     for threads in (1, 2):
@@ -114,7 +114,7 @@ def dutch() -> list[Row]:
 
 
 def frontier() -> list[Row]:
-    """Single fits at each bound beside the frontier through all of them."""
+    """Compare single fits at each bound with the frontier over all of them."""
     rows = []
     for name in ("law", "dutch"):
         part = load_dataset(name).split(test_size=0.2, random_state=0).train
@@ -131,7 +131,7 @@ def _accuracy(point: Any) -> float:
 
 
 def rare() -> list[Row]:
-    """Ten groups of unequal size and rare positives; seeds of a small network, and a linear model."""
+    """Fit ten groups of unequal size with rare positives: several seeds of a small network, and a linear model."""
     random = np.random.default_rng(0)
     n = 20_000
     group = random.choice(10, size=n, p=np.array([30, 25, 12, 10, 8, 6, 4, 3, 1, 1]) / 100)
@@ -166,7 +166,7 @@ def _paper_problem(name: str, hidden: tuple[int, ...], limit: str, seed: int) ->
 
 
 def stochastic() -> list[Row]:
-    """Algorithm 1 by default beside the constants of the paper's experiments."""
+    """Compare Algorithm 1 with default constants and with those of the paper's experiments."""
     rows = []
     for name, hidden, bound, seeds in (("law", (), 0.9, range(1, 6)), ("dutch", (32,), 0.8, (1,))):
         for seed in seeds:
@@ -187,7 +187,7 @@ def stochastic() -> list[Row]:
 
 
 def batches() -> list[Row]:
-    """Mini-batches beside whole passes."""
+    """Compare mini-batches with whole passes."""
     rows = []
     for name, hidden in (("law", ()), ("law", (32,)), ("dutch", (32,))):
         for bound in (0.8, 0.9):
@@ -213,7 +213,7 @@ PIECES: dict[str, Callable[[], list[Row]]] = {
 
 
 def main() -> None:
-    """Run the pieces asked for that are not in the file yet."""
+    """Run the requested parts that are not in the file yet."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("pieces", nargs="*", metavar="piece", help="all by default")
     parser.add_argument("--out", type=Path, default=Path("optimality.json"))

@@ -1,8 +1,9 @@
-"""The price of constraints: time of one constrained full-batch step over one plain forward-and-backward step.
+"""The cost of constraints: time of one constrained full-batch step over one plain forward-and-backward step.
 
-Size of the Dutch experiment: 48,336 rows, 11 inputs, 32 hidden units.  For 2 to 25 groups, compared with everyone and
-pairwise (up to 600 rows of constraints).  All ratios are taken within one run, alternating the two kinds of step,
-because machines differ and are shared; the aim is at most 3 everywhere, and no growth with the number of groups.
+The data have the size of the Dutch experiment: 48,336 rows, 11 inputs, 32 hidden units.  There are 2 to 25 groups,
+compared with everyone and pairwise (up to 600 constraint rows).  Each ratio is measured within one run that alternates
+the two kinds of step, because machines differ and are shared.  The aim is a ratio of at most 3 for any number of
+groups.
 """
 
 import time
@@ -50,7 +51,7 @@ def compare(groups: int, against: str) -> tuple[int, float, float]:
     for step in (plain, constrained):
         step(), step()
     times = [(seconds(plain), seconds(constrained)) for _ in range(REPEATS)]
-    # The least of many tells what the work costs; the rest is what else the machine was doing.
+    # The least of many times is the cost of the work; longer times include other work of the machine.
     least_plain, least_constrained = (min(column) for column in zip(*times, strict=True))
     return problem.system.n_rows, least_plain, least_constrained / least_plain
 

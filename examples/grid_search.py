@@ -1,6 +1,6 @@
 """Search over the limit and the width of the network, in a pipeline, with a fairness measure as a score.
 
-Groups travel by scikit-learn's metadata routing: to `fit`, where the limits need them, and to the scorer.
+scikit-learn's metadata routing passes the groups to `fit`, where the limits need them, and to the scorer.
 """
 
 import numpy as np
@@ -22,7 +22,7 @@ def most_accurate_within_the_limit(results: dict) -> int:
 
 
 def main() -> None:
-    """Search, and look at the chosen model on rows that no part of the search has seen."""
+    """Run the search, and evaluate the chosen model on held-out rows."""
     train, test = load_dataset("law").split(test_size=0.2, random_state=0)
     prepare = ColumnTransformer([("words", OneHotEncoder(), ["fulltime"])], remainder=StandardScaler())
     search = GridSearchCV(

@@ -1,4 +1,4 @@
-"""A network of your own under a limit, watched on validation rows while it trains."""
+"""Train your own network under a limit, and monitor it on validation rows."""
 
 import torch
 from torch import nn
@@ -22,7 +22,7 @@ class Residual(nn.Module):
 
 
 def main() -> None:
-    """Train with a validation part, and print how the limit looked there on the way."""
+    """Train with validation rows, and print how the limit changes there during training."""
     train, test = load_dataset("law").split(test_size=0.2, random_state=0)
     clf = ConstrainedClassifier("disparate_impact >= 0.9", module=Residual, random_state=0)
     clf.fit(

@@ -1,4 +1,4 @@
-"""Train, recalibrate without moving a decision, save, load, and export to ONNX with the preprocessing inside."""
+"""Train, recalibrate without changing a decision, save, load, and export to ONNX with the preprocessing included."""
 
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -9,7 +9,7 @@ from fairbound import ConstrainedClassifier, load, load_dataset
 
 
 def main() -> None:
-    """Show that every copy decides alike."""
+    """Show that all copies make the same decisions."""
     train, test = load_dataset("law").split(test_size=0.2, random_state=0)
     clf = ConstrainedClassifier("disparate_impact >= 0.9")
     clf.fit(train.frame(), train.y, sensitive_features={"race": train.groups("race")})

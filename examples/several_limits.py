@@ -1,4 +1,4 @@
-"""Several limits at once: two group columns, three measures and a floor for one group; what each of them costs."""
+"""Several limits at once, and the cost of each: two group columns, three measures, and a lower limit for one group."""
 
 from fairbound import ConstrainedClassifier, EqualOpportunity, load_dataset, rate_limit
 

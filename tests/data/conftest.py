@@ -1,4 +1,4 @@
-"""What the tests of the data room share: a server on this machine, a cache of their own, files in foreign forms."""
+"""Fixtures of the data tests: a local server, a temporary cache, and files in various formats."""
 
 from __future__ import annotations
 

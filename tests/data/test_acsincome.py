@@ -1,4 +1,4 @@
-"""ACSIncome from the Census' own person files, in small files of that form."""
+"""ACSIncome from person files of the Census, with small files of the same format."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Adult, in a small archive of the published form."""
+"""Adult, with a small archive of the published format."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files with further columns: what was in them comes out as it came in."""
+"""Appending columns to a file leaves its other columns unchanged."""
 
 from __future__ import annotations
 

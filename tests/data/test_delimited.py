@@ -1,4 +1,4 @@
-"""The reader of text files, by hand and against pandas."""
+"""The reader of text files, against expected values and against pandas."""
 
 from __future__ import annotations
 

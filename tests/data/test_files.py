@@ -1,4 +1,4 @@
-"""Where files are looked for, and that only the known ones are taken."""
+"""Files are found in the right places, and only known content is accepted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How columns are written: what is learnt from one file is applied to any other, value by value."""
+"""Column formats: learnt from one file, and used to read any other, value by value."""
 
 from __future__ import annotations
 

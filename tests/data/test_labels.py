@@ -1,4 +1,4 @@
-"""The values of a label: every one is listed with its side, and none changes sides by its spelling."""
+"""The values of a label: each is listed with its code, and different spellings never get different codes unnoticed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Columns that give the label away are found; identifiers, noise and the known data sets are not."""
+"""Columns that determine the label are found; identifiers, noise and columns of the known data sets are not."""
 
 from __future__ import annotations
 

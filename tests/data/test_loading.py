@@ -1,4 +1,4 @@
-"""The loaders, against the files and against the paper's table of statistics of its data sets."""
+"""The loaders, against the files and against the paper's table of data-set statistics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What columns were taken for is said where it is not plain to see, with the option that changes it."""
+"""Interpretations of columns that are not obvious are reported, with the option that changes them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What several tests of this room share: populations with known rates, and draws from them."""
+"""Helpers of the evaluation tests: populations with known rates, and draws from them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The audit: values against fairlearn, intervals against scipy, and what it says of what it cannot know."""
+"""The audit: values against fairlearn, intervals against scipy, and notes on undefined rates and small groups."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The certificate: verdicts and bounds for every kind of limit, refusals, and how it is shown."""
+"""The certificate: verdicts and bounds for every kind of limit, limits that are not certifiable, and its output."""
 
 from __future__ import annotations
 

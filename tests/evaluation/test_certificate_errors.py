@@ -1,8 +1,8 @@
-"""How often the certificate errs, over draws from populations that lie exactly *at* their limits.
+"""The error rates of the certificate, over draws from populations that are exactly *at* their limits.
 
-At the limit the limit is kept and any worse population breaks it, so both errors are as frequent there as they can be:
-the share of PASS and the share of FAIL are each to be at most 5%.  Over N draws a share of exactly 5% shows as
-5% ± 5%·√(19/N); three of these are allowed, which a true 5% exceeds in one test in a thousand.
+At the limit both kinds of error are as frequent as they can be: the limit is kept, but any worse population breaks it.
+The shares of PASS and of FAIL must each be at most 5%.  Over N draws a true share of 5% has the standard deviation
+5%·√(19/N).  Three of these are allowed; a true 5% exceeds them in one test of a thousand.
 """
 
 from __future__ import annotations

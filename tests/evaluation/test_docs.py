@@ -1,4 +1,4 @@
-"""The pages docs/audit.md and docs/certificate.md: their programs run, and print what the pages show."""
+"""The examples of docs/audit.md and docs/certificate.md run, and print what the pages show."""
 
 from __future__ import annotations
 

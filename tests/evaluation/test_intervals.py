@@ -1,4 +1,4 @@
-"""Intervals of one rate: against scipy, and their coverage by enumeration of everything that can be drawn."""
+"""Intervals of one rate: against scipy, and their coverage by enumeration of all samples."""
 
 from __future__ import annotations
 

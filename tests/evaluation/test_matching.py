@@ -1,4 +1,4 @@
-"""Labels and decisions: matched by value, or refused with both sets of values; never compared by accident."""
+"""Matching of decisions with labels: by value, or with an error that shows both sets of values."""
 
 from __future__ import annotations
 

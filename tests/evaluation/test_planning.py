@@ -1,4 +1,4 @@
-"""The number of rows that would decide: at that size most draws do, at a quarter of it most do not."""
+"""The number of rows that would decide: with that many rows most draws decide, with a quarter of them most do not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Counts: what each rate is a share of, weighted sums, and the measures of training."""
+"""The tally: the whole of each rate, weighted sums, and agreement with the measures of training."""
 
 from __future__ import annotations
 

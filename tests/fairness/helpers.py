@@ -1,4 +1,4 @@
-"""What several tests of this room share: a limit for every measure, random rows with full cells, finite differences."""
+"""Helpers of the fairness tests: a limit for every measure, random rows with full cells, finite differences."""
 
 from __future__ import annotations
 

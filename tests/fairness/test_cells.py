@@ -1,4 +1,4 @@
-"""Cells: rows sorted by group and label, whatever the groups are given as."""
+"""Cells: rows are assigned by group and label, for every form in which groups can be given."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Limits as the user states them: construction, text, and the sentences for what cannot be meant."""
+"""Constraints as the user states them: construction, text, and error messages."""
 
 from __future__ import annotations
 

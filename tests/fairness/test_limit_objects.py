@@ -1,4 +1,4 @@
-"""Names and bounds of a limit that are no values of a column, or no numbers, are refused in a sentence."""
+"""Constraints with groups that cannot be values, or bounds that are not numbers, raise clear errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Exact measures against fairlearn's metrics, and what fairlearn has no word for against plain loops."""
+"""Exact measures against fairlearn's metrics; measures that fairlearn does not have, against plain loops."""
 
 from __future__ import annotations
 

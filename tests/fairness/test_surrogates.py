@@ -1,4 +1,4 @@
-"""Surrogates of the step: each declares facts about itself, and the facts are held against its values."""
+"""Surrogates of the step function: their declared properties are checked against their values."""
 
 from __future__ import annotations
 

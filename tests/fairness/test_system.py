@@ -1,4 +1,4 @@
-"""Compiled constraints: derivatives, one formula for surrogate and truth, columns, classes, weights."""
+"""Compiled constraints: derivatives, one formula for surrogate and exact values, columns, classes, weights."""
 
 from __future__ import annotations
 

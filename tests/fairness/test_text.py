@@ -1,4 +1,4 @@
-"""Limits in words: any text is read or refused in a sentence, and every limit reads back from its own words."""
+"""Constraints as text: any text is parsed or raises a clear error, and every constraint can be parsed from its text."""
 
 from __future__ import annotations
 

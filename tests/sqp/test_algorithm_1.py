@@ -1,4 +1,4 @@
-"""Algorithm 1 of the paper: its enumeration as the oracle of the QP, and where its printed order fails."""
+"""Algorithm 1 of the paper: its enumeration as an oracle of the QP, and a case in which its printed order fails."""
 
 from __future__ import annotations
 

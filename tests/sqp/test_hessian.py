@@ -1,4 +1,4 @@
-"""The family of curvature models: what each promises by its formula, and what all promise together."""
+"""The Hessians: each against its formula, and the properties that all of them share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What crosses the border of the room: shapes, values, refusals."""
+"""`Evaluation` and `Jacobian`: shapes, values, and errors."""
 
 from __future__ import annotations
 

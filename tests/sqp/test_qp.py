@@ -1,4 +1,4 @@
-"""The QP of one step: certificates on wide random families, and agreement with independent solvers."""
+"""The QP of one step: residuals on wide random families, and agreement with independent solvers."""
 
 from __future__ import annotations
 

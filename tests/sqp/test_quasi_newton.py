@@ -1,4 +1,4 @@
-"""`QuasiNewtonSQP` and its line search: textbook programs to 1e-8, and how every kind of solve ends."""
+"""`QuasiNewtonSQP` and its line search: textbook programs to 1e-8, and every status of a solve."""
 
 from __future__ import annotations
 

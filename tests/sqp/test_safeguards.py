@@ -1,4 +1,4 @@
-"""The safeguards of the QP and of the merit rules, each pinned by a case that needs it."""
+"""The safeguards of the QP and of the merit rules, each with a case that needs it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rule for the penalty: too small a penalty is noticed, and infeasibility is told from it."""
+"""The rule for the penalty: it raises a penalty that is too small, and recognises infeasibility."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`StochasticSQP` by hand, at its limits, as a torch optimiser, and in its refusals."""
+"""`StochasticSQP`: against steps by hand, in limiting cases, as a torch optimiser, and its errors."""
 
 from __future__ import annotations
 

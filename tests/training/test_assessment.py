@@ -1,4 +1,4 @@
-"""What a model does on all rows: exact measures from its own decisions."""
+"""The assessment of a model on all rows: exact measures from its decisions."""
 
 from __future__ import annotations
 

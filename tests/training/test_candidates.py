@@ -1,4 +1,4 @@
-"""No candidate is lost: constants compete, and a limit that a constant keeps is never called infeasible."""
+"""Candidates: constants compete, and limits that a constant keeps are never reported as infeasible."""
 
 from __future__ import annotations
 

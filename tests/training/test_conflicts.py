@@ -1,4 +1,4 @@
-"""Limits that cannot hold together, limits without an inside, and trivial models: outcomes, not silence."""
+"""The reported outcome of conflicting limits, of limits with an empty interior, and of trivial models."""
 
 import itertools
 

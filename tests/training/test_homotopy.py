@@ -1,4 +1,4 @@
-"""From gentle scales to the full one: the same answer whatever the rounding, and close to the best there is."""
+"""The homotopy in the scale: the result does not depend on rounding, and is close to the best known one."""
 
 from __future__ import annotations
 

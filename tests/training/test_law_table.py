@@ -1,4 +1,4 @@
-"""Law under the paper's protocol, by the fast solver: at least the accuracy asked for, every limit kept exactly."""
+"""Law under the paper's protocol with the quasi-Newton solver: sufficient accuracy, and every limit kept exactly."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""Every loss of the registry against finite differences and torch's own, and a user's own loss."""
+"""Every loss of the registry against finite differences and torch's losses, and a user-defined loss."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Models, the flat view of parameters, and the modules that are refused because their rows are not independent."""
+"""Models, flat parameters, and errors for modules whose rows are not independent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The optimality is real: against a conic solver where the problem is convex, and against SLSQP elsewhere."""
+"""Solutions are optimal: against a conic solver if the problem is convex, and against SLSQP otherwise."""
 
 import clarabel
 import numpy as np

@@ -1,4 +1,4 @@
-"""The paper's own setting on real data, at the constants that its experiments ran."""
+"""The paper's setting on real data, with the constants of its experiments."""
 
 import pytest
 import torch

@@ -1,9 +1,9 @@
 """Theorem 3: batches with fixed numbers per cell estimate measures and objective without bias.
 
 The paper states it for the difference of two selection rates.  Here it holds for every measure that is linear in cell
-sums: for selection rates, for rates given the label, and for the objective, whose rows are reweighted by N_k/n_k.  All
-batches that can be drawn from eleven rows are drawn, and their mean is compared with the value of all rows; so there is
-no chance in these tests but in the last one.
+sums: for selection rates, for rates given the label, and for the objective, whose rows are reweighted by N_k/n_k.  The
+tests take all batches of eleven rows, and compare their mean with the value of all rows.  So they are exact; only the
+last test is random.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The loop: limits kept exactly, the best iterate rather than the last, outcomes, history, and a loop of one's own."""
+"""The training loop: limits kept exactly, the best iterate rather than the last, status, history, and a custom loop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The training problem as a function of a flat vector: its choices of values, objective and anchor."""
+"""The training problem as a function of a flat vector: its options for values, objective and anchor."""
 
 import pytest
 import torch

@@ -130,7 +130,7 @@ class Share:
 
     @property
     def value(self) -> float:
-        """The rate among the rows; NaN where there are none."""
+        """Return the observed rate; NaN without rows."""
         return self.successes / self.trials if self.trials > 0 else math.nan
 
     def lower(self, level: float) -> float:
@@ -186,7 +186,7 @@ class WeightedShare:
 
     @property
     def value(self) -> float:
-        """The rate among the rows; NaN where there are none."""
+        """Return the observed rate; NaN without rows."""
         return self.part / self.weight if self.rows > 0 else math.nan
 
     def lower(self, level: float) -> float:

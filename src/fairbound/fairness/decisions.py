@@ -85,7 +85,7 @@ def outcome_indicators(decisions: Tensor, outcomes: tuple[int, ...]) -> Tensor:
 
 
 def decision_indicators(decisions: Tensor, outcomes: tuple[int, ...]) -> Tensor:
-    """1{ŷ = outcome} of each outcome, then 1{ŷ ≠ outcome}, as (n, 2·O): what is selected, and what is not."""
+    """Return 1{ŷ = outcome} of each outcome, then 1{ŷ ≠ outcome}, of shape (n, 2·O)."""
     selected = outcome_indicators(decisions, outcomes)
     return torch.cat([selected, 1.0 - selected], dim=1)
 
