@@ -21,6 +21,7 @@ from sklearn.tree import DecisionTreeClassifier
 from tests.estimator.helpers import toy
 
 from fairbound import ConstrainedClassifier, DemographicParity, certify
+from fairbound._warnings import LimitWarning
 from fairbound.estimator import FitResult
 from fairbound.estimator.base import ScoreScale
 from fairbound.estimator.cross_fitting import deal_folds
@@ -468,6 +469,68 @@ def test_the_record_goes_through_json():
     assert set(clf.result_.base.moved) == {"x0", "x1", "x2"}
     for said in ("Base: LogisticRegression", "accuracy of the base alone", "decisions changed", "correction by x0"):
         assert said in str(clf.result_)
+
+
+# --- estimates of the group ----------------------------------------------------------------------------------------
+
+
+def test_estimates_of_the_group_correct_the_base():
+    X, y, group = toy(2400)
+    clf = brief("demographic_parity <= 0.1", base=LogisticRegression(), correction="groups", cv=3)
+    clf.fit(X, y, sensitive_features=group)
+    assert clf.encoded_names_ == ["P(sensitive_feature=b)", "base score"]
+    assert clf.coef_.shape == (1, 2)
+    assert clf.result_.kept
+    rates = [clf.predict(X)[group == each].mean() for each in ("a", "b")]  # predict has the refitted models
+    assert abs(rates[0] - rates[1]) < 0.2
+    assert clf.coef_[0, 0] < 0 < clf.coef_[0, 1]  # what speaks for the group that is selected more speaks against
+    assert "an estimate of the group" in str(clf.result_)
+    assert list(clf.result_.base.moved) == ["P(sensitive_feature=b)"]
+    read = pickle.loads(pickle.dumps(clf))
+    assert (read.predict_proba(X) == clf.predict_proba(X)).all()
+
+
+def test_the_group_is_estimated_by_models_that_have_not_seen_the_row():
+    X, y, group = toy(2400)
+    clf = brief("demographic_parity <= 0.3", base=Spy(), correction="both", cv=2).fit(X, y, sensitive_features=group)
+    assert clf.encoded_names_ == ["x0", "x1", "x2", "P(sensitive_feature=b)", "base score"]
+
+
+def test_rates_within_labels_need_the_group_within_labels():
+    X, y, group = toy(600)
+    clf = brief("equal_opportunity <= 0.1", base=LogisticRegression(), correction="groups", cv=2)
+    with pytest.warns(LimitWarning, match=r"rows with the label \d, too few"):
+        clf.fit(X, y, sensitive_features=group)
+    name = "P(sensitive_feature={} and {})"
+    assert clf.encoded_names_[:-1] == [name.format(each, label) for label in (0, 1) for each in ("a", "b")]
+    Z = clf._scores.training_posteriors
+    p = 1.0 / (1.0 + np.exp(-clf.base_score_))
+    assert Z[:, :2].sum(axis=1) == pytest.approx(1.0 - p, abs=1e-12)
+    assert Z[:, 2:].sum(axis=1) == pytest.approx(p, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("params", "said"),
+    [
+        ({"base": LogisticRegression().fit([[0.0] * 3, [1.0] * 3], [0, 1]), "cv": "prefit"}, "so they need a base"),
+        ({"base": None}, "correction='groups' is for a base"),
+        ({"base": RidgeClassifier()}, "base=RidgeClassifier has no predict_proba"),
+        ({"constraints": ()}, "need limits between groups"),
+        ({"correction": "rows"}, "correction"),
+    ],
+)
+def test_when_the_group_cannot_be_estimated(params, said):
+    X, y, group = toy(100)
+    given = {"constraints": "demographic_parity <= 0.3", "base": LogisticRegression(), "correction": "groups"}
+    with pytest.raises(ValueError, match=said):
+        brief(**{**given, **params}).fit(X, y, sensitive_features=group)
+
+
+def test_small_groups_are_badly_estimated():
+    X, y, group = toy(200)
+    clf = brief("demographic_parity <= 0.3", base=LogisticRegression(), correction="groups", cv=2)
+    with pytest.warns(LimitWarning, match=r"group '[ab]' has \d+ rows, too few"):
+        clf.fit(X, y, sensitive_features=group)
 
 
 # --- scores --------------------------------------------------------------------------------------------------------

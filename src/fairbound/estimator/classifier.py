@@ -70,6 +70,9 @@ class ConstrainedClassifier(ClassifierMixin, BaseEstimator):
         groups.  "prefit" takes a base that is fitted already, as it is: give rows that it has not seen.
     ensemble : bool
         Whether `predict` averages the folds' base models, in place of one that is refitted on all rows.
+    correction : {"columns", "groups", "both"}
+        What corrects the base: the encoded columns; estimates of the group, made from the columns by copies of the
+        base; or both.  Estimates need large groups, and the model then contains an estimate of the group.
     objective : {"loss", "cross_entropy", "accuracy"}
         What is best under the limits.  "loss" is the cross-entropy (and, among models within 5% of the least, the
         accuracy); "accuracy" seeks accurate decisions alone, whose probabilities mean little.
@@ -181,6 +184,7 @@ class ConstrainedClassifier(ClassifierMixin, BaseEstimator):
         "min_group_size": [Interval(Integral, 1, None, closed="left")],
         "constraint_weight": [StrOptions({"same", "none"}), "array-like"],
         "ensemble": ["boolean"],
+        "correction": [StrOptions({"columns", "groups", "both"})],
         "preprocessing": [StrOptions({"auto"}), HasMethods(["fit", "transform"]), None],
         "max_categories": [Interval(Integral, 2, None, closed="left")],
         "effort": [Effort, None],
@@ -198,6 +202,7 @@ class ConstrainedClassifier(ClassifierMixin, BaseEstimator):
         base: Any = None,
         cv: Any = 5,
         ensemble: bool = False,
+        correction: str = "columns",
         objective: str = "loss",
         solver: str = "auto",
         threshold: float = 0.5,
@@ -228,6 +233,7 @@ class ConstrainedClassifier(ClassifierMixin, BaseEstimator):
         self.base = base
         self.cv = cv
         self.ensemble = ensemble
+        self.correction = correction
         self.objective = objective
         self.solver = solver
         self.threshold = threshold
@@ -497,7 +503,7 @@ class ConstrainedClassifier(ClassifierMixin, BaseEstimator):
         """Inputs of the module: the encoded columns and, with a base, its scores or those given."""
         Z = encode(self.encoder_, inputs)
         if self._scores is not None:
-            return np.hstack([Z, self._scores.scores(inputs, base_score)])
+            return self._scores.join_new(Z, inputs, base_score)
         if base_score is not None:
             raise ValueError("base_score= is given, but the model was fitted without a base: leave it out.")
         return Z
@@ -585,7 +591,8 @@ class ConstrainedClassifier(ClassifierMixin, BaseEstimator):
             raise AttributeError(f"{type(self).__name__} has coefficients only if it is linear (hidden=(), no module).")
         weight = layer.weight.detach().numpy()
         bias = np.zeros(len(weight)) if layer.bias is None else layer.bias.detach().numpy()
-        means, scales = encoded_units(self.encoder_, weight.shape[1])
+        encoder = self.encoder_ if self._scores is None or self._scores.uses_columns else None
+        means, scales = encoded_units(encoder, weight.shape[1])
         sign = -1.0 if self._flipped else 1.0
         with np.errstate(over="ignore", invalid="ignore"):  # a column of numbers near 1e300 has no unit of its own
             coefficients = weight / scales

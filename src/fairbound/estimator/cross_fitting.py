@@ -33,7 +33,7 @@ from fairbound.estimator.base import (
     is_a,
     warn_of_unused_weights,
 )
-from fairbound.estimator.inputs import Inputs
+from fairbound.estimator.inputs import Inputs, read_inputs
 from fairbound.estimator.rows import Data, Parameters
 from fairbound.fairness import Cells
 
@@ -74,6 +74,15 @@ class FittedBase:
         """The fitted estimators."""
         return tuple(model.estimator for model in self.models)
 
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return what the base alone decides for new rows, at a score of 0 or by the largest score.
+
+        X has the inputs of the model, without columns that hold groups.
+        """
+        scores = self.scores(read_inputs(X))
+        places = scores.argmax(axis=1) if scores.shape[1] > 1 else (scores[:, 0] > 0).astype(np.intp)
+        return np.array(self.classes)[places]
+
     def scores(self, inputs: Inputs) -> Floats:
         """Return the scores of new rows: (n, 1) for two classes, (n, classes) for more."""
         found = [self.scale(model.outputs(model.columns.table(inputs), self.classes)) for model in self.models]
@@ -82,8 +91,8 @@ class FittedBase:
 
 def cross_fit(
     params: Parameters, data: Data, cells: Cells, encoder: Any, seed: int, stacklevel: int
-) -> tuple[Floats, FittedBase]:
-    """Return the scores of the training rows, and the base for new rows.
+) -> tuple[Floats, FittedBase, CrossFitting | None]:
+    """Return the scores of the training rows, the base for new rows, and the folds where there are some.
 
     Parameters
     ----------
@@ -99,32 +108,60 @@ def cross_fit(
     stacklevel : int
         Of warnings.
     """
-    base = params.base
-    probabilities = gives_probabilities(base)
+    base, probabilities, work = params.base, gives_probabilities(params.base), None
     if is_prefit(params):
         _check_fitted(base)
-        model = BaseModel(base, RawColumns())
-        outputs = model.outputs(data.inputs.native, cells.classes)
+        models: tuple[BaseModel, ...] = (BaseModel(base, RawColumns()),)
+        outputs = models[0].outputs(data.inputs.native, cells.classes)
         check_spread([outputs], f"base={base_name(base)}")
-        scale = ScoreScale.learn(outputs, probabilities)
-        return scale(outputs), FittedBase((model,), scale, cells.classes, "Each row was scored by the fitted base.")
-    warn_of_unused_weights(base, data.base_weights, stacklevel + 1)
-    folds = make_folds(params.cv, data, cells, seed)
-    columns = choose_columns(params, data, encoder)
-    table = _Table(columns, data)
-    outputs = np.full((len(data.y), 1 if cells.n_labels == 2 else cells.n_labels), np.nan)
-    models = []
-    for fold, (train, test) in enumerate(folds):
-        model = table.fit(base, train, f"all rows but those of fold {fold + 1} of {len(folds)}")
-        outputs[test] = model.outputs(table.rows(model.columns, test), cells.classes)
-        models.append(model)
-    check_spread([outputs[test] for _, test in folds], f"base={base_name(base)}")
+        scored = "Each row was scored by the fitted base."
+    else:
+        warn_of_unused_weights(base, data.base_weights, stacklevel + 1)
+        folds = make_folds(params.cv, data, cells, seed)
+        work = CrossFitting(base, _Table(choose_columns(params, data, encoder), data), folds, bool(params.ensemble))
+        outputs, models = work.outputs(data.y, cells.classes)
+        check_spread([outputs[test] for _, test in folds], f"base={base_name(base)}")
+        later = "the average of these models" if params.ensemble else "the base refitted on all rows"
+        scored = f"Each row was scored by a model that had not seen it ({len(folds)} folds); predict uses {later}."
     scale = ScoreScale.learn(outputs, probabilities)
-    if not params.ensemble:
-        models = [table.fit(base, np.arange(len(data.y)), "all rows")]
-    later = "the average of these models" if params.ensemble else "the base refitted on all rows"
-    scored = f"Each row was scored by a model that had not seen it ({len(folds)} folds); predict uses {later}."
-    return scale(outputs), FittedBase(tuple(models), scale, cells.classes, scored)
+    return scale(outputs), FittedBase(models, scale, cells.classes, scored), work
+
+
+@dataclass(frozen=True, eq=False)
+class CrossFitting:
+    """A base, the rows in its form, and the folds."""
+
+    base: Any
+    table: _Table
+    folds: Folds
+    ensemble: bool
+
+    def outputs(
+        self, y: NDArray[Any], classes: Sequence[Hashable], usable: NDArray[np.bool_] | None = None
+    ) -> tuple[Floats, tuple[BaseModel, ...]]:
+        """Return what models that have not seen a row give for it, and the models for new rows.
+
+        Parameters
+        ----------
+        y : array of shape (n,)
+            What is learnt.
+        classes : sequence
+            The values of y in the order of the outputs.
+        usable : array of shape (n,), optional
+            The rows that may be learnt from; all are scored.
+        """
+        outputs = np.full((len(y), 1 if len(classes) == 2 else len(classes)), np.nan)
+        models = []
+        for fold, (train, test) in enumerate(self.folds):
+            learnt = train if usable is None else train[usable[train]]
+            where = f"all rows but those of fold {fold + 1} of {len(self.folds)}"
+            model = self.table.fit(self.base, y, learnt, where)
+            outputs[test] = model.outputs(self.table.rows(model.columns, test), classes)
+            models.append(model)
+        if not self.ensemble:
+            every = np.arange(len(y)) if usable is None else np.flatnonzero(usable)
+            models = [self.table.fit(self.base, y, every, "all rows")]
+        return outputs, tuple(models)
 
 
 class _Table:
@@ -134,11 +171,10 @@ class _Table:
         self.columns, self.data = columns, data
         self.whole = columns.table(data.inputs) if columns.fitted(data) is columns else None
 
-    def fit(self, base: Any, rows: Rows, where: str) -> BaseModel:
-        """Fit a copy of the base on some of the rows."""
+    def fit(self, base: Any, y: NDArray[Any], rows: Rows, where: str) -> BaseModel:
+        """Fit a copy of the base to the values y of some of the rows."""
         columns = self.columns if self.whole is not None else self.columns.fitted(self.data.take(rows))
-        y, weights = self.data.y[rows], self.data.base_weights[rows]
-        return fit_base(base, columns, self.rows(columns, rows), y, weights, where)
+        return fit_base(base, columns, self.rows(columns, rows), y[rows], self.data.base_weights[rows], where)
 
     def rows(self, columns: Columns, rows: Rows) -> Any:
         """Return some of the rows in that form."""

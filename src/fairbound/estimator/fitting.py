@@ -25,7 +25,6 @@ from fairbound._progress import ProgressPrinter
 from fairbound._warnings import LimitWarning
 from fairbound.estimator.certified import choose, predictor, with_certificate
 from fairbound.estimator.confidence import SEQUENCE_EFFORT
-from fairbound.estimator.correction import score_names
 from fairbound.estimator.encoding import encode, encoded_names, fitted_encoder, warn_of_scales
 from fairbound.estimator.forward import logits, output_bias
 from fairbound.estimator.groups import SmallGroup, count_missing, settle_small_groups
@@ -104,8 +103,8 @@ class Fitting:
         warn_of_scales(self.encoder, self.Z, self.input_names, stacklevel=3)
         self.base = fit_scores(params, data, cells, self.encoder, seed, stacklevel=3)
         if self.base is not None:
-            self.Z = np.hstack([self.Z, self.base.training])
-            self.input_names += score_names(cells.classes)
+            self.Z = self.base.join(self.Z)
+            self.input_names = self.base.names(self.input_names, cells.classes)
         self.generator = torch.Generator().manual_seed(seed)
         self.module = (
             copy.deepcopy(module)
@@ -221,7 +220,7 @@ class Fitting:
     def _numbers(self, data: Data) -> Floats:
         """Return the inputs of the module for rows that are not trained on, as `predict` makes them."""
         Z = encode(self.encoder, data.inputs)
-        return Z if self.base is None else np.hstack([Z, self.base.scores(data.inputs, data.base_score)])
+        return Z if self.base is None else self.base.join_new(Z, data.inputs, data.base_score)
 
     def decisions(self) -> Tensor:
         """Class indices of the training rows, by the way that `predict` takes."""
@@ -355,7 +354,7 @@ class Fitting:
             accuracy=counted.accuracy,
             reached=tuple(counted.measured),
             changed=float(moved.sum() / self.data.loss_weights.sum()),
-            moved=moved_columns(self.module, self.Z, self.base.training.shape[1], self.input_names, self.encoder),
+            moved=moved_columns(self.module, self.Z, self.base, self.input_names, self.encoder),
         )
 
     def _warn(self, record: FitResult, outcome: Outcome) -> None:

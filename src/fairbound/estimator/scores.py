@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,14 +11,15 @@ from numpy.typing import NDArray
 from torch import nn
 
 from fairbound.estimator.base import check_base
-from fairbound.estimator.correction import orient_scores, read_base_score
+from fairbound.estimator.correction import orient_scores, read_base_score, score_names
 from fairbound.estimator.cross_fitting import FittedBase, check_spread, cross_fit
 from fairbound.estimator.encoder import TableEncoder
 from fairbound.estimator.forward import logits
 from fairbound.estimator.inputs import Inputs
+from fairbound.estimator.posteriors import GroupPosterior, fit_posteriors
 from fairbound.estimator.rows import Data, Parameters
 from fairbound.evaluation import Table, number
-from fairbound.fairness import Cells
+from fairbound.fairness import Cells, as_constraints
 
 Floats = NDArray[np.float64]
 
@@ -41,11 +42,37 @@ class BaseScores:
         What scores new rows; None where the user gives their scores.
     flipped : bool
         Whether the positive of two classes is the first of the labels in order.
+    uses_columns : bool
+        Whether the encoded columns are inputs of the correction.
+    posteriors, training_posteriors
+        The estimates of the group that are inputs of the correction, and their values for the training rows.
     """
 
     training: Floats
     fitted: FittedBase | None
     flipped: bool
+    uses_columns: bool = True
+    posteriors: tuple[GroupPosterior, ...] = ()
+    training_posteriors: Floats | None = None
+
+    def join(self, Z: Floats) -> Floats:
+        """Return the inputs of the module for the training rows: encoded columns, group posteriors, scores."""
+        return self._joined(Z, self.training_posteriors, self.training)
+
+    def join_new(self, Z: Floats, inputs: Inputs, given: Any = None) -> Floats:
+        """Return the inputs of the module for other rows."""
+        scores = self.scores(inputs, given)
+        parts = [each.columns(inputs, scores) for each in self.posteriors]
+        return self._joined(Z, np.hstack(parts) if parts else None, scores)
+
+    def _joined(self, Z: Floats, posteriors: Floats | None, scores: Floats) -> Floats:
+        columns = [Z] if self.uses_columns else []
+        return np.hstack([*columns, *([] if posteriors is None else [posteriors]), scores])
+
+    def names(self, encoded: Sequence[str], classes: Sequence[Hashable]) -> list[str]:
+        """Return the names of the inputs of the module."""
+        posteriors = [name for each in self.posteriors for name in each.names]
+        return [*(encoded if self.uses_columns else ()), *posteriors, *score_names(classes)]
 
     @property
     def name(self) -> str:
@@ -55,7 +82,10 @@ class BaseScores:
     @property
     def scored(self) -> str:
         """How the training rows were scored, in words."""
-        return "Each row has the score that was given for it." if self.fitted is None else self.fitted.scored
+        if self.fitted is None:
+            return "Each row has the score that was given for it."
+        told = " The model contains an estimate of the group, made from the columns." if self.posteriors else ""
+        return self.fitted.scored + told
 
     def scores(self, inputs: Inputs, given: Any = None) -> Floats:
         """Return the scores of other rows: those given for them, or else those of the base."""
@@ -80,11 +110,19 @@ def fit_scores(
             raise ValueError("base_score= and module= do not go together: shape the correction of a base by hidden=.")
         given = orient_scores(data.base_score, cells.n_labels, flipped=flipped, fitting=True)
         check_spread([given], "base_score=")
-        return BaseScores(given, None, flipped)
-    if params.base is None:
+        found, work = BaseScores(given, None, flipped), None
+    elif params.base is None:
+        if params.correction != "columns":
+            raise ValueError(f"correction={params.correction!r} is for a base: give base=.")
         return None
-    training, fitted = cross_fit(params, data, cells, encoder, seed, stacklevel + 1)
-    return BaseScores(training, fitted, flipped)
+    else:
+        training, fitted, work = cross_fit(params, data, cells, encoder, seed, stacklevel + 1)
+        found = BaseScores(training, fitted, flipped)
+    if params.correction == "columns":
+        return found
+    constraints = as_constraints(params.constraints)
+    columns, posteriors = fit_posteriors(work, constraints, cells, found.training, stacklevel + 1)
+    return replace(found, uses_columns=params.correction == "both", posteriors=posteriors, training_posteriors=columns)
 
 
 @dataclass(frozen=True)
@@ -136,7 +174,9 @@ class BaseResult:
         )
 
 
-def moved_columns(module: nn.Module, Z: Floats, n_scores: int, names: Sequence[str], encoder: Any) -> dict[str, float]:
+def moved_columns(
+    module: nn.Module, Z: Floats, base: BaseScores, names: Sequence[str], encoder: Any
+) -> dict[str, float]:
     """Return how much each column moves the logits: the mean change when it is set to its mean, the largest first.
 
     Parameters
@@ -144,20 +184,21 @@ def moved_columns(module: nn.Module, Z: Floats, n_scores: int, names: Sequence[s
     module : torch.nn.Module
         In double precision.
     Z : array of shape (n, inputs)
-        Encoded columns, then the scores.
-    n_scores : int
+        Encoded columns, group posteriors, scores.
+    base : BaseScores
     names : sequence of str
         Of the inputs.
     encoder : transformer, or None
         Ours tells which inputs belong to one column; of others each input counts by itself.
     """
     sample = Z[np.linspace(0, len(Z) - 1, min(len(Z), LOOKED_AT)).astype(np.intp)]
+    n_scores = base.training.shape[1]
     n_labels = max(2, n_scores)
     before = logits(module, sample, n_labels).numpy()
-    if isinstance(encoder, TableEncoder):
+    widths: dict[str, int] = {}
+    if isinstance(encoder, TableEncoder) and base.uses_columns:
         widths = {column.name: len(column.outputs) for column in encoder.columns_}
-    else:
-        widths = dict.fromkeys(names[: Z.shape[1] - n_scores], 1)
+    widths |= dict.fromkeys(names[sum(widths.values()) : len(names) - n_scores], 1)
     sizes, start = {}, 0
     for name, width in widths.items():
         still, place = sample.copy(), slice(start, start + width)

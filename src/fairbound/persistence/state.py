@@ -38,7 +38,7 @@ from fairbound.persistence.parts import (
 
 Estimator = TypeVar("Estimator", bound=BaseEstimator)
 
-NOT_WRITTEN = {"module", "callbacks", "effort", "base", "cv", "ensemble"}
+NOT_WRITTEN = {"module", "callbacks", "effort", "base", "cv", "ensemble", "correction"}
 """Parameters that are code, or of no use to a model that is trained."""
 
 

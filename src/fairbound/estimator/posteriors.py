@@ -1,0 +1,147 @@
+"""Estimates of the group from the columns, as inputs of the correction.
+
+Without the group at decision time, the best rule under a limit on rates is a threshold on P(y | x) shifted by multiples
+of P(g | x), or of P(g, y | x) where the limited rate is one among the rows of a label (Menon and Williamson, *The cost
+of fairness in binary classification*, 2018).  So these probabilities are all that a correction needs, where they are
+well estimated: by copies of the base, trained on the group in place of the label and cross-fitted like it.
+
+    selection rates    P(g | x)
+    other rates        P(g | x, y) · P(y | x) for each label y, the first factor learnt from the rows of that label
+
+No group is needed to predict, but the model contains an estimate of it.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairbound._warnings import LimitWarning
+from fairbound.estimator.base import BaseModel, base_name, gives_probabilities
+from fairbound.estimator.cross_fitting import CrossFitting
+from fairbound.estimator.inputs import Inputs
+from fairbound.fairness import RATES, Cells, Constraint, resolve_measure
+
+Floats = NDArray[np.float64]
+
+FEW_ROWS = 1000
+"""Below this many rows a group is badly estimated, and a limit may not carry over to new rows."""
+
+
+@dataclass(frozen=True, eq=False)
+class GroupPosterior:
+    """The probability of each group of one grouping, among the rows of one label or among all.
+
+    Attributes
+    ----------
+    names : tuple of str
+        Of the columns that it gives.
+    n_groups : int
+    label : int, or None
+        The place of the label among the classes.
+    models : tuple of BaseModel
+        For new rows.
+    """
+
+    names: tuple[str, ...]
+    n_groups: int
+    label: int | None
+    models: tuple[BaseModel, ...]
+
+    def columns(self, inputs: Inputs, scores: Floats) -> Floats:
+        """Return the columns of new rows, whose base scores are given."""
+        found = [model.outputs(model.columns.table(inputs), range(self.n_groups)) for model in self.models]
+        return self.times_label(np.mean(found, axis=0), scores)
+
+    def times_label(self, outputs: Floats, scores: Floats) -> Floats:
+        """Return P(g | x), or P(g | x, y) · P(y | x), from the outputs of the models and the base scores."""
+        if self.label is None:
+            return outputs if self.n_groups == 2 else outputs[:, 1:]  # they sum to 1
+        whole = np.hstack([1.0 - outputs, outputs]) if self.n_groups == 2 else outputs
+        logits = np.hstack([np.zeros_like(scores), scores]) if scores.shape[1] == 1 else scores
+        shares = np.exp(logits - logits.max(axis=1, keepdims=True))
+        return whole * (shares[:, [self.label]] / shares.sum(axis=1, keepdims=True))
+
+
+def fit_posteriors(
+    work: CrossFitting | None, constraints: Sequence[Constraint], cells: Cells, scores: Floats, stacklevel: int
+) -> tuple[Floats, tuple[GroupPosterior, ...]]:
+    """Return the columns of the training rows, cross-fitted, and the way to those of new rows.
+
+    Parameters
+    ----------
+    work : CrossFitting, or None
+        The base and its folds; None where the base is not trained here.
+    constraints : sequence of Constraint
+        Whose rates say which probabilities are needed.
+    cells : Cells
+    scores : array of shape (n, 1) or (n, classes)
+        The cross-fitted base scores.
+    stacklevel : int
+        Of warnings.
+    """
+    if work is None:
+        raise ValueError(
+            'correction="groups" and "both" train copies of the base on the group, so they need a base and folds: '
+            'with cv="prefit" or base_score= use correction="columns".'
+        )
+    if not constraints or not cells.groupings:
+        raise ValueError('correction="groups" and "both" need limits between groups: give constraints=.')
+    if not gives_probabilities(work.base):
+        raise ValueError(
+            f"base={base_name(work.base)} has no predict_proba, so it cannot estimate the group: use "
+            'correction="columns", or another base.'
+        )
+    training, found = [], []
+    index = np.asarray(cells.index)
+    for grouping in cells.groupings:
+        member = np.asarray(grouping.membership)[:-1][:, index // cells.n_labels]
+        group = member.argmax(axis=0)
+        known: NDArray[np.bool_] = np.asarray(member.max(axis=0) > 0)
+        for label in needed_labels(constraints, cells):
+            usable = known if label is None else known & (index % cells.n_labels == label)
+            _check_sizes(
+                grouping.groups, group, usable, work, None if label is None else cells.classes[label], stacklevel
+            )
+            outputs, models = work.outputs(group, range(len(grouping.groups)), usable)
+            given = grouping.groups if label is not None else grouping.groups[1:]
+            where = "" if label is None else f" and {cells.classes[label]}"
+            names = tuple(f"P({grouping.name}={each}{where})" for each in given)
+            posterior = GroupPosterior(names, len(grouping.groups), label, models)
+            training.append(posterior.times_label(outputs, scores))
+            found.append(posterior)
+    return np.hstack(training), tuple(found)
+
+
+def needed_labels(constraints: Sequence[Constraint], cells: Cells) -> list[int | None]:
+    """Return the labels within which groups are to be told apart; None for all rows."""
+    rates = {rate for each in constraints for rate in resolve_measure(each.measure).rates}
+    overall: list[int | None] = [None] if RATES["selection_rate"] in rates else []
+    return overall + (list(range(cells.n_labels)) if rates - {RATES["selection_rate"]} else [])
+
+
+def _check_sizes(
+    groups: Sequence[Any], group: NDArray[Any], usable: NDArray[np.bool_], work: CrossFitting, label: Any, level: int
+) -> None:
+    """Refuse groups that a fold does not have; warn of groups that are too small to be estimated well."""
+    where = "" if label is None else f" with the label {label!r}"
+    for train, _ in work.folds:
+        counts = np.bincount(group[train[usable[train]]], minlength=len(groups))
+        if not counts.all():
+            raise ValueError(
+                f'correction="groups" needs rows of every group in each fold, but a fold has none of the group '
+                f'{groups[int(counts.argmin())]!r}{where}: use correction="columns".'
+            )
+    counts = np.bincount(group[usable], minlength=len(groups))
+    if counts.min() < FEW_ROWS:
+        warnings.warn(
+            f"The group {groups[int(counts.argmin())]!r} has {counts.min()} rows{where}, too few to estimate it well "
+            f'(fewer than {FEW_ROWS}), so a limit may not carry over to new rows: correction="columns" is safer.',
+            LimitWarning,
+            stacklevel=level + 1,
+        )
