@@ -32,11 +32,11 @@ def as_numbers(values: Any, name: str) -> np.ndarray:
         return np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
         raise InputError(
-            "{name} must be numbers, but contain {value!r}.", name=name, value=_first_that_is_none(values)
+            "{name} must be numbers, but contain {value!r}.", name=name, value=_first_non_number(values)
         ) from None
 
 
-def _first_that_is_none(values: Any) -> Any:
+def _first_non_number(values: Any) -> Any:
     for value in np.asarray(values, dtype=object).ravel().tolist():
         try:
             float(value)

@@ -8,7 +8,7 @@ import sys
 import pytest
 from tests.data.conftest import zipped
 
-from fairbound.data.files import DataFile, Place, locate, opened
+from fairbound.data.files import DataFile, Place, locate, open_verified
 
 CONTENT = b"a,b\n1,2\n"
 SHA256 = hashlib.sha256(CONTENT).hexdigest()
@@ -24,7 +24,7 @@ def archive(sha256: str | None = None, members: dict[str, str | None] | None = N
 
 
 def contents(file: DataFile, place: Place) -> list[bytes]:
-    with opened(file, place) as streams:
+    with open_verified(file, place) as streams:
         return [stream.read() for stream in streams]
 
 

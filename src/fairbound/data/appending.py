@@ -99,9 +99,9 @@ def _extend_text(source: TableFile, out: Path, added: Added, exact: bool) -> Non
                 line = record.raw.rstrip("\r\n")
                 end = record.raw[len(line) :]
                 if delimiter != source.delimiter:
-                    line = _joined(exact_fields(record, source.delimiter), delimiter)
+                    line = _join_fields(exact_fields(record, source.delimiter), delimiter)
                 try:
-                    written.write(f"{line}{delimiter}{_joined(next(further), delimiter)}{end}")
+                    written.write(f"{line}{delimiter}{_join_fields(next(further), delimiter)}{end}")
                 except UnicodeEncodeError as error:
                     raise ValueError(
                         f"The new columns have {error.object[error.start : error.end]!r}, which cannot be written in "
@@ -147,7 +147,7 @@ def _fields(added: Added, exact: bool) -> Iterator[Sequence[str]]:
     yield from zip(*columns, strict=True)
 
 
-def _joined(fields: Sequence[str], delimiter: str) -> str:
+def _join_fields(fields: Sequence[str], delimiter: str) -> str:
     """Return fields as one record without a line end, with quotes where needed."""
     return delimiter.join(
         f'"{field.replace(chr(34), chr(34) * 2)}"'

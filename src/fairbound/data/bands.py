@@ -29,7 +29,7 @@ def into_bands(values: Any, cuts: Sequence[float], name: str = "values") -> NDAr
     >>> into_bands([19, 25, 39.5, 70], [25, 40], name="age").tolist()
     ['below 25', '25 to below 40', '25 to below 40', '40 and above']
     """
-    limits = _checked(cuts, name)
+    limits = _check_cuts(cuts, name)
     array = np.asarray(values, dtype=object)
     gaps = is_missing(array)
     numbers = np.array([_number(value, row, name) for row, value in enumerate(array.tolist()) if not gaps[row]])
@@ -44,7 +44,7 @@ def into_bands(values: Any, cuts: Sequence[float], name: str = "values") -> NDAr
     return found if gaps.any() else found.astype(np.str_)
 
 
-def _checked(cuts: Sequence[float], name: str) -> list[float]:
+def _check_cuts(cuts: Sequence[float], name: str) -> list[float]:
     try:
         limits = [float(cut) for cut in cuts]
     except (TypeError, ValueError) as error:

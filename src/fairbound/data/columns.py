@@ -61,7 +61,7 @@ class Categorical:
 
     def show(self, values: NDArray[Any]) -> NDArray[Any]:
         """Return the words of the known values, other values as text, and None for missing ones."""
-        return _by_value(values, lambda value: self.labels.get(value, str(value)), missing=None)
+        return _map_distinct(values, lambda value: self.labels.get(value, str(value)), missing=None)
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ class Banded:
 
     def show(self, values: NDArray[Any]) -> NDArray[Any]:
         """Return the codes themselves as text, not their bands."""
-        return _by_value(values, lambda value: f"{value:g}", missing=None)
+        return _map_distinct(values, lambda value: f"{value:g}", missing=None)
 
 
 Column = Numeric | Categorical | Banded
@@ -124,10 +124,10 @@ def decode(name: str, values: NDArray[Any], labels: Mapping[Any, Any], rest: Any
             raise ValueError(f"Column {name!r} contains {shown}; known are {known}.")
         return rest
 
-    return _by_value(values, label, missing=label)
+    return _map_distinct(values, label, missing=label)
 
 
-def _by_value(values: NDArray[Any], function: Any, missing: Any) -> NDArray[Any]:
+def _map_distinct(values: NDArray[Any], function: Any, missing: Any) -> NDArray[Any]:
     """Apply a function to each distinct value; missing values become `missing`, or `missing(None)` if callable."""
     absent = is_missing(values)
     if values.dtype.kind == "O":

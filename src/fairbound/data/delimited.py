@@ -156,7 +156,7 @@ def read_records(
     """Yield every record of a text file, also empty lines and comments; blanks around column names are removed."""
     names = None if header is None else list(header)
     rows = 0
-    for line, fields, raw in _parsed(text, place, delimiter):
+    for line, fields, raw in _parse_lines(text, place, delimiter):
         kind = "row"
         if not fields or (comment is not None and fields[0].startswith(comment)):
             kind = ""
@@ -239,7 +239,7 @@ def decoded(stream: BinaryIO, encoding: str, place: str) -> Iterator[TextIO]:
         text.detach()
 
 
-def _parsed(text: TextIO, place: str, delimiter: str) -> Iterator[tuple[int, list[str], str]]:
+def _parse_lines(text: TextIO, place: str, delimiter: str) -> Iterator[tuple[int, list[str], str]]:
     """Yield the number of the first line of each record, its fields, and its text."""
     taken: list[str] = []  # lines that the parser has read since the last record
 

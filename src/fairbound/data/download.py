@@ -75,7 +75,7 @@ def download(
     pooch = _pooch()
     folder = cache_folder() if folder is None else folder
     path, record = folder / filename, record_path(folder / filename)
-    known = sha256 or _recorded(record)
+    known = sha256 or _recorded_checksum(record)
     if not allowed:
         if path.is_file() and known in (None, pooch.file_hash(str(path))):
             return path
@@ -88,7 +88,7 @@ def download(
     try:
         keeper.fetch(filename, downloader=downloader)
     except ValueError as error:
-        raise ValueError(_other_content(filename, url, known, sha256, record)) from error
+        raise ValueError(_checksum_message(filename, url, known, sha256, record)) from error
     except OSError as error:  # errors of the network and of the disk
         raise DownloadError(_reason(error)) from error
     if sha256 is None and known is None:
@@ -136,7 +136,7 @@ def _pooch() -> Any:
     return pooch
 
 
-def _recorded(record: Path) -> str | None:
+def _recorded_checksum(record: Path) -> str | None:
     """Return the recorded checksum, if there is a record."""
     if not record.is_file():
         return None
@@ -167,7 +167,7 @@ def _check_archive(path: Path, url: str) -> None:
         raise DownloadError(f"{url} answered with something else than a zip archive")
 
 
-def _other_content(filename: str, url: str, known: str | None, sha256: str | None, record: Path) -> str:
+def _checksum_message(filename: str, url: str, known: str | None, sha256: str | None, record: Path) -> str:
     if sha256 is not None:
         return (
             f"The content at {url} is not the known {filename}: its SHA-256 checksum is not {sha256}. It was damaged "

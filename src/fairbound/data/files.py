@@ -86,7 +86,7 @@ class Place:
 
 
 @contextmanager
-def opened(file: DataFile, place: Place) -> Iterator[list[BinaryIO]]:
+def open_verified(file: DataFile, place: Place) -> Iterator[list[BinaryIO]]:
     """Open a verified file, or the members of a verified archive, for reading."""
     with ExitStack() as stack:
         if file.shipped:
@@ -119,7 +119,7 @@ def locate(file: DataFile, place: Place) -> list[Path]:
             return loose
     missing = f"{file.filename} is not part of the package (origin: {file.origin})"
     if file.url is None:
-        raise FileNotFoundError(Message("{missing}; {where}.", missing=missing, where=_where(file, folder)))
+        raise FileNotFoundError(Message("{missing}; {where}.", missing=missing, where=_where_to_put(file, folder)))
     try:
         return [download(file.filename, file.url, file.sha256, allowed=place.download, progress=place.progress)]
     except (DownloadError, ImportError) as error:
@@ -130,7 +130,7 @@ def locate(file: DataFile, place: Place) -> list[Path]:
                 missing=missing,
                 reason=reason if isinstance(reason, Message) else reason.rstrip("."),
                 url=file.url,
-                where=_where(file, folder),
+                where=_where_to_put(file, folder),
             )
         ) from None  # the message has the reason; the traceback of the network library would fill a screen
 
@@ -168,7 +168,7 @@ def _members(file: DataFile, stream: BinaryIO, path: Path, stack: ExitStack) -> 
         ) from error
 
 
-def _where(file: DataFile, folder: Path | None) -> Message:
+def _where_to_put(file: DataFile, folder: Path | None) -> Message:
     """Return, for an error message, where to put a file."""
     if folder is None:
         return Message(

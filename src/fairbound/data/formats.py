@@ -106,7 +106,7 @@ class ColumnFormat:
         numbers, tried = texts, [replace(base, kind="number")] if decimal != "," else []
         if not plain and not any(form.fits(texts) for form in tried):
             numbers = {text for text in texts if text.lower() not in MARKS}
-            tried += _possible(next(iter(numbers), ""), base, decimal)
+            tried += _candidate_formats(next(iter(numbers), ""), base, decimal)
         form = next((form for form in tried if form.fits(numbers)), None)
         if form is None or (texts and not numbers):
             return replace(base, example=min(texts, default=""))
@@ -180,7 +180,7 @@ class ColumnFormat:
         absent |= {value for value in strange if texts[value].lower() in MARKS}
         if strange - absent:
             row = next(row for row, value in enumerate(values) if value in strange and value not in absent)
-            raise ValueError(self._refusal(values[row], row, name, place))
+            raise ValueError(self._not_a_number(values[row], row, name, place))
         if self.is_plain and not absent and all(map(_INTEGER.fullmatch, texts.values())):
             whole = {value: int(text) for value, text in texts.items() if len(text) <= _LONGEST_INTEGER}
             if len(whole) == len(texts) and all(-(2**63) <= number < 2**63 for number in whole.values()):
@@ -213,7 +213,7 @@ class ColumnFormat:
     def _pattern(self) -> re.Pattern[str]:
         return _PLAIN if self.is_plain else _pattern(self.decimal, self.thousands, self.prefix, self.suffix)
 
-    def _refusal(self, value: str | None, row: int, name: str, place: Callable[[int], str] | None) -> str:
+    def _not_a_number(self, value: str | None, row: int, name: str, place: Callable[[int], str] | None) -> str:
         where = f"row {row + 1}" if place is None else place(row)
         written = self.described()
         such = f" with {written}, such as {self.example!r}" if written else ""
@@ -235,7 +235,7 @@ def _pattern(decimal: str, thousands: str, prefix: str, suffix: str) -> re.Patte
     )
 
 
-def _possible(sample: str, base: ColumnFormat, decimal: str | None) -> list[ColumnFormat]:
+def _candidate_formats(sample: str, base: ColumnFormat, decimal: str | None) -> list[ColumnFormat]:
     """Return the formats that numbers may have, with the currency or percent sign of a sample."""
     bare = sample.lstrip("+-")
     prefix = bare[:1] if bare[:1] and bare[:1] in _SIGNS else ""

@@ -85,7 +85,7 @@ def code_labels(values: NDArray[Any], target: str, positive: Any = None, negativ
     >>> values
     (LabelValue(value='no', rows=2, code=0), LabelValue(value='yes', rows=1, code=1))
     """
-    _check_gaps(values, target)
+    _check_missing(values, target)
     distinct, code = np.unique(values, return_inverse=True)
     words = [as_word(value) for value in distinct.tolist()]
     counted = dict(zip(words, np.bincount(code).tolist(), strict=True))
@@ -104,9 +104,9 @@ def code_labels(values: NDArray[Any], target: str, positive: Any = None, negativ
         names = _classes(counted, target)
         sides = dict(zip(names, range(len(names)), strict=True))
     else:
-        favourable = _named(positive, counted, target, "positive")
-        others = None if negative is None else _named(negative, counted, target, "negative")
-        sides = _two_sides(counted, target, favourable, others)
+        favourable = _given_values(positive, counted, target, "positive")
+        others = None if negative is None else _given_values(negative, counted, target, "negative")
+        sides = _binary_codes(counted, target, favourable, others)
         _check_spelling(counted, target, sides, {*favourable, *(others or ())})
         names = (
             _common_name([word for word in words if sides[word] == 0], counted) or f"not {_joined(favourable)}",
@@ -118,7 +118,7 @@ def code_labels(values: NDArray[Any], target: str, positive: Any = None, negativ
 
 def code_like(values: NDArray[Any], like: Dataset) -> CodedLabels:
     """Return the label codes of other rows, with the codes that the values have in another data set."""
-    _check_gaps(values, like.target)
+    _check_missing(values, like.target)
     codes = {each.value: each.code for each in like.label_values}
     words = [as_word(value) for value in values.tolist()]
     counted = Counter(words)
@@ -138,7 +138,7 @@ def code_like(values: NDArray[Any], like: Dataset) -> CodedLabels:
     return CodedLabels(np.array([codes[word] for word in words], dtype=np.int64), tuple(like.target_names), known)
 
 
-def _check_gaps(values: NDArray[Any], target: str) -> None:
+def _check_missing(values: NDArray[Any], target: str) -> None:
     gaps = is_missing(values)
     if gaps.any():
         raise InputError(
@@ -154,7 +154,7 @@ def _check_gaps(values: NDArray[Any], target: str) -> None:
 def _classes(counted: dict[str, int], target: str) -> tuple[str, ...]:
     """Return the classes of a label without `positive`: each value is a class."""
     words = list(counted)
-    families = _families(words)
+    families = _spelling_variants(words)
     if families:
         alike = "; ".join(_with_rows(family, counted) for family in families[:5])
         raise InputError(
@@ -184,7 +184,7 @@ def _classes(counted: dict[str, int], target: str) -> tuple[str, ...]:
     return tuple(words)
 
 
-def _named(given: Any, counted: dict[str, int], target: str, side: str) -> list[str]:
+def _given_values(given: Any, counted: dict[str, int], target: str, side: str) -> list[str]:
     """Return the values given as `positive` or `negative` as words; each must occur in the column."""
     several = isinstance(given, Iterable) and not isinstance(given, str | bytes | np.generic)
     words = list(dict.fromkeys(as_word(value) for value in (given if several else [given])))
@@ -208,7 +208,7 @@ def _named(given: Any, counted: dict[str, int], target: str, side: str) -> list[
     return words
 
 
-def _two_sides(
+def _binary_codes(
     counted: dict[str, int], target: str, positive: Sequence[str], negative: Sequence[str] | None
 ) -> dict[str, int]:
     """Return 1 for the favourable values and 0 for the others."""
@@ -238,7 +238,7 @@ def _check_spelling(counted: dict[str, int], target: str, sides: dict[str, int],
     """Raise an error if two spellings of one value get different codes, unless both were named."""
     split = [
         family
-        for family in _families(list(counted))
+        for family in _spelling_variants(list(counted))
         if len({sides[word] for word in family}) == 2 and not named.issuperset(family)
     ]
     if not split:
@@ -255,18 +255,18 @@ def _check_spelling(counted: dict[str, int], target: str, sides: dict[str, int],
     )
 
 
-def _families(words: Sequence[str]) -> list[list[str]]:
+def _spelling_variants(words: Sequence[str]) -> list[list[str]]:
     """Return the groups of words that differ in spelling only."""
     found: dict[str, list[str]] = {}
     for word in words:
-        found.setdefault(_spelling(word), []).append(word)
+        found.setdefault(_normal_spelling(word), []).append(word)
     return [family for family in found.values() if len(family) > 1]
 
 
-def _spelling(word: str) -> str:
+def _normal_spelling(word: str) -> str:
     """Return a normal form of a word: without differences of width, case, blanks, surrounding marks, or 1.0 and 1.
 
-    >>> [_spelling(word) for word in (">50K.", " YES", "Ｙｅｓ", "1.0", "01", "A+", "-")]
+    >>> [_normal_spelling(word) for word in (">50K.", " YES", "Ｙｅｓ", "1.0", "01", "A+", "-")]
     ['>50k', 'yes', 'yes', '1', '1', 'a+', '-']
     """
     plain = unicodedata.normalize("NFKC", word).translate(_DASHES).casefold()
@@ -278,7 +278,7 @@ def _spelling(word: str) -> str:
 
 def _common_name(words: Sequence[str], counted: dict[str, int], *, first: bool = False) -> str | None:
     """Return one word for values that differ in spelling only: the first or the most frequent; else None."""
-    if len({_spelling(word) for word in words}) > 1:
+    if len({_normal_spelling(word) for word in words}) > 1:
         return None
     return words[0] if first else max(words, key=lambda word: counted[word])
 

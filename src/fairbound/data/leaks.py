@@ -71,11 +71,13 @@ def find_leaks(table: Table, y: IntArray) -> list[SuspectedLeak]:
     found = []
     for name, values in table.take(rows).show().items():
         words = name in table.categorical or values.dtype.kind not in "iufb"
-        learn, column = (_by_word, _codes(values)) if words else (_by_number, values.astype(np.float64))
+        predict, column = (
+            (_predict_from_words, _codes(values)) if words else (_predict_from_numbers, values.astype(np.float64))
+        )
         right = 0
         for fold in range(FOLDS):
-            seen, asked = folds != fold, folds == fold
-            right += int((learn(column[seen], labels[seen], column[asked]) == labels[asked]).sum())
+            training, held_out = folds != fold, folds == fold
+            right += int((predict(column[training], labels[training], column[held_out]) == labels[held_out]).sum())
         if len(labels) - right <= (1 - REMOVED) * wrong:
             found.append(SuspectedLeak(name, right / len(labels), 1 - wrong / len(labels)))
     return sorted(found, key=lambda leak: -leak.accuracy)
@@ -87,21 +89,21 @@ def _codes(values: NDArray[Any]) -> IntArray:
     return np.unique(words, return_inverse=True)[1].astype(np.int64)
 
 
-def _by_word(codes: IntArray, labels: IntArray, asked: IntArray) -> IntArray:
+def _predict_from_words(codes: IntArray, labels: IntArray, held_out: IntArray) -> IntArray:
     """Predict the most frequent label of each word; words that occur at most once are treated as one word."""
-    size, classes = max(codes.max(), asked.max()) + 1, labels.max() + 1
+    size, classes = max(codes.max(), held_out.max()) + 1, labels.max() + 1
     counts = np.bincount(codes * classes + labels, minlength=size * classes).reshape(size, classes)
     rare = counts.sum(axis=1) <= 1
     counts[rare] = counts[rare].sum(axis=0) if counts[rare].any() else counts.sum(axis=0)
-    return np.asarray(counts.argmax(axis=1)[asked], dtype=np.int64)
+    return np.asarray(counts.argmax(axis=1)[held_out], dtype=np.int64)
 
 
-def _by_number(values: FloatArray, labels: IntArray, asked: FloatArray) -> IntArray:
+def _predict_from_numbers(values: FloatArray, labels: IntArray, held_out: FloatArray) -> IntArray:
     """Predict labels from numbers with a small decision tree; missing numbers may form a leaf."""
     known = np.unique(values[~np.isnan(values)])
     tree = DecisionTreeClassifier(max_leaf_nodes=LEAVES, min_samples_leaf=5, random_state=0)
     tree.fit(_ranks(values, known), labels)
-    return np.asarray(tree.predict(_ranks(asked, known)), dtype=np.int64)
+    return np.asarray(tree.predict(_ranks(held_out, known)), dtype=np.int64)
 
 
 def _ranks(values: FloatArray, known: FloatArray) -> FloatArray:

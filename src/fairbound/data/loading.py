@@ -117,7 +117,7 @@ def load_dataset(
             known = ", ".join(known for known, other in DATASETS.items() if other.paper)
             raise ValueError(f"Data set {name!r} is not one of the paper's; protocol='paper' is for {known}.")
         return paper_split(name, source, source.paper, source.read(place))
-    return _for_users(name, sources, _stacked([each.read(place) for each in sources]), sensitive_as_input)
+    return _default_dataset(name, sources, _concatenate([each.read(place) for each in sources]), sensitive_as_input)
 
 
 def _sources(name: str, state: str | Sequence[str] | None, year: int | None, place: Place) -> tuple[str, list[Source]]:
@@ -137,11 +137,11 @@ def _sources(name: str, state: str | Sequence[str] | None, year: int | None, pla
     return "_".join([name, *(letters if len(letters) < 4 else [f"{len(letters)}_states"]), str(year)]), sources
 
 
-def _stacked(parts: list[Columns]) -> Columns:
+def _concatenate(parts: list[Columns]) -> Columns:
     return {column: np.concatenate([part[column] for part in parts]) for column in parts[0]}
 
 
-def _for_users(name: str, sources: list[Source], columns: Columns, sensitive_as_input: bool) -> Dataset:
+def _default_dataset(name: str, sources: list[Source], columns: Columns, sensitive_as_input: bool) -> Dataset:
     source = sources[0]
     schema = list(source.inputs)
     if sensitive_as_input:

@@ -8,7 +8,7 @@ from typing import Any, BinaryIO
 
 from fairbound.data.columns import Column
 from fairbound.data.delimited import read_delimited
-from fairbound.data.files import DataFile, Place, opened
+from fairbound.data.files import DataFile, Place, open_verified
 from fairbound.data.parquet import read_parquet
 from fairbound.data.table import Columns
 
@@ -90,7 +90,7 @@ class Source:
 
     def read(self, place: Place) -> Columns:
         """Return the columns of the verified file."""
-        with opened(self.file, place) as streams:
+        with open_verified(self.file, place) as streams:
             return self.parse(streams, self.file.filename)
 
 

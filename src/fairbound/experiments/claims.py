@@ -36,7 +36,7 @@ class Check:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class ClaimVerdict:
     """A claim and its checks, for one solver; the empty name is for what involves no training."""
 
     claim: str
@@ -54,11 +54,13 @@ class Verdict:
         return "holds in part" if any(held) else "does not hold"
 
 
-def verdicts(checks: Iterable[tuple[str, Check]]) -> list[Verdict]:
+def verdicts(checks: Iterable[tuple[str, Check]]) -> list[ClaimVerdict]:
     """Gather checks, each with its solver, by claim and solver, in the order in which the claims come first."""
     by_claim: dict[str, dict[str, list[Check]]] = {}
     for solver, check in checks:
         by_claim.setdefault(check.claim, {}).setdefault(solver, []).append(check)
     return [
-        Verdict(claim, solver, tuple(found)) for claim, solvers in by_claim.items() for solver, found in solvers.items()
+        ClaimVerdict(claim, solver, tuple(found))
+        for claim, solvers in by_claim.items()
+        for solver, found in solvers.items()
     ]

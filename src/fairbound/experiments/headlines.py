@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class Tally:
+class ClaimCounts:
     """How many verdicts there are of each word, and how many of their checks are true."""
 
     words: Counter[str] = field(default_factory=Counter)
@@ -24,12 +24,12 @@ class Tally:
     checks: int = 0
 
 
-def tallies(judged: Iterable[Judged]) -> dict[str, Tally]:
+def tallies(judged: Iterable[Judged]) -> dict[str, ClaimCounts]:
     """Count the verdicts of each solver, and last of what involves none."""
-    found: dict[str, Tally] = {}
+    found: dict[str, ClaimCounts] = {}
     for claim in judged:
         for solver, verdict in claim.verdicts.items():
-            tally = found.setdefault(solver, Tally())
+            tally = found.setdefault(solver, ClaimCounts())
             tally.words[verdict.word] += 1
             tally.true += sum(check.holds for check in verdict.checks)
             tally.checks += len(verdict.checks)

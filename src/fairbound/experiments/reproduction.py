@@ -20,7 +20,7 @@ from fairbound._drafts import sweep, write_file
 from fairbound._files import as_utf8
 from fairbound._registry import lookup
 from fairbound.experiments import drawing
-from fairbound.experiments.claims import Check, Verdict, verdicts
+from fairbound.experiments.claims import Check, ClaimVerdict, verdicts
 from fairbound.experiments.gallery import write_gallery
 from fairbound.experiments.items import ITEMS, Item
 from fairbound.experiments.performing import fingerprint, load_rows
@@ -57,7 +57,7 @@ class Reproduction:
     trained: int = 0
 
     @property
-    def verdicts(self) -> list[Verdict]:
+    def verdicts(self) -> list[ClaimVerdict]:
         """The claims of all exhibits."""
         return verdicts(
             (exhibit.setting.solver if exhibit.item.trains else "", check)
@@ -224,7 +224,7 @@ def _write(path: Path, text: str) -> None:
     write_file(path, as_utf8(text))
 
 
-def _as_dict(verdict: Verdict) -> dict[str, Any]:
+def _as_dict(verdict: ClaimVerdict) -> dict[str, Any]:
     return {
         "claim": verdict.claim,
         "solver": verdict.solver,

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fairbound.experiments.claims import Verdict, Word
+from fairbound.experiments.claims import ClaimVerdict, Word
 from fairbound.experiments.embedding import WIDE, embed, width_of
 from fairbound.experiments.protocol import TITLES
 from fairbound.experiments.tables import Table
@@ -38,7 +38,7 @@ class Judged:
     """A claim, its verdicts by solver, and the items it is looked at in."""
 
     claim: str
-    verdicts: dict[str, Verdict]
+    verdicts: dict[str, ClaimVerdict]
     items: tuple[str, ...]
 
 
@@ -115,7 +115,7 @@ def label_of(name: str) -> str:
 
 def judge(made: Reproduction) -> list[Judged]:
     """Gather the verdicts on each claim, in the order of the items."""
-    by_claim: dict[str, dict[str, Verdict]] = {}
+    by_claim: dict[str, dict[str, ClaimVerdict]] = {}
     for verdict in made.verdicts:
         by_claim.setdefault(verdict.claim, {})[verdict.solver] = verdict
     return [Judged(claim, found, _items_of(claim, made.exhibits)) for claim, found in by_claim.items()]
