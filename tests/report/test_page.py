@@ -288,6 +288,20 @@ def test_a_long_history_is_thinned_and_says_so():
     assert "1,000 of 5,000 iterations, evenly spaced (all are in the JSON)" in " ".join(text.split())
 
 
+def test_a_history_without_limits_has_no_empty_panel():
+    """Nothing is violated without limits: no blank band, and no words about violations."""
+    history = [{"phase": "free", "loss": 1.0 / (step + 1), "step_length": 1.0} for step in range(5)]
+    summary = summarize((), ROWS, run=Run(status="converged", history=history))
+    figure = history_figure(summary["run"]["history"])
+    assert {trace["yaxis"] for trace in figure["data"]} == {"y", "y3"}
+    assert {key for key in figure["layout"] if key.startswith("yaxis")} == {"yaxis", "yaxis3"}
+    (low, high), (bottom, top) = (figure["layout"][axis]["domain"] for axis in ("yaxis3", "yaxis"))
+    assert (low, top) == (0.0, 1.0)
+    assert 0 < bottom - high < 0.1
+    assert figure["layout"]["xaxis"]["anchor"] == "y3"
+    assert "Violations below" not in Reader(to_html(summary)).text
+
+
 # --- figures --------------------------------------------------------------------------------------------------------
 
 
@@ -312,6 +326,8 @@ def test_the_history_figure_draws_zero_at_the_foot_and_no_step_not_at_all():
     assert traces["step length"]["y"] == [1.0, None]
     assert "locally infeasible" in traces["loss"]["text"][1]
     assert figure["layout"]["yaxis2"]["range"][0] < -5
+    panels = [figure["layout"][axis]["domain"] for axis in ("yaxis", "yaxis2", "yaxis3")]
+    assert panels == [pytest.approx(each) for each in ([0.72, 1.0], [0.36, 0.64], [0.0, 0.28])]
     lines = phase_lines(history, {"coarse": "goes near"})
     assert [(line["iterations"], line["does"], line["last"]) for line in lines] == [(1, "goes near", 0.5), (1, "", 0.4)]
 

@@ -14,6 +14,9 @@ History = Sequence[Mapping[str, Any]]
 LOWEST = 1e-5
 """Violations below this are drawn here: a logarithmic axis has no zero."""
 
+TITLES = {"y": "loss", "y2": "violation", "y3": "step length"}
+"""The panels from the top, by their axis; one without a line is left out."""
+
 MOST_ROWS = 1000
 """Rows of the history in a page; a longer one is thinned evenly, and is whole in the JSON."""
 
@@ -54,35 +57,37 @@ def history_figure(history: History) -> Figure:
             }
         )
     bands, names = _phases(history)
-    logarithmic = {**AXIS, "type": "log", "tickformat": "~g", "dtick": 1}
+    panels = [axis for axis in TITLES if any(trace["yaxis"] == axis for trace in traces)]
     return {
         "data": traces,
         "layout": {
-            **base(620),
+            **base(80 + 180 * len(panels)),
             "xaxis": {
                 **AXIS,
                 "title": {"text": "iteration"},
-                "anchor": "y3",
+                "anchor": panels[-1] if panels else "y",
                 "range": [steps[0] - 0.5, steps[-1] + 0.5],
             },
-            "yaxis": {**AXIS, "title": {"text": "loss"}, "domain": [0.72, 1.0]},
-            "yaxis2": {
-                **logarithmic,
-                "title": {"text": "violation"},
-                "domain": [0.36, 0.64],
-                "range": _decades(traces, "y2"),
-            },
-            "yaxis3": {
-                **logarithmic,
-                "title": {"text": "step length"},
-                "domain": [0.0, 0.28],
-                "range": _decades(traces, "y3"),
+            **{
+                axis.replace("y", "yaxis"): _panel(axis, place, len(panels), traces)
+                for place, axis in enumerate(panels)
             },
             "shapes": bands,
             "annotations": names,
             "hovermode": "closest",
         },
     }
+
+
+def _panel(axis: str, place: int, count: int, traces: Sequence[Figure]) -> Figure:
+    """Return the axis of one of `count` panels, from the top."""
+    gap = 0.08
+    height = (1.0 - gap * (count - 1)) / count
+    top = 1.0 - place * (height + gap)
+    found = {**AXIS, "title": {"text": TITLES[axis]}, "domain": [max(top - height, 0.0), top]}
+    if axis == "y":
+        return found
+    return {**found, "type": "log", "tickformat": "~g", "dtick": 1, "range": _decades(traces, axis)}
 
 
 def _state(row: Mapping[str, Any]) -> str:

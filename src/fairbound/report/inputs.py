@@ -10,11 +10,11 @@ from fairbound.report import numbers
 
 SAYS = {
     "coefficients": (
-        "{count} coefficients, the largest first. Each says by how much the log-odds of {what} move when the input "
+        "{which}. Each says by how much the log-odds of {what} move when the input "
         "rises by one standard deviation and all others stay; above zero makes that prediction more likely."
     ),
     "importances": (
-        "{count} columns, the most important first. Each number says by how much the loss on {rows} rows rises "
+        "{which}. Each number says by how much the loss on {rows} rows rises "
         "when the values of the column are shuffled, so that they no longer tell anything about the row."
     ),
 }
@@ -58,7 +58,7 @@ def model_view(model: Mapping[str, Any] | None, names: Mapping[str, str]) -> Mod
     what = "the class" if several else f"“{list(names.values())[-1]}”"
     return ModelView(
         SAYS[model["kind"]].format(
-            count=f"{'All ' if len(inputs) == model['total'] else f'{len(inputs)} of '}{numbers.count(model['total'])}",
+            which=_which(model["kind"], len(inputs), model["total"]),
             what=what,
             rows=model["rows"],
         ),
@@ -75,3 +75,15 @@ def model_view(model: Mapping[str, Any] | None, names: Mapping[str, str]) -> Mod
         ),
         several,
     )
+
+
+def _which(kind: str, shown: int, total: int) -> str:
+    """Say how many inputs there are, and which of them are shown.
+
+    >>> _which("coefficients", 20, 31), _which("importances", 1, 1)
+    ('20 of 31 coefficients, the largest first', 'The only column')
+    """
+    noun, first = ("coefficient", "largest") if kind == "coefficients" else ("column", "most important")
+    if total == 1:
+        return f"The only {noun}"
+    return f"{'All' if shown == total else f'{shown} of'} {numbers.count(total)} {noun}s, the {first} first"
