@@ -16,7 +16,7 @@ from fairbound._version import __version__ as __version__
 if TYPE_CHECKING:
     from fairbound._warnings import LimitWarning
     from fairbound.data import Dataset, load_dataset, make_disparate_data, read_table
-    from fairbound.estimator import ConstrainedClassifier, load, make_fairness_scorer
+    from fairbound.estimator import ConstrainedClassifier, make_fairness_scorer
     from fairbound.evaluation import audit, certify
     from fairbound.fairness import (
         AccuracyParity,
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
         Sufficiency,
         rate_limit,
     )
-    from fairbound.persistence import ModelFileError
+    from fairbound.persistence import ModelFileError, load
     from fairbound.sqp import StochasticSQP
     from fairbound.training import StratifiedBatches, TrainingProblem
 
@@ -79,7 +79,6 @@ _HOMES = {
     "make_disparate_data": "fairbound.data",
     "read_table": "fairbound.data",
     "ConstrainedClassifier": "fairbound.estimator",
-    "load": "fairbound.estimator",
     "make_fairness_scorer": "fairbound.estimator",
     "audit": "fairbound.evaluation",
     "certify": "fairbound.evaluation",
@@ -99,6 +98,7 @@ _HOMES = {
     "Sufficiency": "fairbound.fairness",
     "rate_limit": "fairbound.fairness",
     "ModelFileError": "fairbound.persistence",
+    "load": "fairbound.persistence",
     "StochasticSQP": "fairbound.sqp",
     "StratifiedBatches": "fairbound.training",
     "TrainingProblem": "fairbound.training",

@@ -44,7 +44,7 @@ def load_model(path: str) -> ConstrainedClassifier:
         raise FileNotFoundError(
             f"There is no folder {path}.{did_you_mean(folder.name, beside)} Give the folder that train has written."
         )
-    from fairbound.estimator import load
+    from fairbound import load
 
     inner = folder / MODEL_FOLDER
     place = inner if inner.is_dir() else folder

@@ -1,7 +1,7 @@
 """The scikit-learn face: inputs, groups, encoder, fit, confidence, result, predictions and scorers."""
 
 from fairbound._warnings import InputScaleWarning, LimitWarning, PositiveLabelWarning, SmallGroupWarning
-from fairbound.estimator.classifier import ConstrainedClassifier, load
+from fairbound.estimator.classifier import ConstrainedClassifier
 from fairbound.estimator.encoder import FARTHEST, CategoryColumn, NumberColumn, TableEncoder
 from fairbound.estimator.forward import FeedForward
 from fairbound.estimator.frontier import FrontierModel
@@ -25,6 +25,5 @@ __all__ = [
     "SmallGroupWarning",
     "TableEncoder",
     "Temperature",
-    "load",
     "make_fairness_scorer",
 ]

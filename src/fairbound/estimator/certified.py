@@ -1,7 +1,7 @@
-"""A fit for a confidence: rows held back for calibration, and a sequence of models tested on them.
+"""A fit with `confidence=`: rows held back for calibration, and a sequence of models tested on them.
 
-The calibration rows have no part in anything but the test: neither in the encoder, nor in the weights, nor in the
-sequence.  See `fairbound.estimator.confidence` for the sequence, and for what may be claimed.
+The calibration rows are used for the test only.  Neither the encoder nor the parameters nor the order of the models
+depends on them.  `fairbound.estimator.confidence` has the sequence, and what may be claimed.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from fairbound.training import TrainingProblem, TrainingResult, assign, choose_s
 
 
 def check_confident(params: Parameters, data: Data) -> None:
-    """Refuse what a confidence cannot be had with, in one sentence each."""
+    """Reject settings incompatible with `confidence=`."""
     name = type(params).__name__
     if not as_constraints(params.constraints):
         raise InputError(
@@ -64,10 +64,34 @@ def check_confident(params: Parameters, data: Data) -> None:
         )
 
 
+def set_apart(
+    params: Parameters, data: Data, calibration_set: Any, read: Callable[[str, Any], Data]
+) -> tuple[Data, Data | None]:
+    """Return the rows to train on and, if `confidence` is set, the calibration rows.
+
+    Parameters
+    ----------
+    params : Parameters
+    data : Data
+    calibration_set : tuple (X, y) or (X, y, groups), or None
+        Rows of the user; None holds back a share of the training rows.
+    read : function of (name, tuple)
+        Reads rows that come besides the training rows.
+    """
+    if params.confidence is None:
+        if calibration_set is not None:
+            raise InputError("{calibration_set=} needs {confidence=}.", "Give both, or neither.")
+        return data, None
+    check_confident(params, data)
+    if calibration_set is None:
+        return hold_back(params, data)
+    return data, read("calibration_set", calibration_set)
+
+
 def hold_back(params: Parameters, data: Data) -> tuple[Data, Data]:
     """Return the rows to train on and those for calibration, with the same shares of labels and groups."""
     share = float(params.calibration_size)
-    Cells.build(data.y, data.groups)  # which says what is wrong with labels of one class
+    Cells.build(data.y, data.groups)  # raises the usual error if all labels are the same
     codes = np.unique(data.y, return_inverse=True)[1].astype(np.int64)
     columns = list((data.groups or {}).values())
     try:
@@ -107,7 +131,8 @@ def choose(
 ) -> tuple[TrainingResult, CertifiedChoice]:
     """Train the sequence, test it, and leave the chosen model in the problem's module.
 
-    The result speaks of the requested limits: a model that was trained for stricter ones is none that is optimal.
+    The result refers to the requested limits.  A model that was trained for stricter limits is not optimal for them, so
+    its status is never "converged".
     """
     start = time.perf_counter()
     choice = train_for_confidence(
@@ -129,7 +154,7 @@ def choose(
 
 
 def with_certificate(record: FitResult, choice: CertifiedChoice) -> FitResult:
-    """Return the record with what the calibration rows say, which its message says first."""
+    """Add the certificate and the trials to the record; its message begins with them."""
     taken, message = choice.chosen, record.message
     if taken is None:
         first = choice.trials[0].certificate

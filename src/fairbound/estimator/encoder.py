@@ -26,8 +26,9 @@ from fairbound._errors import Message, argument, bad_value
 from fairbound.estimator.inputs import Floats, Inputs, Words, canonical, read_inputs
 from fairbound.estimator.labels import read_weights
 from fairbound.estimator.names import check_names, learn_names
-from fairbound.estimator.numbers import FARTHEST as FARTHEST
-from fairbound.estimator.numbers import plain_numbers, standardize
+
+FARTHEST = 1e100
+"""Scaled numbers are clipped here, so that no product of them overflows."""
 
 OTHER, MISSING = "(other)", "(missing)"
 MOST_RARE = 10_000
@@ -315,3 +316,39 @@ def _listed(columns: Any) -> list[Any]:
     if isinstance(columns, str | int | np.integer):
         return [columns]
     return list(columns)
+
+
+def plain_numbers(inputs: Inputs, whose: str = "Column") -> Floats:
+    """Return all columns as one matrix; refuse words and missing values.
+
+    Parameters
+    ----------
+    inputs : Inputs
+    whose : str
+        How a message begins that names a column.
+    """
+    matrix = inputs.matrix()
+    if matrix is None:
+        for position in range(inputs.n_columns):
+            if not inputs.is_numeric(position):
+                raise ValueError(
+                    f"{whose} {inputs.label(position)} holds words, where numbers are needed: encode it, or use "
+                    'preprocessing="auto", which makes 0/1 columns of them.'
+                )
+        matrix = np.stack([inputs.numbers(position) for position in range(inputs.n_columns)], axis=1)
+    if np.isnan(matrix).any():
+        row, column = np.argwhere(np.isnan(matrix))[0]
+        raise ValueError(
+            f"Input X contains NaN, first in row {row}, column {inputs.label(int(column))}: impute it, or use "
+            'preprocessing="auto", which does.'
+        )
+    return np.ascontiguousarray(matrix)
+
+
+def standardize(values: Floats, mean: Any, scale: Any) -> Floats:
+    """Return (values − mean) / scale, cut where no product could hold it; the difference itself may overflow."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        scaled = (values - mean) / scale
+        if np.isinf(scaled).any():
+            scaled = np.where(np.isinf(scaled), (0.5 * values - 0.5 * mean) / scale * 2.0, scaled)
+    return np.clip(scaled, -FARTHEST, FARTHEST)

@@ -12,9 +12,8 @@ from sklearn.base import clone
 
 from fairbound._errors import InputError
 from fairbound._warnings import InputScaleWarning
-from fairbound.estimator.encoder import NumberColumn, TableEncoder
+from fairbound.estimator.encoder import NumberColumn, TableEncoder, plain_numbers
 from fairbound.estimator.inputs import Inputs, read_inputs
-from fairbound.estimator.numbers import plain_numbers
 from fairbound.estimator.rows import Data, Parameters
 
 Floats = NDArray[np.float64]

@@ -28,9 +28,9 @@ from fairbound.estimator.confidence import SEQUENCE_EFFORT
 from fairbound.estimator.encoding import encode, encoded_names, fitted_encoder, warn_of_scales
 from fairbound.estimator.forward import logits, output_bias
 from fairbound.estimator.groups import SmallGroup, count_missing, settle_small_groups
+from fairbound.estimator.labels import warn_if_guessed
 from fairbound.estimator.messages import Outcome, count_rows, has_run_out
 from fairbound.estimator.modules import first_module, on_device, try_module
-from fairbound.estimator.positive import warn_if_guessed
 from fairbound.estimator.result import FitResult, group_results, limit_results
 from fairbound.estimator.rows import Data, Parameters
 from fairbound.estimator.scores import BaseResult, fit_scores, moved_columns
@@ -215,7 +215,8 @@ class Fitting:
             there = decide(logits(self.module, eval_inputs, self.cells.n_labels), self.problem.threshold)
         outcome = self._outcome(result, assessment)
         notes = [*notes, *outcome.notes()]
-        return self._record(result, assessment, watched, there, notes, outcome.message(result)), outcome
+        said = outcome.message(replace(result, assessment=assessment))
+        return self._record(result, assessment, watched, there, notes, said), outcome
 
     def _numbers(self, data: Data) -> Floats:
         """Return the inputs of the module for rows that are not trained on, as `predict` makes them."""

@@ -1,8 +1,9 @@
-"""Labels and weights of rows, checked."""
+"""Read the labels and weights of rows; warn if the positive label was guessed and a limit depends on it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import warnings
+from collections.abc import Hashable, Mapping, Sequence
 from numbers import Real
 from typing import Any
 
@@ -12,10 +13,13 @@ from numpy.typing import NDArray
 from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import type_of_target
 
+from fairbound._errors import Message
 from fairbound._values import as_values, in_order
+from fairbound._warnings import PositiveLabelWarning
 from fairbound._weights import check_weights, scale_weights
 from fairbound.data import is_missing
 from fairbound.estimator.inputs import with_gaps
+from fairbound.fairness import Constraint, conventional_positive
 
 
 def read_labels(y: Any, n_rows: int, estimator: str) -> NDArray[Any]:
@@ -70,3 +74,32 @@ def read_weights(weights: Any, n_rows: int, name: str, *, scale: bool = True) ->
         weights = np.full(n_rows, float(weights))
     found = check_weights(with_gaps(weights), n_rows, name)
     return scale_weights(found) if scale else found
+
+
+def warn_if_guessed(classes: Sequence[Hashable], limits: Sequence[Constraint], *, who: str, stacklevel: int) -> None:
+    """Warn if the positive one of two classes was taken by its order alone, and a limit depends on it.
+
+    Parameters
+    ----------
+    classes : sequence of two labels
+        The positive one last.
+    limits : sequence of Constraint
+    who : str
+        What has taken the label.
+    stacklevel : int
+        Of the line to blame, as seen from the caller.
+    """
+    concerned = [str(limit) for limit in limits if limit.depends_on_positive]
+    if len(classes) != 2 or not concerned or conventional_positive(classes) is not None:
+        return
+    negative, positive = classes
+    message = Message(
+        "{who} takes {positive!r} for the positive label, because it comes after {negative!r} in sorted order. The "
+        "meaning of {limits} depends on it: name the favourable label with {pos_label=negative} or "
+        "{pos_label=positive}.",
+        who=who,
+        positive=positive,
+        negative=negative,
+        limits=", ".join(concerned),
+    )
+    warnings.warn(PositiveLabelWarning(message), stacklevel=stacklevel + 1)

@@ -1,4 +1,4 @@
-"""The outcome of a fit in sentences: what came out, and advice that depends on what was asked and on how it ended."""
+"""The outcome of a fit in sentences: what was reached, and advice that depends on the limits and on how it ended."""
 
 from __future__ import annotations
 
@@ -14,27 +14,28 @@ from fairbound.fairness import Constraint, resolve_measure
 from fairbound.sqp import Status
 from fairbound.training import Effort, Phase, RateSupport, TrainingResult
 
-MESSAGES_WITHOUT_LIMITS = {
-    Status.CONVERGED: "The optimality conditions hold to the tolerance asked for.",
-    Status.FEASIBLE: "The optimality conditions do not hold to the tolerance asked for; more effort may find better.",
-    Status.DEGENERATE: "The result is no better than a constant prediction.",
+OPTIMALITY = {
+    Status.CONVERGED: "the conditions of a local optimum hold",
+    Status.FEASIBLE: "the best model found, not proven to be a local optimum",
 }
+"""A detail of the two good statuses.  Decisions are counted row by row, so the second is the usual one."""
+
 NEARLY_ALL = 0.99
-"""The share of rows with one decision from which on the decisions are nearly constant."""
+"""Decisions are nearly constant if at least this share of the rows has the same one."""
 
 LISTED = 5
-"""Limits that a sentence names."""
+"""The most limits that a sentence names."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What the sentences about a fit depend on.
+    """The facts that the sentences about a fit depend on.
 
     Attributes
     ----------
     constraints : tuple of Constraint
     classes : tuple
-        The labels; of two the positive one last.
+        The labels; of two labels the positive one is last.
     decided : Tensor of shape (classes,)
         Rows decided for each class.
     labelled : Tensor of shape (classes,)
@@ -44,7 +45,7 @@ class Outcome:
     ran_out : bool
         Whether the iterations that the user allowed ran out.
     handfuls : tuple of RateSupport
-        The limited rates that the limits have left resting on a handful of selected rows.
+        Limited rates that are computed from only a handful of selected rows.
     """
 
     constraints: tuple[Constraint, ...]
@@ -56,9 +57,11 @@ class Outcome:
     handfuls: tuple[RateSupport, ...] = ()
 
     def message(self, result: TrainingResult) -> str:
-        """Return the status in a sentence."""
-        if not self.constraints:
-            return MESSAGES_WITHOUT_LIMITS.get(result.status, result.message)
+        """Return what was reached, in a sentence or two."""
+        if result.status in OPTIMALITY:
+            return self._reached(result)
+        if not self.constraints and result.status is Status.DEGENERATE:
+            return "The result is no better than a constant prediction."
         if self.stopped and result.status in (Status.MAX_ITERATIONS, Status.INFEASIBLE):
             return "The fit was ended before every limit was kept; of the models seen, the nearest is returned."
         if result.status is Status.DEGENERATE:
@@ -66,7 +69,7 @@ class Outcome:
         return result.message
 
     def notes(self) -> list[str]:
-        """Return what else is worth knowing."""
+        """Return further remarks on the decisions."""
         found = []
         if self.stopped:
             found.append("The fit was stopped early; this is the best model found until then.")
@@ -76,7 +79,7 @@ class Outcome:
         return [*found, *map(str, self.handfuls)]
 
     def handful_warning(self, estimator: str) -> str:
-        """Return the warning for a model that keeps the limits by selecting almost nobody of some groups."""
+        """Return the warning for a model that keeps the limits by selecting almost nobody in some groups."""
         told = " ".join(map(str, self.handfuls[:LISTED]))
         return (
             f"{estimator} keeps {self._limits()}, but by selecting almost nobody: {told} Such a rate says little about "
@@ -90,6 +93,14 @@ class Outcome:
             f"{estimator} keeps {self._limits()}, but predicts no better than a constant, which any ratio allows: "
             f"{self._decisions()}{positive}. {self._advice()}"
         )
+
+    def _reached(self, result: TrainingResult) -> str:
+        accuracy = f"{result.assessment.accuracy:.2%}"
+        if not self.constraints:
+            return f"The model is trained. Accuracy {accuracy}."
+        free = "" if result.free is None else f"{result.free.accuracy:.2%}"
+        compared = f" ({free} without limits)" if free not in ("", accuracy) else ""
+        return f"All limits are kept. Accuracy {accuracy}{compared}."
 
     @property
     def _share(self) -> float:
@@ -124,7 +135,7 @@ def count_rows(classes: Tensor, n_classes: int) -> Tensor:
 
 
 def has_run_out(history: Sequence[dict[str, Any]], effort: Effort | None) -> bool:
-    """Tell whether a phase used all iterations of an effort that the user has stated."""
+    """Return whether a phase used all iterations that the user's `effort` allows."""
     if effort is None:
         return False
     for phase, rows in groupby(history, key=lambda row: row.get("phase")):

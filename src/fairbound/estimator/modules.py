@@ -12,7 +12,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from fairbound.estimator.correction import corrected_module
+from fairbound.estimator.correction import Corrected, corrected_module
+from fairbound.estimator.rows import Data
 from fairbound.training import make_model
 
 DOUBLE_UP_TO = 5e6
@@ -91,6 +92,31 @@ def try_module(module: nn.Module, Z: NDArray[np.float64]) -> None:
             f"The module cannot take rows of {Z.shape[1]} inputs, which is what X becomes: {str(error).rstrip('.')}. "
             "A function of (n_inputs, n_outputs) as module= can make one that fits."
         ) from error
+
+
+def check_same_network(estimator: Any, data: Data) -> None:
+    """Reject a warm start whose network cannot be that of the last fit."""
+    if (estimator._scores is None) != (estimator.base is None and data.base_score is None):
+        raise ValueError(
+            "warm_start=True starts from the last model, and only one of the two has a base: set warm_start=False to "
+            "begin anew."
+        )
+    last = estimator.module_
+    if estimator.module is None:
+        network = last.correction if isinstance(last, Corrected) else last
+        linear = [part for part in network.modules() if isinstance(part, nn.Linear)]
+        before, now = tuple(part.out_features for part in linear[:-1]), tuple(estimator.hidden)
+        if before != now:
+            raise ValueError(
+                f"warm_start=True starts from the last network, which has hidden={before!r}, but hidden={now!r} is "
+                "asked for: set warm_start=False to begin anew."
+            )
+    classes, found = len(estimator.classes_), len(np.unique(data.y))
+    if classes != found:
+        raise ValueError(
+            f"warm_start=True starts from the last network, which decides between {classes} classes, "
+            f"but y has {found}: set warm_start=False to begin anew."
+        )
 
 
 class OnDevice(nn.Module):

@@ -1,7 +1,7 @@
-"""What a fit has reached, in plain values: `print` it, look at it in a notebook, or take it as a dictionary or JSON.
+"""The record of a fit, in plain values: `print` it, show it in a notebook, or take it as a dictionary or JSON.
 
-All measures are those of the decisions of `predict` on the training rows; whether a limit is kept is decided by
-`Constraint.keeps`.
+All measures are computed from the decisions of `predict` on the training rows.  `Constraint.keeps` decides whether a
+limit is kept.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any
 from fairbound._records import read_record
 from fairbound.estimator.confidence import claim_of_choice
 from fairbound.estimator.groups import SmallGroup
+from fairbound.estimator.messages import OPTIMALITY
 from fairbound.estimator.scores import BaseResult
 from fairbound.evaluation import Certificate, Table, as_json, count, number, page_as_html, page_as_text
 from fairbound.fairness import RATES, Cells, group_sums
@@ -26,22 +27,22 @@ SHOWN_RATES = ("selection_rate", "true_positive_rate", "false_positive_rate", "a
 
 @dataclass(frozen=True)
 class LimitResult:
-    """A limit and what the decisions reach.
+    """A limit and the value that the decisions reach.
 
     Attributes
     ----------
     limit : str
-        The limit in words, as `parse_constraint` reads it.
+        The limit as text, in the form that `parse_constraint` reads.
     reached : float
-        The measure of the decisions: least ratio, largest difference, worst rate.
+        The measure of the decisions: the least ratio, the largest difference, or the worst rate.
     surrogate : float
-        The same by the smooth surrogate that training differentiates.
+        The same measure, computed from the differentiable surrogate.
     kept : bool
     price : float or None
-        Loss per unit by which the bound is tightened; None for a pair of bounds, and where the model was trained for a
-        stricter bound than this.
+        Loss per unit by which the bound is tightened.  None for a pair of bounds, and if the model was trained for a
+        stricter bound.
     eval_reached : float or None
-        The measure on the validation rows, where there are some and it is defined.
+        The measure on the validation rows; None without validation rows, or if it is undefined there.
     eval_kept : bool or None
     """
 
@@ -64,7 +65,7 @@ class GroupResult:
     group : group
     rows : int
     rates : dict
-        For each class whose selection is counted: rate by name, None where it is undefined.
+        For each class whose selection is counted: the rates by name, None if undefined.
     """
 
     grouping: str
@@ -80,14 +81,14 @@ class TrialResult:
     Attributes
     ----------
     strictness : float
-        How much stricter than asked it was trained: the share of the way to the strictest bound.
+        How much stricter than asked it was trained: 0 for the bound itself, 1 for the strictest possible bound.
     accuracy : float
         On the training rows.
     passed : bool
         Whether it passed for every limit.
     returned : bool
     bounds : tuple of str
-        For each limit, what is left open at the confidence, such as "at least 0.8123".
+        For each limit, the bound on its measure at the confidence level, such as "at least 0.8123".
     """
 
     strictness: float
@@ -105,14 +106,14 @@ class FitResult:
     ----------
     status : Status
     message : str
-        The status in a sentence, with the limits that conflict where no model keeps all.
+        What was reached, in a sentence or two.  If no model keeps all limits, it names those that conflict.
     rows : int
     pos_label : label, or None
         The positive of two classes, which selection rates count.
     accuracy, constant_accuracy, gain : float
-        Of the decisions, by sample weight; of the best constant prediction; the difference.
+        Accuracy of the decisions, by sample weight; that of the best constant prediction; their difference.
     loss, objective : float
-        Mean loss, without and with the regularisation.
+        Mean loss, without and with regularisation.
     limits : tuple of LimitResult
     groups : tuple of GroupResult
     small_groups : tuple of SmallGroup
@@ -120,7 +121,7 @@ class FitResult:
     missing : dict
         Rows in no group, by grouping.
     conflicts : tuple of str
-        Where no model was found that keeps every limit: the comparisons that are hardest to keep together.
+        If no model was found that keeps every limit: the comparisons that are hardest to keep together.
     solver : str
     passes : int
         Passes over the training rows with gradients.
@@ -130,12 +131,12 @@ class FitResult:
     eval_rows, eval_accuracy : int and float, or None
         Of the validation rows.
     certificate : Certificate or None
-        Where a confidence was asked for: of the calibration rows, for the model returned; where none passed, for the
-        strictest, which was tested first.
+        With `confidence=`: the certificate of the returned model on the calibration rows.  If no model passed, that of
+        the strictest one, which was tested first.
     trials : tuple of TrialResult
         The models that were tested, strictest first.
     least_loss : float or None
-        The least loss found under the limits; the model returned may have up to 5% more, for the sake of accuracy.
+        The least loss found under the limits.  The returned model may have up to 5% more, and better accuracy.
     notes : tuple of str
     base : BaseResult or None
         With a base: how its scores were made, what it reaches alone, and how the model differs from it.
@@ -183,16 +184,16 @@ class FitResult:
 
     @property
     def certified(self) -> bool | None:
-        """Whether the model passed on the calibration rows; None where no confidence was asked for."""
+        """Whether the model passed on the calibration rows; None without `confidence=`."""
         return None if self.certificate is None else self.certificate.passed
 
     @property
     def claim(self) -> str:
-        """What may be said about unseen rows; nothing without a confidence."""
+        """The claim about unseen rows; empty without `confidence=`."""
         return "" if self.certificate is None else claim_of_choice(self.certificate)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values, ready for JSON; numbers that are not finite become None."""
+        """Return plain values for JSON; numbers that are not finite become None."""
         certificate = None if self.certificate is None else self.certificate.to_dict()
         return as_json(
             {**asdict(replace(self, certificate=None)), "status": self.status.value, "certificate": certificate}
@@ -204,7 +205,7 @@ class FitResult:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> FitResult:
-        """Return what `to_dict` has written."""
+        """Return the record that `to_dict` has written."""
         certificate = values.get("certificate")
         found = read_record(cls, {**values, "certificate": None}, "result")
         found = replace(
@@ -261,6 +262,7 @@ class FitResult:
                 ("accuracy", accuracy),
                 ("gain over the best constant", f"{100 * self.gain:+.2f} points"),
                 ("loss", number(self.loss, 4) + self._least_loss()),
+                *([("optimality", OPTIMALITY[self.status])] if self.status in OPTIMALITY else []),
                 ("solver", self.solver),
                 ("passes over the rows", f"{self.passes} with gradients, {self.value_passes} without"),
                 ("time", f"{self.seconds:.2f} s"),
@@ -330,7 +332,7 @@ class FitResult:
 def limit_results(
     training: TrainingResult, assessment: Assessment, watched: Mapping[int, float | None] | None
 ) -> tuple[LimitResult, ...]:
-    """Return one result for each limit, from the assessment of the decisions that count."""
+    """Return one result for each limit, from the assessment of the decisions of `predict`."""
     system, found = assessment.system, []
     for position, constraint in enumerate(system.constraints):
         single = constraint.bound is not None and not isinstance(constraint.bound, tuple)
@@ -353,7 +355,7 @@ def limit_results(
 
 
 def group_results(cells: Cells, assessment: Assessment) -> tuple[GroupResult, ...]:
-    """Return the rates of every group by the decisions that count."""
+    """Return the rates of every group, by the decisions of `predict`."""
     found = []
     atoms = cells.index // cells.n_labels
     for grouping in cells.groupings:
@@ -381,7 +383,7 @@ def _known(value: float) -> float | None:
 
 
 def _with_infinities(limit: LimitResult) -> LimitResult:
-    """Return a limit as it was before JSON, which has no infinities."""
+    """Return a limit as it was before it was written to JSON, which has no infinities."""
     reached, surrogate = (math.inf if math.isnan(value) else value for value in (limit.reached, limit.surrogate))
     return replace(limit, reached=reached, surrogate=surrogate)
 

@@ -22,8 +22,7 @@ from sklearn.base import BaseEstimator
 
 from fairbound.estimator.groups import read_groups
 from fairbound.estimator.inputs import read_inputs
-from fairbound.estimator.labels import read_labels, read_weights
-from fairbound.estimator.positive import warn_if_guessed
+from fairbound.estimator.labels import read_labels, read_weights, warn_if_guessed
 from fairbound.estimator.watching import Watched
 from fairbound.evaluation import match_decisions
 from fairbound.fairness import Combine, Constraint, Measure, false_negative_rate, false_positive_rate, resolve_measure

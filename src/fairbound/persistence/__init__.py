@@ -2,6 +2,6 @@
 
 from fairbound.persistence.folder import ModelFileError
 from fairbound.persistence.onnx_export import export_onnx
-from fairbound.persistence.state import load_estimator, save_estimator
+from fairbound.persistence.state import load, save_estimator
 
-__all__ = ["ModelFileError", "export_onnx", "load_estimator", "save_estimator"]
+__all__ = ["ModelFileError", "export_onnx", "load", "save_estimator"]

@@ -1,4 +1,4 @@
-"""A fitted estimator as a folder, and back.  The class itself is handed in: this room is beside it, not above."""
+"""Write a fitted classifier to a folder, and read it back."""
 
 from __future__ import annotations
 
@@ -6,15 +6,14 @@ import inspect
 import os
 from collections.abc import Callable, Hashable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import torch
-from sklearn.base import BaseEstimator
 from torch import Tensor, nn
 
 from fairbound._records import read_value
-from fairbound.estimator import FitResult, TableEncoder
+from fairbound.estimator import ConstrainedClassifier, FitResult, TableEncoder
 from fairbound.fairness import as_constraints
 from fairbound.persistence.folder import DOCUMENT, ModelFileError, damaged, read_folder, write_folder
 from fairbound.persistence.parts import (
@@ -36,10 +35,8 @@ from fairbound.persistence.parts import (
     plain,
 )
 
-Estimator = TypeVar("Estimator", bound=BaseEstimator)
-
 NOT_WRITTEN = {"module", "callbacks", "effort", "base", "cv", "ensemble", "correction"}
-"""Parameters that are code, or of no use to a model that is trained."""
+"""Parameters that are code, or that a trained model no longer needs."""
 
 
 PARAMETERS = {
@@ -52,7 +49,7 @@ PARAMETERS = {
 
 
 def save_estimator(estimator: Any, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-    """Write a fitted estimator; `overwrite` allows to replace what is not a model of ours."""
+    """Write a fitted classifier.  With `overwrite`, files that are not a model of fairbound are replaced, too."""
     if estimator._scores is not None:
         raise ValueError(f"A model over {estimator._scores.name} cannot be saved as a folder: use pickle or joblib.")
     encoder = estimator.encoder_
@@ -87,24 +84,35 @@ def save_estimator(estimator: Any, path: str | os.PathLike[str], *, overwrite: b
     write_folder(path, model, module.state_dict(), overwrite=overwrite)
 
 
-def load_estimator(
-    kind: type[Estimator],
-    path: str | os.PathLike[str],
-    module: nn.Module | Callable[[int, int], nn.Module] | None = None,
-) -> Estimator:
-    """Read a fitted estimator; a network of the user's own code is given by `module`, and gets its weights."""
+def load(
+    path: str | os.PathLike[str], *, module: nn.Module | Callable[[int, int], nn.Module] | None = None
+) -> ConstrainedClassifier:
+    """Read a model that `ConstrainedClassifier.save` has written.
+
+    Parameters
+    ----------
+    path : path of the folder
+    module : torch.nn.Module, or function of (n_inputs, n_outputs), optional
+        Needed if the model was trained with a network of your own that is not a plain `nn.Sequential` of linear layers
+        and activations.  The weights of the file are put into it.
+
+    Raises
+    ------
+    ModelFileError
+        If there is no model, or it is damaged, foreign, or written by a newer version.  No code is ever run.
+    """
     model, tensors = read_folder(path)
     try:
-        return _restored(kind, model, tensors, module)
+        return _restored(model, tensors, module)
     except ModelFileError:
         raise
     except (ArithmeticError, AttributeError, LookupError, RecursionError, RuntimeError, TypeError, ValueError) as error:
         raise damaged(Path(path, DOCUMENT), f"what it says makes no model ({error})") from error
 
 
-def _restored(kind: type[Estimator], model: Mapping[str, Any], tensors: Mapping[str, Tensor], own: Any) -> Estimator:
-    params = _params_from_json(kind, expect(model["params"], dict, "params"))
-    found: Any = kind(**params)
+def _restored(model: Mapping[str, Any], tensors: Mapping[str, Tensor], own: Any) -> ConstrainedClassifier:
+    params = _params_from_json(expect(model["params"], dict, "params"))
+    found: Any = ConstrainedClassifier(**params)
     found._validate_params()
     found.classes_ = labels_from_json(model["classes"])
     two = len(found.classes_) == 2
@@ -198,8 +206,8 @@ def _params_to_json(estimator: Any) -> dict[str, Any]:
     }
 
 
-def _params_from_json(kind: type[BaseEstimator], values: Mapping[str, Any]) -> dict[str, Any]:
-    known = set(inspect.signature(kind).parameters)
+def _params_from_json(values: Mapping[str, Any]) -> dict[str, Any]:
+    known = set(inspect.signature(ConstrainedClassifier).parameters)
     unknown = sorted(set(values) - (known - NOT_WRITTEN))
     if unknown:
         raise ValueError(f"it has the unknown parameter {unknown[0]!r}")

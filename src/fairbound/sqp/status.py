@@ -32,8 +32,8 @@ class Status(Enum):
 
 
 _MESSAGES = {
-    Status.CONVERGED: "All limits are kept and the optimality conditions hold to the tolerance asked for.",
-    Status.FEASIBLE: "All limits are kept, but the optimality conditions do not hold to the tolerance asked for.",
+    Status.CONVERGED: "All limits are kept, and the conditions of a local optimum hold.",
+    Status.FEASIBLE: "All limits are kept. This is the best point found.",
     Status.INFEASIBLE: "No point was found that keeps all limits; the one that violates them least is returned.",
     Status.MAX_ITERATIONS: "The number of iterations ran out before the limits were kept; allow more iterations.",
     Status.DEGENERATE: "The limits are kept, but the result is no better than a constant prediction.",

@@ -1,15 +1,53 @@
-"""Parameter names for the objects in a list, as for `set_params`: `constraints__disparate_impact__bound`.
+"""The parameters of the classifier: allowed values, and names for the parameters of its limits.
 
-The objects are frozen dataclasses with a `name`; a repeated name gets a number, `disparate_impact_2`.
+A limit is a frozen dataclass with a `name`.  Its fields have names such as `constraints__disparate_impact__bound`.  A
+name that occurs again gets a number, `disparate_impact_2`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
+from numbers import Integral, Real
 from typing import Any
 
+from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
+
 from fairbound._words import did_you_mean
+from fairbound.fairness import Constraint, as_constraints
+from fairbound.training import Effort
+
+ALLOWED: dict[str, list[Any]] = {
+    "objective": [StrOptions({"loss", "cross_entropy", "accuracy"})],
+    "solver": [StrOptions({"auto", "quasi-newton", "stochastic"})],
+    "threshold": [Interval(Real, 0, 1, closed="neither")],
+    "l2": [Interval(Real, 0, None, closed="left")],
+    "confidence": [Interval(Real, 0.5, 1, closed="left"), None],
+    "calibration_size": [Interval(Real, 0, 1, closed="neither")],
+    "sensitive_as_input": ["boolean"],
+    "groups": [StrOptions({"each", "intersection", "both"})],
+    "missing_groups": [StrOptions({"ignore", "group"})],
+    "small_groups": [StrOptions({"error", "warn", "merge"})],
+    "min_group_size": [Interval(Integral, 1, None, closed="left")],
+    "constraint_weight": [StrOptions({"same", "none"}), "array-like"],
+    "ensemble": ["boolean"],
+    "correction": [StrOptions({"columns", "groups", "both"})],
+    "preprocessing": [StrOptions({"auto"}), HasMethods(["fit", "transform"]), None],
+    "max_categories": [Interval(Integral, 2, None, closed="left")],
+    "effort": [Effort, None],
+    "warm_start": ["boolean"],
+    "random_state": ["random_state"],
+    "verbose": ["verbose"],
+}
+"""Allowed values by parameter, in scikit-learn's form.  Other parameters are checked where they are used."""
+
+
+def readable_constraints(stated: Any) -> tuple[Constraint, ...]:
+    """Return the limits, or none if they cannot be read: `fit` raises the error, not `get_params`."""
+    try:
+        return as_constraints(stated)
+    except (TypeError, ValueError):
+        return ()
 
 
 def object_names(objects: Sequence[Any]) -> list[str]:

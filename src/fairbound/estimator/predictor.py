@@ -1,0 +1,178 @@
+"""A fitted classifier on new rows: labels, probabilities, logits, recalibration, and linear coefficients.
+
+    predict   columns to numbers, logits in double precision, decisions
+
+The group is not needed, nothing is random, and the decision of a row does not depend on the other rows.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+from torch import Tensor, nn
+
+from fairbound.estimator.correction import read_base_score
+from fairbound.estimator.cross_fitting import FittedBase
+from fairbound.estimator.encoding import encode, encoded_units
+from fairbound.estimator.forward import class_probabilities, logits
+from fairbound.estimator.inputs import Inputs, read_inputs
+from fairbound.estimator.labels import read_labels, read_weights
+from fairbound.estimator.names import check_names
+from fairbound.estimator.recalibration import Recalibration, fit_recalibration
+from fairbound.fairness import decide, logit
+
+ENCODED_AT_ONCE = 2**16
+"""Rows that are encoded at once, which bounds the memory of a prediction."""
+
+
+class Predictor:
+    """The methods of a fitted classifier that take new rows.
+
+    Attributes
+    ----------
+    classes_, pos_label_, threshold_, group_columns_, left_columns_, n_features_in_, encoder_, module_, calibration_
+        As set by `ConstrainedClassifier.fit`.
+    """
+
+    classes_: NDArray[Any]
+    pos_label_: Any
+    threshold_: float
+    group_columns_: tuple[int, ...]
+    left_columns_: tuple[int, ...]
+    n_features_in_: int
+    encoder_: Any
+    module_: nn.Module
+    calibration_: Recalibration | None
+    _scores: Any
+
+    def predict(self, X: Any, *, base_score: Any = None) -> NDArray[Any]:
+        """Return the decided label of each row; `base_score` replaces the scores of the base."""
+        return self._labels(decide(self._logits(X, base_score), self.threshold_))
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None, *, base_score: Any = None) -> float:
+        """Return the accuracy, by weight."""
+        decided = self.predict(X) if base_score is None else self.predict(X, base_score=base_score)
+        labels = read_labels(y, len(decided), type(self).__name__)
+        right = np.array([one == other for one, other in zip(labels.tolist(), decided.tolist(), strict=True)])
+        return float(np.average(right, weights=read_weights(sample_weight, len(decided), "sample_weight")))
+
+    def predict_proba(self, X: Any, *, base_score: Any = None) -> NDArray[np.float64]:
+        """Return the probabilities of the classes, in the order of `classes_`."""
+        z = self._logits(X, base_score)
+        p = class_probabilities(z) if self.calibration_ is None else self.calibration_(z)
+        return (p.flip(1) if self._flipped else p).numpy()
+
+    def decision_function(self, X: Any, *, base_score: Any = None) -> NDArray[np.float64]:
+        """Return logits: one per class; for two classes that of `classes_[1]`, minus the logit of the threshold."""
+        z = self._logits(X, base_score)
+        if z.shape[1] > 1:
+            return z.numpy()
+        margin = z[:, 0] - logit(self.threshold_)
+        return (-margin if self._flipped else margin).numpy()
+
+    def recalibrate(self, X: Any, y: Any, *, sample_weight: Any = None, base_score: Any = None) -> Self:
+        """Calibrate the probabilities on rows that were not trained on, without changing a decision.
+
+        Each side of the threshold is mapped onto itself by an increasing function.  So `predict` and every limit stay
+        the same, and only `predict_proba` changes.
+        """
+        z = self._logits(X, base_score)
+        labels = read_labels(y, len(z), type(self).__name__)
+        places = {label: place for place, label in enumerate(self.classes_.tolist())}
+        unknown = [label for label in np.unique(labels).tolist() if label not in places]
+        if unknown:
+            raise ValueError(f"y has the label {unknown[0]!r}, which is none of classes_: {list(places)}.")
+        codes = np.array([places[label] for label in labels.tolist()])
+        weights = read_weights(sample_weight, len(z), "sample_weight")
+        self.calibration_ = fit_recalibration(z, 1 - codes if self._flipped else codes, weights, self.threshold_)
+        return self
+
+    @property
+    def coef_(self) -> NDArray[np.float64]:
+        """Logits per unit of each column in `encoded_names_` before scaling; one row, or one per class."""
+        return self._linear()[0]
+
+    @property
+    def intercept_(self) -> NDArray[np.float64]:
+        """Logits if every column is 0."""
+        return self._linear()[1]
+
+    @property
+    def _flipped(self) -> bool:
+        """Whether the positive class, which is the last one for the module, comes first in `classes_`."""
+        return len(self.classes_) == 2 and self.pos_label_ == self.classes_.tolist()[0]
+
+    def _labels(self, decisions: Tensor) -> NDArray[Any]:
+        return self.classes_[:: -1 if self._flipped else 1][decisions.numpy()]
+
+    def _logits(self, X: Any, base_score: Any = None) -> Tensor:
+        """Return logits of new rows, in the order of the module's classes."""
+        check_is_fitted(self)
+        inputs = self._read_new(X)
+        scores, parts = None if base_score is None else read_base_score(base_score, inputs.n_rows), []
+        for start in range(0, inputs.n_rows, ENCODED_AT_ONCE):
+            rows = slice(start, start + ENCODED_AT_ONCE)
+            part = inputs.take(rows) if inputs.n_rows > ENCODED_AT_ONCE else inputs
+            given = None if scores is None else scores[rows]
+            parts.append(logits(self.module_, self._numbers(part, given), len(self.classes_)))
+        found = torch.cat(parts)
+        if not torch.isfinite(found).all():
+            row = int(torch.nonzero(~torch.isfinite(found).all(dim=1))[0])
+            raise ValueError(f"The network gives NaN or infinity for row {row} of X: its numbers are too large for it.")
+        return found
+
+    def _numbers(self, inputs: Inputs, base_score: Any) -> NDArray[np.float64]:
+        """Return the inputs of the module: encoded columns and, with a base, its scores or the given ones."""
+        Z = encode(self.encoder_, inputs)
+        if self._scores is not None:
+            return self._scores.join_new(Z, inputs, base_score)
+        if base_score is not None:
+            raise ValueError("base_score= is given, but the model was fitted without a base: leave it out.")
+        return Z
+
+    @property
+    def base_(self) -> FittedBase | None:
+        """The base that scores new rows; None without a base, and if scores were given."""
+        check_is_fitted(self)
+        return None if self._scores is None else self._scores.fitted
+
+    @property
+    def base_score_(self) -> NDArray[np.float64] | None:
+        """The scores of the training rows, as `base_score=` takes them; None without a base."""
+        check_is_fitted(self)
+        if self._scores is None or self._scores.training.shape[1] > 1:
+            return None if self._scores is None else self._scores.training
+        return self._scores.training[:, 0] * (-1.0 if self._flipped else 1.0)
+
+    def _read_new(self, X: Any) -> Inputs:
+        inputs = read_inputs(X)
+        learnt = getattr(self, "feature_names_in_", None)
+        asked = [position for position in self.group_columns_ if position not in self.left_columns_]
+        if inputs.names is not None and learnt is not None:
+            absent = [repr(learnt[position]) for position in asked if learnt[position] not in inputs.names]
+        else:
+            absent = [f"number {each}" for each in asked if inputs.n_columns == self.n_features_in_ - len(asked)]
+        if absent:
+            raise ValueError(
+                f"X lacks the column {absent[0]}, which was made an input of the model by sensitive_as_input=True, so "
+                "predictions need it; train without that to predict without the group."
+            )
+        return check_names(self, inputs, self.left_columns_, level=5)
+
+    def _linear(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        check_is_fitted(self)
+        layer = self.module_[0] if isinstance(self.module_, nn.Sequential) and len(self.module_) == 1 else self.module_
+        if type(layer) is not nn.Linear:
+            raise AttributeError(f"{type(self).__name__} has coefficients only if it is linear (hidden=(), no module).")
+        weight = layer.weight.detach().numpy()
+        bias = np.zeros(len(weight)) if layer.bias is None else layer.bias.detach().numpy()
+        encoder = self.encoder_ if self._scores is None or self._scores.uses_columns else None
+        means, scales = encoded_units(encoder, weight.shape[1])
+        sign = -1.0 if self._flipped else 1.0
+        with np.errstate(over="ignore", invalid="ignore"):  # a column of numbers near 1e300 has no unit of its own
+            coefficients = weight / scales
+            return sign * coefficients, sign * (bias - coefficients @ means)
