@@ -404,12 +404,12 @@ def test_inputs_are_read_only_once():
 
 
 def test_many_rows_are_encoded_in_parts(monkeypatch):
-    from fairbound.estimator import classifier
+    from fairbound.estimator import predictor
 
     frames, y, _ = as_kinds()
     clf = ConstrainedClassifier().fit(frames["polars"], y)
     whole = {name: clf.predict_proba(X) for name, X in frames.items()}
-    monkeypatch.setattr(classifier, "ENCODED_AT_ONCE", 50)
+    monkeypatch.setattr(predictor, "ENCODED_AT_ONCE", 50)
     for name, X in frames.items():
         assert (clf.predict_proba(X) == whole[name]).all()
 
