@@ -42,9 +42,9 @@ MAY_USE: dict[str, set[str]] = {
 # A model saves itself: the methods of the classifier call `persistence` when they are used, and only then.
 WHEN_CALLED = {("estimator", "persistence")}
 # Modules such as `_registry.py` are tools without a subject: every room may use them, and they use only each other.
-# `report` knows only the dictionary that it is given, how files are read and written, how text is made harmless, and
-# what to install for its pages.
-SOME_TOOLS = {"report": {"_drafts", "_extras", "_files", "_text"}}
+# `report` knows only the dictionary that it is given, how files are read and written, how text is made harmless, how
+# groups and counts are written, and what to install for its pages.
+SOME_TOOLS = {"report": {"_drafts", "_extras", "_files", "_text", "_words"}}
 # What a room must not know, besides other rooms.
 FOREIGN: dict[str, set[str]] = {
     "data": {"torch", "pandas"},

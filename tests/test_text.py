@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairbound import audit, certify
+from fairbound._tables import Table
 from fairbound._text import escaped_json, for_spreadsheet, visible
-from fairbound.evaluation.tables import Table
 from fairbound.experiments.tables import Table as Exhibit
 from fairbound.report.card import escaped
 from fairbound.report.figures import escaped as label

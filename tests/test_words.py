@@ -1,10 +1,10 @@
-"""The name that is offered for one that is unknown."""
+"""Names, groups and lists as text."""
 
 from __future__ import annotations
 
 import pytest
 
-from fairbound._words import did_you_mean
+from fairbound._words import EVERYONE, as_text, did_you_mean, group_text, listed
 
 MEASURES = ["disparate_impact", "demographic_parity", "equal_opportunity", "equalized_odds", "selection_rate"]
 DATASETS = ["law", "dutch", "adult", "acsincome", "acsincome_us"]
@@ -50,3 +50,23 @@ def test_a_name_that_is_merely_similar_is_not_offered(name, known):
 
 def test_what_is_not_text_is_compared_as_text():
     assert did_you_mean(None, ["none"]) == " Did you mean 'none'?"
+
+
+# --- groups and lists ---
+
+
+def test_a_group_called_everyone_is_told_from_everyone():
+    texts = [group_text(group) for group in (None, "everyone", "'everyone'", '"everyone"', ("everyone",), "Everyone")]
+    assert texts[0] == EVERYONE
+    assert len(set(texts)) == len(texts) - 1  # ("everyone",) is the same group as "everyone"
+    assert texts[5] == "Everyone"
+
+
+def test_groups_of_an_intersection_read_the_same_from_json():
+    assert as_text(("f", 3)) == as_text(["f", 3]) == "f & 3"
+
+
+def test_a_list_shows_the_beginning_of_what_is_long():
+    assert listed(range(30), 3) == "0, 1, 2, …"
+    assert len(listed(["x" * 1000])) < 100
+    assert listed([]) == ""

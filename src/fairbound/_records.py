@@ -1,4 +1,4 @@
-"""Read dataclasses from JSON, with each field checked against its annotation."""
+"""Write values as JSON, and read dataclasses from it, with each field checked against its annotation."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from enum import Enum
 from functools import cache
 from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from fairbound._words import as_text
 
 Record = TypeVar("Record")
 
@@ -135,3 +137,16 @@ def _hints(kind: Any) -> dict[str, Any]:
 def _wrong(what: str, value: Any, expected: str) -> ValueError:
     shown = repr(value) if isinstance(value, str | int | float | None) else type(value).__name__
     return ValueError(f"{what} is {shown:.80}, not {expected}")
+
+
+def as_json(value: Any) -> Any:
+    """Return a value that JSON has: tuples as lists, numbers that are not finite as null, anything else as text."""
+    if isinstance(value, bool | int | str) or value is None:
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {as_text(key): as_json(entry) for key, entry in value.items()}
+    if isinstance(value, tuple | list):
+        return [as_json(entry) for entry in value]
+    return str(value)

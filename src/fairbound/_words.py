@@ -1,7 +1,8 @@
-"""Names, groups and lists as text: the nearest known name, the name of a group, a list for a message."""
+"""Names, groups, lists and numbers as text: one wording for all rooms."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Iterable
 from difflib import SequenceMatcher
 from typing import Any
@@ -29,8 +30,17 @@ def as_text(value: Any) -> str:
     return " & ".join(map(str, value)) if isinstance(value, tuple | list) else str(value)
 
 
+def quoted(group: Hashable) -> str:
+    """Return a group as a message shows it: a value as Python writes it, the values of an intersection joined.
+
+    >>> quoted("female"), quoted(("female", 3))
+    ("'female'", 'female & 3')
+    """
+    return as_text(group) if isinstance(group, tuple) else repr(group)
+
+
 def group_text(group: Hashable) -> str:
-    """Return a group as text, None as everyone; a group that is itself called everyone is quoted.
+    """Return a group as people read it, None as everyone; a group that is itself called everyone is quoted.
 
     >>> group_text(("female", 3)), group_text(None), group_text("everyone")
     ('female & 3', 'everyone', "'everyone'")
@@ -115,3 +125,42 @@ def _one_slip(first: str, second: str) -> bool:
         return False
     swapped = short[start : start + 2] == long[start : start + 2][::-1] and short[start + 2 :] == long[start + 2 :]
     return swapped or short[start + 1 :] == long[start + 1 :]
+
+
+def number(value: float | None, digits: int = 3) -> str:
+    """Return a number in few digits; a dash where there is none."""
+    if value is None or math.isnan(value):
+        return "-"
+    return f"{value:.{digits}f}" if math.isfinite(value) else str(value)
+
+
+def at_least(value: float) -> str:
+    """Return a bound from below in four digits, rounded down so that it stays one.
+
+    >>> at_least(0.79999), at_least(0.8), at_least(1 - 0.9)
+    ('0.7999', '0.8000', '0.1000')
+    """
+    return number(math.floor(1e4 * value + 1e-6) / 1e4 if math.isfinite(1e4 * value) else value, 4)
+
+
+def at_most(value: float) -> str:
+    """Return a bound from above in four digits, rounded up so that it stays one.
+
+    >>> at_most(0.80001), at_most(0.1 + 0.2)
+    ('0.8001', '0.3000')
+    """
+    return number(math.ceil(1e4 * value - 1e-6) / 1e4 if math.isfinite(1e4 * value) else value, 4)
+
+
+def count(value: float) -> str:
+    """Return a count, or a sum of weights, with commas."""
+    return f"{value:,.0f}" if float(value).is_integer() else f"{value:,.1f}"
+
+
+def percent(confidence: float) -> str:
+    """Return a confidence in percent, as in 95% and 99.9%.
+
+    >>> percent(0.95), percent(0.999)
+    ('95%', '99.9%')
+    """
+    return f"{round(100.0 * confidence, 6):g}%"

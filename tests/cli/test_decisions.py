@@ -284,3 +284,26 @@ def test_standard_output_on_a_full_disk_is_named(decisions):
             done = subprocess.run(given, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
         assert done.returncode == 2
         assert "standard output: no space left on device" in done.stderr
+
+
+def test_a_certificate_names_options(fairbound, tmp_path):
+    rows = [(row % 2, row // 2 % 2, "fm"[row % 3 == 0], 1 + row % 2) for row in range(120)]
+    path = write_csv(tmp_path / "x.csv", ("y", "p", "g", "w"), rows)
+    given = ["--target", "y", "--prediction", "p", "--sensitive", "g", "--weight", "w", "--require", LIMIT]
+    shown = fairbound("certify", path, *given)
+    assert (shown.code, "--largest-weight" in shown.stdout, "largest_weight=" in shown.stdout) == (1, True, False)
+    reason = json.loads(fairbound("certify", path, *given, "--json").stdout)["limits"][0]["reason"]
+    assert "--largest-weight" in reason
+    assert "largest_weight=" not in reason
+
+
+def test_a_group_called_everyone_has_a_line_of_its_own(fairbound, tmp_path):
+    rows = [(row % 2, row // 2 % 2, ("everyone", "b")[row % 3 == 0]) for row in range(120)]
+    path = write_csv(tmp_path / "x.csv", ("y", "p", "g"), rows)
+    given = ["--target", "y", "--prediction", "p", "--sensitive", "g"]
+    counts = [line.split()[:2] for line in fairbound("audit", path, *given).stdout.splitlines()[4:7]]
+    assert counts == [["b", "40"], ["'everyone'", "80"], ["everyone", "120"]]
+    groups = json.loads(fairbound("audit", path, *given, "--json").stdout)["groups"]
+    assert [(each["group"], each["everyone"]) for each in groups] == [
+        ("b", False), ("everyone", False), ("everyone", True),
+    ]  # fmt: skip

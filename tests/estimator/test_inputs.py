@@ -378,7 +378,7 @@ def test_words_where_numbers_were():
     clf = ConstrainedClassifier().fit(frames["pandas"], y)
     wrong = frames["pandas"].astype({"income": object})
     wrong.loc[4, "income"] = "much"
-    with pytest.raises(ValueError, match="X has 'much' in column 'income', row 4, where numbers are expected"):
+    with pytest.raises(ValueError, match="'income' has 'much' in row 4 of X"):
         clf.predict(wrong)
 
 
@@ -432,7 +432,7 @@ def test_text_of_training_as_numbers_is_matched_or_refused():
     assert asked(clf, pd.array([1, None], dtype="Int64"))[0] == asked(clf, ["1"])[0]
     padded = fitted(["01", "02", "A1", "3"] * 10)
     for values in ([1, 2], [1.0, np.nan], pd.array([None, 2], dtype="Int64"), np.array(["3", 1], dtype=object)):
-        with pytest.raises(ValueError, match=r"Column 'c' of X was text in training, with values such as '0[12]'"):
+        with pytest.raises(ValueError, match=r"'c' was text in training, .*'0[12]'.* of X"):
             asked(padded, values)
     assert asked(padded, [3]) == asked(padded, ["3"])
     assert asked(padded, [7]) == asked(padded, ["7"])  # training has seen neither
@@ -457,7 +457,7 @@ def test_codes_of_training_as_text_are_matched():
 def test_numbers_of_training_as_text_are_read_and_the_culprit_is_named():
     clf = fitted([19.0, 20.0, np.nan, 2.5] * 10)
     assert asked(clf, ["19", " 2.50 ", "n/a", None]) == asked(clf, [19, 2.5, None, None])
-    with pytest.raises(ValueError, match="X has 'forty' in column 'c', row 2, where numbers are expected"):
+    with pytest.raises(ValueError, match="'c' has 'forty' in row 2 of X"):
         asked(clf, ["19", "20", "forty"])
 
 

@@ -23,8 +23,8 @@ from fairbound import (
     TrainingProblem,
     make_disparate_data,
 )
+from fairbound._records import as_json
 from fairbound.evaluation import audit, certify
-from fairbound.evaluation.tables import as_json
 from fairbound.fairness import Cells
 from fairbound.report import schema
 from fairbound.study.history import uniform_history

@@ -9,8 +9,9 @@ from typing import Annotated, Any
 
 import typer
 
+from fairbound._words import number
 from fairbound.cli import options
-from fairbound.cli.errors import KEPT, NOT_KEPT
+from fairbound.cli.errors import KEPT, NOT_KEPT, option_name
 from fairbound.cli.options import examples
 from fairbound.cli.output import Output
 
@@ -141,7 +142,7 @@ def audit_command(
             "Limits, on these rows",
             ("limit", "", "measured"),
             [
-                (str(limit), "kept" if state["kept"] else "NOT KEPT", _number(state["value"]))
+                (str(limit), "kept" if state["kept"] else "NOT KEPT", number(state["value"], 4))
                 for limit, state in checked
             ],
             left=2,
@@ -210,7 +211,7 @@ def certify_command(
         pos_label=rows.positive,
     )
     _show_reading(output, rows.read_as)
-    output.text(str(found).rstrip())
+    output.text(found.to_text(option_name).rstrip())
     output.result({"command": "certify", **found.to_dict()})
     raise typer.Exit(KEPT if found.passed else NOT_KEPT)
 
@@ -237,7 +238,3 @@ def _show_reading(output: Output, read_as: Sequence[tuple[str, str, int, str]]) 
         lines = [(what, value, word, f"{rows:,}") for what, value, rows, word in read_as]
         output.table("Labels and decisions", ("column", "value", "counts as", "rows"), lines, left=3)
         output.text()
-
-
-def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:.4f}"

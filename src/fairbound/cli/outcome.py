@@ -104,11 +104,11 @@ def summary_of(
 
 def _small_groups(result: FitResult) -> list[str]:
     """Return a sentence for each column of groups of which some were too small for the limits."""
-    from fairbound.evaluation import key_text
+    from fairbound._words import as_text
 
     fates: dict[tuple[str, str], list[str]] = {}
     for each in result.small_groups:
-        fates.setdefault((each.grouping, each.fate), []).append(f"{key_text(each.group)} ({each.rows:,} rows)")
+        fates.setdefault((each.grouping, each.fate), []).append(f"{as_text(each.group)} ({each.rows:,} rows)")
     return [
         f"{grouping}: {'merged into one group' if fate == 'merged' else 'left out of the limits'}, since each has few "
         f"training rows: {', '.join(groups)}."

@@ -13,7 +13,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from fairbound._errors import Message, render
 from fairbound._text import escaped_json, visible
+from fairbound.cli.errors import option_name
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -62,7 +64,8 @@ class Output:
             from rich.text import Text
 
             with _standard_output():
-                self.console().print(Text(visible(text, keep="\n"), style=style), soft_wrap=True)
+                shown = visible(render(text, option_name), keep="\n")
+                self.console().print(Text(shown, style=style), soft_wrap=True)
 
     def table(self, title: str, header: Sequence[str], rows: Sequence[Sequence[str]], *, left: int = 1) -> None:
         """Print a table with aligned columns; its first `left` columns are words, the others numbers."""
@@ -92,6 +95,7 @@ class Output:
     def result(self, content: Mapping[str, Any]) -> None:
         """Print the JSON object, where that is wanted."""
         if self.json:
+            content = _with_options(content)
             text = json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False)
             try:
                 text.encode(sys.stdout.encoding or "utf-8")
@@ -124,6 +128,15 @@ class Output:
         """Say how far the stage is, on a terminal."""
         if self._status is not None:
             self._status.update(visible(text))
+
+
+def _with_options(value: Any) -> Any:
+    """Return what JSON has, with options for the arguments in its messages."""
+    if isinstance(value, Mapping):
+        return {name: _with_options(entry) for name, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [_with_options(entry) for entry in value]
+    return value.render(option_name) if isinstance(value, Message) else value
 
 
 @contextmanager

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from fairbound._errors import InputError
 from fairbound.cli import options
 from fairbound.cli.options import examples
 from fairbound.cli.output import Output
@@ -85,7 +87,8 @@ def predict_command(
             classifier, source, delimiter=delimiter, encoding=encoding, data_dir=data_dir, quiet=quiet or json
         )
         frame = make_frame(rows.columns, table_backend())
-        decided = classifier.predict(frame)
+        with _located(source):
+            decided = classifier.predict(frame)
         added = {column: _typed(decided, classifier.classes_)}
         if probability:
             added |= _probabilities(classifier, frame)
@@ -101,6 +104,18 @@ def predict_command(
     counted = ", ".join(f"{label}: {count:,}" for label, count in shown.items())
     output.text(f"Decided {len(decided):,} rows ({counted}). Written to {out}.")
     output.result({"command": "predict", "out": out, "rows": len(decided), "decided": shown, "notes": notes})
+
+
+@contextmanager
+def _located(source: str) -> Iterator[None]:
+    """Name the file, and the row as people count, in an error about a row of X."""
+    try:
+        yield
+    except InputError as error:
+        if error.facts.get("place") != "X":
+            raise
+        row = error.facts["row"] + 1
+        raise error.with_facts(place=Path(source).name, row=row, how="as in the training file") from error
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from fairbound._words import group_text, number
 from fairbound.cli.outcome import RATES, rates_by_group
 from fairbound.cli.output import Output
 
@@ -28,7 +29,7 @@ def show(output: Output, summary: Mapping[str, Any]) -> None:
     if not classes:
         for name, groups in _groups(part, models):
             for rate in groups[0]["rates"]:
-                rows.append((f"{rate}, {name}", *(_number(group["rates"][rate]) for group in groups)))
+                rows.append((f"{rate}, {name}", *(number(group["rates"][rate], 4) for group in groups)))
     output.table(f"{part['rows']:,} {where}", ("", *headings), rows)
     if classes:
         output.text()
@@ -42,7 +43,8 @@ def _groups(part: Mapping[str, Any], models: Sequence[str]) -> Iterator[tuple[st
     """Yield the name of each group, and its rates by each model."""
     several = len(part["after"]["missing"]) > 1  # then a group, or everyone, may be in each column of groups
     for groups in zip(*(rates_by_group(part, model) for model in models), strict=True):
-        yield f"{groups[0]['grouping']}: {groups[0]['group']}" if several else groups[0]["group"], list(groups)
+        name = group_text(None if groups[0]["everyone"] else groups[0]["group"])
+        yield f"{groups[0]['grouping']}: {name}" if several else name, list(groups)
 
 
 def _show_classes(output: Output, part: Mapping[str, Any], models: Sequence[str]) -> None:
@@ -51,7 +53,7 @@ def _show_classes(output: Output, part: Mapping[str, Any], models: Sequence[str]
     for name, groups in _groups(part, models):
         for label in part["after"]["groups"][0]["rates"]:
             rates = [f"{rate.replace('_', ' ')} of {label}" for rate in RATES]
-            cells = [" -> ".join(_number(group["rates"][rate]) for group in groups) for rate in rates]
+            cells = [" -> ".join(number(group["rates"][rate], 4) for group in groups) for rate in rates]
             lines.append((name, label, *cells))
     said = " (no limit -> with limits)" if len(models) == 2 else ""
     header = ("group", "class", *(rate.replace("_", " ") for rate in RATES))
@@ -69,14 +71,10 @@ def _show_limits(output: Output, summary: Mapping[str, Any]) -> None:
     rows = []
     for position, limit in enumerate(summary["limits"]):
         reached = limit["training"]["after"]
-        row = [limit["text"], _number(reached["value"]), "kept" if reached["kept"] else "NOT KEPT"]
+        row = [limit["text"], number(reached["value"], 4), "kept" if reached["kept"] else "NOT KEPT"]
         if certificate is not None:
-            row += [_number(limit["held_out"]["after"]["value"]), certificate["limits"][position]["verdict"]]
+            row += [number(limit["held_out"]["after"]["value"], 4), certificate["limits"][position]["verdict"]]
         if calibration is not None:
             row += [calibration["limits"][position]["verdict"]]
         rows.append(tuple(row))
     output.table("Limits", header, rows)
-
-
-def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:.4f}"

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from fairbound._words import number
 from fairbound.cli.output import Output
 
 STEPS: dict[str, tuple[float, ...]] = {
@@ -44,8 +45,7 @@ def suggest(output: Output, summary: Mapping[str, Any]) -> None:
     for found in part["after"]["measures"]:
         if found["measure"] in STEPS and found["label"] is None:
             limit = suggested(found["measure"], found["value"], found["grouping"] if several else None)
-            value = "-" if found["value"] is None else f"{found['value']:.4f}"
-            rows.append((found["grouping"], found["measure"], value, limit or "kept by itself"))
+            rows.append((found["grouping"], found["measure"], number(found["value"], 4), limit or "kept by itself"))
     output.text()
     output.table("Limits to try", ("groups", "measure", "now", "--require"), rows, left=2)
     output.text(

@@ -22,7 +22,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from fairbound._errors import Message, argument, bad_value
+from fairbound._errors import InputError, Message, argument, bad_value
 from fairbound.estimator.inputs import Floats, Inputs, Words, canonical, read_inputs
 from fairbound.estimator.labels import read_weights
 from fairbound.estimator.names import check_names, learn_names
@@ -110,10 +110,16 @@ class CategoryColumn:
         if lost:
             for row, value in enumerate(inputs.values(position).tolist()):
                 if found[row] in lost and not isinstance(value, str):
-                    raise ValueError(
-                        f"Column {inputs.label(position)} of X was text in training, with values such as "
-                        f"{lost[found[row]]!r}, but has the number {value!r} in row {row}, which may have been that "
-                        "value; give the column as text (with pandas: read_csv(..., dtype=str))."
+                    raise InputError(
+                        "Column {column} was text in training, with values such as {known!r}, but has the number "
+                        "{value!r} in row {row} of {place}, which may have been that value.",
+                        "Give the column as text, {how}.",
+                        column=inputs.label(position),
+                        known=lost[found[row]],
+                        value=value,
+                        row=row,
+                        place="X",
+                        how="with pandas by read_csv(..., dtype=str)",
                     )
         return found
 

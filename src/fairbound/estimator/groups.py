@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from fairbound._errors import InputError
 from fairbound._values import as_values, in_order
 from fairbound._warnings import SmallGroupWarning
+from fairbound._words import quoted
 from fairbound.data import Dataset, is_missing
 from fairbound.estimator.inputs import as_objects, with_gaps
 from fairbound.fairness import Cells, Constraint, Grouping, name_columns, resolve_measure, undefined_groups
@@ -54,7 +55,7 @@ class SmallGroup:
     def __str__(self) -> str:
         # The pool has another name than "(other)" where a group of the data is called so: it is not named here.
         fate = "merged into one group with others" if self.fate == "merged" else "left out of the limits"
-        return f"{self.grouping}: {_said(self.group)} ({self.rows} rows) {fate}"
+        return f"{self.grouping}: {quoted(self.group)} ({self.rows} rows) {fate}"
 
 
 def read_groups(sensitive_features: Any, n_rows: int) -> dict[str, NDArray[Any]]:
@@ -151,7 +152,9 @@ def settle_small_groups(
                 "Give more rows, or lower {min_group_size=}.",
                 grouping=grouping.name,
                 least=least,
-                groups=", ".join(f"{_said(name)} ({count})" for name, count in zip(grouping.groups, rows, strict=True)),
+                groups=", ".join(
+                    f"{quoted(name)} ({count})" for name, count in zip(grouping.groups, rows, strict=True)
+                ),
             )
         if small and policy == "merge":
             small = _pool(cells, grouping, constraints, small, rows, least)
@@ -164,7 +167,7 @@ def settle_small_groups(
     if left_out:
         warnings.warn(
             "Groups too small to be limited are left out of the limits, but stay in the loss: "
-            + "; ".join(f"{each.grouping}: {_said(each.group)} ({each.rows} rows)" for each in left_out)
+            + "; ".join(f"{each.grouping}: {quoted(each.group)} ({each.rows} rows)" for each in left_out)
             + ".",
             SmallGroupWarning,
             stacklevel=4,  # the line that called the estimator
@@ -308,7 +311,7 @@ def _without(grouping: Grouping, positions: Sequence[int], *, merge: bool) -> Gr
 
 
 def _too_few(grouping: Grouping, rows: list[int], few: list[int], least: int) -> InputError:
-    listed = ", ".join(f"{_said(grouping.groups[each])} ({rows[each]})" for each in few[:LISTED])
+    listed = ", ".join(f"{quoted(grouping.groups[each])} ({rows[each]})" for each in few[:LISTED])
     if len(few) > LISTED:
         listed += f", and {len(few) - LISTED} more"
     if len(few) > LISTED and all(isinstance(grouping.groups[each], float | int) for each in few):
@@ -330,10 +333,6 @@ def _too_few(grouping: Grouping, rows: list[int], few: list[int], least: int) ->
         least=least,
         groups=listed,
     )
-
-
-def _said(group: Hashable) -> str:
-    return " & ".join(map(str, group)) if isinstance(group, tuple) else repr(group)
 
 
 def _values(column: Any) -> NDArray[Any]:

@@ -212,11 +212,12 @@ class Inputs:
             number = _as_number(value)
             if number is None:
                 raise InputError(
-                    "X has {value!r} in column {column}, row {row}, where numbers are expected.",
+                    "Column {column} has {value!r} in row {row} of {place}, where numbers are expected.",
                     "Give numbers, or name the column in {categorical=} when fitting.",
-                    value=value,
                     column=self.label(position),
+                    value=value,
                     row=row,
+                    place="X",
                 )
             found[row] = number
         return found

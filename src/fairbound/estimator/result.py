@@ -12,12 +12,14 @@ from collections.abc import Hashable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from fairbound._records import read_record
+from fairbound._records import as_json, read_record
+from fairbound._tables import Table, page_as_html, page_as_text
+from fairbound._words import as_text, count, number
 from fairbound.estimator.confidence import claim_of_choice
 from fairbound.estimator.groups import SmallGroup
 from fairbound.estimator.messages import OPTIMALITY
 from fairbound.estimator.scores import BaseResult
-from fairbound.evaluation import Certificate, Table, as_json, count, number, page_as_html, page_as_text
+from fairbound.evaluation import Certificate
 from fairbound.fairness import RATES, Cells, group_sums
 from fairbound.sqp import Status
 from fairbound.training import PHASES, Assessment, TrainingResult, loss_price
@@ -315,7 +317,11 @@ class FitResult:
                         f"{name}: rates{where}",
                         ("group", "rows", *(rate.replace("_", " ") for rate in shown)),
                         tuple(
-                            (_said(each.group), count(each.rows), *(number(each.rates[label][rate]) for rate in shown))
+                            (
+                                as_text(each.group),
+                                count(each.rows),
+                                *(number(each.rates[label][rate]) for rate in shown),
+                            )
                             for each in groups
                         ),
                     )
@@ -386,10 +392,6 @@ def _with_infinities(limit: LimitResult) -> LimitResult:
     """Return a limit as it was before it was written to JSON, which has no infinities."""
     reached, surrogate = (math.inf if math.isnan(value) else value for value in (limit.reached, limit.surrogate))
     return replace(limit, reached=reached, surrogate=surrogate)
-
-
-def _said(group: Hashable) -> str:
-    return " & ".join(map(str, group)) if isinstance(group, tuple) else str(group)
 
 
 def _yes(kept: bool | None) -> str:

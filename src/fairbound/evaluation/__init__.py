@@ -9,8 +9,7 @@ from fairbound.evaluation.certificate import Certificate, RateInterval, certify,
 from fairbound.evaluation.importance import shuffled_importances
 from fairbound.evaluation.intervals import Share, WeightedShare, binomial_interval, weighted_interval
 from fairbound.evaluation.matching import match_decisions, match_positive
-from fairbound.evaluation.requirements import group_name, rate_name
-from fairbound.evaluation.tables import Table, as_json, count, key_text, number, page_as_html, page_as_text
+from fairbound.evaluation.requirements import rate_name
 from fairbound.evaluation.tally import Tally
 from fairbound.evaluation.verdicts import Bounds, LimitCertificate, Verdict, sides_in_words
 
@@ -24,25 +23,17 @@ __all__ = [
     "MeasureAudit",
     "RateInterval",
     "Share",
-    "Table",
     "Tally",
     "Undefined",
     "Verdict",
     "WeightedShare",
-    "as_json",
     "audit",
     "audit_tally",
     "binomial_interval",
     "certify",
     "certify_tally",
-    "count",
-    "group_name",
-    "key_text",
     "match_decisions",
     "match_positive",
-    "number",
-    "page_as_html",
-    "page_as_text",
     "rate_name",
     "shuffled_importances",
     "sides_in_words",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator
 from typing import TYPE_CHECKING
 
-from fairbound.evaluation.requirements import group_name
-from fairbound.evaluation.tables import Table, count, number, percent
+from fairbound._tables import Table
+from fairbound._words import count, group_text, number, percent
 from fairbound.evaluation.tally import MERGED
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def _measures(audit: Audit, grouping: str) -> Table:
         return "-" if measure.lower is None else f"{number(measure.lower)} to {number(measure.upper)}"
 
     def apart(measure: MeasureAudit) -> str:
-        return "" if measure.pair is None else f"{group_name(measure.pair[0])}, {group_name(measure.pair[1])}"
+        return "" if measure.pair is None else f"{group_text(measure.pair[0])}, {group_text(measure.pair[1])}"
 
     several = len(audit.classes) > 2
     rows = tuple(
@@ -100,7 +100,7 @@ def audit_notes(audit: Audit) -> Iterator[str]:
             yield f"{grouping}: {count(rows)} rows have no known group and count in no rate of {grouping}."
     for grouping, merged in audit.merged.items():
         if merged:
-            listed = ", ".join(f"{group_name(group)} {count(rows)}" for group, rows in merged.items())
+            listed = ", ".join(f"{group_text(group)} {count(rows)}" for group, rows in merged.items())
             yield f"{grouping}: groups of few rows are merged into {MERGED} ({listed})."
     nothing: dict[tuple[str, Hashable, int], list[str]] = {}
     for each in audit.undefined:
@@ -108,7 +108,7 @@ def audit_notes(audit: Audit) -> Iterator[str]:
         nothing.setdefault((each.grouping, each.group, each.rows), []).append(name)
     for (grouping, group, rows), names in nothing.items():
         yield (
-            f"{grouping}: group {group_name(group)} (rows: {count(rows)}) is left out where a rate has no row to count "
+            f"{grouping}: group {group_text(group)} (rows: {count(rows)}) is left out where a rate has no row to count "
             f"and is undefined: {', '.join(names)}."
         )
     few_rows = max(FEW_ROWS, audit.min_group_size)

@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any, Literal
 
+from fairbound._records import as_json
 from fairbound._registry import lookup
+from fairbound._tables import page_as_html, page_as_text
+from fairbound._words import EVERYONE, as_text, group_text, number
 from fairbound.evaluation.audit_page import audit_notes, audit_page
-from fairbound.evaluation.requirements import group_name
-from fairbound.evaluation.tables import as_json, number, page_as_html, page_as_text
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ class GroupAudit:
     @property
     def name(self) -> str:
         """Return the name of the group as text."""
-        return group_name(self.group)
+        return group_text(self.group)
 
     def rate(self, name: str, label: Hashable | None = None) -> Estimate:
         """Return a rate by name; with several classes, `label` is needed."""
@@ -196,7 +197,7 @@ class Audit:
                             name: getattr(group, name)
                             for name in ("grouping", "everyone", "rows", "labels", "confusion")
                         },
-                        "group": group.name,
+                        "group": EVERYONE if group.everyone else as_text(group.group),
                         "rates": {
                             label: {name: dict(vars(rate)) for name, rate in rates.items()}
                             for label, rates in group.rates.items()

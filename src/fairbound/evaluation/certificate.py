@@ -21,23 +21,14 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from fairbound._errors import InputError, argument
-from fairbound._records import read_record, read_value
+from fairbound._errors import InputError, Message, NameOf, argument, python_name
+from fairbound._records import as_json, read_record, read_value
+from fairbound._tables import Table, page_as_html, page_as_text
 from fairbound._values import as_numbers
 from fairbound._weights import check_largest_weight
+from fairbound._words import at_least, at_most, count, number, percent
 from fairbound.evaluation.intervals import Statistic, check_confidence, simultaneous_level
 from fairbound.evaluation.requirements import RateKey, Requirement, requirements_of
-from fairbound.evaluation.tables import (
-    Table,
-    as_json,
-    at_least,
-    at_most,
-    count,
-    number,
-    page_as_html,
-    page_as_text,
-    percent,
-)
 from fairbound.evaluation.tally import Tally
 from fairbound.evaluation.verdicts import (
     LimitCertificate,
@@ -179,7 +170,11 @@ class Certificate:
             tables.append(
                 Table(f"Rates, all within their intervals {sure}", ("groups", "rate", "measured", "interval"), rates, 2)
             )
-        notes = [f"{limit.limit}: {limit.reason}" for limit in self.limits if limit.verdict is not Verdict.PASS]
+        notes: list[str] = [
+            Message("{limit}: {reason}", limit=limit.limit, reason=limit.reason)
+            for limit in self.limits
+            if limit.verdict is not Verdict.PASS
+        ]
         notes += [
             f"{name}: {count(rows)} rows have no known group and count in no rate."
             for name, rows in self.missing.items()
@@ -187,8 +182,12 @@ class Certificate:
         ]
         return heading, tables, [*notes, self.claim]
 
+    def to_text(self, name_of: NameOf = python_name) -> str:
+        """Return the page as text; `name_of` writes the names of arguments in it, as Python does by default."""
+        return page_as_text(*self._page(), name_of)
+
     def __str__(self) -> str:
-        return page_as_text(*self._page())
+        return self.to_text()
 
     def _repr_html_(self) -> str:
         return page_as_html(*self._page())

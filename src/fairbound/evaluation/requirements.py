@@ -18,6 +18,7 @@ import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 
+from fairbound._words import group_text
 from fairbound.evaluation.bounds import (
     LimitLine,
     QuantityKind,
@@ -43,14 +44,7 @@ class RateKey:
 
     def __str__(self) -> str:
         where = "" if self.label is None else f", class {self.label}"
-        return f"{self.rate}({group_name(self.group)}{where})"
-
-
-def group_name(group: Hashable) -> str:
-    """Return the name of a group: an intersection with its values joined, None as everyone."""
-    if group is None:
-        return "everyone"
-    return " & ".join(map(str, group)) if isinstance(group, tuple) else str(group)
+        return f"{self.rate}({group_text(self.group)}{where})"
 
 
 @dataclass(frozen=True)

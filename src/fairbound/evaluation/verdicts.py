@@ -9,10 +9,10 @@ from enum import Enum
 from typing import Any, Literal
 
 from fairbound._errors import Message
-from fairbound._records import read_value
+from fairbound._records import as_json, read_value
+from fairbound._words import at_least, at_most, count, group_text, number, percent
 from fairbound.evaluation.planning import times_as_many
-from fairbound.evaluation.requirements import Requirement, group_name
-from fairbound.evaluation.tables import as_json, at_least, at_most, count, number, percent
+from fairbound.evaluation.requirements import Requirement
 from fairbound.evaluation.tally import WHOLES, Tally
 from fairbound.fairness import Constraint, ConstraintSystem, parse_constraint, resolve_measure
 
@@ -220,7 +220,7 @@ def _inconclusive_reason(
     least_sure = _least_certain(tested, rows, needed)
     if needed is not None:
         listed = "; ".join(
-            f"{name}: {', '.join(f'{group_name(group)} {count(rows)}' for group, rows in groups.items())}"
+            f"{name}: {', '.join(f'{group_text(group)} {count(rows)}' for group, rows in groups.items())}"
             for name, groups in needed.items()
         )
         many = f"about {number(times, 1)} times as many rows would decide at the observed rates ({listed})."
@@ -237,7 +237,7 @@ def _least_certain(
     requirement, _, _ = min(tested, key=lambda each: each[1] - each[0].limit)
     known = [key for key in requirement.keys if key.group is not None]
     fewest = min(known, key=lambda key: rows[key.grouping][key.group])
-    here = f"{group_name(fewest.group)} has {count(rows[fewest.grouping][fewest.group])} rows"
+    here = f"{group_text(fewest.group)} has {count(rows[fewest.grouping][fewest.group])} rows"
     there = "" if needed is None else f", and about {count(needed[fewest.grouping][fewest.group])} would decide"
     return f"Least sure is {requirement}: {here}{there}."
 

@@ -18,11 +18,12 @@ import torch
 import fairbound
 from fairbound._drafts import write_file
 from fairbound._files import as_utf8
+from fairbound._words import count
 from fairbound.experiments.headlines import costs, prices, tallies
 from fairbound.experiments.performing import load_rows
 from fairbound.experiments.protocol import EPOCHS, SEEDS, TITLES
 from fairbound.experiments.sections import SOLVERS, TONES, judge, label_of, outcomes_of, sections
-from fairbound.report import count, environment, policy, resource
+from fairbound.report import environment, policy, resource
 
 if TYPE_CHECKING:
     from fairbound.experiments.reproduction import Reproduction, Request

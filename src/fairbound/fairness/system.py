@@ -19,6 +19,7 @@ from functools import cached_property
 import numpy as np
 
 from fairbound._torch import torch
+from fairbound._words import group_text
 from fairbound.fairness.arrays import Array, concatenate, like
 from fairbound.fairness.cells import Cells, Grouping
 from fairbound.fairness.constraints import Constraint
@@ -351,7 +352,7 @@ class _Compiler:
         measure = resolve_measure(constraint.measure)
         grouping, start = block.grouping, block.start
         n_groups = len(grouping.groups)
-        names = [*(repr(group) if group == "everyone" else str(group) for group in grouping.groups), "everyone"]
+        names = [group_text(group) for group in (*grouping.groups, None)]
         lower, upper = constraint.limits
         rate_name = getattr(block.rate, "__name__", measure.name)
         one_class = self.cells.n_labels > 2 and measure.per_class

@@ -10,7 +10,7 @@
 from fairbound.report.audit import audit_to_html
 from fairbound.report.card import to_markdown
 from fairbound.report.files import NAMES, write_report
-from fairbound.report.numbers import MINUS, count
+from fairbound.report.numbers import MINUS
 from fairbound.report.page import to_html
 from fairbound.report.schema import check_summary, read_summary, to_json
 from fairbound.report.templating import environment, policy, resource
@@ -20,7 +20,6 @@ __all__ = [
     "NAMES",
     "audit_to_html",
     "check_summary",
-    "count",
     "environment",
     "policy",
     "read_summary",

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from fairbound._extras import missing_extra
+from fairbound._words import group_text
 from fairbound.report import numbers
 from fairbound.report.page import template_engine
 from fairbound.report.tables import RateTable, count_tables, rate_tables
@@ -87,12 +88,8 @@ def _measure(found: Mapping[str, Any]) -> dict[str, Any]:
         "name": numbers.words(found["measure"]),
         "description": found["description"],
         "label": found["label"],
-        "apart": "" if pair is None else f"{_group(pair[0])}, {_group(pair[1])}",
+        "apart": "" if pair is None else f"{group_text(pair[0])}, {group_text(pair[1])}",
         "value": "undefined" if found["value"] is None else numbers.rate(found["value"]),
         "interval": numbers.interval(found),
-        "left_out": ", ".join(map(_group, found["left_out"])),
+        "left_out": ", ".join(map(group_text, found["left_out"])),
     }
-
-
-def _group(group: Any) -> str:
-    return " & ".join(map(str, group)) if isinstance(group, list | tuple) else str(group)

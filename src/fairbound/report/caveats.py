@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from fairbound._words import count, group_text
 from fairbound.report import numbers
 from fairbound.report.words import sentence
 
@@ -71,13 +72,13 @@ def _remarks(rows: str, audit: Mapping[str, Any]) -> Iterator[str]:
     for grouping, missing in audit["missing"].items():
         if missing:
             yield (
-                f"{numbers.count(missing)} {rows} rows have no known {grouping}: they count in the accuracy, and in no "
+                f"{count(missing)} {rows} rows have no known {grouping}: they count in the accuracy, and in no "
                 f"rate of {grouping}."
             )
     nothing: dict[tuple[str, str], list[str]] = {}
     for each in audit["undefined"]:
         rate = numbers.words(each["rate"]) + (f" of class {each['label']}" if each["label"] is not None else "")
-        nothing.setdefault((each["grouping"], rate), []).append(_group(each["group"]))
+        nothing.setdefault((each["grouping"], rate), []).append(group_text(each["group"]))
     alike: dict[tuple[str, tuple[str, ...]], list[str]] = {}
     for (grouping, rate), groups in nothing.items():
         alike.setdefault((grouping, tuple(groups)), []).append(rate)
@@ -87,13 +88,9 @@ def _remarks(rows: str, audit: Mapping[str, Any]) -> Iterator[str]:
             f"{grouping}, which the measures of these leave out: {', '.join(names)}."
         )
     few = [
-        f"{each['group']} ({numbers.count(each['rows'])})"
+        f"{group_text(each['group'])} ({count(each['rows'])})"
         for each in audit["groups"]
         if not each["everyone"] and each["rows"] < FEW_ROWS
     ]
     if few:
         yield f"Fewer than {FEW_ROWS} {rows} rows: {', '.join(few)}. Read the intervals there, not the values."
-
-
-def _group(group: Any) -> str:
-    return " & ".join(map(str, group)) if isinstance(group, list) else str(group)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from fairbound._words import count
 from fairbound.report import numbers
 
 SAYS = {
@@ -86,4 +87,4 @@ def _which(kind: str, shown: int, total: int) -> str:
     noun, first = ("coefficient", "largest") if kind == "coefficients" else ("column", "most important")
     if total == 1:
         return f"The only {noun}"
-    return f"{'All' if shown == total else f'{shown} of'} {numbers.count(total)} {noun}s, the {first} first"
+    return f"{'All' if shown == total else f'{shown} of'} {count(total)} {noun}s, the {first} first"

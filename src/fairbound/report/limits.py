@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from fairbound._words import count
 from fairbound.report import numbers
 from fairbound.report.words import SIGNS, VERDICT_TONES, Tone, bounds_in_words, pair_in_words
 
@@ -92,7 +93,7 @@ def _needed(certificate: Mapping[str, Any], place: int) -> Iterator[tuple[str, s
     for grouping, groups in (certificate["limits"][place]["rows_needed"] or {}).items():
         for group, rows in groups.items():
             here = certificate["group_rows"][grouping][group]
-            yield grouping, group, numbers.count(here), numbers.count(rows)
+            yield grouping, group, count(here), count(rows)
 
 
 def _line(rows: str, found: Mapping[str, Any], bounds: list[float], certificate: Mapping[str, Any] | None) -> LimitLine:

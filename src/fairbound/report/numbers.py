@@ -6,6 +6,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from fairbound import _words
+
 MINUS = "−"
 
 
@@ -57,12 +59,12 @@ def at_least(value: float) -> str:
     >>> at_least(0.79999), at_least(0.8)
     ('0.7999', '0.8000')
     """
-    return f"{math.floor(1e4 * value + 1e-6) / 1e4:.4f}".replace("-", MINUS)
+    return _words.at_least(value).replace("-", MINUS)
 
 
 def at_most(value: float) -> str:
     """Return a bound from above, rounded up so that it stays one."""
-    return f"{math.ceil(1e4 * value - 1e-6) / 1e4:.4f}".replace("-", MINUS)
+    return _words.at_most(value).replace("-", MINUS)
 
 
 def short(value: float) -> str:
@@ -81,15 +83,6 @@ def percent(value: float | None, digits: int = 2) -> str:
     ('89.88%', '–')
     """
     return "–" if value is None else f"{100.0 * value:.{digits}f}%"
-
-
-def confidence(value: float) -> str:
-    """Return a confidence.
-
-    >>> confidence(0.95), confidence(0.999)
-    ('95%', '99.9%')
-    """
-    return f"{round(100.0 * value, 6):g}%"
 
 
 def points(value: float | None) -> str:
@@ -114,15 +107,6 @@ def signed(value: float | None) -> str:
         return "–"
     text = f"{value:+.3f}".replace("-", MINUS)
     return "0.000" if text[1:] == "0.000" else text
-
-
-def count(value: float) -> str:
-    """Return a count, or a sum of weights.
-
-    >>> count(20798.0), count(12.5)
-    ('20,798', '12.5')
-    """
-    return f"{value:,.0f}" if float(value).is_integer() else f"{value:,.1f}"
 
 
 def significant(value: float | None) -> str:

@@ -8,6 +8,7 @@ from functools import cache
 from typing import Any
 
 from fairbound._extras import missing_extra
+from fairbound._words import percent
 from fairbound.report import numbers, words
 from fairbound.report.caveats import MOST_REMARKS, caveats, remarks
 from fairbound.report.history import history_figure, phase_lines, thinned
@@ -62,7 +63,7 @@ def template_engine() -> Any:
     engine = environment("fairbound.report")
     names = ("beside", "count", "interval", "percent", "rate", "short", "signed", "significant", "words")
     engine.filters |= {name: getattr(numbers, name) for name in names}
-    engine.filters |= {"sure": numbers.confidence, "limit": words.limit_in_words}
+    engine.filters |= {"sure": percent, "limit": words.limit_in_words}
     return engine
 
 

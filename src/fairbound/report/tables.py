@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from fairbound._words import count, group_text
 from fairbound.report import numbers
 
 RATES = ("selection_rate", "true_positive_rate", "false_positive_rate", "accuracy")
@@ -122,9 +123,9 @@ def _tables(
                 tuple(axes.items()),
                 tuple(
                     Line(
-                        last[place]["group"],
+                        group_text(None if last[place]["everyone"] else last[place]["group"]),
                         last[place]["everyone"],
-                        numbers.count(last[place]["rows"]),
+                        count(last[place]["rows"]),
                         tuple(
                             tuple(
                                 Mark.of(model, groups[place]["rates"][label][rate], axes[rate], with_interval)
@@ -169,13 +170,11 @@ def count_tables(audits: Mapping[str, Mapping[str, Any] | None], names: Mapping[
         for place, group in enumerate(after["groups"]):
             if group["grouping"] != grouping:
                 continue
-            counted: list[tuple[str | None, str]] = [(None, numbers.count(each)) for each in group["labels"].values()]
+            counted: list[tuple[str | None, str]] = [(None, count(each)) for each in group["labels"].values()]
             new, old = _kinds(group, two), None if before is None else _kinds(before["groups"][place], two)
-            counted += [
-                (None if old is None else numbers.count(old[kind]), numbers.count(each))
-                for kind, each in enumerate(new)
-            ]
-            lines.append((group["group"], group["everyone"], numbers.count(group["rows"]), tuple(counted)))
+            counted += [(None if old is None else count(old[kind]), count(each)) for kind, each in enumerate(new)]
+            name = group_text(None if group["everyone"] else group["group"])
+            lines.append((name, group["everyone"], count(group["rows"]), tuple(counted)))
         tables.append(CountTable(grouping, (*labels, *kinds), tuple(lines)))
     return tables
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from fairbound._words import count, group_text, percent
 from fairbound.report import numbers
 
 Tone = Literal["good", "open", "bad", "plain"]
@@ -125,7 +126,7 @@ def _verdict(summary: Summary) -> Answer:
             f"{subject} kept on the training rows",
             "No rows were held out, so nothing is known about new rows.",
         )
-    sure = f"with {numbers.confidence(certificate['confidence'])} confidence"
+    sure = f"with {percent(certificate['confidence'])} confidence"
     held_out = summary["parts"]["held_out"]
     if certificate["verdict"] == "PASS" and held_out is not None and held_out["certificate"]["verdict"] == "FAIL":
         return Answer(
@@ -173,7 +174,7 @@ def _verdict(summary: Summary) -> Answer:
         question,
         "open",
         f"{subject} kept on the training rows{among}; for new rows it is open",
-        f"The {rows} rows do not decide at {numbers.confidence(certificate['confidence'])} confidence whether "
+        f"The {rows} rows do not decide at {percent(certificate['confidence'])} confidence whether "
         f"{'all limits are' if several else 'the limit is'} kept in the population that they were drawn from.{beyond}",
     )
 
@@ -188,7 +189,7 @@ def _deciding(summary: Summary) -> tuple[Mapping[str, Any] | None, str]:
 
 def _training(summary: Summary) -> Answer:
     kept = all(limit["training"]["after"]["kept"] for limit in summary["limits"])
-    rows = numbers.count(summary["parts"]["training"]["rows"])
+    rows = count(summary["parts"]["training"]["rows"])
     return Answer(
         "Kept on the training rows?",
         "good" if kept else "bad",
@@ -209,7 +210,7 @@ def _held_out(summary: Summary) -> Answer:
         question,
         "open" if undefined else "good" if all(found) else "bad",
         "Undefined" if undefined else "Yes" if all(found) else "No",
-        f"On {numbers.count(part['rows'])} rows that had no part in training.",
+        f"On {count(part['rows'])} rows that had no part in training.",
         tuple(_found(summary, "held_out")),
     )
 
@@ -245,7 +246,7 @@ def pair_in_words(worst: Mapping[str, Any]) -> str:
     'from the selection rate of a (0.500), class high'
     """
     named = [
-        f"{'everyone' if each['everyone'] else each['group']} ({numbers.rate(each['value'])})"
+        f"{group_text(None if each['everyone'] else each['group'])} ({numbers.rate(each['value'])})"
         for each in worst["groups"]
     ]
     rate = numbers.words(worst["rate"]) + ("s" if len(named) > 1 else "")
@@ -259,7 +260,7 @@ def _confidence(summary: Summary) -> Iterator[Answer]:
     for rows, certificate in found.items():
         if certificate is None:
             continue
-        sure = numbers.confidence(certificate["confidence"])
+        sure = percent(certificate["confidence"])
         several = len(certificate["limits"]) > 1
         yield Answer(
             f"How sure for new rows (by the {rows} rows)?",

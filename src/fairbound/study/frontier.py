@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fairbound.evaluation import GroupAudit, key_text
+from fairbound._words import EVERYONE, as_text
+from fairbound.evaluation import GroupAudit
 from fairbound.fairness import Constraint, as_constraints, resolve_measure
 from fairbound.study.parts import Decisions, Reading, measured
 
@@ -119,11 +120,11 @@ def _reached(limit: Constraint, rows: Decisions, prediction: Any, reading: Readi
 def _group(group: GroupAudit) -> dict[str, Any]:
     return {
         "grouping": group.grouping,
-        "group": group.name,
+        "group": EVERYONE if group.everyone else as_text(group.group),
         "everyone": group.everyone,
         "rows": group.rows,
         "rates": {
-            key_text(label): {name: dict(vars(rates[name])) for name in RATES_SHOWN}
+            as_text(label): {name: dict(vars(rates[name])) for name in RATES_SHOWN}
             for label, rates in group.rates.items()
         },
     }

@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from fairbound.evaluation import Audit, Certificate, Tally, audit_tally, certify_tally, group_name, key_text, rate_name
+from fairbound._words import EVERYONE, as_text
+from fairbound.evaluation import Audit, Certificate, Tally, audit_tally, certify_tally, rate_name
 from fairbound.fairness import Cells, Combine, Constraint, Measure, resolve_measure
 
 
@@ -136,15 +137,15 @@ def worst_pair(limit: Constraint, tally: Tally) -> dict[str, Any] | None:
     if found is None:
         return None
     measure, block = resolve_measure(limit.measure), found.block
-    groups = (*block.grouping.groups, None)
+    groups = (*block.grouping.groups, EVERYONE)
     alone = measure.comparison == "value"
     several = tally.cells.n_labels > 2 and measure.per_class
     return {
         "grouping": block.grouping.name,
-        "label": key_text(tally.cells.classes[block.outcome]) if several else None,
+        "label": as_text(tally.cells.classes[block.outcome]) if several else None,
         "rate": rate_name(block.rate, measure.name),
         "groups": [
-            {"group": group_name(groups[place]), "everyone": place == len(groups) - 1, "value": rate}
+            {"group": as_text(groups[place]), "everyone": place == len(groups) - 1, "value": rate}
             for place, rate in zip(found.places[: 1 if alone else 2], found.rates, strict=False)
         ],
     }

@@ -28,7 +28,9 @@ from typing import Any
 
 import numpy as np
 
-from fairbound.evaluation import Certificate, MeasureAudit, as_json, group_name, key_text
+from fairbound._records import as_json
+from fairbound._words import as_text
+from fairbound.evaluation import Certificate, MeasureAudit
 from fairbound.fairness import Cells, Combine, Constraint, as_constraints, resolve_measure
 from fairbound.study.frontier import Sweep, SweptPoint, summarize_frontier
 from fairbound.study.history import uniform_history
@@ -162,8 +164,8 @@ def summarize(
             certificate = reading.certify(held_out, parts["held_out"].tally, constraints).to_dict()
         described["held_out"] = {**parts["held_out"].to_dict(), "certificate": certificate}
     prices = list(run.loss_prices) if run is not None and run.loss_prices else [None] * len(constraints)
-    labels = [key_text(label) for label in main.after.classes]
-    words = {key_text(label): name for label, name in (class_names or {}).items()}
+    labels = [as_text(label) for label in main.after.classes]
+    words = {as_text(label): name for label, name in (class_names or {}).items()}
     return as_json(
         _without_numpy(
             {
@@ -230,7 +232,7 @@ def _at(limit: Constraint, certificate: Mapping[str, Any]) -> dict[str, Any]:
 def _facts(limit: Constraint) -> dict[str, Any]:
     """Return what a limit asks for, in plain values."""
     measure = resolve_measure(limit.measure)
-    against = limit.against if limit.reference is None else group_name(limit.reference)
+    against = limit.against if limit.reference is None else as_text(limit.reference)
     lower, upper = limit.limits
     if not isinstance(limit.bound, tuple):  # one number: a ratio from below, the size of a difference from above
         lower, upper = (lower, np.inf) if measure.larger_is_stricter else (-np.inf, upper)
@@ -242,8 +244,8 @@ def _facts(limit: Constraint) -> dict[str, Any]:
         "comparison": measure.comparison,
         "sides": [{"side": side, "bound": float(bound)} for side, bound in sides.items() if np.isfinite(bound)],
         "against": against,
-        "group": None if limit.group is None else group_name(limit.group),
-        "classes": None if limit.classes is None else [key_text(label) for label in limit.classes],
+        "group": None if limit.group is None else as_text(limit.group),
+        "classes": None if limit.classes is None else [as_text(label) for label in limit.classes],
     }
 
 
@@ -264,7 +266,7 @@ def _changes(part: Part, constraints: tuple[Constraint, ...]) -> Iterator[dict[s
             "measure": new.measure,
             "description": new.description,
             "grouping": new.grouping,
-            "label": None if new.label is None else key_text(new.label),
+            "label": None if new.label is None else as_text(new.label),
             "before": _estimate(old),
             "after": _estimate(new),
             "asked": (new.measure, new.grouping) in asked,
