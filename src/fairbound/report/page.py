@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any
 
 from fairbound._extras import missing_extra
-from fairbound._words import percent
+from fairbound._words import count, percent
 from fairbound.report import numbers, words
 from fairbound.report.caveats import MOST_REMARKS, caveats, remarks
 from fairbound.report.history import history_figure, phase_lines, thinned
@@ -61,9 +61,9 @@ def to_html(summary: Mapping[str, Any]) -> str:
 def template_engine() -> Any:
     """Return the template engine with the report's ways to write numbers and limits."""
     engine = environment("fairbound.report")
-    names = ("beside", "count", "interval", "percent", "rate", "short", "signed", "significant", "words")
+    names = ("beside", "interval", "percent", "rate", "short", "signed", "significant", "words")
     engine.filters |= {name: getattr(numbers, name) for name in names}
-    engine.filters |= {"sure": percent, "limit": words.limit_in_words}
+    engine.filters |= {"count": count, "sure": percent, "limit": words.limit_in_words}
     return engine
 
 
