@@ -10,6 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import nn
 
+from fairbound._tables import Table
+from fairbound._words import number
 from fairbound.estimator.base import check_base
 from fairbound.estimator.correction import orient_scores, read_base_score, score_names
 from fairbound.estimator.cross_fitting import FittedBase, check_spread, cross_fit
@@ -18,7 +20,6 @@ from fairbound.estimator.forward import logits
 from fairbound.estimator.inputs import Inputs
 from fairbound.estimator.posteriors import GroupPosterior, fit_posteriors
 from fairbound.estimator.rows import Data, Parameters
-from fairbound.evaluation import Table, number
 from fairbound.fairness import Cells, as_constraints
 
 Floats = NDArray[np.float64]
