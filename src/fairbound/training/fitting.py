@@ -1,6 +1,6 @@
 """Fit a model under limits, by whole passes over the rows (`stages`) or by mini-batches first.
 
-The result is the best candidate of all stages, including constants, judged by its decisions in double precision.
+The result is the best candidate of all phases, including constants, judged by its decisions in double precision.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 A surrogate φ(scale · t) has a slope only on a band of margins t of width about 1/scale.  With few rows, or a model
 whose probabilities are near 0 and 1, almost no row lies in the band at full scale.  Then the Jacobian is noise from a
 few rows.  So the first scale is chosen from the margins of the free model, such that half of the rows of every cell lie
-in the band.  It is then increased in stages, each started from the last solution.
+in the band.  It is then increased step by step, each solve started from the last solution.
 """
 
 from __future__ import annotations

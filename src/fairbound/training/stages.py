@@ -1,4 +1,4 @@
-"""The stages of a fit by whole passes over the rows.
+"""The phases of a fit by whole passes over the rows.
 
     free      minimise the loss without limits; if that model keeps them, the fit is finished
     coarse    approach the limits by surrogates, from a small scale to the full one (`scales`)
@@ -6,8 +6,8 @@
     repair    if no model keeps the limits yet: find the nearest one that does, whatever its loss
     accurate  maximise accuracy under the same limits; the loss may exceed the least one found by a slack
 
-Each stage is a solve by `QuasiNewtonSQP` that starts at the last solution.  Every point that it evaluates after the
-free stage is assessed by its decisions, which needs no further pass over the rows.  The result is chosen among the
+Each phase is a solve by `QuasiNewtonSQP` that starts at the last solution.  Every point that it evaluates after the
+free phase is assessed by its decisions, which needs no further pass over the rows.  The result is chosen among the
 points that keep every limit (`candidates`), and is checked again in double precision.
 """
 

@@ -1,4 +1,4 @@
-"""The state that the stages of a fit share: the current point, the candidates, the history and the counters."""
+"""The state that the phases of a fit share: the current point, the candidates, the history and the counters."""
 
 from __future__ import annotations
 
