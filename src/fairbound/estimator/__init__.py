@@ -1,4 +1,4 @@
-"""The scikit-learn face: inputs, groups, encoder, fit, confidence, result, predictions and scorers."""
+"""The scikit-learn classifier: inputs, groups, encoder, fit, confidence, result, predictions and scorers."""
 
 from fairbound._warnings import InputScaleWarning, LimitWarning, PositiveLabelWarning, SmallGroupWarning
 from fairbound.estimator.classifier import ConstrainedClassifier

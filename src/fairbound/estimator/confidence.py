@@ -1,4 +1,4 @@
-"""Training for a confidence: limits that hold on unseen rows, with a stated probability of being wrong.
+"""Training with `confidence=`: limits that hold on unseen rows, with a stated probability of error.
 
 A sequence of models from strict to loose is trained without the calibration rows: each under the requested limits moved
 by a fixed share towards their strictest.  Those that keep what they were trained for, on the training rows, are tested
@@ -27,18 +27,18 @@ from fairbound.fairness import Cells, Constraint, Measure, resolve_measure
 from fairbound.training import FRONTIER_EFFORT, PathPoint, TrainingProblem, follow_path
 
 STRICTNESS = (0.0, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.75, 0.9)
-"""Shares of the way from each requested bound to its strictest, from loose to strict."""
+"""How much stricter each model is trained, from loose to strict: 0 is the requested bound, 1 the strictest one."""
 
 SEQUENCE_EFFORT = replace(FRONTIER_EFFORT, worth=0.0)
-"""The models are compared by accuracy, so all must have sought it, the loose ones that lost little among them."""
+"""Every model is optimised for accuracy, because models of the sequence are compared by it."""
 
 BEYOND_EQUALITY = 0.1
-"""The way of a bound in one direction that stands at equality or beyond, where no strictest lies ahead."""
+"""Distance to tighten a one-sided bound that is already at equality or past it."""
 
 
 @dataclass(frozen=True)
 class Trial:
-    """One model of the sequence: how much stricter than asked it was trained, and what the calibration rows say."""
+    """One model of the sequence, with its strictness and its certificate on the calibration rows."""
 
     strictness: float
     point: PathPoint
@@ -52,24 +52,24 @@ class Trial:
 
 @dataclass(frozen=True)
 class CertifiedChoice:
-    """The outcome: the model returned, if one passed, and all that were tested, strictest first."""
+    """The returned model, if one passed, and all models that were tested, strictest first."""
 
     trials: tuple[Trial, ...]
     chosen: Trial | None
 
     @property
     def certificate(self) -> Certificate:
-        """Of the model returned; where none passed, of the strictest, which was tested first."""
+        """The certificate of the returned model; if none passed, that of the strictest one, which was tested first."""
         return self.trials[0].certificate if self.chosen is None else self.chosen.certificate
 
     @property
     def claim(self) -> str:
-        """What may be said of the model returned, in words; the certificate by itself speaks of one model only."""
+        """The claim about the returned model.  Unlike its certificate it accounts for the choice among models."""
         return claim_of_choice(self.certificate)
 
 
 def claim_of_choice(certificate: Certificate) -> str:
-    """Return what may be said of a model that was chosen as the last to pass, or, if it did not pass, was the first."""
+    """Return the claim about a model that was chosen because it passed, or about the first one if none did."""
     confidence = certificate.confidence
     if not certificate.passed:
         blocking = [limit for limit in certificate.limits if limit.verdict is not Verdict.PASS]
@@ -86,10 +86,10 @@ def claim_of_choice(certificate: Certificate) -> str:
 
 
 def strengthened(constraint: Constraint, strictness: float) -> Constraint:
-    """Return the limit with its bound moved by a share of the way to its strictest.
+    """Return the limit with its bound moved towards the strictest one, by a share of the distance.
 
-    The strictest ratio is 1 and the strictest difference 0.  A bound on a rate goes by a share of its distance from the
-    nearer of 0 and 1, the scale on which such a rate varies.  The two sides of a pair go at most to their middle.
+    The strictest ratio is 1 and the strictest difference 0.  A bound on a rate moves by a share of its distance
+    from 0 or 1, whichever is nearer.  The two sides of a pair move at most to their middle.
 
     >>> from fairbound.fairness import DemographicParity, DisparateImpact, rate_limit
     >>> strengthened(DisparateImpact(0.8), 0.5), strengthened(DemographicParity(0.1), 0.5)
@@ -118,12 +118,12 @@ def strengthened(constraint: Constraint, strictness: float) -> Constraint:
         low = _moved(constraint, lower, meeting, strictness)
     if limited_above:
         high = min(turn(_moved(constraint, turn(upper), meeting_turned, strictness)), upper)
-        high = max(high, meeting) if limited_below else high  # where rounding would let the sides cross
+        high = max(high, meeting) if limited_below else high  # rounding must not let the two sides cross
     return constraint.with_bound((low, high))
 
 
 def _turn(measure: Measure) -> Callable[[float], float]:
-    """Return the map between an upper side and a quantity that is to be at least so much; it undoes itself."""
+    """Return a map, its own inverse, that turns an upper bound into a lower bound."""
     if measure.comparison == "ratio":
         return lambda side: 1.0 / side
     whole = measure.largest if measure.comparison == "value" and math.isfinite(measure.largest) else 0.0
@@ -131,7 +131,7 @@ def _turn(measure: Measure) -> Callable[[float], float]:
 
 
 def _moved(constraint: Constraint, least: float, meeting: float, strictness: float) -> float:
-    """Return the least value allowed of a quantity, moved up, at most to where it meets the other side."""
+    """Return a lower bound moved up, at most to the upper bound."""
     measure = resolve_measure(constraint.measure)
     neutral = 1.0 if measure.comparison == "ratio" else 0.0
     end = meeting if measure.comparison == "ratio" else min(meeting, measure.largest)
@@ -162,7 +162,7 @@ def train_for_confidence(
 ) -> CertifiedChoice:
     """Train the sequence, test it on the calibration rows, and leave the chosen model in the problem's module.
 
-    Where no model passes, the module holds the strictest that was tested.  What cannot be certified is refused before
+    If no model passes, the module holds the strictest one.  Limits that cannot be certified raise an error before
     anything is trained.
 
     Parameters
@@ -196,11 +196,11 @@ def train_for_confidence(
         return certify(y, decisions, sensitive_features, limits, confidence=confidence, **further)
 
     _check_rows(problem, y, sensitive_features, further)
-    # The labels stand in for decisions: what cannot be certified of them cannot be certified of any.
+    # The labels stand in for decisions: if their limits cannot be certified, those of no decisions can.
     _check_limits(limits, test(y))
     sets = [[strengthened(limit, share) for limit in problem.system.constraints] for share in shares]
     path = list(zip(shares, follow_path(problem, X, sets, **({"effort": SEQUENCE_EFFORT} | options)), strict=True))
-    # A model that breaks even on the training rows what it was trained for is no step of the sequence.
+    # A model that breaks its own limits on the training rows is left out of the sequence.
     kept = [(share, point) for share, point in path if point.result.assessment.kept]
     trials: list[Trial] = []
     for share, point in reversed(kept or path):
@@ -230,9 +230,9 @@ def _check_strictness(strictness: Sequence[float]) -> tuple[float, ...]:
 
 
 def _check_rows(problem: TrainingProblem, y: Any, sensitive_features: Any, further: dict[str, Any]) -> None:
-    """Refuse calibration rows that do not speak of the same labels and groups as the training rows.
+    """Reject calibration rows whose labels or groups differ from those of the training rows.
 
-    A group without a calibration row would be in no rate, and the limits would pass without it.
+    A group without calibration rows has no rate, so the limits would pass without it.
     """
     trained, cells = problem.cells, Cells.build(y, sensitive_features, groups=further.get("groups", "each"))
     if set(cells.classes) != set(trained.classes):
@@ -264,7 +264,7 @@ def _check_rows(problem: TrainingProblem, y: Any, sensitive_features: Any, furth
 
 
 def _check_limits(limits: Sequence[Constraint], certificate: Certificate) -> None:
-    """Refuse limits of which no rows could ever show that they are kept."""
+    """Reject limits that no number of rows could certify."""
     for limit, found in zip(limits, certificate.limits, strict=True):
         measure = resolve_measure(limit.measure)
         if found.verdict is Verdict.NOT_CERTIFIABLE:

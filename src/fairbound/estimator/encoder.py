@@ -1,10 +1,10 @@
-"""Tables to numbers: what is needed is learnt from the training rows, by weight, and then applied to any rows.
+"""Encode a table as numbers.  The encoding is learnt from the training rows, by weight, and applies to any rows.
 
     number     (x − mean) / deviation, 0 where x is missing; and, where some are missing in training, 1 where x is
     category   one 0/1 column for each word; the rarest beyond a cap share "(other)"; "(missing)" has its own
 
-A word that training has not seen counts as "(other)", and where there is no such column, as none of the words.  Every
-value of the result depends on its own row alone, so rows encode alike one by one and all together.
+A word that is not in the training rows counts as "(other)"; without such a column all its 0/1 columns are 0.  The
+encoding of a row does not depend on the other rows.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ FARTHEST = 1e100
 
 OTHER, MISSING = "(other)", "(missing)"
 MOST_RARE = 10_000
-"""The most words of a column that are kept only to be told from words that training has not seen."""
+"""The most rare words of a column that are remembered, to tell them from words that are not in the training rows."""
 
 
 @dataclass(frozen=True)
@@ -55,11 +55,11 @@ class NumberColumn:
 
     @property
     def outputs(self) -> tuple[str, ...]:
-        """Names of the columns that it becomes."""
+        """Names of the encoded columns."""
         return (self.name, f"{self.name}={MISSING}") if self.missing else (self.name,)
 
     def encode(self, values: Floats) -> Floats:
-        """Return the scaled numbers, and where they are missing."""
+        """Return the scaled numbers and, if needed, a 0/1 column for missing values."""
         gaps = np.isnan(values)
         scaled = standardize(values, self.mean, self.scale)
         scaled[gaps] = 0.0
@@ -68,7 +68,7 @@ class NumberColumn:
 
 @dataclass(frozen=True)
 class CategoryColumn:
-    """The words of a column that have a 0/1 column each.
+    """How a column of categories is encoded: the words that have a 0/1 column each.
 
     Attributes
     ----------
@@ -96,11 +96,11 @@ class CategoryColumn:
         return tuple(f"{self.name}={word}" for word in (*self.words, *further))
 
     def read(self, inputs: Inputs, position: int) -> Words:
-        """Read a column as the words that training knew it by, whatever type it has now.
+        """Read a column as the words of the training rows, whatever type it has now.
 
         Codes that were numbers in training may come as text: "01" and "1.0" are the word "1" then.  Words that were
-        text in training may come as numbers, because libraries guess types anew in each file: 1 is the word "1", but it
-        may also have been "01", which cannot be told any more.
+        text in training may come as numbers, because libraries guess types anew in each file.  Then 1 is read as "1",
+        although the file may have had "01".
         """
         found = inputs.words(position)
         if self.numeric:
@@ -124,12 +124,12 @@ class CategoryColumn:
         return found
 
     def unseen(self, values: Words) -> Counter[str]:
-        """Count the words that no training row has; where these had too many to keep, those that are not frequent."""
+        """Count the words that no training row has.  If there were too many to remember, rare words count, too."""
         known = {*self.words, *self.rare, None}
         return Counter(word for word in values.tolist() if word not in known)
 
     def codes(self, values: Words) -> NDArray[np.int64]:
-        """Return the place of each value among the columns that this one becomes; -1 where it has none."""
+        """Return the index of the 0/1 column of each value, or -1."""
         places: dict[Any, int] = {word: place for place, word in enumerate(self.words)}
         unknown = len(self.words) if self.other else -1
         gap = len(self.words) + self.other if self.missing else unknown
@@ -145,23 +145,23 @@ Column = NumberColumn | CategoryColumn
 
 
 class TableEncoder(TransformerMixin, BaseEstimator):
-    """Make numbers of the columns of a table or an array.
+    """Encode the columns of a table or an array as numbers.
 
     Parameters
     ----------
     categorical : sequence of column names or numbers, optional
-        Columns that are categories although they hold numbers.  Words are categories in any case.
+        Columns of numbers that are categories, such as codes.  Columns of words always are.
     max_categories : int
-        The most 0/1 columns that one column becomes, the one for missing values apart.
+        The most 0/1 columns of one category, not counting the one for missing values.
     scale : bool
-        Whether numbers are brought to mean 0 and deviation 1.
+        Whether numbers are scaled to mean 0 and deviation 1.
     strict : bool
-        Whether words and missing values are refused, in place of being encoded.
+        Whether words and missing values raise an error instead of being encoded.
 
     Attributes
     ----------
     columns_ : tuple of NumberColumn and CategoryColumn
-        What was learnt, one for each column.
+        The learnt encoding of each column.
 
     Examples
     --------
@@ -208,14 +208,14 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         return self
 
     def transform(self, X: Any) -> Floats:
-        """Return the numbers, of shape (n, encoded columns)."""
+        """Return the encoded rows, of shape (n, encoded columns)."""
         check_is_fitted(self)
         inputs = read_inputs(X)
         check_names(self, inputs)
         return self.encode(inputs)
 
     def encode(self, inputs: Inputs) -> Floats:
-        """Return the numbers of inputs whose columns are known to be those of `fit`."""
+        """Return the encoded rows of inputs whose columns have been checked against those of `fit`."""
         matrix = plain_numbers(inputs) if self.strict else inputs.matrix()
         if matrix is not None and all(
             isinstance(column, NumberColumn) and not column.missing for column in self.columns_
@@ -241,7 +241,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         return tags
 
     def unseen(self, X: Any) -> dict[str, Counter[str]]:
-        """Count the words that training has not seen, for the columns that have some."""
+        """Count the words that are not in the training rows, by column."""
         check_is_fitted(self)
         inputs = read_inputs(X)
         found = {
@@ -262,7 +262,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
                 warnings.warn(UserWarning(message), stacklevel=3)
 
     def _scale_all(self, matrix: Floats) -> Floats:
-        """All columns at once: the same operations on the same numbers as one by one."""
+        """Scale all columns at once, with the same result as one by one."""
         means = np.array([column.mean for column in self.columns_])  # type: ignore[union-attr]
         scales = np.array([column.scale for column in self.columns_])  # type: ignore[union-attr]
         scaled = np.ascontiguousarray(standardize(matrix, means, scales))
@@ -296,7 +296,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
 
 
 def _moments(values: Floats, weights: Floats) -> tuple[float, float]:
-    """Mean and deviation by weight; a deviation that is rounding only counts as none."""
+    """Return mean and deviation by weight; a deviation that is only rounding counts as 0."""
     largest = float(np.abs(values).max())
     if values.min() == values.max():
         return float(values[0]), 1.0
@@ -308,7 +308,7 @@ def _moments(values: Floats, weights: Floats) -> tuple[float, float]:
 
 
 def _in_order(words: Iterable[str]) -> list[str]:
-    """Words in the order of their numbers where they all are numbers, else in that of the alphabet."""
+    """Return words in numerical order if all are numbers, else in alphabetical order."""
     listed = sorted(words)
     try:
         return sorted(listed, key=float)
@@ -325,13 +325,13 @@ def _listed(columns: Any) -> list[Any]:
 
 
 def plain_numbers(inputs: Inputs, whose: str = "Column") -> Floats:
-    """Return all columns as one matrix; refuse words and missing values.
+    """Return all columns as one matrix; words and missing values raise an error.
 
     Parameters
     ----------
     inputs : Inputs
     whose : str
-        How a message begins that names a column.
+        The beginning of a message that names a column.
     """
     matrix = inputs.matrix()
     if matrix is None:
@@ -352,7 +352,7 @@ def plain_numbers(inputs: Inputs, whose: str = "Column") -> Floats:
 
 
 def standardize(values: Floats, mean: Any, scale: Any) -> Floats:
-    """Return (values − mean) / scale, cut where no product could hold it; the difference itself may overflow."""
+    """Return (values − mean) / scale, clipped at `FARTHEST`; the difference itself may overflow."""
     with np.errstate(over="ignore", invalid="ignore"):
         scaled = (values - mean) / scale
         if np.isinf(scaled).any():

@@ -1,4 +1,4 @@
-"""Inputs to numbers, by the encoder that the user chose: ours, a transformer of their own, or none."""
+"""Encode inputs with the chosen encoder: a `TableEncoder`, the user's own transformer, or none."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from fairbound.estimator.rows import Data, Parameters
 Floats = NDArray[np.float64]
 
 LARGEST_INPUT = 1e30
-"""Larger inputs, which we do not scale, would overflow in sums of squares."""
+"""Larger inputs that are not scaled would overflow in sums of squares."""
 
 WIDEST_SCALES = 1e4
-"""How many times larger one unscaled column may be than another varies."""
+"""The largest ratio of the size of one unscaled column to the deviation of another before a warning."""
 
 
 def fitted_encoder(params: Parameters, data: Data) -> Any:
     """Fit a copy of the chosen encoder to the training rows."""
     stated = params.preprocessing
     if stated is None:
-        # A network of ours learns badly from columns of different scales; one of the user's own gets what they gave.
+        # Built-in networks learn badly from columns of different scales; the user's own module gets X unchanged.
         return None if params.module is not None else _fitted(TableEncoder(strict=True), data)
     if isinstance(stated, str):
         stated = TableEncoder(categorical=params.categorical, max_categories=params.max_categories)
@@ -50,9 +50,9 @@ def _fitted(encoder: TableEncoder, data: Data) -> TableEncoder:
 
 
 def encode(encoder: Any, inputs: Inputs) -> Floats:
-    """Make numbers of inputs, by a fitted encoder or as they are."""
+    """Return the encoded inputs; without an encoder, the inputs as numbers."""
     if isinstance(encoder, TableEncoder):
-        return encoder.encode(inputs)  # the estimator has looked at the names
+        return encoder.encode(inputs)  # the estimator has checked the names
     if encoder is None:
         read, whose = inputs, "Column"
     else:
@@ -69,7 +69,7 @@ def encode(encoder: Any, inputs: Inputs) -> Floats:
 
 
 def warn_of_scales(encoder: Any, Z: Floats, names: Sequence[str], stacklevel: int) -> None:
-    """Warn if columns that we do not scale have scales so different that training comes out worse."""
+    """Warn if unscaled columns have such different scales that training would suffer."""
     if isinstance(encoder, TableEncoder) and encoder.scale:
         return
     deviations, sizes = Z.std(axis=0), np.sqrt((Z**2).mean(axis=0))
@@ -88,7 +88,7 @@ def warn_of_scales(encoder: Any, Z: Floats, names: Sequence[str], stacklevel: in
 
 
 def encoded_units(encoder: Any, n_inputs: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Mean and scale of each encoded column: 0 and 1 but for numbers."""
+    """Return mean and scale of each encoded column; 0 and 1 unless it is a number."""
     means, scales = np.zeros(n_inputs), np.ones(n_inputs)
     if isinstance(encoder, TableEncoder):
         place = 0
@@ -100,7 +100,7 @@ def encoded_units(encoder: Any, n_inputs: int) -> tuple[NDArray[np.float64], NDA
 
 
 def encoded_names(encoder: Any, inputs: Inputs, n_inputs: int) -> list[str]:
-    """Names of the inputs of the module, as far as they are known."""
+    """Return the names of the module's inputs, as far as they are known."""
     if encoder is None:
         return list(inputs.names or (f"x{position}" for position in range(n_inputs)))
     if hasattr(encoder, "get_feature_names_out"):

@@ -1,4 +1,4 @@
-"""One fit, from whatever the user has to a trained module and a record of what it does.
+"""One fit: from the user's rows to a trained module and the record of its decisions.
 
 cells      rows to (group, label), small groups by the stated policy
 encode     inputs to numbers, by the training rows
@@ -55,14 +55,14 @@ from fairbound.training import (
 )
 
 NUDGES = tuple(sign * 10.0**-digits for digits in range(13, 5, -1) for sign in (1.0, -1.0))
-"""Shifts of the last bias that are tried where rounding has broken a limit."""
+"""Shifts of the last bias that are tried if rounding has broken a limit."""
 
 Callback = Callable[[dict[str, Any]], bool | None]
 Floats = NDArray[np.float64]
 
 
 def as_callbacks(stated: Any) -> list[Callback]:
-    """Return one or several functions of a row of the history as a list."""
+    """Return the callbacks as a list."""
     several = isinstance(stated, Iterable) and not callable(stated) and getattr(stated, "ndim", 1) > 0
     listed = [] if stated is None else list(stated) if several else [stated]
     for each in listed:
@@ -77,10 +77,10 @@ class Fitting:
     Parameters
     ----------
     params : Parameters
-        The estimator, which is only read.
+        The estimator; it is not changed.
     data : Data
     encoder, module : optional
-        Of the last fit, to start from.
+        Those of the last fit, for a warm start.
     """
 
     def __init__(self, params: Parameters, data: Data, encoder: Any = None, module: nn.Module | None = None) -> None:
@@ -92,7 +92,7 @@ class Fitting:
         if params.pos_label is None:
             warn_if_guessed(cells.classes, self.constraints, who=type(params).__name__, stacklevel=3)
         self.small: tuple[SmallGroup, ...] = ()
-        self.missing = count_missing(cells)  # before small groups are left out, whose members are known
+        self.missing = count_missing(cells)  # before small groups are left out: their groups are known
         if self.constraints:
             cells, self.small = settle_small_groups(cells, self.constraints, params.small_groups, params.min_group_size)
         self.cells = cells
@@ -131,11 +131,11 @@ class Fitting:
 
     @cached_property
     def classes(self) -> NDArray[Any]:
-        """The labels in order, in the type that they came in."""
+        """The sorted labels, in their original type."""
         return np.unique(self.data.y)
 
     def run(self, validation: Data | None = None, calibration: Data | None = None) -> FitResult:
-        """Train, confirm, and return the record; with calibration rows, train for a confidence."""
+        """Train, count the decisions, and return the record.  With calibration rows, train for `confidence`."""
         watched = None if validation is None else self._watch(validation)
         eval_inputs = None if validation is None else self._numbers(validation)
         progress = ProgressPrinter(int(self.params.verbose))
@@ -165,7 +165,7 @@ class Fitting:
         return record
 
     def frontier(self, bounds: Sequence[float], position: int) -> list[tuple[FrontierPoint, Fitting, FitResult]]:
-        """Trace the frontier of one of the limits; return for each bound its fit and record, from loose to strict."""
+        """Train for several bounds of one limit; return the fit and the record of each, from loose to strict."""
         progress = ProgressPrinter(int(self.params.verbose))
         points = frontier(
             self.problem,
@@ -204,7 +204,7 @@ class Fitting:
         *,
         mend: bool = True,
     ) -> tuple[FitResult, Outcome]:
-        """Count what the trained module decides; return the record of its solve, and what there is to say of it."""
+        """Count the decisions of the trained module; return the record, and the facts for its messages."""
         self.module.to("cpu", torch.float64)
         assessment, notes = self._confirm(result, mend=mend)
         if assessment.kept != result.assessment.kept:
@@ -224,7 +224,7 @@ class Fitting:
         return Z if self.base is None else self.base.join_new(Z, data.inputs, data.base_score)
 
     def decisions(self) -> Tensor:
-        """Class indices of the training rows, by the way that `predict` takes."""
+        """Return the class indices of the training rows, computed as `predict` does."""
         return decide(logits(self.module, self.Z, self.cells.n_labels), self.problem.threshold)
 
     def _callback(
@@ -236,13 +236,13 @@ class Fitting:
             if watched is not None and eval_inputs is not None:
                 row.update(self._look(watched, eval_inputs))
             progress(row)
-            said = [callback(row) for callback in callbacks]  # all are called, whatever the first ones say
+            said = [callback(row) for callback in callbacks]  # call all of them, whatever the first ones return
             return any(said)
 
         return each
 
     def _look(self, watched: Watched, eval_inputs: Floats) -> dict[str, float]:
-        """Accuracy and limits on the validation rows, of the module as it stands."""
+        """Return accuracy and limits of the present module on the validation rows."""
         rows = torch.from_numpy(eval_inputs).to(self.problem.parameters[0].dtype)
         with torch.no_grad():
             z = torch.cat([as_logits(self.problem.module(part), self.cells.n_labels) for part in rows.split(2**14)])
@@ -266,7 +266,7 @@ class Fitting:
         )
 
     def _confirm(self, result: TrainingResult, *, mend: bool) -> tuple[Assessment, list[str]]:
-        """Count the decisions of `predict`; mend a limit that rounding has broken, or say so."""
+        """Count the decisions of `predict`.  If rounding has broken a limit, repair it or add a note."""
         found = self._count(result.assessment)
         if found.kept or not result.assessment.kept:
             return found, []

@@ -1,4 +1,4 @@
-"""A fitted module on new rows: in double precision, and the same for a row alone as among others.
+"""Apply a fitted module to new rows, in double precision.  The result of a row does not depend on the other rows.
 
 Feed-forward networks (linear layers with activations between them) go through `ExactLinear`, so that their decisions
 are the same for any number of rows, threads, and with (leaky) ReLU on any machine.  Other modules see blocks of a fixed
@@ -22,13 +22,13 @@ from fairbound.estimator.products import ExactLinear
 from fairbound.fairness import as_logits, probabilities
 
 BLOCK = 256
-"""Rows that a module of any kind sees at once, always."""
+"""The number of rows that a module of any kind always gets at once."""
 
 LARGE_BLOCK, REGISTER = 4096, 64
-"""Rows that a feed-forward network sees at once, at most, and what their number is a multiple of."""
+"""The most rows that a feed-forward network gets at once, and the divisor of their number."""
 
 PIECE = 2**15
-"""Numbers that an activation sees at once; torch shares out larger arrays among threads."""
+"""Numbers that an activation gets at once; torch would split larger arrays among threads."""
 
 RowFunction = Callable[[Tensor], Tensor]
 
@@ -38,7 +38,7 @@ ACTIVATIONS: tuple[type[nn.Module], ...] = (*EXACT, *SMOOTH)
 
 
 class FeedForward:
-    """Linear layers and activations in a row, with products that do not depend on the other rows."""
+    """A sequence of linear layers and activations, whose products do not depend on the other rows."""
 
     def __init__(self, module: nn.Sequential) -> None:
         self.steps: list[RowFunction] = [
@@ -47,7 +47,7 @@ class FeedForward:
 
     @staticmethod
     def fits(module: nn.Module) -> bool:
-        """Tell whether a module is linear layers and known activations, and nothing else."""
+        """Return whether a module consists of linear layers and known activations only."""
         if type(module) is not nn.Sequential or not len(module):
             return False
         if any(part._forward_hooks or part._forward_pre_hooks for part in (module, *module)):
@@ -96,7 +96,7 @@ def output_bias(module: nn.Module) -> nn.Parameter | None:
 
 
 def logits(module: nn.Module, X: NDArray[np.float64], n_labels: int) -> Tensor:
-    """Logits of rows, (n, D) in float64, by a module in float64."""
+    """Return the logits of rows, (n, D) in float64, from a module in float64."""
     rows = torch.from_numpy(np.ascontiguousarray(X))
     forward = exact_forward(module)
     if forward is not None:
@@ -105,12 +105,12 @@ def logits(module: nn.Module, X: NDArray[np.float64], n_labels: int) -> Tensor:
 
 
 def class_probabilities(z: Tensor) -> Tensor:
-    """Probabilities of the classes, (n, classes), the positive class of two last."""
+    """Return the probabilities of the classes, (n, classes); of two classes the positive one is last."""
     return in_blocks(probabilities, z)
 
 
 def in_blocks(function: RowFunction, rows: Tensor, size: int = BLOCK, *, multiple: int = BLOCK) -> Tensor:
-    """Apply a function to blocks of rows; the last is filled up to a multiple with copies of its first row."""
+    """Apply a function to blocks of rows.  The last block is padded to `multiple` with copies of its first row."""
     parts = []
     with torch.no_grad():
         for block in rows.split(size):

@@ -1,4 +1,4 @@
-"""The points of a frontier as fitted classifiers, each with the record of its own solve."""
+"""The points of a frontier as fitted classifiers, each with the record of its own fit."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class FrontierModel:
     ----------
     bound : float
     classifier : ConstrainedClassifier
-        Fitted; its limits have this bound, and its `result_` is the record of its own solve.
+        Fitted for this bound; its `result_` is the record of its own fit.
     loss_price : float
-        Loss per unit by which the bound is tightened; 0 where the bound does not bind.
+        Loss per unit by which the bound is tightened; 0 if the bound is not active.
     accuracy_price : float or None
         Accuracy per unit of tightening, from the next stricter bound; None at the strictest.
     """
@@ -53,7 +53,7 @@ class FrontierModel:
 
 
 def frontier_models(points: Sequence[FrontierPoint], classifiers: Sequence[Any]) -> tuple[FrontierModel, ...]:
-    """Return the fitted points in their order; the prices in accuracy are those of the classifiers' own decisions."""
+    """Return the points with their classifiers; prices in accuracy come from the decisions of these."""
     falls = [one.result_.accuracy - other.result_.accuracy for one, other in pairwise(classifiers)]
     steps = [abs(other.bound - one.bound) for one, other in pairwise(points)]
     prices = [*(fall / step for fall, step in zip(falls, steps, strict=True)), None]

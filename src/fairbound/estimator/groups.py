@@ -1,7 +1,7 @@
-"""The groups of the rows: read from whatever holds them, and what is done with groups of few rows.
+"""Read the groups of the rows, and treat groups of few rows by the stated policy.
 
-A rate of a handful of people says little, and a limit between such rates asks for noise to be equal.  A group with
-fewer rows than a stated least, or in which a limited rate divides by nothing, is never dropped in silence:
+The rate of a handful of people is mostly noise, and a limit on it would bound noise.  A group that has fewer rows than
+`min_group_size`, or in which a limited rate is undefined, is never dropped silently:
 
     error   names them with their counts
     warn    leaves them out of the limits (they stay in the loss), with a warning
@@ -32,12 +32,12 @@ SmallGroups = Literal["error", "warn", "merge"]
 OTHER, MISSING = "(other)", "(missing)"
 ARRAY_NAME = "sensitive_feature"
 LISTED = 10
-"""Groups that a message names."""
+"""The most groups that a message names."""
 
 
 @dataclass(frozen=True)
 class SmallGroup:
-    """A group that the limits treat otherwise than by itself.
+    """A small group that was left out of the limits, or merged.
 
     Attributes
     ----------
@@ -53,13 +53,13 @@ class SmallGroup:
     fate: str
 
     def __str__(self) -> str:
-        # The pool has another name than "(other)" where a group of the data is called so: it is not named here.
+        # The merged group may have another name than "(other)", if the data have a group of that name.
         fate = "merged into one group with others" if self.fate == "merged" else "left out of the limits"
         return f"{self.grouping}: {quoted(self.group)} ({self.rows} rows) {fate}"
 
 
 def read_groups(sensitive_features: Any, n_rows: int) -> dict[str, NDArray[Any]]:
-    """Return the group columns by name, with their values as given; None is missing."""
+    """Return the group columns by name, with their values unchanged; None means missing."""
     columns: dict[str, Any]
     if isinstance(sensitive_features, Dataset):
         sensitive_features = sensitive_features.sensitive
@@ -100,7 +100,7 @@ def read_groups(sensitive_features: Any, n_rows: int) -> dict[str, NDArray[Any]]
 
 
 def _check_told_apart(name: str, column: NDArray[Any]) -> None:
-    """Refuse groups such as 1 and "1", which limits and results in words would not tell apart."""
+    """Reject groups such as 1 and "1", which look the same in limits and results."""
     seen: dict[str, Hashable] = {}
     for group in distinct(column):
         other = seen.setdefault(str(group), group)
@@ -112,7 +112,7 @@ def _check_told_apart(name: str, column: NDArray[Any]) -> None:
 
 
 def name_missing(columns: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-    """Return the columns with "(missing)", a group like any other, where the group is not known."""
+    """Return the columns with the group "(missing)" in place of missing values."""
     named = {}
     for name, column in columns.items():
         gaps = is_missing(column)
@@ -128,9 +128,9 @@ def name_missing(columns: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]
 def settle_small_groups(
     cells: Cells, constraints: Sequence[Constraint], policy: SmallGroups, least: int
 ) -> tuple[Cells, tuple[SmallGroup, ...]]:
-    """Treat the groups of few rows by the policy; return the cells and what became of which group.
+    """Apply the policy to groups of few rows; return the cells, and the groups that were left out or merged.
 
-    Columns that no limit concerns stay as they are.
+    Columns that no limit refers to are not changed.
     """
     found: list[SmallGroup] = []
     groupings = []
@@ -176,7 +176,7 @@ def settle_small_groups(
 
 
 def treat_alike(cells: Cells, small: Sequence[SmallGroup]) -> Cells:
-    """Return the cells of other rows, in which the groups that the training rows left out or merged are so, too."""
+    """Return the cells of other rows, with the small groups of the training rows left out or merged, too."""
     groupings = []
     for grouping in cells.groupings:
         concerned = [each for each in small if each.grouping == grouping.name]
@@ -188,7 +188,7 @@ def treat_alike(cells: Cells, small: Sequence[SmallGroup]) -> Cells:
 def align_groups(
     cells: Cells, known: Mapping[str, Sequence[Hashable]], small: Sequence[SmallGroup], unseen: SmallGroups
 ) -> Cells:
-    """Return the cells of any rows with the groups that the limits of a fit speak of.
+    """Return the cells of any rows, with the groups of a fit.
 
     Parameters
     ----------
@@ -233,7 +233,7 @@ def _aligned(
 
 
 def _pool_name(groups: Sequence[Hashable]) -> str:
-    """Return a name for the group that small ones are merged into, which no group of the data has."""
+    """Return a name for the merged group that no group of the data has."""
     name = OTHER
     while name in groups:
         name = f"({name})"
@@ -241,12 +241,12 @@ def _pool_name(groups: Sequence[Hashable]) -> str:
 
 
 def distinct(column: NDArray[Any]) -> list[Hashable]:
-    """Return the groups of a column that are known, each once."""
+    """Return the distinct groups of a column, without missing values."""
     return list(dict.fromkeys(column[~is_missing(column)].tolist()))
 
 
 def count_missing(cells: Cells) -> dict[str, int]:
-    """Rows of each grouping that are in no group."""
+    """Return the number of rows without a group, by grouping."""
     atoms = cells.index // cells.n_labels
     return {grouping.name: int((grouping.membership[-1][atoms] == 0).sum()) for grouping in cells.groupings}
 
@@ -258,7 +258,7 @@ def _rows(cells: Cells, grouping: Grouping) -> list[int]:
 
 
 def _concerns(constraint: Constraint, grouping: Grouping) -> bool:
-    """Tell whether a limit speaks of a grouping: of its columns, and where it names a group, of one that is there."""
+    """Return whether a limit applies to a grouping: to its columns and, if it names a group, to one that exists."""
     if constraint.columns is not None:
         return grouping.name in constraint.columns
     wanted = constraint.reference if constraint.reference is not None else constraint.group
@@ -266,7 +266,7 @@ def _concerns(constraint: Constraint, grouping: Grouping) -> bool:
 
 
 def _undefined(cells: Cells, grouping: Grouping, constraints: Sequence[Constraint]) -> set[int]:
-    """Groups in which a rate of a limit that concerns them divides by nothing."""
+    """Return the groups in which a limited rate is undefined."""
     found: set[int] = set()
     for constraint in constraints:
         if not _concerns(constraint, grouping):
@@ -286,7 +286,7 @@ def _undefined(cells: Cells, grouping: Grouping, constraints: Sequence[Constrain
 def _pool(
     cells: Cells, grouping: Grouping, constraints: Sequence[Constraint], small: list[int], rows: list[int], least: int
 ) -> list[int]:
-    """The small groups and as many of the next smallest as make a group that is large enough."""
+    """Return the small groups, and the next smallest ones until together they are large enough."""
     others = sorted((each for each in range(len(rows)) if each not in small), key=lambda each: rows[each])
     pool = list(small)
     while True:
@@ -306,7 +306,7 @@ def _pool(
 
 
 def _without(grouping: Grouping, positions: Sequence[int], *, merge: bool) -> Grouping:
-    """Return the grouping without some groups, or with one "(other)" for them."""
+    """Return the grouping without some groups, or with one merged group in their place."""
     return grouping.without(positions, merged=_pool_name(grouping.groups) if merge else None)
 
 
@@ -336,7 +336,7 @@ def _too_few(grouping: Grouping, rows: list[int], few: list[int], least: int) ->
 
 
 def _values(column: Any) -> NDArray[Any]:
-    """Values of one column, in the type that they have; None where some are missing."""
+    """Return the values of one column in their own type, with None for missing ones."""
     if nw.dependencies.is_into_series(column):
         column = nw.from_native(column, series_only=True)
     if isinstance(column, nw.Series):
@@ -351,7 +351,7 @@ def _values(column: Any) -> NDArray[Any]:
 
 
 def _as_array(values: Any) -> NDArray[Any]:
-    """Return an array with the values as given; numpy would make words of numbers and NaN that stand beside words."""
+    """Return an array of the unchanged values; numpy alone would turn numbers beside text into text."""
     values = with_gaps(values)
     array = as_values(values, "sensitive_features")
     if array.dtype.kind in "US" and not isinstance(values, np.ndarray):

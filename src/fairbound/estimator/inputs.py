@@ -1,4 +1,4 @@
-"""Inputs of any kind read column by column: arrays, sparse matrices, DataFrames, and dictionaries of columns.
+"""Read inputs of any kind by column: arrays, sparse matrices, DataFrames, and dictionaries of columns.
 
 DataFrames are those of pandas, polars and pyarrow.
 
@@ -35,13 +35,13 @@ Floats = NDArray[np.float64]
 Words = NDArray[np.object_]
 
 NUMBERS = ColumnFormat("number")
-"""How numbers are written as text, where nothing else is known."""
+"""How numbers are written as text, unless the file says otherwise."""
 
 LARGEST_WHOLE = 2**53
-"""Floats hold all whole numbers up to this one."""
+"""A float holds every whole number up to this one."""
 
 DENSE_NUMBERS = 2**29
-"""The most numbers that a sparse matrix may have as a dense one: 4 GiB."""
+"""The most numbers that a sparse matrix may become as a dense one: 4 GiB."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,11 +63,11 @@ class Inputs:
     n_columns: int
 
     def label(self, position: int) -> str:
-        """Name a column for a message."""
+        """Return the name of a column for a message."""
         return repr(self.names[position]) if self.names else f"number {position}"
 
     def position(self, column: Hashable, said: str) -> int:
-        """Position of a column by its name or number; an unknown one raises a sentence with the nearest."""
+        """Return the position of a column, by its name or number.  The error for an unknown name offers the nearest."""
         if isinstance(column, str):
             return find_name(column, self.names, said)
         if not isinstance(column, int | np.integer) or isinstance(column, bool):
@@ -87,7 +87,7 @@ class Inputs:
         return int(column)
 
     def is_numeric(self, position: int) -> bool:
-        """Tell whether a column is numbers by itself."""
+        """Return whether a column is numeric without being asked to be."""
         if not self._is_table:
             if self.native.dtype.kind != "O":
                 return bool(self.native.dtype.kind in "fiub")
@@ -153,14 +153,14 @@ class Inputs:
         return result
 
     def is_rounded(self, position: int) -> bool:
-        """Tell whether a column has whole numbers that a float cannot hold."""
+        """Return whether a column has whole numbers that a float cannot hold."""
         if not self._is_table:
             return _beyond_floats(_dense(self.native[:, [position]])[:, 0])
         column = self._column(position)
         return column.dtype.is_integer() and _beyond_floats(column.drop_nulls().to_numpy())
 
     def matrix(self) -> Floats | None:
-        """All columns as one matrix of numbers, where X is an array of numbers; None otherwise."""
+        """Return X as one matrix if it is an array of numbers, else None."""
         if self._is_table or self.native.dtype.kind not in "fiub":
             return None
         found = _dense(self.native).astype(np.float64)
@@ -198,10 +198,10 @@ class Inputs:
         return self._frame()[:, position]
 
     def _parsed(self, position: int) -> Floats:
-        """Numbers from a column that is not typed as such: objects, categories of numbers, text.
+        """Return numbers from a column of another type: objects, categories of numbers, or text.
 
-        A single word in a file makes a library read the whole column as text, so numbers are taken from text, too, and
-        the word is what is refused.
+        One word in a file makes a library read the whole column as text.  So numbers are also parsed from text, and the
+        error names that word.
         """
         values = self.values(position)
         missing = is_missing(values)
@@ -295,7 +295,7 @@ def _read_columns(columns: Mapping[Any, Any]) -> Inputs:
 
 
 def canonical(word: str) -> str:
-    """Return the word that a number written as text has as a number, "True" or "False", and any other as it is.
+    """Return text in one form: a number without leading or trailing zeros, "True" or "False", else unchanged.
 
     >>> canonical("01"), canonical("2.50"), canonical("true"), canonical("A1")
     ('1', '2.5', 'True', 'A1')
@@ -307,7 +307,7 @@ def canonical(word: str) -> str:
 
 
 def column_names(columns: Sequence[Any]) -> tuple[str, ...] | None:
-    """Names of columns where they all are text, None where none is; a mixture raises."""
+    """Return the names of columns if all are text, None if none is; a mixture raises an error."""
     kinds = {isinstance(name, str) for name in columns}
     if len(kinds) > 1:
         raise TypeError(
@@ -318,7 +318,7 @@ def column_names(columns: Sequence[Any]) -> tuple[str, ...] | None:
 
 
 def find_name(name: str, names: Sequence[str] | None, said: str) -> int:
-    """Position of a name; an unknown one raises a sentence with the nearest."""
+    """Return the position of a name.  The error for an unknown name offers the nearest."""
     if names is None:
         raise InputError(
             "{argument} names the column {column!r}, but X has no column names.",
@@ -338,15 +338,15 @@ def find_name(name: str, names: Sequence[str] | None, said: str) -> int:
 
 
 def as_objects(values: Sequence[Any]) -> NDArray[np.object_]:
-    """Return a list as an array of its very values."""
+    """Return a list as an array of objects, unchanged."""
     array = np.empty(len(values), dtype=object)
-    for row, value in enumerate(values):  # numpy would take apart lists among them
+    for row, value in enumerate(values):  # numpy would make further dimensions of lists among them
         array[row] = value
     return array
 
 
 def with_gaps(values: Any) -> Any:
-    """Return a masked array as an array with NaN or None where it is masked; anything else as it is."""
+    """Return a masked array with NaN or None in its masked places; return anything else unchanged."""
     if not np.ma.isMaskedArray(values):
         return values
     if not np.ma.getmaskarray(values).any():
@@ -357,7 +357,7 @@ def with_gaps(values: Any) -> Any:
 
 
 def _without_sparse_columns(X: Any) -> Any:
-    """Return a pandas table whose sparse columns, a type of its own that narwhals does not know, are plain ones."""
+    """Return a pandas table with dense columns in place of sparse ones, which narwhals does not know."""
     if not nw.dependencies.is_pandas_dataframe(X):
         return X
     plain = {name: kind.subtype for name, kind in X.dtypes.items() if str(kind).startswith("Sparse[")}
@@ -365,14 +365,14 @@ def _without_sparse_columns(X: Any) -> Any:
 
 
 def _floats(column: nw.Series[Any]) -> Floats:
-    """Return whole numbers of any width as floats; not all libraries cast what a float cannot hold exactly."""
+    """Return whole numbers as floats; some libraries refuse to cast those that a float cannot hold exactly."""
     gaps = column.is_null().to_numpy()
     found = column.fill_null(0).to_numpy() if gaps.any() else column.to_numpy()
     return np.where(gaps, np.nan, np.asarray(found).astype(np.float64))
 
 
 def _beyond_floats(values: NDArray[Any]) -> bool:
-    """Tell whether there are whole numbers that a float cannot hold."""
+    """Return whether there are whole numbers that a float cannot hold."""
     if values.dtype.kind == "O":
         return any(isinstance(value, int) and abs(value) > LARGEST_WHOLE for value in values.tolist())
     if values.dtype.kind not in "iu" or not values.size:
@@ -381,14 +381,14 @@ def _beyond_floats(values: NDArray[Any]) -> bool:
 
 
 def _as_number(value: Any) -> float | None:
-    """Return a value as a number, None if it is none."""
+    """Return a value as a number, or None."""
     if isinstance(value, str):
         return NUMBERS.number(value.strip())
     if not isinstance(value, Real | Decimal | np.generic):
         return None
     try:
         return float(value)
-    except OverflowError:  # a whole number of Python has no largest one
+    except OverflowError:  # Python's whole numbers have no upper limit
         return -math.inf if isinstance(value, int) and value < 0 else math.inf
 
 

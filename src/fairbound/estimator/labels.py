@@ -23,7 +23,7 @@ from fairbound.fairness import Constraint, conventional_positive
 
 
 def read_labels(y: Any, n_rows: int, estimator: str) -> NDArray[Any]:
-    """Return one label per row; refuse what a classifier cannot learn."""
+    """Return one label per row; reject labels that a classifier cannot learn."""
     if y is None:
         raise ValueError(f"{estimator} requires y to be passed, but the target y is None.")
     y = with_gaps(y)
@@ -51,10 +51,10 @@ def read_labels(y: Any, n_rows: int, estimator: str) -> NDArray[Any]:
         other = next(label for label in labels.tolist() if not isinstance(label, str))
         raise ValueError(f"y mixes text with other labels, {text!r} with {other!r}: give labels of one kind.")
     if labels.dtype.kind == "O":
-        in_order(labels.tolist(), "y")  # which refuses what is no label
+        in_order(labels.tolist(), "y")  # raises an error for values that are not labels
     if len(labels) != n_rows:
         raise ValueError(f"X has {n_rows} rows, but y has {len(labels)}: one label for each row is needed.")
-    with np.errstate(invalid="ignore"):  # numbers that no integer holds, which are refused below
+    with np.errstate(invalid="ignore"):  # numbers too large for an integer are rejected below
         kind = type_of_target(labels, input_name="y", raise_unknown=True)
     if kind not in ("binary", "multiclass"):
         raise ValueError(
@@ -82,12 +82,12 @@ def warn_if_guessed(classes: Sequence[Hashable], limits: Sequence[Constraint], *
     Parameters
     ----------
     classes : sequence of two labels
-        The positive one last.
+        The positive one is last.
     limits : sequence of Constraint
     who : str
-        What has taken the label.
+        The class that guessed the label, for the message.
     stacklevel : int
-        Of the line to blame, as seen from the caller.
+        As for `warnings.warn`, seen from the caller.
     """
     concerned = [str(limit) for limit in limits if limit.depends_on_positive]
     if len(classes) != 2 or not concerned or conventional_positive(classes) is not None:

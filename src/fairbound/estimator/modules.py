@@ -1,4 +1,4 @@
-"""The module of a fit: one of ours, the user's own, or that of the last fit; and the device it is trained on."""
+"""The module of a fit: a built-in one, the user's own, or that of the last fit; and its device."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from fairbound.estimator.rows import Data
 from fairbound.training import make_model
 
 DOUBLE_UP_TO = 5e6
-"""Rows times parameters up to which training itself runs in double precision."""
+"""Rows times parameters up to which training runs in double precision."""
 
 
 def first_module(
@@ -35,14 +35,14 @@ def first_module(
     Parameters
     ----------
     own : torch.nn.Module, function of (n_inputs, n_outputs), or None
-        The user's own, which is copied.
+        The user's module, which is copied, or a function that makes one.
     hidden : sequence of int
-        Widths of ours.
+        Widths of the hidden layers of a built-in module.
     shape : tuple of int
-        Of the inputs, (rows, columns).
+        Shape of the inputs, (rows, columns).
     n_labels : int
     seed, generator
-        Of the first weights: for a function, and for ours.
+        For the initial parameters: of a function's module, and of a built-in one.
     n_scores : int
         How many of the inputs, the last ones, are scores of a base; the module then begins as that base.
     """
@@ -50,7 +50,7 @@ def first_module(
     if isinstance(own, nn.Module):
         return copy.deepcopy(own)
     if callable(own):
-        # A function draws from the global generator: what it draws is fixed, and the generator left as it was.
+        # The user's function draws from the global generator, so that is seeded, and restored afterwards.
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             made = _made(own, n_inputs, 1 if n_labels == 2 else n_labels)
@@ -71,7 +71,7 @@ def first_module(
 
 
 def _made(own: Callable[..., Any], n_inputs: int, n_outputs: int) -> Any:
-    """Call the user's function; one that does not take both numbers is refused before anything in it runs."""
+    """Call the user's function.  If it does not take two arguments, raise an error before it runs."""
     try:
         inspect.signature(own).bind(n_inputs, n_outputs)
     except TypeError as error:
@@ -82,11 +82,11 @@ def _made(own: Callable[..., Any], n_inputs: int, n_outputs: int) -> Any:
 
 
 def try_module(module: nn.Module, Z: NDArray[np.float64]) -> None:
-    """Refuse a module that cannot take the inputs, in a sentence rather than in a matrix library's words."""
+    """Reject a module that cannot take the inputs, with a message of our own."""
     dtype = next(module.parameters()).dtype
     try:
         with torch.no_grad():
-            module(torch.from_numpy(Z[:2]).to(dtype))  # two: layers that couple rows are refused in words of their own
+            module(torch.from_numpy(Z[:2]).to(dtype))  # two rows: layers that couple rows have another error message
     except (RuntimeError, ValueError, IndexError, TypeError) as error:
         raise ValueError(
             f"The module cannot take rows of {Z.shape[1]} inputs, which is what X becomes: {str(error).rstrip('.')}. "
@@ -120,26 +120,26 @@ def check_same_network(estimator: Any, data: Data) -> None:
 
 
 class OnDevice(nn.Module):
-    """A module that computes on a device, and takes and gives tensors of the processor."""
+    """A module that computes on a device; its inputs and outputs are on the CPU."""
 
     def __init__(self, module: nn.Module, device: torch.device) -> None:
         super().__init__()
         self.module, self.device = module, device
 
     def forward(self, X: Tensor) -> Tensor:
-        """Return the outputs, on the processor."""
+        """Return the outputs, on the CPU."""
         return self.module(X.to(self.device)).cpu()
 
 
 def on_device(module: nn.Module, device: Any) -> nn.Module:
-    """Return the module itself, or on another device than the processor, one that goes there and back."""
+    """Return the module, wrapped if it is to compute on another device than the CPU."""
     if device is None:
         return module
     there = available_devices()
     try:
         chosen = torch.device(device)
         if chosen.type != "cpu":
-            torch.zeros(1, device=chosen).cpu()  # whether it is there shows in its use
+            torch.zeros(1, device=chosen).cpu()  # only its use shows whether it is available
     except (RuntimeError, TypeError, AssertionError, NotImplementedError, ValueError) as error:
         raise ValueError(
             f"device={device!r} is not available here; available: {', '.join(map(repr, there))}. Leave device= out to "

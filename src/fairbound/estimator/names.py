@@ -1,4 +1,4 @@
-"""The names and the number of the columns of X: learnt in `fit`, checked afterwards, in scikit-learn's own words."""
+"""Names and number of the columns of X: set by `fit`, checked afterwards, with scikit-learn's messages."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fairbound.estimator.inputs import Inputs
 
 
 def learn_names(estimator: Any, inputs: Inputs) -> None:
-    """Set `n_features_in_` and, where the columns have names, `feature_names_in_`."""
+    """Set `n_features_in_` and, if the columns have names, `feature_names_in_`."""
     estimator.n_features_in_ = inputs.n_columns
     if inputs.names is not None:
         estimator.feature_names_in_ = np.array(inputs.names, dtype=object)
@@ -21,10 +21,9 @@ def learn_names(estimator: Any, inputs: Inputs) -> None:
 
 
 def check_names(estimator: Any, inputs: Inputs, optional: Sequence[int] = (), level: int = 4) -> Inputs:
-    """Refuse columns that are not those of `fit`; return the inputs without the `optional` columns.
+    """Reject columns that differ from those of `fit`; return the inputs without the `optional` columns.
 
-    The optional columns may be there or not; where the columns have no names, all or none of them.  A warning points to
-    the line that is that many calls above.
+    Optional columns may be missing; without names, all or none of them.  `level` is the stack level of warnings.
     """
     kind, learnt = type(estimator).__name__, getattr(estimator, "feature_names_in_", None)
     expected = estimator.n_features_in_

@@ -1,7 +1,7 @@
-"""Probabilities fitted to new rows without moving a single decision.
+"""Calibrate probabilities on new rows without changing a decision.
 
-A model under limits is its *decisions*, and these hang on the threshold θ.  A calibration that moves probabilities
-across θ moves decisions, and the limits with them.  Here each side of θ is mapped onto itself, monotonically:
+Limits depend on the decisions, and these on the threshold θ.  A calibration that moves probabilities across θ changes
+decisions, and so may break a limit.  Here each side of θ is mapped onto itself by an increasing function:
 
     p > θ:   q = (p − θ)/(1 − θ),   p' = θ + (1 − θ) σ(a logit q + b)
     p ≤ θ:   q = (θ − p)/θ,         p' = θ − θ σ(a logit q + b)                 a > 0, by side
@@ -26,19 +26,19 @@ from fairbound.estimator.forward import in_blocks
 from fairbound.fairness import logit
 
 Floats = NDArray[np.float64]
-_STEEPEST = 6.0  # of log a: beyond this all that a can do is done
+_STEEPEST = 6.0  # of log a; larger values change nothing
 
 
 @dataclass(frozen=True)
 class SidedMap:
-    """The map of two classes: (a, b) above the threshold, and below it."""
+    """The map for two classes: (a, b) above the threshold, and below it."""
 
     threshold: float
     above: tuple[float, float]
     below: tuple[float, float]
 
     def __call__(self, z: Tensor) -> Tensor:
-        """Probabilities of both classes from logits (n, 1)."""
+        """Return the probabilities of both classes from logits (n, 1)."""
         return in_blocks(self._block, z)
 
     def _block(self, z: Tensor) -> Tensor:
@@ -53,12 +53,12 @@ class SidedMap:
 
 @dataclass(frozen=True)
 class Temperature:
-    """The map of several classes."""
+    """The map for several classes."""
 
     temperature: float
 
     def __call__(self, z: Tensor) -> Tensor:
-        """Probabilities of all classes from logits (n, classes)."""
+        """Return the probabilities of all classes from logits (n, classes)."""
         return in_blocks(lambda block: torch.softmax(block / self.temperature, dim=1), z)
 
 
@@ -66,8 +66,10 @@ Recalibration = SidedMap | Temperature
 
 
 def fit_recalibration(z: Tensor, labels: NDArray[Any], weights: Floats, threshold: float) -> Recalibration:
-    """Fit the map to logits (n, D), class indices and weights of rows that training has not seen."""
-    weights = weights * (np.count_nonzero(weights) / weights.sum())  # rows count as one each in Platt's targets
+    """Fit the map to logits (n, D), class indices and weights of rows that were not trained on."""
+    weights = weights * (
+        np.count_nonzero(weights) / weights.sum()
+    )  # Platt's targets count rows, so the mean weight is 1
     if z.shape[1] > 1:
         return Temperature(_fit_temperature(z, labels, weights))
     up = z[:, 0] > logit(threshold)
@@ -83,7 +85,7 @@ def fit_recalibration(z: Tensor, labels: NDArray[Any], weights: Floats, threshol
 def _side_logit(z: Tensor, threshold: float, up: Tensor) -> Tensor:
     """logit q = log (p − θ)/(1 − p) = log θ(e^g − 1) above, g = z − logit θ; below with θ and 1 − θ exchanged.
 
-    In z these have digits that p itself has lost.
+    Computed from z, because p has lost these digits.
     """
     gap = (z - logit(threshold)).abs()
     nearest = torch.log((-torch.expm1(-gap)).clamp(min=1e-300))  # log(1 − e^-g)

@@ -1,8 +1,8 @@
-"""A model on disk: a folder with `model.json` and `weights.safetensors`, and nothing that is ever executed.
+"""A model on disk: a folder with `model.json` and `weights.safetensors`.  Nothing in it is ever executed.
 
 Both are checksummed (SHA-256; the JSON carries that of the weights and its own), and the format has a version.  The
 folder appears as a whole (`fairbound._drafts`).  It may come from anyone, so every size in it is checked against the
-bytes that are there before memory is taken.  Whatever is wrong is said in one sentence, by one exception.
+actual bytes before memory is allocated.  Every problem raises `ModelFileError` with one sentence.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class ModelFileError(ValueError):
 def write_folder(
     path: str | os.PathLike[str], model: Mapping[str, Any], tensors: Mapping[str, Tensor], *, overwrite: bool = False
 ) -> None:
-    """Write a model; an older model in that place is replaced, and anything else only with `overwrite`."""
+    """Write a model.  An existing model is replaced; other files are replaced only with `overwrite`."""
     target = resolved(Path(path))
     _check_place(target, overwrite)
     weights = safetensors.torch.save({name: tensor.contiguous().clone() for name, tensor in tensors.items()})
@@ -84,9 +84,9 @@ def write_folder(
 
 
 def read_folder(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """Read a model's document and its tensors, verified.
+    """Read and verify a model's document and its tensors.
 
-    A model that is replaced while it is read is read again: the files of an old and of a new model are never mixed.
+    If the model is replaced meanwhile, it is read again, so files of two models are never mixed.
     """
     folder = Path(path)
     while True:
@@ -110,7 +110,7 @@ def _read_files(folder: Path, handle: int | None) -> tuple[dict[str, Any], dict[
 
 
 def damaged(path: Path, reason: str) -> ModelFileError:
-    """Return the exception for a damaged file; a reason is cut where it quotes much of the file."""
+    """Return the exception for a damaged file; a long reason is shortened."""
     said = " ".join(reason.split())
     said = said if len(said) <= 300 else f"{said[:300]}..."
     return ModelFileError(f"{path} is damaged: {said}. Take another copy, or save the model again.")
@@ -137,7 +137,7 @@ def _document(path: Path, data: bytes) -> dict[str, Any]:
 
 
 def _tensors(path: Path, data: bytes) -> dict[str, Tensor]:
-    """Return the tensors, after the header has been checked against the bytes that are there."""
+    """Return the tensors, after checking the header against the actual bytes."""
     try:
         _check_header(data)
         return safetensors.torch.load(data)
@@ -146,7 +146,7 @@ def _tensors(path: Path, data: bytes) -> dict[str, Tensor]:
 
 
 def _check_header(data: bytes) -> None:
-    """Make sure that the tensors of a safetensors file lie one after the other, and fill it exactly."""
+    """Check that the tensors of a safetensors file lie one after the other and fill it exactly."""
     size = int.from_bytes(data[:8], "little")
     if len(data) < 8 or size > min(LARGEST_HEADER, len(data) - 8):
         raise ValueError(f"its header claims {size:,} bytes")
@@ -204,7 +204,7 @@ def _versions() -> dict[str, str]:
 
 @contextmanager
 def _opened(folder: Path) -> Iterator[int | None]:
-    """Open the folder, so that both files are those of one model; None where the system cannot."""
+    """Open the folder, so that both files belong to one model; None if the system cannot."""
     if not folder.is_dir():
         what = "is not a folder" if folder.exists() else "does not exist"
         raise ModelFileError(f"{folder} {what}: give the folder that save() has written.")
@@ -242,5 +242,5 @@ def _unreadable(path: Path, error: OSError) -> ModelFileError:
 
 
 def _checksum(document: Mapping[str, Any]) -> str:
-    """SHA-256 of the document in one fixed form."""
+    """Return the SHA-256 of the document in a canonical form."""
     return hashlib.sha256(json.dumps(document, sort_keys=True, separators=(",", ":")).encode()).hexdigest()

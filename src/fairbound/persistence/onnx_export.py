@@ -1,4 +1,4 @@
-"""A fitted estimator as one ONNX file, with its preprocessing inside, and a description of itself.
+"""Write a fitted classifier as one ONNX file, with its preprocessing and a description of the model.
 
 A runtime may add numbers in another order, so its margins differ in the last digits.  Its decisions are the same
 wherever the margin is not next to zero.
@@ -41,7 +41,7 @@ _OURS = b"\x12" + bytes([len(PRODUCER)]) + PRODUCER.encode()
 
 
 def export_onnx(estimator: Any, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-    """Write a fitted estimator as ONNX; the inputs and outputs are those of `onnx_graph`."""
+    """Write a fitted classifier as ONNX, with the inputs and outputs of `onnx_graph`."""
     if estimator._scores is not None:
         raise ValueError(
             f"A model over {estimator._scores.name} cannot be written as ONNX: export the base by skl2onnx or "
@@ -102,7 +102,7 @@ def _model(onnx: Any, estimator: Any, dtype: torch.dtype) -> Any:
 
 
 def _encode(onnx: Any, graph: Graph, estimator: Any) -> tuple[list[Any], str]:
-    """Inputs of the graph, and the name of the encoded matrix."""
+    """Add the inputs and the encoder; return the inputs and the name of the encoded matrix."""
     encoder = estimator.encoder_
     double, text = onnx.TensorProto.DOUBLE, onnx.TensorProto.STRING
     declare = onnx.helper.make_tensor_value_info
@@ -133,11 +133,11 @@ def _encode(onnx: Any, graph: Graph, estimator: Any) -> tuple[list[Any], str]:
 def _traced(
     onnx: Any, graph: Graph, module: nn.Module, Z: str, width: int, dtype: torch.dtype
 ) -> tuple[str, list[Any]]:
-    """Add a module of any kind as torch's own exporter writes it; return its output, and its functions."""
+    """Add any module through torch's exporter; return the name of its output and its functions."""
     _import("onnxscript")
     copied = copy.deepcopy(module).to(dtype).eval()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", FutureWarning)  # of torch about itself
+        warnings.simplefilter("ignore", FutureWarning)  # torch warns about its own internals
         program = torch.onnx.export(
             copied,
             (torch.zeros(2, width, dtype=dtype),),
@@ -161,7 +161,7 @@ def _traced(
 
 
 def _runs(model: Any) -> bool:
-    """Tell whether onnxruntime can run a model; without it nothing is known, and nothing is changed."""
+    """Return whether onnxruntime can run a model; True if onnxruntime is not installed."""
     try:
         runtime = importlib.import_module("onnxruntime")
     except ImportError:
@@ -174,7 +174,7 @@ def _runs(model: Any) -> bool:
 
 
 def metadata(estimator: Any) -> dict[str, str]:
-    """Return what the file says about the model: words as they are, everything else as JSON."""
+    """Return the metadata of the file: text unchanged, everything else as JSON."""
     result, encoder = estimator.result_, estimator.encoder_
     columns = estimator.encoded_names_ if encoder is None else [column.name for column in encoder.columns_]
     certificate = result.certificate
@@ -198,7 +198,7 @@ def metadata(estimator: Any) -> dict[str, str]:
 
 
 def _description(estimator: Any) -> str:
-    """Return the model in a few sentences."""
+    """Return a description of the model in a few sentences."""
     result = estimator.result_
     kept = [
         f"{each.limit} (reached {each.reached:.4f}, {'kept' if each.kept else 'NOT kept'})" for each in result.limits
@@ -229,7 +229,7 @@ def _assembled(onnx: Any, graph: Graph, inputs: list[Any], classes: Any, functio
     model = onnx.helper.make_model(
         made, opset_imports=opsets, functions=functions, producer_name=PRODUCER, producer_version=__version__
     )
-    model.ir_version = 10  # of the operators used; newer ones are refused by older runtimes
+    model.ir_version = 10  # the least version that has all operators used; older runtimes reject newer ones
     return model
 
 

@@ -24,7 +24,7 @@ TRUTH = {"True": 1.0, "False": 0.0}
 
 @dataclass
 class Graph:
-    """Nodes and constants, each result with a name of its own."""
+    """Nodes and constants of a graph; each result has a unique name."""
 
     helper: Any  # onnx.helper
     numpy_helper: Any  # onnx.numpy_helper
@@ -32,8 +32,8 @@ class Graph:
     constants: list[Any] = field(default_factory=list)
 
     def add(self, operator: str, *inputs: str, name: str | None = None, **attributes: Any) -> str:
-        """Add a node with one result, and return the name of that."""
-        result = name or f"fairbound.{operator}_{len(self.nodes)}"  # no name that a column might have
+        """Add a node with one result, and return the name of the result."""
+        result = name or f"fairbound.{operator}_{len(self.nodes)}"  # cannot be the name of a column
         self.nodes.append(self.helper.make_node(operator, list(inputs), [result], **attributes))
         return result
 
@@ -52,7 +52,7 @@ class Graph:
     # --- the encoder ---
 
     def numbers(self, X: str, columns: Sequence[NumberColumn]) -> str:
-        """Scale the columns of a matrix; where some are missing, say so in further columns."""
+        """Scale the columns of a matrix, and add 0/1 columns for missing values."""
         gaps = self.add("IsNaN", X)
         means = self.constant(np.array([[column.mean for column in columns]]))
         scales = self.constant(np.array([[column.scale for column in columns]]))
@@ -68,7 +68,7 @@ class Graph:
         return self.add("Gather", both, self.constant(np.array(order)), axis=1)
 
     def category(self, X: str, column: CategoryColumn) -> str:
-        """Make the 0/1 columns of one column of words, or of numbers that are codes."""
+        """Add the 0/1 columns of one category, of words or of codes."""
         known: Any = (
             np.array([[TRUTH.get(word, word) for word in column.words]], dtype=np.float64)
             if column.numeric
@@ -132,7 +132,7 @@ class Graph:
         self.add("Identity", z, name="margin")
 
     def _recalibrated(self, gap: str, up: str, calibration: SidedMap) -> str:
-        """The map of `fairbound.estimator.recalibration`."""
+        """Apply the map of `fairbound.estimator.recalibration`."""
         theta, one = calibration.threshold, self.number(1.0)
         size = self.add("Abs", gap)
         near = self.add("Sub", one, self.add("Exp", self.add("Neg", size)))
@@ -151,14 +151,14 @@ class Graph:
 
 
 LAYERS = (nn.Linear, nn.Identity, nn.LeakyReLU, nn.ReLU, nn.SiLU, nn.Tanh, nn.Sigmoid)
-"""What `Graph.layer` knows."""
+"""The layers that `Graph.layer` supports."""
 
 
 def is_known(module: nn.Module) -> bool:
-    """Tell whether a network is made of layers that `Graph.layer` knows."""
+    """Return whether `Graph.layer` supports all layers of a network."""
     return type(module) is nn.Sequential and all(type(part) in LAYERS for part in module)
 
 
 def difference_of_two(graph: Graph, z: str) -> str:
-    """Second output minus the first, (n, 1), of a network with two outputs for two classes."""
+    """Add the second output minus the first, (n, 1), for a network with two outputs for two classes."""
     return graph.add("MatMul", z, graph.constant(torch.tensor([[-1.0], [1.0]], dtype=torch.float64).numpy()))

@@ -1,7 +1,7 @@
-"""The parts of a fitted estimator as values that JSON has, and back.
+"""Convert the parts of a fitted classifier to JSON values, and back.
 
-Everything that is read is checked for its type: a file that was tampered with, checksums and all, gives an error here
-and not a strange prediction later.  The shapes of layers come from the tensors themselves.
+The type of every value is checked.  A forged file with valid checksums gives an error here, not strange predictions
+later.  The shapes of layers come from the tensors.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ ACTIVATION_OPTIONS: dict[str, tuple[type[nn.Module], tuple[str, ...]]] = {
 
 
 def expect(value: Any, kind: type[Kind], what: str) -> Kind:
-    """Return a value of the stated type; True is no number, and a number is finite."""
+    """Return a value of the stated type; True is not a number, and numbers must be finite."""
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
         value = float(value)
     if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
@@ -66,7 +66,7 @@ def expect_list(value: Any, kind: type[Kind], what: str) -> list[Kind]:
 
 
 def plain(value: Any, what: str) -> Any:
-    """Return a label or group as a value that JSON has; what it has not raises."""
+    """Return a label or group as a JSON value; other types raise an error."""
     if isinstance(value, np.generic | np.ndarray):
         value = value.tolist()
     if isinstance(value, tuple | list):
@@ -98,7 +98,7 @@ def labels_from_json(values: Mapping[str, Any]) -> NDArray[Any]:
     kind, listed = expect(values["dtype"], str, "dtype"), expect(values["values"], list, "classes")
     if not _LABEL_TYPE.fullmatch(kind) or not all(isinstance(each, bool | int | float | str) for each in listed):
         raise ValueError(f"the labels are of type {kind!r:.80}")
-    # An array of words has the length of the longest for each of them.
+    # numpy gives every text in an array the length of the longest.
     if kind == "U" and 4 * len(listed) * max(map(len, map(str, listed)), default=0) > LARGEST_LABELS:
         raise ValueError("the labels are too long")
     classes = np.array(listed, dtype=np.dtype(kind))
@@ -111,7 +111,7 @@ def labels_from_json(values: Mapping[str, Any]) -> NDArray[Any]:
 
 
 def constraint_to_json(constraint: Constraint) -> dict[str, Any]:
-    """Write a limit; one on a measure of the user's own as text, which a later `fit` will ask about."""
+    """Convert a limit.  One on the user's own measure becomes text, and a later `fit` asks for the measure."""
     if not isinstance(constraint.measure, str) and constraint.measure is not MEASURES.get(constraint.measure.name):
         return {"text": str(constraint)}
     found = {field.name: getattr(constraint, field.name) for field in fields(constraint)} | {"measure": constraint.name}
@@ -199,12 +199,12 @@ def encoder_params_from_json(values: Mapping[str, Any]) -> TableEncoder:
 
 
 def formats_to_json(formats: Mapping[str, ColumnFormat]) -> dict[str, Any]:
-    """Write how the columns of the training file are written."""
+    """Convert the formats of the columns of the training file."""
     return {name: asdict(form) for name, form in formats.items()}
 
 
 def formats_from_json(values: Any) -> dict[str, ColumnFormat]:
-    """Read how the columns of files are written."""
+    """Read the formats of the columns of files."""
     found = {}
     for name, each in expect(values, dict, "formats").items():
         stated = expect(each, dict, "format")
@@ -225,7 +225,7 @@ def formats_from_json(values: Any) -> dict[str, ColumnFormat]:
 
 
 def layers_to_json(module: nn.Module) -> list[dict[str, Any]] | None:
-    """Write the layers of a feed-forward network; None for other modules, which only their own code can make."""
+    """Convert the layers of a feed-forward network; None for modules that need their own code."""
     if not FeedForward.fits(module):
         return None
     layers = []
@@ -236,7 +236,7 @@ def layers_to_json(module: nn.Module) -> list[dict[str, Any]] | None:
 
 
 def layers_from_json(layers: Sequence[Mapping[str, Any]], tensors: Mapping[str, Tensor]) -> nn.Sequential:
-    """Make the network of its layers and tensors."""
+    """Build the network from its layers and tensors."""
     parts: list[nn.Module] = []
     used = set()
     for position, layer in enumerate(layers):
@@ -272,7 +272,7 @@ LARGEST_OUTPUT = 1e290
 
 
 def largest_output(module: nn.Sequential) -> float:
-    """Return a bound on every number within the network, for encoded rows: they have been clipped."""
+    """Return a bound on every number within the network; encoded rows are clipped, so there is one."""
     reach = FARTHEST
     for part in module:
         if isinstance(part, nn.Linear):

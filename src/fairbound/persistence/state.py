@@ -45,7 +45,7 @@ PARAMETERS = {
     "categorical": list[Hashable] | None,
     "device": str | None,
 }
-"""The types of parameters that scikit-learn's check of parameters leaves open."""
+"""The types of parameters that are not in `ALLOWED`."""
 
 
 def save_estimator(estimator: Any, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
@@ -171,7 +171,7 @@ def _module(
 
 
 def _check_shapes(found: Any) -> None:
-    """Make sure that the parts fit together, by one row of zeros."""
+    """Check that the parts fit together, with one row of zeros."""
     if any(not 0 <= column < found.n_features_in_ for column in (*found.group_columns_, *found.left_columns_)):
         raise ValueError(f"the groups are in columns {found.group_columns_!r}")
     n_inputs = found.n_features_in_ - len(found.left_columns_)
