@@ -8,7 +8,7 @@ import typer
 
 
 def examples(*lines: tuple[str, str]) -> str:
-    """Return examples for the end of a help page: what it does, and the command, which is never broken."""
+    """Return examples for the end of a help page: a description and a command, which stays on one line."""
     keep = "\b"  # marks a paragraph whose lines stay as they are
     return "\n\n".join(["Examples:", *(f"{keep}\n{what}:\n  $ {command}" for what, command in lines)])
 
@@ -17,7 +17,7 @@ def _option(*names: str, help: str, **settings: Any) -> Any:  # noqa: A002  # ty
     return typer.Option(*names, help=help, **settings)
 
 
-Json = Annotated[bool, _option("--json", help="Print one JSON object in place of tables.")]
+Json = Annotated[bool, _option("--json", help="Print one JSON object instead of tables.")]
 Quiet = Annotated[bool, _option("--quiet", "-q", help="Print neither tables nor progress.")]
 
 Table = Annotated[str, typer.Argument(metavar="FILE", help="A CSV or Parquet file.", show_default=False)]
@@ -32,7 +32,7 @@ TableOrName = Annotated[
 Target = Annotated[str, _option("--target", metavar="COLUMN", help="The column of the label.", show_default=False)]
 TargetUnlessKnown = Annotated[
     str | None,
-    _option("--target", metavar="COLUMN", help="The column of the label; known for a known data set."),
+    _option("--target", metavar="COLUMN", help="The column of the label; not needed for a known data set."),
 ]
 Prediction = Annotated[
     str, _option("--prediction", metavar="COLUMN", help="The column of the decisions.", show_default=False)
@@ -43,7 +43,9 @@ Sensitive = Annotated[
 ]
 SensitiveUnlessKnown = Annotated[
     list[str] | None,
-    _option("--sensitive", metavar="COLUMN...", help="The sensitive columns; the first one of a known data set."),
+    _option(
+        "--sensitive", metavar="COLUMN...", help="The sensitive columns; by default the first one of a known data set."
+    ),
 ]
 Positive = Annotated[
     list[str] | None,
@@ -51,21 +53,23 @@ Positive = Annotated[
 ]
 Negative = Annotated[
     list[str] | None,
-    _option("--negative", metavar="VALUE...", help="All other values of the label; any further one is then refused."),
+    _option(
+        "--negative", metavar="VALUE...", help="All other values of the label; any value not named is then an error."
+    ),
 ]
 DropUnlabelled = Annotated[
-    bool, _option("--drop-unlabelled", help="Drop the rows without a label; they are refused otherwise.")
+    bool, _option("--drop-unlabelled", help="Drop rows without a label; otherwise they are an error.")
 ]
 PositiveDecision = Annotated[
     str | None,
     _option(
         "--positive-decision",
         metavar="VALUE",
-        help="The decision that counts as --positive, where the decisions have two values of their own.",
+        help="The decision that counts as --positive, if decisions and labels have different values.",
     ),
 ]
 Multiclass = Annotated[
-    bool, _option("--multiclass", help="Keep all values of a label that has more than two, each as a class.")
+    bool, _option("--multiclass", help="Treat each value of a label with more than two values as a class.")
 ]
 Require = Annotated[
     list[str],
@@ -77,16 +81,20 @@ RequireIfAny = Annotated[
 ]
 Groups = Annotated[
     str,
-    _option("--groups", metavar="each|intersection|both", help="What the groups of several sensitive columns are."),
+    _option(
+        "--groups",
+        metavar="each|intersection|both",
+        help="With several sensitive columns: the groups of each column, their intersections, or both.",
+    ),
 ]
-Weight = Annotated[str | None, _option("--weight", metavar="COLUMN", help="The column of the rows' weights.")]
+Weight = Annotated[str | None, _option("--weight", metavar="COLUMN", help="The column with the weights of the rows.")]
 Delimiter = Annotated[
-    str | None, _option("--delimiter", metavar="CHARACTER", help="Between the values of a text file.")
+    str | None, _option("--delimiter", metavar="CHARACTER", help="The character between the values of a text file.")
 ]
-Encoding = Annotated[str, _option("--encoding", metavar="NAME", help="Of a text file.")]
+Encoding = Annotated[str, _option("--encoding", metavar="NAME", help="The encoding of a text file.")]
 Categorical = Annotated[
     list[str] | None,
-    _option("--categorical", metavar="COLUMN...", help="Columns of numbers that are codes of categories."),
+    _option("--categorical", metavar="COLUMN...", help="Columns of numbers that are categories, such as codes."),
 ]
 Ignore = Annotated[
     list[str] | None, _option("--ignore", metavar="COLUMN...", help="Columns to leave out, such as identifiers.")
@@ -95,36 +103,52 @@ Out = Annotated[str, _option("--out", "-o", metavar="FOLDER", help="A folder to 
 DataFolder = Annotated[
     str | None,
     _option(
-        "--data-dir", metavar="FOLDER", help="Where known data sets are looked for first.", envvar="FAIRBOUND_DATA"
+        "--data-dir",
+        metavar="FOLDER",
+        help="The folder in which known data sets are looked for first.",
+        envvar="FAIRBOUND_DATA",
     ),
 ]
-Seed = Annotated[int, _option("--seed", min=0, help="Of all draws: the parts of the data, the first weights.")]
+Seed = Annotated[
+    int, _option("--seed", min=0, help="Seed of all random draws: the parts of the data, the initial parameters.")
+]
 Test = Annotated[
     float | None,
-    _option("--test", metavar="SHARE", help="Share of the rows to hold out; 0 holds none out. [default: 0.2]"),
+    _option("--test", metavar="SHARE", help="The share of the rows to hold out; 0 for none. [default: 0.2]"),
 ]
 TestFile = Annotated[
     str | None,
-    _option("--test-file", metavar="FILE", help="Hold these rows out, in place of a share of the first file."),
+    _option("--test-file", metavar="FILE", help="A file of held-out rows, instead of a share of the first file."),
 ]
 Missing = Annotated[
     list[str] | None,
-    _option("--missing", metavar="WORD...", help="Words for a missing value, besides the usual ones such as NA."),
+    _option("--missing", metavar="WORD...", help="Further words for a missing value, besides NA and the like."),
 ]
 Decimal = Annotated[
     str | None,
-    _option("--decimal", metavar=".|,", help="The decimal mark of numbers in a text file; found out by default."),
+    _option("--decimal", metavar=".|,", help="The decimal mark of numbers in a text file; detected by default."),
 ]
 Bands = Annotated[
     list[str] | None,
-    _option("--bands", metavar="COLUMN CUTS", help="Groups of a sensitive column of numbers: --bands age 25,40,60."),
+    _option(
+        "--bands", metavar="COLUMN CUTS", help="Turn a sensitive column of numbers into groups: --bands age 25,40,60."
+    ),
 ]
 MaxCategories = Annotated[
-    int, _option("--max-categories", min=2, help="The most categories of one column; the rarest share one.")
+    int, _option("--max-categories", min=2, help="The most categories of one column; the rarest are merged.")
 ]
-Model = Annotated[str, _option("--model", metavar="linear|mlp:32", help="A linear model, or hidden layers, mlp:64,32.")]
+Model = Annotated[
+    str,
+    _option(
+        "--model", metavar="linear|mlp:32", help="A linear model, or a network with these hidden layers: mlp:64,32."
+    ),
+]
 SmallGroups = Annotated[
     str,
-    _option("--small-groups", metavar="error|warn|merge", help="What to do with groups of few rows."),
+    _option(
+        "--small-groups",
+        metavar="error|warn|merge",
+        help="Groups of few rows: raise an error, leave them out of the limits, or merge them.",
+    ),
 ]
-MinGroupSize = Annotated[int, _option("--min-group-size", min=1, help="Rows below which a group is small.")]
+MinGroupSize = Annotated[int, _option("--min-group-size", min=1, help="Groups with fewer rows count as small.")]

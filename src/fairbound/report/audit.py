@@ -1,4 +1,4 @@
-"""An audit as one HTML file, in the look of the report: counts, rates with their intervals as strips, and measures."""
+"""An audit as one HTML file in the style of the report: counts, rates with intervals, and measures."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def audit_to_html(
 
 
 def _one_by_one(table: RateTable) -> list[dict[str, Any]]:
-    """Return each rate of a table by itself: so a page of any width has room for it."""
+    """Return one table per rate, which fits a page of any width."""
     return [
         {
             "name": numbers.words(rate),

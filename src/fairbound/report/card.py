@@ -146,7 +146,7 @@ def _table(header: Sequence[str], lines: Iterable[Sequence[str]]) -> Iterator[st
 
 
 def escaped(text: object) -> str:
-    r"""Return text in which Markdown, and the HTML that it allows, mean nothing; addresses are no links.
+    r"""Escape Markdown, HTML and addresses in a text.
 
     >>> print(escaped("<b>a|b</b> *c*"))
     &lt;b&gt;a\|b&lt;/b&gt; \*c\*
@@ -158,10 +158,10 @@ def escaped(text: object) -> str:
 
 
 def _code(text: object) -> str:
-    """Return text for a code span; a backtick would end it."""
+    """Return text for a code span, without backticks, which would end it."""
     return _flat(text).replace("`", "'").replace("|", "\\|")
 
 
 def _flat(text: object) -> str:
-    """Return text on one line, without characters that nobody sees."""
+    """Return text on one line, without invisible characters."""
     return visible(" ".join(str(text).split()))

@@ -1,4 +1,4 @@
-"""What the numbers do not say, and what they leave out."""
+"""The section "What the numbers do not say", and remarks on rows and groups that were left out."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fairbound.report.words import sentence
 
 FEW_ROWS = 30
 MOST_REMARKS = 5
-"""Notes that a page shows at once; the others are folded."""
+"""The number of notes that a page shows; the others are folded."""
 
 LABELS = (
     "They compare groups by recorded labels. A label can itself be the outcome of unequal treatment, and no measure "
@@ -46,7 +46,7 @@ JUDGED = (
 
 
 def caveats(summary: Mapping[str, Any]) -> list[str]:
-    """Say what the numbers do not say."""
+    """Return the caveats that apply to a summary."""
     found = [LABELS, OTHERS, FITTED]
     if summary["parts"]["held_out"] is None:
         found.append(NOT_HELD_OUT)
@@ -58,7 +58,7 @@ def caveats(summary: Mapping[str, Any]) -> list[str]:
 
 
 def remarks(summary: Mapping[str, Any]) -> list[str]:
-    """Say what was left out: rows without a group, rates without a row, small groups, and the notes given."""
+    """Return remarks on rows without a group, undefined rates, small groups, and the given notes."""
     found = [str(note) for note in summary["notes"] if str(note).strip()]
     for name, part in summary["parts"].items():
         if part is not None:

@@ -1,7 +1,7 @@
-"""What the interactive figures share: plain descriptions for plotly.js.
+"""Functions that the interactive figures share; they return plain descriptions for plotly.js.
 
-Colours are written as names of the page's style, "var(--after)", and filled in by the page's script, so that a figure
-follows light, dark and paper.  Text is escaped before it goes in, because plotly.js reads tags in it.
+Colours are names of the page's style, "var(--after)".  The page's script fills them in, so that a figure follows light,
+dark and print styles.  Text is escaped before it goes in, because plotly.js reads tags in it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ AXIS: Figure = {
 
 
 def base(height: int) -> Figure:
-    """Return the layout of a figure of that height."""
+    """Return the layout of a figure of the given height."""
     return {
         "height": height,
         "margin": {"l": 64, "r": 16, "t": 36, "b": 52},
@@ -53,10 +53,10 @@ def note(text: str, *, x: float | None = None, y: float | None = None, side: str
 
 
 def digits(value: float | None) -> float | None:
-    """Return six significant digits, which is more than a figure shows, and keeps the file small."""
+    """Round to six significant digits: more than a figure shows, and the file stays small."""
     return None if value is None else float(f"{value:.6g}")
 
 
 def escaped(text: str) -> str:
-    """Return text in which plotly.js finds no tags."""
+    """Escape text for plotly.js, which reads tags."""
     return html.escape(visible(text), quote=False)

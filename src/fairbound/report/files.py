@@ -1,4 +1,4 @@
-"""The three formats as files of a folder."""
+"""Write the three formats of a report into a folder."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ NAMES = {"json": "summary.json", "html": "report.html", "markdown": "model-card.
 def write_report(
     summary: Mapping[str, Any], folder: str | os.PathLike[str], *, overwrite: bool = False
 ) -> dict[str, Path]:
-    """Write report.html, model-card.md and summary.json; everything is made before anything is written.
+    """Write report.html, model-card.md and summary.json.  Nothing is written before all three are made.
 
-    The files of an older report are replaced.  It is known by its summary.json; other files of these names are replaced
-    with `overwrite` only.
+    The files of an older report are replaced; a report is recognised by its summary.json.  Other files of these names
+    are replaced only with `overwrite`.
 
     Returns
     -------
@@ -37,11 +37,11 @@ def write_report(
             f"{folder / foreign[0]} exists and does not belong to a report of fairbound: give another folder, or "
             "overwrite=True to replace it."
         )
-    for kind, text in written.items():  # the summary first: it is what a report is known by
+    for kind, text in written.items():  # the summary first: a report is recognised by it
         write_file(folder / NAMES[kind], as_utf8(text))
     return {kind: folder / name for kind, name in NAMES.items()}
 
 
 def holds_summary(folder: Path) -> bool:
-    """Tell whether a folder has a summary of ours."""
+    """Return whether a folder has a summary of fairbound."""
     return begins_with(folder / NAMES["json"], f'"schema": "{SCHEMA}"'.encode())

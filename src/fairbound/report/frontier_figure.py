@@ -1,6 +1,6 @@
 """The frontier as a figure: accuracy against the measure, on both parts, with a ring around the chosen point.
 
-Intervals belong to held-out rows: the models were fitted to the others.
+Only held-out rows have intervals, because the models were fitted to the training rows.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def frontier_figure(summary: Mapping[str, Any], chosen: int) -> Figure:
     notes = [note("limit asked for", x=frontier["bound"], side="x")]
     constant = summary["parts"]["training"]["accuracy"]["constant"]
     if y[0] - 0.5 * (y[1] - y[0]) < constant:
-        # Only where it does not push everything else into a corner.
+        # Left out if it would squeeze everything else into a corner.
         y = [min(y[0], constant - 0.03 * (y[1] - y[0])), y[1]]
         shapes.append(line(y=constant, dash="dot"))
         notes.append(note("best constant prediction", y=constant, side="y"))
@@ -67,7 +67,7 @@ def _path(points: Sequence[Mapping[str, Any]], part: str, name: str) -> Figure:
         "marker": {"color": colour, "size": 9, "symbol": "diamond" if held_out else "circle"},
     }
     if held_out:
-        # Among many points the whiskers would hide everything else; those of the chosen point are drawn with its ring.
+        # With many points, error bars would hide everything else; those of the chosen point are drawn with its ring.
         style = {"color": "var(--whisker)", "thickness": 1, "width": 0, "visible": len(points) <= FEW_POINTS}
         trace["error_y"] = _whiskers([point[part]["accuracy"] for point in points]) | style
         trace["error_x"] = _whiskers([point[part] for point in points]) | style
@@ -75,7 +75,7 @@ def _path(points: Sequence[Mapping[str, Any]], part: str, name: str) -> Figure:
 
 
 def _whiskers(found: Sequence[Mapping[str, Any]]) -> Figure:
-    """Return asymmetric error bars; none where a value has no interval."""
+    """Return asymmetric error bars, zero for values without an interval."""
 
     def reach(each: Mapping[str, Any], end: str) -> float:
         if each["value"] is None or each[end] is None:
@@ -91,7 +91,7 @@ def _whiskers(found: Sequence[Mapping[str, Any]]) -> Figure:
 
 
 def _ring(path: Figure, chosen: int) -> Figure:
-    """Return a ring around one point of a path, with its whiskers in full strength."""
+    """Return a ring around one point of a path, with its error bars in full colour."""
     ring = {
         "type": "scatter",
         "mode": "markers",
@@ -114,7 +114,7 @@ def _ring(path: Figure, chosen: int) -> Figure:
 
 
 def _free(summary: Mapping[str, Any], part: str) -> Iterator[Figure]:
-    """Yield the model without limits, where the summary knows its measure."""
+    """Yield the model without limits, if the summary has its measure."""
     accuracy = summary["parts"][part]["accuracy"]["before"]
     asked = [limit for limit in summary["limits"] if limit["text"] == summary["frontier"]["limit"]]
     if accuracy is None or not asked or asked[0][part]["before"]["value"] is None:
@@ -136,13 +136,13 @@ def _colour(part: str) -> str:
 
 
 def _with(ends: list[float], value: float) -> list[float]:
-    """Return a range that holds one value more, with some room."""
+    """Return a range extended to one more value, with a margin."""
     room = 0.04 * (ends[1] - ends[0])
     return [min(ends[0], value - room), max(ends[1], value + room)]
 
 
 def _ends(points: Sequence[Mapping[str, Any]], parts: Sequence[str]) -> tuple[list[float], list[float]]:
-    """Return ranges that hold all points, whiskers and bounds, with some room."""
+    """Return ranges that contain all points, error bars and bounds, with a margin."""
     across = [point["bound"] for point in points]
     up = []
     for point in points:

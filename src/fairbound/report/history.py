@@ -1,4 +1,4 @@
-"""How training went: the history as a figure, as phases, and thinned where it is long."""
+"""The history of training, as a figure and by phase; a long history is thinned."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from fairbound.report.figures import AXIS, Figure, base, digits, escaped
 History = Sequence[Mapping[str, Any]]
 
 LOWEST = 1e-5
-"""Violations below this are drawn here: a logarithmic axis has no zero."""
+"""Smaller violations are drawn at this value, because a logarithmic axis has no zero."""
 
 TITLES = {"y": "loss", "y2": "violation", "y3": "step length"}
-"""The panels from the top, by their axis; one without a line is left out."""
+"""The panels from the top, by axis; a panel without a line is left out."""
 
 MOST_ROWS = 1000
-"""Rows of the history in a page; a longer one is thinned evenly, and is whole in the JSON."""
+"""The most rows of the history on a page; a longer one is thinned evenly.  The JSON has all rows."""
 
 
 def history_figure(history: History) -> Figure:
-    """Loss, violations and step length over the iterations, one above the other."""
+    """Return a figure of loss, violations and step length over the iterations."""
     steps = [row["step"] for row in history]
     lines = [
         ("loss", "loss", "y", "var(--text)", "solid"),
@@ -35,7 +35,7 @@ def history_figure(history: History) -> Figure:
     traces: list[Figure] = []
     for key, name, axis, colour, dash in lines:
         values = [digits(row[key]) for row in history]
-        if key == "step_length":  # the last row of a solve takes no step
+        if key == "step_length":  # the last row of a solve has no step
             values = [value or None for value in values]
         if all(value is None for value in values):
             continue
@@ -144,7 +144,7 @@ def phases(history: History) -> list[tuple[str, int, int]]:
 
 
 def thinned(history: History, most: int = MOST_ROWS) -> list[Mapping[str, Any]]:
-    """Return at most so many rows, evenly spaced, the first and the last among them.
+    """Return at most `most` rows, evenly spaced, including the first and the last.
 
     >>> [row["step"] for row in thinned([{"step": step} for step in range(10)], most=4)]
     [0, 3, 6, 9]
@@ -155,7 +155,7 @@ def thinned(history: History, most: int = MOST_ROWS) -> list[Mapping[str, Any]]:
 
 
 def phase_lines(history: History, does: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Return for each phase what it does, its iterations, and its loss and violation where it starts and ends."""
+    """Return a line for each phase: what it does, its iterations, and loss and violation at its start and end."""
     lines = []
     for name, first, last in phases(history):
         rows = history[first : last + 1]

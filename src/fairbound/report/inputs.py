@@ -1,4 +1,4 @@
-"""What the model goes by: its largest coefficients, or the inputs whose shuffling costs most."""
+"""The inputs that matter most to the model: by coefficient, or by the loss of shuffling them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ CAVEAT = (
 
 @dataclass(frozen=True)
 class InputLine:
-    """One input: its name, its class where there are several, its number, and a bar."""
+    """One input: its name, its class if there are several, its value, and a bar."""
 
     name: str
     label: str
@@ -50,7 +50,7 @@ class ModelView:
 
 
 def model_view(model: Mapping[str, Any] | None, names: Mapping[str, str]) -> ModelView | None:
-    """Return what is shown of the model; None where the summary does not tell."""
+    """Return the view of the model, or None if the summary has none."""
     if not model or not model["inputs"]:
         return None
     inputs = model["inputs"]
@@ -79,7 +79,7 @@ def model_view(model: Mapping[str, Any] | None, names: Mapping[str, str]) -> Mod
 
 
 def _which(kind: str, shown: int, total: int) -> str:
-    """Say how many inputs there are, and which of them are shown.
+    """Return how many inputs there are, and which of them are shown.
 
     >>> _which("coefficients", 20, 31), _which("importances", 1, 1)
     ('20 of 31 coefficients, the largest first', 'The only column')

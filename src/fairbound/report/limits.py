@@ -1,4 +1,4 @@
-"""The limits one by one: on each part the value before and after, whether it is kept, and the verdict."""
+"""The table of each limit: on each part its value before and after, whether it is kept, and the verdict."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class LimitLine:
 
 @dataclass(frozen=True)
 class LimitTable:
-    """One limit: as it was written, its price, its lines, and by group the rows here and those that would decide."""
+    """One limit: its text, price and lines, and for each group its rows and the rows that would decide."""
 
     text: str
     price: str
@@ -35,12 +35,12 @@ class LimitTable:
 
 
 def limit_tables(summary: Mapping[str, Any]) -> list[LimitTable]:
-    """Return the limits with the training rows first, then calibration and held-out rows where there are any."""
+    """Return the tables of the limits, with lines for training, calibration and held-out rows in this order."""
     return [_limit(summary, place, limit) for place, limit in enumerate(summary["limits"])]
 
 
 def certificates(summary: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
-    """Return the certificates that there are, with the name of their rows."""
+    """Return the certificates of the summary, each with the name of its rows."""
     held_out = summary["parts"]["held_out"]
     found = [("calibration", summary["calibration"]), ("held-out", held_out and held_out["certificate"])]
     return [(rows, certificate) for rows, certificate in found if certificate]
@@ -76,7 +76,7 @@ class TrialLine:
 
 
 def trial_lines(summary: Mapping[str, Any]) -> list[TrialLine]:
-    """Return the models that were tested, in the order of the tests; nothing where that is not recorded."""
+    """Return the models that were tested, in the order of the tests; empty if the summary has none."""
     return [
         TrialLine(
             f"{100 * trial['strictness']:g}% stricter" if trial["strictness"] else "as asked",

@@ -1,4 +1,4 @@
-"""Numbers as a reader wants them: few digits, and never rounded to the other side of a limit."""
+"""Format numbers for readers: with few digits, and never rounded to the other side of a limit."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MINUS = "−"
 
 
 def rate(value: float | None) -> str:
-    """Return a rate or measure in three digits; a dash where there is none.
+    """Return a rate or measure with three digits; a dash if there is none.
 
     >>> rate(0.12345), rate(-0.5), rate(None)
     ('0.123', '−0.500', '–')
@@ -21,7 +21,7 @@ def rate(value: float | None) -> str:
 
 
 def estimate(found: Mapping[str, Any]) -> str:
-    """Return a value with its interval, where it has one.
+    """Return a value with its interval, if it has one.
 
     >>> estimate({"value": 0.5, "lower": 0.25, "upper": 0.75}), estimate({"value": 0.5, "lower": None, "upper": None})
     ('0.500 (0.250 to 0.750)', '0.500')
@@ -32,12 +32,12 @@ def estimate(found: Mapping[str, Any]) -> str:
 
 
 def interval(found: Mapping[str, Any]) -> str:
-    """Return the two ends."""
+    """Return the two ends of an interval."""
     return "" if found["lower"] is None else f"{rate(found['lower'])} to {rate(found['upper'])}"
 
 
 def beside(value: float | None, bounds: Sequence[float]) -> str:
-    """Return a value in four digits, or in as many as show on which side of each bound it lies.
+    """Return a value with four digits, or with as many as show on which side of each bound it lies.
 
     >>> beside(0.90054, [0.9]), beside(0.899999, [0.9]), beside(0.9, [0.9])
     ('0.9005', '0.899999', '0.9000')
@@ -50,11 +50,11 @@ def beside(value: float | None, bounds: Sequence[float]) -> str:
             (float(text) < bound) == (value < bound) and (float(text) > bound) == (value > bound) for bound in bounds
         ):
             return text.replace("-", MINUS)
-    return f"{value:.4f}".replace("-", MINUS)  # it differs by rounding alone
+    return f"{value:.4f}".replace("-", MINUS)  # the difference is only rounding
 
 
 def at_least(value: float) -> str:
-    """Return a bound from below, rounded down so that it stays one.
+    """Return a lower bound, rounded down so that it remains a lower bound.
 
     >>> at_least(0.79999), at_least(0.8)
     ('0.7999', '0.8000')
@@ -63,12 +63,12 @@ def at_least(value: float) -> str:
 
 
 def at_most(value: float) -> str:
-    """Return a bound from above, rounded up so that it stays one."""
+    """Return an upper bound, rounded up so that it remains an upper bound."""
     return _words.at_most(value).replace("-", MINUS)
 
 
 def short(value: float) -> str:
-    """Return a bound as it was asked for.
+    """Return a bound as the user wrote it.
 
     >>> short(0.8), short(1e-4)
     ('0.8', '0.0001')
@@ -119,7 +119,7 @@ def significant(value: float | None) -> str:
 
 
 def about(value: float) -> str:
-    """Return a number of which only the size matters.
+    """Return a number with two significant digits, for uses in which only its size matters.
 
     >>> about(0.00051832), about(0.0), about(-1.25e-6)
     ('0.00052', '0', '−0.0000013')

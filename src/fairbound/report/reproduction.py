@@ -1,4 +1,4 @@
-"""What repeats a run, as lines of a name and a text, in the order in which a reader wants them."""
+"""The facts needed to repeat a run, as lines of a name and a text, the most important first."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NAMES = {
 
 
 def reproduction_lines(reproduction: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return the known lines first, then whatever else there is.
+    """Return the known lines first, then all others.
 
     >>> reproduction_lines({"seed": 0, "data": {"name": "loans.csv", "rows": 1200}, "note": "a trial"})
     [('Seed', '0'), ('Data', 'loans.csv, 1,200 rows'), ('note', 'a trial')]
@@ -30,7 +30,7 @@ def reproduction_lines(reproduction: Mapping[str, Any]) -> list[tuple[str, str]]
 
 
 def _data(value: Any) -> str:
-    """Return where the rows come from, their number, and the fingerprint of the file."""
+    """Return the source of the rows, their number, and the checksum of the file."""
     if not isinstance(value, Mapping) or not {"name", "rows"} <= set(value):
         return _text(value)
     others = {key: entry for key, entry in value.items() if key not in ("name", "rows", "sha256")}
@@ -60,4 +60,4 @@ def _text(value: Any) -> str:
 
 
 SPECIAL: dict[str, Callable[[Any], str]] = {"data": _data, "created": _time}
-"""Lines that say more than a list of names and values."""
+"""Lines that need more than a name and a value."""

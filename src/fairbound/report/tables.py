@@ -1,4 +1,4 @@
-"""The tables by group as a template shows them: text for each cell, and where its marks stand on a strip.
+"""The tables by group for the template: the text of each cell, and the positions of its marks on a strip.
 
 A strip is a short axis; positions are percentages of it.  All groups of a table share the axis of a rate, so that they
 can be compared down the column.
@@ -27,7 +27,7 @@ class Axis:
 
     @classmethod
     def around(cls, values: Iterable[float | None]) -> Axis:
-        """Return the shortest range between multiples of 0.05 that holds all values.
+        """Return the shortest range between multiples of 0.05 that contains all values.
 
         >>> Axis.around([0.81, None, 0.97])
         Axis(low=0.8, high=1.0)
@@ -40,13 +40,13 @@ class Axis:
         return cls(round(low, 2), round(high, 2))
 
     def place(self, value: float | None) -> float | None:
-        """Return where a value stands, in percent."""
+        """Return the position of a value, in percent."""
         return None if value is None else round(100.0 * (value - self.low) / (self.high - self.low), 2)
 
 
 @dataclass(frozen=True)
 class Mark:
-    """One model's rate in one group: its text, its interval, and their places on the strip."""
+    """The rate of one model in one group: its text, its interval, and their positions on the strip."""
 
     model: str
     text: str
@@ -57,7 +57,7 @@ class Mark:
 
     @classmethod
     def of(cls, model: str, found: Mapping[str, Any], axis: Axis, with_interval: bool) -> Mark:
-        """Place an estimate."""
+        """Return the mark of an estimate."""
         if found["value"] is None:
             return cls(model, "undefined", "", None, None, None)
         ends = (found["lower"], found["upper"]) if with_interval else (None, None)
@@ -82,7 +82,7 @@ class Line:
 
 @dataclass(frozen=True)
 class RateTable:
-    """The rates of the groups of one grouping, for one class where there are several."""
+    """The rates of the groups of one grouping; with several classes, for one of them."""
 
     grouping: str
     label: str | None
@@ -101,7 +101,7 @@ def rate_tables(
 def frontier_tables(
     groups: Sequence[Mapping[str, Any]], ranges: Sequence[Any], names: Mapping[str, str], *, with_interval: bool
 ) -> list[RateTable]:
-    """Return the tables of one point on one part; the axes hold all points."""
+    """Return the tables of one point on one part; the axes cover all points."""
     return list(_tables({"after": groups}, names, with_interval, ranges=ranges))
 
 

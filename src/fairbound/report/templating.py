@@ -1,4 +1,4 @@
-"""Pages from templates: what every page of the package that stands alone in one file shares.
+"""Templates of self-contained pages: the engine, resources, and the content security policy.
 
 Text is escaped by the template engine.  Beside that, the page's own policy (a `meta` element) lets only the scripts run
 whose digests it lists, and lets nothing be loaded: a name that slipped through could do nothing.
@@ -32,7 +32,7 @@ def environment(package: str) -> Any:
 
 
 def _shown(value: Any) -> Any:
-    """Return what a template prints; text of a user is printed with its control characters as escapes."""
+    """Return the text that a template prints, with control characters as escapes."""
     return visible(value, keep="\n\t") if type(value) is str else value
 
 

@@ -1,6 +1,6 @@
-"""The frontier as the page shows it: one view for each point, ready to be put into the page by its script.
+"""The frontier on the page: a view of each point, which the page's script puts in place.
 
-A *price* is what the next step of the bound costs, taken as 0.01 (or less, where all bounds are small).
+A *price* is the cost of tightening the bound by one step: 0.01, or less if all bounds are small.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Readout = tuple[str, str]
 
 @dataclass(frozen=True)
 class PointView:
-    """What is shown of a chosen point: lines of a name and a text, and the cells of the tables in order.
+    """The view of one point: lines of a name and a text, and the cells of the tables in order.
 
     A cell is [text, interval, text on training rows, place, start and end of the interval on the strip].
     """
@@ -45,7 +45,7 @@ class Tradeoff:
 
     @property
     def script_data(self) -> dict[str, Any]:
-        """What the page's script needs."""
+        """Return the data for the page's script."""
         return {
             "chosen": self.chosen,
             "points": [
@@ -143,7 +143,7 @@ def _measured(reached: Mapping[str, Any], bound: float, *, with_interval: bool) 
 
 
 def price(point: Mapping[str, Any], step: float) -> str:
-    """Say what tightening the bound by a step costs, in accuracy from the next point and in loss from multipliers.
+    """Return the cost of tightening the bound by a step: in accuracy, from the next point, and in loss.
 
     >>> price({"accuracy_price": 0.055, "loss_price": 0.06}, 0.01)
     '0.06 points of accuracy, 0.0006 of loss'

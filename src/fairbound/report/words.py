@@ -1,6 +1,6 @@
-"""The answers in words: what was asked for, whether it is kept, how sure that is, and what it cost.
+"""The answers in words: which limits were asked for, whether they are kept, how certain that is, and the cost.
 
-Each answer has a *tone*, "good", "open", "bad" or "plain", for its colour and its sign; the words say the same without.
+Each answer has a *tone*, "good", "open", "bad" or "plain", for its colour and its sign.  The words do not depend on it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Answer:
 
     @property
     def sign(self) -> str:
-        """A sign for the tone, so that it does not hang on colour."""
+        """A sign for the tone, which does not depend on colour."""
         return SIGNS[self.tone]
 
 
@@ -67,7 +67,7 @@ def answers(summary: Summary) -> list[Answer]:
 
 
 def conflicts(summary: Summary) -> list[str]:
-    """Return what is hardest to keep together, where no model was found that keeps every limit."""
+    """Return the comparisons that conflict, if no model was found that keeps every limit."""
     return list((summary["run"] or {}).get("conflicts") or ())
 
 
@@ -88,7 +88,7 @@ def _interrupted(summary: Summary, verdict: Answer) -> Answer:
 
 
 def _verdict(summary: Summary) -> Answer:
-    """Return the worst news first: a limit that is not kept, then a model that is worth nothing, then the limits."""
+    """Return the verdict, the worst news first: limits not kept, then a model no better than a constant."""
     limits, several = summary["limits"], len(summary["limits"]) > 1
     subject = {1: "The limit is", 2: "Both limits are"}.get(len(limits), f"All {len(limits)} limits are")
     question = "In one sentence"
@@ -153,7 +153,7 @@ def _verdict(summary: Summary) -> Answer:
             f"{'at least one limit' if several else 'it'} is broken in the population that they were drawn from.",
         )
     if summary["calibration"] is not None:
-        # A confidence was asked for, and not reached: that comes first, in the colour of what it is.
+        # A confidence that was asked for and not reached comes first.
         return Answer(
             question,
             "bad",
@@ -180,7 +180,7 @@ def _verdict(summary: Summary) -> Answer:
 
 
 def _deciding(summary: Summary) -> tuple[Mapping[str, Any] | None, str]:
-    """Return the certificate that carries the claim: that of the calibration rows where the model was chosen by it."""
+    """Return the certificate behind the claim: that of the calibration rows, if the model was chosen by them."""
     if summary["calibration"] is not None:
         return summary["calibration"], "calibration"
     held_out = summary["parts"]["held_out"]
@@ -216,7 +216,7 @@ def _held_out(summary: Summary) -> Answer:
 
 
 MOST_LIMITS = 4
-"""Limits that a tile shows; the table below the tiles has all."""
+"""The most limits that a tile shows; the table below has all."""
 
 
 def _found(summary: Summary, part: str) -> Iterator[tuple[str, str]]:
@@ -293,7 +293,7 @@ def _reason(limit: Mapping[str, Any]) -> str:
 
 
 def sentence(text: str) -> str:
-    """Return text with a capital at its start; what follows may be names and stays as it is."""
+    """Return text with a capital first letter; the rest may be names and is not changed."""
     return text[:1].upper() + text[1:]
 
 
@@ -332,13 +332,13 @@ def _gain(summary: Summary) -> Answer:
 
 
 def main_part(summary: Summary) -> tuple[Mapping[str, Any], str]:
-    """Return the part that the report speaks of first, and its name in words."""
+    """Return the main part of the report, and its name."""
     held_out = summary["parts"]["held_out"]
     return (held_out, "held-out") if held_out is not None else (summary["parts"]["training"], "training")
 
 
 def unasked(summary: Summary) -> list[str]:
-    """Say which measures nobody asked for moved the groups further apart, largest first."""
+    """Return which measures without a limit moved the groups further apart, the largest change first."""
     worse = [each for each in summary["changes"] if each["direction"] == "further apart" and not each["asked"]]
     worse.sort(key=lambda each: -abs(each["change"]))
     return [
