@@ -1,7 +1,7 @@
 """The rooms of the package and who may use whom.
 
     data, fairness, sqp → training → estimator → persistence
-    fairness → evaluation → estimator → study → experiments → cli;    summary → report
+    fairness → evaluation → estimator → studies → experiments → cli;    summary → report
 
 The imports are read from the source (`ast`), those inside functions and under TYPE_CHECKING among them.
 """
@@ -33,11 +33,11 @@ MAY_USE: dict[str, set[str]] = {
     "estimator": BOTTOM | {"training", "evaluation"},
     "persistence": {"data", "fairness", "estimator"},
     "report": set(),
-    "study": BOTTOM | {"training", "evaluation", "estimator", "report"},
-    "experiments": BOTTOM | {"training", "evaluation", "estimator", "study", "report", ROOT},
-    "cli": BOTTOM | {"training", "evaluation", "estimator", "study", "report", "experiments", ROOT},
+    "studies": BOTTOM | {"training", "evaluation", "estimator", "report"},
+    "experiments": BOTTOM | {"training", "evaluation", "estimator", "studies", "report", ROOT},
+    "cli": BOTTOM | {"training", "evaluation", "estimator", "studies", "report", "experiments", ROOT},
     "__main__": {"cli"},
-    ROOT: BOTTOM | {"training", "evaluation", "estimator", "persistence", "study", "report"},
+    ROOT: BOTTOM | {"training", "evaluation", "estimator", "persistence", "studies", "report"},
 }
 # A model saves itself: the methods of the classifier call `persistence` when they are used, and only then.
 WHEN_CALLED = {("estimator", "persistence")}

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     )
     from fairbound.persistence import ModelFileError, load
     from fairbound.sqp import StochasticSQP
+    from fairbound.studies import study
     from fairbound.training import StratifiedBatches, TrainingProblem
 
 __all__ = [
@@ -69,6 +70,7 @@ __all__ = [
     "make_fairness_scorer",
     "rate_limit",
     "read_table",
+    "study",
 ]
 
 # Where each public name is defined.
@@ -100,6 +102,7 @@ _HOMES = {
     "ModelFileError": "fairbound.persistence",
     "load": "fairbound.persistence",
     "StochasticSQP": "fairbound.sqp",
+    "study": "fairbound.studies",
     "StratifiedBatches": "fairbound.training",
     "TrainingProblem": "fairbound.training",
 }

@@ -10,7 +10,7 @@ import pytest
 from tests.cli.helpers import write_csv
 
 from fairbound.cli.models import load_model
-from fairbound.cli.study import Study
+from fairbound.studies import Study
 
 NAMES = ("everyone", "overall", "all", "(other)", "(missing)", "a & b", "x", "true", "7", 'say "no"', "[y]")
 LEAST = 12
@@ -139,13 +139,13 @@ def _check_model(case, study, model, limits, said) -> None:
 
 def _captured(monkeypatch) -> list[Study]:
     found: list[Study] = []
-    whole = Study.open.__func__
+    whole = Study.run
 
-    def opened(cls, *arguments, **options):
-        found.append(whole(cls, *arguments, **options))
-        return found[-1]
+    def run(self, *arguments, **options):
+        found.append(self)
+        return whole(self, *arguments, **options)
 
-    monkeypatch.setattr(Study, "open", classmethod(opened))
+    monkeypatch.setattr(Study, "run", run)
     return found
 
 

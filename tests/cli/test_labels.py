@@ -96,7 +96,7 @@ def test_a_column_that_gives_the_label_away_is_named(fairbound, tmp_path, comman
     path = write_csv(tmp_path / "loans.csv", (*LOAN_COLUMNS, "is_repaid"), rows)
     found = call(fairbound, command, path)
     assert "Note: Suspected leak: column 'is_repaid' alone predicts 97.8% of the labels" in found.stdout
-    assert "--ignore is_repaid" in found.stdout
+    assert "--ignore 'is_repaid'" in found.stdout
     if command != "describe":
         summary = json.loads((tmp_path / "run" / "summary.json").read_text(encoding="utf-8"))
         assert any("is_repaid" in note for note in summary["notes"])

@@ -12,10 +12,11 @@ import pytest
 from tests.cli.helpers import LIMIT, LOAN_COLUMNS, LOANS, interrupt_when, loan_rows, write_csv
 
 from fairbound import read_table
-from fairbound.cli.models import hidden_layers, load_model
-from fairbound.cli.outcome import is_kept
+from fairbound.cli.models import load_model
 from fairbound.cli.suggestions import STEPS
 from fairbound.report import write_report
+from fairbound.studies.settings import hidden_layers
+from fairbound.studies.tables import is_kept
 
 FILES = {"metrics.json", "model", "model-card.md", "report.html", "summary.json"}
 
@@ -191,13 +192,13 @@ def test_a_missing_group_is_none_of_the_small_ones(fairbound, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--model", "forest"], "--model is 'forest'; give linear, or mlp:"),
-        (["--model", "mlp:0"], "--model is 'mlp:0'"),
-        (["--confidence", "0.95"], "--confidence needs limits to be confident of: add --require."),
+        (["--model", "forest"], "--model 'forest' must be linear, or mlp:"),
+        (["--model", "mlp:0"], "--model 'mlp:0'"),
+        (["--confidence", "0.95"], "--confidence needs at least one limit. Add it with --require."),
         (["--confidence", "0.95", "--require", "covariance <= 0.1"], "--confidence does not go with covariance <= 0.1"),
-        (["--confidence", "95", "--require", LIMIT], "--confidence is 95; give a number from 0.5 and below 1"),
-        (["--test", "1"], "--test is 1; give a share of the rows"),
-        (["--small-groups", "drop"], "--small-groups is 'drop'. Give one of error, warn, merge."),
+        (["--confidence", "95", "--require", LIMIT], "--confidence 95.0 must be a number from 0.5"),
+        (["--test", "1"], "--test 1.0 must be a share of the rows"),
+        (["--small-groups", "drop"], "--small-groups 'drop' must be one of error, warn, merge."),
         (["--groups", "eech"], "Did you mean 'each'?"),
         (["--require", "disparate_impact <= 0.8"], "where larger is stricter"),
         (["--require", "disparate_impact(race) >= 0.8"], "race"),
@@ -291,7 +292,7 @@ def test_words_too_many_to_tell_apart_are_noted(fairbound, tmp_path):
     found = fairbound("train", path, *columns, "--out", "run")
     assert found.code == 0
     assert "Note: Column 'id' has 480 different values in 480 training rows; the model tells 49 of them" in found.stdout
-    assert "--ignore id" in found.stdout
+    assert "--ignore 'id'" in found.stdout
     assert "Column 'job'" not in found.stdout
     ignored = fairbound("train", path, *columns, "--ignore", "id", "--out", "again")
     assert "different values" not in ignored.stdout

@@ -10,13 +10,38 @@ import numpy as np
 import torch
 
 from fairbound import DisparateImpact, TrainingProblem, load_dataset
+from fairbound.estimator.result import FitResult, LimitResult
 from fairbound.fairness import Cells, decide
-from fairbound.study.summary import Decisions, Run, Sweep, SweptPoint, summarize
+from fairbound.sqp import Status
+from fairbound.studies import Decisions, SweptPoint, summarize
 from fairbound.training import fit, frontier, make_model
 from fairbound.training.frontiers import loss_price
 
 LIMIT = DisparateImpact(0.9)
 BOUNDS = (0.8, 0.85, 0.88, 0.9, 0.92, 0.95, 0.98)
+
+
+def fit_result(**changes: Any) -> FitResult:
+    """Return the record of a fit of which little is known."""
+    known: dict[str, Any] = {
+        "status": Status.FEASIBLE,
+        "message": "",
+        "rows": 8,
+        "accuracy": 0.75,
+        "constant_accuracy": 0.5,
+        "gain": 0.25,
+        "loss": 0.5,
+        "objective": 0.5,
+        "limits": (),
+        "groups": (),
+        "small_groups": (),
+        "missing": {},
+        "solver": "quasi-newton",
+        "passes": 1,
+        "value_passes": 1,
+        "seconds": 1.0,
+    }
+    return FitResult(**{**known, **changes})
 
 
 def decisions(module: torch.nn.Module, X: np.ndarray) -> np.ndarray:
@@ -38,12 +63,13 @@ def law_pieces() -> dict[str, Any]:
         problem = TrainingProblem(module, "binary_cross_entropy", limits, cells)
         result = fit(problem, parts.train.X)
         found[name] = [decisions(module, part.X) for part in parts]
-    run = Run(
-        status=result.status.value,
+    price = loss_price(problem.system, 0, result.multipliers, result.assessment.counts)
+    record = fit_result(
+        status=result.status,
         message=result.message,
         solver=result.solver,
         seconds=result.seconds,
-        loss_prices=[loss_price(problem.system, 0, result.multipliers, result.assessment.counts)],
+        limits=(LimitResult(str(LIMIT), 0.9, 0.9, True, price),),
         history=result.history,
     )
     swept = frontier(problem, parts.train.X, BOUNDS)
@@ -68,8 +94,8 @@ def law_pieces() -> dict[str, Any]:
         "title": "Passing the bar exam",
         "target": "passing the bar exam",
         "class_names": dict(enumerate(data.target_names)),
-        "run": run,
-        "frontier": Sweep(limit=LIMIT, points=points),
+        "result": record,
+        "frontier": points,
         "reproduction": {
             "command": 'fairbound train law.csv --target pass_bar --sensitive race --require "disparate_impact >= 0.9"',
             "version": "0.1.0",
@@ -109,31 +135,28 @@ def hostile_summary() -> dict[str, Any]:
     before, after = (np.where(generator.random(n) < 0.8, y, 1 - y) for _ in range(2))
     rows = Decisions(y=y, sensitive_features={HOSTILE[0]: groups}, before=before, after=after)
     limit = DisparateImpact(0.5, reference=HOSTILE[1])
-    return summarize(
+    found = summarize(
         limit,
         rows,
         rows,
         title=HOSTILE[0],
         target=HOSTILE[1],
         class_names={0: HOSTILE[2], 1: HOSTILE[0]},
-        run=Run(
-            status=HOSTILE[0],
+        result=fit_result(
             message=HOSTILE[1],
             solver=HOSTILE[2],
-            seconds=1.0,
-            conflicts=list(HOSTILE),
+            conflicts=HOSTILE,
             history=[{"phase": name, "f": 0.5, "violation": 0.1, "step_length": 1.0} for name in HOSTILE],
         ),
-        frontier=Sweep(
-            limit=limit,
-            points=[
-                SweptPoint(point={"bound": bound, "status": HOSTILE[0]}, training=after, held_out=after)
-                for bound in (0.4, 0.5)
-            ],
-        ),
+        frontier=[
+            SweptPoint(point={"bound": bound, "status": HOSTILE[0]}, training=after, held_out=after)
+            for bound in (0.4, 0.5)
+        ],
         reproduction={HOSTILE[0]: HOSTILE[1], "command": HOSTILE[2], "data": {HOSTILE[0]: HOSTILE[3]}},
         notes=HOSTILE,
     )
+    found["run"]["status"] = HOSTILE[0]  # a file may say anything
+    return found
 
 
 @cache
@@ -156,8 +179,7 @@ def large_summary() -> dict[str, Any]:
         training,
         held_out,
         title="Twenty-five districts",
-        run=Run(
-            status="feasible",
+        result=fit_result(
             history=[
                 {
                     "epoch": epoch,
@@ -171,16 +193,13 @@ def large_summary() -> dict[str, Any]:
                 for epoch in range(1000)
             ],
         ),
-        frontier=Sweep(
-            limit="disparate_impact >= 0.8",
-            points=[
-                SweptPoint(
-                    point={"bound": 0.8, "status": "feasible", "loss_price": 0.1, "accuracy_price": 0.02},
-                    training=training.after,
-                    held_out=held_out.after,
-                )
-            ],
-        ),
+        frontier=[
+            SweptPoint(
+                point={"bound": 0.8, "status": "feasible", "loss_price": 0.1, "accuracy_price": 0.02},
+                training=training.after,
+                held_out=held_out.after,
+            )
+        ],
     )
     # The same point fifty times over, moved a little: counting fifty models would take long and show no more.
     (point,) = found["frontier"]["points"]

@@ -16,7 +16,7 @@ import hypothesis.strategies as st
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from tests.report.example import HOSTILE, hostile_summary, large_summary, law_summary
+from tests.report.example import HOSTILE, fit_result, hostile_summary, large_summary, law_summary
 
 from fairbound._text import visible
 from fairbound.evaluation import certify
@@ -24,7 +24,7 @@ from fairbound.report import to_html, to_markdown
 from fairbound.report.history import MOST_ROWS, history_figure, phase_lines
 from fairbound.report.tables import Axis
 from fairbound.report.tradeoff import tradeoff
-from fairbound.study.summary import Decisions, Run, Sweep, SweptPoint, summarize
+from fairbound.studies import Decisions, SweptPoint, summarize
 
 ROWS = Decisions(
     y=[0, 1, 1, 0, 1, 0, 1, 0],
@@ -223,19 +223,21 @@ def test_every_combination_of_pieces(limits, before, held_out):
     rows = ROWS if before else replace(ROWS, before=None)
     points = [
         SweptPoint(
-            point={"bound": 0.3, "status": "feasible"}, training=rows.after, held_out=rows.after if held_out else None
+            point={"bound": 0.2, "status": "feasible"}, training=rows.after, held_out=rows.after if held_out else None
         )
     ]
     summary = summarize(
         limits,
         rows,
         rows if held_out else None,
-        run=Run(status="feasible", history=[{"phase": "free", "loss": 0.5}]),
-        frontier=Sweep(limit="disparate_impact >= 0.3", points=points),
-        calibration=certify(rows.y, rows.after, rows.sensitive_features, limits) if limits else None,
+        result=fit_result(
+            history=[{"phase": "free", "loss": 0.5}],
+            certificate=certify(rows.y, rows.after, rows.sensitive_features, limits) if limits else None,
+        ),
+        frontier=points if limits else None,
     )
     text = Reader(to_html(summary)).text
-    assert "not known" in text  # the price of a point without prices
+    assert ("not known" in text) == bool(limits)  # the price of a point without prices
     assert ("calibration" in text) == bool(limits)
 
 
@@ -284,7 +286,7 @@ def test_a_large_run_stays_usable():
 
 def test_a_long_history_is_thinned_and_says_so():
     history = [{"epoch": step, "loss": 1.0, "step_length": 1.0} for step in range(5 * MOST_ROWS)]
-    text = Reader(to_html(summarize((), ROWS, run=Run(status="feasible", history=history)))).text
+    text = Reader(to_html(summarize((), ROWS, result=fit_result(history=history)))).text
     assert "1,000 of 5,000 iterations, evenly spaced (all are in the JSON)" in " ".join(text.split())
 
 
@@ -309,8 +311,7 @@ def test_the_history_figure_draws_zero_at_the_foot_and_no_step_not_at_all():
     history = summarize(
         (),
         ROWS,
-        run=Run(
-            status="x",
+        result=fit_result(
             history=[
                 {"phase": "coarse", "loss": 0.5, "surrogate_violation": 0.1, "step_length": 1.0},
                 {"phase": "exact", "loss": 0.4, "exact_violation": 0.0, "step_length": 0.0, "locally_infeasible": True},

@@ -7,12 +7,13 @@ import json
 import re
 
 import pytest
-from tests.report.example import law_summary
+from tests.report.example import fit_result, law_summary
 
 from fairbound.report import to_html, to_markdown, words
 from fairbound.report.caveats import caveats, remarks
 from fairbound.report.limits import limit_tables
-from fairbound.study.summary import Decisions, Run, summarize
+from fairbound.sqp import Status
+from fairbound.studies import Decisions, summarize
 
 ROWS = Decisions(
     y=[0, 1, 1, 0, 1, 0, 1, 0],
@@ -207,7 +208,9 @@ def constant(kept: bool = True) -> dict:
     y = [0, 1, 1, 1] * 50
     after = [1] * 200 if kept else [1] * 100 + [0] * 100
     rows = Decisions(y=y, sensitive_features=["a"] * 100 + ["b"] * 100, before=y, after=after)
-    return summarize("disparate_impact >= 0.8", rows, rows, run=Run(status="degenerate", conflicts=["x", "y"]))
+    return summarize(
+        "disparate_impact >= 0.8", rows, rows, result=fit_result(status=Status.DEGENERATE, conflicts=("x", "y"))
+    )
 
 
 def test_a_degenerate_run_opens_with_that_in_red():

@@ -95,12 +95,16 @@ def describe_command(
 
     Counts by group and label, and what a model that predicts every label right, or always the same, would reach.
     """
+    from fairbound._errors import render
+    from fairbound.cli.errors import option_name
     from fairbound.cli.files import check_source
-    from fairbound.cli.first_look import columns_taken, label_values, remarks, show_columns, show_label
+    from fairbound.cli.first_look import show_columns, show_label
     from fairbound.cli.inputs import load
     from fairbound.cli.settings import parse_bands
 
     check_source(source)
+    from fairbound.studies import columns_taken, label_values, remarks
+
     output = Output(json, quiet)
     data = load(
         source,
@@ -122,7 +126,7 @@ def describe_command(
     )
     described = [data.describe(name) for name in data.sensitive]
     gaps = data.table.missing()
-    notes = remarks(data)
+    notes = [render(note, option_name) for note in remarks(data)]
     output.text("\n\n".join(map(repr, described)))
     if data.label_values:  # of a known data set the words of the table are the values
         output.text()
@@ -140,7 +144,7 @@ def describe_command(
             "target": data.target,
             "features": list(data.feature_names),
             "label": label_values(data),
-            "taken": columns_taken(data),
+            "taken": columns_taken(data, option_name),
             "missing": gaps,
             "notes": notes,
             "by": [facts.to_dict() for facts in described],

@@ -96,7 +96,6 @@ def audit_command(
         _check_page(Path(out))
     from fairbound.evaluation import Tally, audit_tally
     from fairbound.report import audit_to_html
-    from fairbound.study import measured
 
     rows = read_decisions(
         file,
@@ -120,7 +119,7 @@ def audit_command(
         min_group_size=min_group_size,
     )
     found = audit_tally(tally, confidence)
-    checked = [(limit, measured(limit, tally)) for limit in limits]
+    checked = [(limit, tally.check(limit)) for limit in limits]
     content = {
         "command": "audit",
         **found.to_dict(),

@@ -15,14 +15,11 @@ from fairbound.cli.options import examples
 from fairbound.cli.output import Output
 
 if TYPE_CHECKING:
-    from fairbound.cli.study import Settings, Study
-    from fairbound.data import Dataset
-    from fairbound.estimator import ConstrainedClassifier
-    from fairbound.fairness import Constraint
+    from fairbound.studies import Study
 
 DATA, GROUPS = "law", "race"
 
-MEASURE, BOUND = "disparate_impact", 0.9
+LIMIT = "disparate_impact >= 0.9"
 BOUNDS = (0.8, 0.85, 0.95)
 HELD_OUT, CONFIDENCE = 0.3, 0.95
 
@@ -55,13 +52,9 @@ def demo_command(
     report.
     """
     from fairbound.cli.folders import fresh_folder
-    from fairbound.cli.frontier import show_frontier
     from fairbound.cli.inputs import load
-    from fairbound.cli.outcome import in_short
-    from fairbound.cli.settings import check_settings
-    from fairbound.cli.shown import show
-    from fairbound.cli.study import Study
-    from fairbound.cli.sweeping import Sweeping, check_bounds
+    from fairbound.cli.studying import run_study, show_frontier, show_summary
+    from fairbound.studies import Study, StudySettings, metrics_of, write_files
 
     output = Output(json, quiet)
     place = Path(out) if out is not None else Path(tempfile.mkdtemp(prefix="fairbound-demo-")) / DATA
@@ -69,25 +62,27 @@ def demo_command(
         data = load(DATA, sensitive=[GROUPS])
         _head(output, "1. What the labels themselves do by race, before any model")
         output.text(repr(data.describe(GROUPS)))
-        _, settings = check_settings(None, "linear", seed, "each", "error", 10)
-        study = Study.open(data, HELD_OUT, None, settings, limited=True)
-        sweep = Sweeping(study, check_bounds(MEASURE, BOUNDS, BOUND), [], output)
-        sweep.run()
-        sure, trained = _sure(data, settings, sweep.grid[0].with_bound(BOUND), output)
+        study = Study(data, StudySettings.build(LIMIT, BOUNDS, test_size=HELD_OUT, seed=seed))
+        run_study(study, output, context)
+        if study.interrupted and not study.frontier:
+            raise KeyboardInterrupt
+        # Some rows are held back to test models on, so there are fewer to train on.
+        certain = Study(data, StudySettings.build(LIMIT, test_size=HELD_OUT, confidence=CONFIDENCE, seed=seed))
+        run_study(certain, output, context)
         with finishing(output):
-            summary = sweep.summary(context, DATA, BOUND)
-            sweep.write(folder, place, summary, {}, models=True)
-    found = in_short(summary)
+            write_files(study, folder, place)
+    summary = study.summary
+    found = metrics_of(summary)
     limit = summary["limits"][0]["text"]
     _head(output, f"2. A model without limits, and one with {limit}")
-    show(output, summary)
+    show_summary(output, summary)
     _head(output, "3. What other bounds cost")
     show_frontier(output, summary["frontier"])
     _head(output, "4. What the held-out rows say about the limit, with 95% confidence")
     for verdict in found["certificate"]["limits"]:
         output.text(f"{verdict['verdict']}: {verdict['limit']} is {verdict['value']:.4f} there; {verdict['reason']}")
     _head(output, f"5. A model trained to keep {limit} on unseen rows, too, with 95% confidence")
-    _show_sure(output, sure, trained)
+    _show_certain(output, certain)
     _head(output, "6. The report of steps 2 to 4, to open in a browser")
     output.text(str(place / "report.html"))
     output.text()
@@ -95,36 +90,28 @@ def demo_command(
         "The same on your own file: fairbound train FILE --target ... --sensitive ... --require ... --out FOLDER"
     )
     content = {"command": "demo", "out": str(place), **found, "frontier": summary["frontier"]["points"]}
-    output.result({**content, "confident": trained.result_.to_dict() | {"history": []}})
-    if sweep.interrupted:
-        complain(f"Interrupted: {place} has {sweep.interruption()}")
+    output.result({**content, "confident": certain.result.to_dict() | {"history": []}})
+    if study.interrupted or certain.interrupted:
+        left = study.interruption or "every bound; the model for the confidence is not finished."
+        complain(f"Interrupted: {place} has {left}")
         raise typer.Exit(INTERRUPTED)
     raise typer.Exit(KEPT if found["kept"] else NOT_KEPT)
 
 
-def _sure(data: Dataset, settings: Settings, limit: Constraint, output: Output) -> tuple[Study, ConstrainedClassifier]:
-    """Train for a confidence, on fewer rows: some are held back to test models on."""
-    from fairbound.cli.study import Study
-
-    study = Study.open(data, HELD_OUT, CONFIDENCE, settings, limited=True)
-    with output.stage("Training for the confidence"):
-        trained, _ = study.fit([limit], lambda _: False, CONFIDENCE)
-    return study, trained
-
-
-def _show_sure(output: Output, study: Study, trained: ConstrainedClassifier) -> None:
+def _show_certain(output: Output, study: Study) -> None:
     from fairbound.evaluation import sides_in_words
 
-    certificate, held_out = trained.certificate_, study.held_out
-    assert certificate is not None
+    certificate, held_out = study.result.certificate, study.held_out
+    if certificate is None:  # the interrupt came before the limits were tried
+        return
     assert held_out is not None
-    accuracy = float((trained.predict(held_out.X) == held_out.y).mean())
+    accuracy = float((study.after.predict(held_out.X) == held_out.y).mean())
     for found in certificate.limits:
         output.text(
             f"{found.verdict.value} on {certificate.rows:,} calibration rows: {found.value:.4f} there, hence "
             f"{sides_in_words(found)} in the population; accuracy on held-out rows {accuracy:.2%}."
         )
-    output.text(trained.result_.message)
+    output.text(study.result.message)
 
 
 def _head(output: Output, text: str) -> None:

@@ -42,6 +42,7 @@ TRACEBACK_VARIABLE = "FAIRBOUND_TRACEBACK"
 OPTIONS = {
     "by": "--sensitive",
     "bands": "--bands",
+    "bounds": "--bounds",
     "categorical": "--categorical",
     "confidence": "--confidence",
     "constraints": "--require",
@@ -52,9 +53,11 @@ OPTIONS = {
     "groups": "--groups",
     "ignore": "--ignore",
     "largest_weight": "--largest-weight",
+    "limits": "--require",
     "max_categories": "--max-categories",
     "min_group_size": "--min-group-size",
     "missing": "--missing",
+    "model": "--model",
     "negative": "--negative",
     "pos_label": "--positive",
     "positive": "--positive",
@@ -98,6 +101,8 @@ def option_name(argument: str, *value: Any) -> str:
 
 def _typed(value: Any) -> str:
     """Return a value as it is typed: text in quotes even where a shell needs none, as a full stop may follow."""
+    if isinstance(value, dict):  # bands: the name of a column and its cuts
+        return " ".join(f"{name} {','.join(map(str, cuts))}" for name, cuts in value.items())
     if not isinstance(value, str):
         return str(value)
     safe = shlex.quote(value)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -84,19 +83,29 @@ def frontier_command(
     exit code is 1 if a bound is not kept on the training rows. Ctrl-C leaves the bounds that are finished.
     """
     from fairbound.cli.files import check_source
-    from fairbound.cli.first_look import columns_taken, label_values, show_columns, show_label
+    from fairbound.cli.first_look import show_columns, show_label
     from fairbound.cli.folders import fresh_folder, refuse_existing
     from fairbound.cli.inputs import load_parts
-    from fairbound.cli.settings import check_held_out, check_settings, parse_bands
-    from fairbound.cli.sweeping import Sweeping, check_bounds
+    from fairbound.cli.settings import check_held_out, parse_bands, swept_limit
+    from fairbound.cli.studying import run_study, show_frontier, show_notes
 
     refuse_existing(Path(out))
     check_source(source)
-    others, settings = check_settings(
-        require, model, seed, groups, small_groups, min_group_size, max_categories=max_categories
+    from fairbound.studies import Study, StudySettings, write_files
+
+    limit, grid = swept_limit(measure, bounds, choose)
+    settings = StudySettings.build(
+        [limit, *(require or ())],
+        grid,
+        model=model,
+        test_size=check_held_out(test, test_file),
+        seed=seed,
+        groups=groups,
+        small_groups=small_groups,
+        min_group_size=min_group_size,
+        max_categories=max_categories,
     )
-    share, cuts = check_held_out(test, test_file), parse_bands(bands)
-    grid = check_bounds(measure, bounds, choose)
+    cuts = parse_bands(bands)
     output = Output(json, quiet)
     with fresh_folder(out) as folder:
         with output.stage(f"Reading {source}"):
@@ -121,61 +130,22 @@ def frontier_command(
                 data_dir=data_dir,
                 quiet=quiet or json,
             )
-        from fairbound.cli.study import Study, check_limited_columns
-
-        check_limited_columns(others, data, groups)
-        study = Study.open(data, share, None, settings, limited=True, held_out=held_out)
-        output.text(study.described())
+        study = Study(data, settings, held_out=held_out)
+        output.text(study.describe())
         show_label(output, data)
         show_columns(output, data)
-        sweep = Sweeping(study, grid, others, output)
-        sweep.run()
+        run_study(study, output, context)
+        if study.interrupted and not study.frontier:
+            raise KeyboardInterrupt
         with finishing(output):
-            summary = sweep.summary(context, source, choose)
-            read = {"label": label_values(data), "taken": columns_taken(data)}
-            found = sweep.write(folder, Path(out), summary, read, models=not no_models)
+            found = write_files(study, folder, Path(out), models=not no_models)
     output.text()
-    show_frontier(output, summary["frontier"])
-    for note in summary["notes"][:-1]:  # the last one says where the rows come from
-        output.text(f"Note: {note}")
+    show_frontier(output, study.summary["frontier"])
+    show_notes(output, study.summary)
     files = "frontier.csv, frontier.json, model" + ("" if no_models else ", models")
     output.text(f"Written to {out}: {files}, report.html, summary.json, model-card.md.")
     output.result({"command": "frontier", "out": out, **found})
-    if sweep.interrupted:
-        complain(f"Interrupted: {out} has {sweep.interruption()}")
+    if study.interrupted:
+        complain(f"Interrupted: {out} has {study.interruption}")
         raise typer.Exit(INTERRUPTED)
     raise typer.Exit(KEPT if found["kept"] else NOT_KEPT)
-
-
-def show_frontier(output: Output, frontier: Mapping[str, Any]) -> None:
-    """Print what each bound reaches and costs."""
-    from fairbound.cli.sweeping import line_of
-    from fairbound.fairness import shortest
-
-    lines = [line_of(point) for point in frontier["points"]]
-    held_out = "held_out_value" in lines[0]
-    header = ["bound", "training rows", "kept", "accuracy", "gain"]
-    header += ["held-out rows", "accuracy", "gain"] if held_out else []
-    rows = []
-    for line in lines:
-        row = [
-            shortest(line["bound"]),
-            _number(line["training_value"]),
-            "kept" if line["training_kept"] else "NOT KEPT",
-            f"{line['training_accuracy']:.2%}",
-            f"{100 * line['training_gain']:+.2f}",
-        ]
-        if held_out:
-            row += [
-                _number(line["held_out_value"]),
-                f"{line['held_out_accuracy']:.2%}",
-                f"{100 * line['held_out_gain']:+.2f}",
-            ]
-        row.append("-" if line["accuracy_price"] is None else f"{line['accuracy_price']:.2f}")
-        rows.append(row)
-    output.table(frontier["description"], [*header, "points for the next 0.01"], rows)
-    output.text("Gain: points of accuracy over the best constant prediction, which keeps any ratio.")
-
-
-def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:.4f}"

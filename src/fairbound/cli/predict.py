@@ -76,8 +76,8 @@ def predict_command(
     from fairbound.cli.files import check_source
     from fairbound.cli.folders import fresh_file
     from fairbound.cli.models import load_model
-    from fairbound.cli.study import table_backend
     from fairbound.data import make_frame
+    from fairbound.studies import table_backend
 
     check_source(source)
     output = Output(json, quiet)

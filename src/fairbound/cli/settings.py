@@ -1,4 +1,4 @@
-"""What is asked of a study, checked before anything is read."""
+"""Options that need reading before a study can take them."""
 
 from __future__ import annotations
 
@@ -6,47 +6,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from fairbound.cli.files import existing_file
-from fairbound.cli.inputs import check_choice, parse_limits
-from fairbound.cli.models import hidden_layers
 
 if TYPE_CHECKING:
-    from fairbound.cli.study import Settings
     from fairbound.fairness import Constraint
 
-GROUPS = ("each", "intersection", "both")
 HELD_OUT = 0.2  # share of the rows, where nothing else is said
-SMALL_GROUPS = ("error", "warn", "merge")
-
-
-def check_settings(
-    require: Sequence[str] | None,
-    model: str,
-    seed: int,
-    groups: str,
-    small_groups: str,
-    min_group_size: int,
-    confidence: float | None = None,
-    *,
-    max_categories: int = 50,
-) -> tuple[list[Constraint], Settings]:
-    """Return the limits and the settings; what is wrong with them is said at once."""
-    hidden = hidden_layers(model)
-    check_choice(groups, GROUPS, "--groups")
-    check_choice(small_groups, SMALL_GROUPS, "--small-groups")
-    if confidence is not None:
-        if not 0.5 <= confidence < 1:
-            raise ValueError(f"--confidence is {confidence:g}; give a number from 0.5 and below 1, such as 0.95.")
-        if not require:
-            raise ValueError("--confidence needs limits to be confident of: add --require.")
-        if small_groups != "error":
-            raise ValueError("--confidence speaks of every group: it goes with --small-groups error only.")
-    limits = parse_limits(require)
-    for limit in limits:
-        if confidence is not None and limit.name == "covariance":
-            raise ValueError(f"--confidence does not go with {limit}: no bound is known for a covariance.")
-    from fairbound.cli.study import Settings
-
-    return limits, Settings(model, hidden, seed, groups, small_groups, min_group_size, max_categories)
 
 
 def check_held_out(share: float | None, file: str | None) -> float:
@@ -57,6 +21,23 @@ def check_held_out(share: float | None, file: str | None) -> float:
         raise ValueError("--test holds a share of the rows out, and --test-file brings others; give one of both.")
     existing_file(file)
     return 0.0
+
+
+def swept_limit(measure: str, bounds: Sequence[float] | None, choose: float | None) -> tuple[Constraint, list[float]]:
+    """Return the limit of a frontier at the bound that its report is about, by default the middle one, and all bounds.
+
+    >>> swept_limit("disparate_impact", [0.9, 0.7, 0.8], None)
+    (DisparateImpact(0.8), [0.7, 0.8, 0.9])
+    """
+    from fairbound._registry import lookup
+    from fairbound.fairness import MEASURES, parse_constraint
+    from fairbound.studies import usual_bounds
+
+    known = lookup(MEASURES, measure, "measure")
+    given = {*(bounds or usual_bounds(measure)), *([] if choose is None else [choose])}
+    grid = sorted(given, reverse=not known.larger_is_stricter)
+    chosen = grid[len(grid) // 2] if choose is None else choose
+    return parse_constraint(f"{measure} {'>=' if known.larger_is_stricter else '<='} {chosen!r}"), grid
 
 
 def parse_bands(words: Sequence[str] | None) -> dict[str, list[float]]:

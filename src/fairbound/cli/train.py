@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import json as json_format
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fairbound._files import as_utf8
 from fairbound.cli import options
 from fairbound.cli.errors import INTERRUPTED, KEPT, NOT_KEPT, complain
 from fairbound.cli.interrupts import finishing
@@ -17,10 +14,7 @@ from fairbound.cli.options import examples
 from fairbound.cli.output import Output
 
 if TYPE_CHECKING:
-    from fairbound.cli.outcome import Models
-    from fairbound.cli.study import Study
-    from fairbound.evaluation import Certificate
-    from fairbound.fairness import Constraint
+    from fairbound.studies import Study
 
 LOANS = "fairbound train loans.csv --target approved --sensitive sex"
 
@@ -93,17 +87,28 @@ def train_command(
     rows.
     """
     from fairbound.cli.files import check_source
-    from fairbound.cli.first_look import columns_taken, label_values, show_columns, show_label
+    from fairbound.cli.first_look import show_columns, show_label
     from fairbound.cli.folders import fresh_folder, refuse_existing
     from fairbound.cli.inputs import load_parts
-    from fairbound.cli.settings import check_held_out, check_settings, parse_bands
+    from fairbound.cli.settings import check_held_out, parse_bands
+    from fairbound.cli.studying import run_study
 
     refuse_existing(Path(out))
     check_source(source)
-    limits, settings = check_settings(
-        require, model, seed, groups, small_groups, min_group_size, confidence, max_categories=max_categories
+    from fairbound.studies import Study, StudySettings, write_files
+
+    settings = StudySettings.build(
+        require or (),
+        model=model,
+        test_size=check_held_out(test, test_file),
+        confidence=confidence,
+        seed=seed,
+        groups=groups,
+        small_groups=small_groups,
+        min_group_size=min_group_size,
+        max_categories=max_categories,
     )
-    share, cuts = check_held_out(test, test_file), parse_bands(bands)
+    cuts = parse_bands(bands)
     if confidence is not None and weight is not None:
         raise ValueError("--confidence is for rows that count alike: it does not go with --weight.")
     output = Output(json, quiet)
@@ -130,120 +135,36 @@ def train_command(
                 data_dir=data_dir,
                 quiet=quiet or json,
             )
-        from fairbound.cli.study import Study, check_limited_columns
-
-        check_limited_columns(limits, data, groups)
-        study = Study.open(data, share, confidence, settings, limited=bool(limits), held_out=held_out)
-        output.text(study.described())
+        study = Study(data, settings, held_out=held_out)
+        output.text(study.describe())
         show_label(output, data)
         show_columns(output, data)
-        trained = Training(study, limits, confidence, output)
-        models = trained.run()
+        run_study(study, output, context)
         with finishing(output):
-            from fairbound.cli.outcome import summary_of
-
-            summary = summary_of(
-                study,
-                trained.kept_to,
-                models,
-                context,
-                source=source,
-                confidence=confidence,
-                interrupted=trained.interruption(models.after.result_.kept),
-            )
-            read = {"label": label_values(data), "taken": columns_taken(data)}
-            found = write_run(folder, Path(out), summary, models, read)
-    _say(output, summary, trained, require, out)
+            found = write_files(study, folder, Path(out))
+    _show(output, study, out)
     output.result({"command": "train", "out": out, **found})
-    if trained.interrupted:
-        complain(f"Interrupted: {out} has {summary['run']['interrupted']}")
+    if study.interrupted:
+        complain(f"Interrupted: {out} has {study.interruption}")
         raise typer.Exit(INTERRUPTED)
     raise typer.Exit(KEPT if found["kept"] else NOT_KEPT)
 
 
-class Training:
-    """The models of a study, one after the other; an interrupt leaves what is finished."""
-
-    def __init__(self, study: Study, limits: Sequence[Constraint], confidence: float | None, output: Output) -> None:
-        self.study, self.limits, self.confidence, self.output = study, limits, confidence, output
-        self.interrupted = False
-        self.calibration: Certificate | None = None
-        self.claim = ""
-        self.kept_to: Sequence[Constraint] = limits
-
-    def run(self) -> Models:
-        """Train without limits, and with them; where a confidence is asked for, for that."""
-        from fairbound.cli.interrupts import Interruptible
-        from fairbound.cli.outcome import Models
-        from fairbound.cli.study import progress
-
-        with Interruptible() as interrupt:
-
-            def callback(name: str) -> Any:
-                shown = progress(self.output, name)
-                return lambda row: (shown(row), interrupt.asked(row))[1]
-
-            with self.output.stage("Training without limits"):
-                before, notes = self.study.fit([], callback("Training without limits"))
-            if not self.limits or interrupt.happened:
-                self.interrupted, self.kept_to = interrupt.happened, []
-                return Models(None, before, tuple(notes))
-            name = "Training under the limits" if self.confidence is None else "Training for the confidence"
-            with self.output.stage(name):
-                after, notes = self.study.fit(self.limits, callback(name), self.confidence)
-            self.calibration, self.claim = after.certificate_, after.result_.claim
-            self.interrupted = interrupt.happened
-            return Models(before, after, tuple(notes))
-
-    def interruption(self, kept: bool) -> str:
-        """Return what an interrupt left; nothing where there was none."""
-        if not self.interrupted:
-            return ""
-        if not self.kept_to and self.limits:
-            return "the model without limits, as far as it was trained; the limits were not tried."
-        if not self.limits:
-            return "the model as far as it was trained."
-        state = "keeps every limit" if kept else "does not keep every limit"
-        uncertified = " and is not certified" if self.calibration is not None and not self.calibration.passed else ""
-        return f"the best model found so far, which {state} on the training rows{uncertified}."
-
-
-def write_run(
-    folder: Path, place: Path, summary: Mapping[str, Any], models: Models, read: Mapping[str, Any]
-) -> dict[str, Any]:
-    """Write everything of a run; return its numbers in short, and how the file was `read`."""
-    from fairbound.cli.models import MODEL_FOLDER, save_model
-    from fairbound.cli.outcome import in_short
-    from fairbound.report import write_report
-
-    save_model(models.after, folder / MODEL_FOLDER)
-    write_report(summary, folder)
-    names = sorted(each.name for each in folder.iterdir())
-    found = {**in_short(summary), **read}
-    found["files"] = [str(place / name) for name in sorted([*names, "metrics.json"])]
-    (folder / "metrics.json").write_bytes(
-        as_utf8(json_format.dumps(found, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
-    )
-    return found
-
-
-def _say(
-    output: Output, summary: Mapping[str, Any], trained: Training, require: Sequence[str] | None, out: str
-) -> None:
-    from fairbound.cli.shown import show
+def _show(output: Output, study: Study, out: str) -> None:
+    from fairbound.cli.studying import show_notes, show_summary
     from fairbound.cli.suggestions import suggest
 
     if output.silent:
         return
+    summary = study.summary
     output.text()
-    show(output, summary)
+    show_summary(output, summary)
     output.text()
     if summary["limits"]:
         output.text(f"{summary['run']['status']}: {summary['run']['message']}")
-    if trained.calibration is not None and trained.calibration.passed:
-        output.text(trained.claim)  # where none passed, the message says so
-    for note in summary["notes"][:-1]:  # the last one says where the rows come from
-        output.text(f"Note: {note}")
-    if not require:
+    if study.result.certified:
+        output.text(study.result.claim)  # if no model passed, the message says so
+    show_notes(output, summary)
+    if not study.settings.limits:
         suggest(output, summary)
     output.text(f"Written to {out}: model, metrics.json, summary.json, report.html, model-card.md.")

@@ -62,6 +62,8 @@ class Dataset:
         Changes made while reading a file, such as rows that were dropped.
     weight : array of shape (n,), optional
         Weight of each row, not negative; 1 by default.
+    path : str, optional
+        The file that the rows were read from.
     raw : Table, optional
         The raw columns of X; by default the columns of X itself.
 
@@ -91,6 +93,7 @@ class Dataset:
     label_values: Sequence[LabelValue] = ()
     notes: Sequence[str] = ()
     weight: FloatArray | None = None
+    path: str | None = None
     raw: InitVar[Table | None] = None
     table: Table = field(init=False)
 

@@ -156,6 +156,7 @@ def read_table(
         target=target,
         label_values=labels.values,
         notes=notes,
+        path=str(path),
         weight=None if weight is None else _weights(columns, weight),
         description=f"Read from {path.name}; the label is {target}: {sides_in_words(labels.values, labels.names)}.",
     )

@@ -78,8 +78,9 @@ class Watched:
         )
         if small:
             tally = replace(tally, powers=tuple((treat_alike(cells, small), S) for cells, S in tally.powers))
-        systems = tuple(tally.compile(limit) if _comparable(limit, tally) else None for limit in limits)
-        return cls(tally, systems, len(y))
+        comparable = [_comparable(limit, tally) for limit in limits]
+        compiled = iter(tally.compile_all(limit for limit, fits in zip(limits, comparable, strict=True) if fits))
+        return cls(tally, tuple(next(compiled) if fits else None for fits in comparable), len(y))
 
     def measured(self, decisions: Tensor) -> list[float | None]:
         """Return one number per limit for class indices in the order of the model; None where it is undefined."""

@@ -4,7 +4,7 @@ The measures are those of `fairbound.fairness`, here with confidence intervals.
 """
 
 from fairbound.evaluation.audit_result import Audit, Estimate, GroupAudit, MeasureAudit, Undefined
-from fairbound.evaluation.auditing import audit, audit_tally
+from fairbound.evaluation.auditing import audit, audit_tally, audited_measures, overall_accuracy
 from fairbound.evaluation.certificate import Certificate, RateInterval, certify, certify_tally
 from fairbound.evaluation.importance import shuffled_importances
 from fairbound.evaluation.intervals import Share, WeightedShare, binomial_interval, weighted_interval
@@ -29,11 +29,13 @@ __all__ = [
     "WeightedShare",
     "audit",
     "audit_tally",
+    "audited_measures",
     "binomial_interval",
     "certify",
     "certify_tally",
     "match_decisions",
     "match_positive",
+    "overall_accuracy",
     "rate_name",
     "shuffled_importances",
     "sides_in_words",

@@ -14,8 +14,10 @@ over the other groups, and list the groups that are left out.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator
-from typing import Any
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from fairbound.evaluation.audit_result import Audit, Estimate, GroupAudit, MeasureAudit, Undefined
 from fairbound.evaluation.intervals import Statistic, check_confidence
@@ -26,12 +28,12 @@ from fairbound.fairness import (
     RATES,
     Combine,
     Constraint,
+    ConstraintSystem,
     GroupComparison,
     Grouping,
     Measure,
     RateFunction,
     accuracy,
-    evaluate,
     resolve_measure,
 )
 
@@ -104,28 +106,93 @@ def audit(
     return audit_tally(tally, confidence, measures)
 
 
-def audit_tally(tally: Tally, confidence: float = 0.95, measures: Iterable[str | Measure] | None = None) -> Audit:
-    """Audit decisions that are already counted; see `audit`."""
+def audit_tally(
+    tally: Tally,
+    confidence: float = 0.95,
+    measures: Iterable[str | Measure] | None = None,
+    *,
+    systems: Sequence[ConstraintSystem] | None = None,
+) -> Audit:
+    """Audit decisions that are already counted; see `audit`.
+
+    `systems` are the measures compiled for the cells of the tally, if that is done already (`audited_measures`).
+    """
     alpha = 1.0 - check_confidence(confidence)
     groupings = tally.cells.groupings
     compared = _compared(measures)
+    if systems is None:
+        systems = tally.compile_all(audited_measures(tally, compared))
+    rates = _Rates(tally, systems)
+    # Without a column of two groups or more there is nothing to compile.
+    measured = dict(zip(compared, systems, strict=True)) if systems else {}
     return Audit(
         rows=len(tally.cells),
         weighted=tally.weighted,
         confidence=confidence,
         classes=tally.cells.classes,
-        groups=tuple(entry for grouping in groupings for entry in _groups(tally, grouping, alpha)),
+        groups=tuple(entry for grouping in groupings for entry in _groups(rates, grouping, alpha)),
         measures=tuple(
             entry
             for grouping in groupings
             for measure in compared
-            for entry in _measures(tally, grouping, measure, alpha)
+            for entry in _measures(rates, grouping, measure, measured.get(measure), alpha)
         ),
-        undefined=tuple(entry for grouping in groupings for entry in _undefined(tally, grouping)),
+        undefined=tuple(entry for grouping in groupings for entry in _undefined(rates, grouping)),
         missing={grouping.name: tally.missing(grouping) for grouping in groupings},
         merged=tally.merged,
         min_group_size=tally.min_group_size,
     )
+
+
+def audited_measures(tally: Tally, measures: Iterable[str | Measure] | None = None) -> list[Constraint]:
+    """Return each measure as a limit without a bound, on the columns that have groups to compare."""
+    columns = tuple(grouping.name for grouping in tally.cells.groupings if len(grouping.groups) > 1)
+    return [Constraint(None, measure=measure, columns=columns) for measure in _compared(measures)] if columns else []
+
+
+class CountedRate(NamedTuple):
+    """A rate of each group of a grouping, and of everyone, for one outcome."""
+
+    values: list[float]
+    defined: list[bool]
+    statistics: list[Statistic] | None
+
+
+class _Rates:
+    """Every rate that an audit needs, counted once."""
+
+    def __init__(self, tally: Tally, systems: Sequence[ConstraintSystem]) -> None:
+        self.tally = tally
+        self.counts = {
+            (grouping.name, outcome): tally.counts(grouping, outcome)
+            for grouping in tally.cells.groupings
+            for outcome in tally.cells.outcomes
+        }
+        self.found: dict[tuple[str, int, RateFunction, bool], CountedRate] = {}
+        for grouping, outcome in self.counts:
+            for rate in RATES.values():
+                self._count(grouping, outcome, rate, monotone=False)
+        for system in systems:
+            monotone = resolve_measure(system.constraints[0].measure).monotone
+            for block in system.blocks:
+                self._count(block.grouping.name, block.outcome, block.rate, monotone=monotone)
+
+    def _count(self, grouping: str, outcome: int, rate: RateFunction, *, monotone: bool) -> None:
+        if (grouping, outcome, rate, monotone) in self.found:
+            return
+        counts = self.counts[grouping, outcome]
+        same = self.found.get((grouping, outcome, rate, False))
+        if same is None or same.statistics is None:
+            same = CountedRate(counts.values(rate), counts.defined(rate), counts.statistics(rate, monotone=monotone))
+        self.found[grouping, outcome, rate, monotone] = same
+
+    def of(self, grouping: str, outcome: int, rate: RateFunction, *, monotone: bool = False) -> CountedRate:
+        """Return a rate of a grouping."""
+        return self.found[grouping, outcome, rate, monotone]
+
+    def rows(self, grouping: Grouping) -> list[int]:
+        """Count the rows of each group, and of everyone."""
+        return [int(size) for size in self.counts[grouping.name, self.tally.cells.outcomes[0]].sums[0].size.tolist()]
 
 
 def _compared(measures: Iterable[str | Measure] | None) -> list[Measure]:
@@ -145,14 +212,14 @@ def _compared(measures: Iterable[str | Measure] | None) -> list[Measure]:
     return found
 
 
-def _groups(tally: Tally, grouping: Grouping, alpha: float) -> Iterator[GroupAudit]:
+def _groups(rates: _Rates, grouping: Grouping, alpha: float) -> Iterator[GroupAudit]:
     """Yield the counts and the rates for every class, of each group and of everyone."""
-    classes, outcomes = tally.cells.classes, tally.cells.outcomes
+    classes, outcomes = rates.tally.cells.classes, rates.tally.cells.outcomes
     estimates = {
-        outcome: {name: _estimates(tally, rate, grouping, outcome, alpha) for name, rate in RATES.items()}
+        outcome: {name: estimates_of(rates.of(grouping.name, outcome, rate), alpha) for name, rate in RATES.items()}
         for outcome in outcomes
     }
-    rows, confusion = tally.group_rows(grouping), tally.confusion(grouping)
+    rows, confusion = rates.rows(grouping), rates.tally.confusion(grouping)
     for position, group in enumerate((*grouping.groups, None)):
         yield GroupAudit(
             grouping=grouping.name,
@@ -168,69 +235,86 @@ def _groups(tally: Tally, grouping: Grouping, alpha: float) -> Iterator[GroupAud
         )
 
 
-def _estimates(tally: Tally, rate: RateFunction, grouping: Grouping, outcome: int, alpha: float) -> list[Estimate]:
-    defined = tally.defined(rate, grouping, outcome)
-    known = tally.statistics(rate, grouping, outcome)
-    values = evaluate(rate, tally.sums(grouping, outcome)).tolist()
+def estimates_of(rate: CountedRate, alpha: float) -> list[Estimate]:
+    """Return a rate of each group with its interval, which errs with probability at most α."""
     estimates = []
-    for position, value in enumerate(values):
-        if not defined[position]:
+    for position, value in enumerate(rate.values):
+        if not rate.defined[position]:
             estimates.append(Estimate(None, None, None))
-        elif known is None:  # a rate that was added to `RATES` but not to `WHOLES`
+        elif rate.statistics is None:  # a rate that was added to `RATES` but not to `WHOLES`
             estimates.append(Estimate(value, None, None))
         else:
-            estimates.append(Estimate(value, *known[position].interval(alpha)))
+            estimates.append(Estimate(value, *rate.statistics[position].interval(alpha)))
     return estimates
 
 
-def _undefined(tally: Tally, grouping: Grouping) -> Iterator[Undefined]:
-    several = tally.cells.n_labels > 2
-    rows = tally.group_rows(grouping)
-    for outcome in tally.cells.outcomes:
+def overall_accuracy(tally: Tally, confidence: float = 0.95) -> tuple[Estimate, float]:
+    """Return the accuracy over all rows, those without a known group among them, and that of the best constant."""
+    cells = tally.cells
+    labels = cells.totals.reshape(-1, cells.n_labels).sum(axis=0)
+    everyone = Grouping("all rows", (), np.ones((1, cells.n_cells // cells.n_labels)))
+    counts = tally.counts(everyone, cells.outcomes[0])
+    rate = CountedRate(counts.values(accuracy), counts.defined(accuracy), counts.statistics(accuracy))
+    (estimate,) = estimates_of(rate, 1.0 - check_confidence(confidence))
+    return estimate, float(labels.max() / labels.sum())
+
+
+def _undefined(rates: _Rates, grouping: Grouping) -> Iterator[Undefined]:
+    cells = rates.tally.cells
+    several = cells.n_labels > 2
+    rows = rates.rows(grouping)
+    for outcome in cells.outcomes:
         for name, rate in RATES.items():
-            if rate is accuracy and outcome != tally.cells.outcomes[0]:
+            if rate is accuracy and outcome != cells.outcomes[0]:
                 continue
-            defined = tally.defined(rate, grouping, outcome)
-            label = tally.cells.classes[outcome] if several and rate is not accuracy else None
+            defined = rates.of(grouping.name, outcome, rate).defined
+            label = cells.classes[outcome] if several and rate is not accuracy else None
             for group, size, known in zip(grouping.groups, rows, defined, strict=False):
                 if not known:
                     yield Undefined(grouping.name, group, name, label, size)
 
 
-def _measures(tally: Tally, grouping: Grouping, measure: Measure, alpha: float) -> Iterator[MeasureAudit]:
+def _measures(
+    rates: _Rates, grouping: Grouping, measure: Measure, system: ConstraintSystem | None, alpha: float
+) -> Iterator[MeasureAudit]:
     """Yield the measure over the groups of a grouping; with several classes, one for each class if it has them."""
-    cells = tally.cells
+    cells = rates.tally.cells
     several = cells.n_labels > 2 and measure.per_class
-    for label in cells.classes if several else (None,):
-        classes = (label,) if several else None
+    for outcome in cells.outcomes if several else cells.outcomes[:1]:
         found: dict[str, Any] = {"value": None, "lower": None, "upper": None, "pair": None}
         left_out: tuple[Hashable, ...] = ()
-        if len(grouping.groups) > 1:
-            system = tally.compile(Constraint(None, measure=measure, columns=(grouping.name,), classes=classes))
-            found["value"] = tally.measured(system)
-            left_out = _left_out(tally, system.comparisons)
+        if system is not None and len(grouping.groups) > 1:
+            here = system.select(
+                [
+                    each
+                    for each in system.comparisons
+                    if each.block.grouping.name == grouping.name and each.block.outcome == outcome
+                ]
+            )
+            found["value"] = rates.tally.measured(here)
+            left_out = _left_out(rates, here.comparisons, monotone=measure.monotone)
             if found["value"] is not None and measure.comparison != "covariance":
-                found |= _compare(tally, measure, system.comparisons, alpha)
+                found |= _compare(rates, measure, here.comparisons, alpha)
+        label = cells.classes[outcome] if several else None
         yield MeasureAudit(measure.name, measure.description, grouping.name, label, **found, left_out=left_out)
 
 
-def _left_out(tally: Tally, comparisons: tuple[GroupComparison, ...]) -> tuple[Hashable, ...]:
+def _left_out(rates: _Rates, comparisons: tuple[GroupComparison, ...], *, monotone: bool) -> tuple[Hashable, ...]:
     found: dict[Hashable, None] = {}
     for block in (comparison.block for comparison in comparisons):
-        defined = tally.defined(block.rate, block.grouping, block.outcome)
+        defined = rates.of(block.grouping.name, block.outcome, block.rate, monotone=monotone).defined
         found |= {group: None for group, known in zip(block.grouping.groups, defined, strict=False) if not known}
     return tuple(found)
 
 
-def _compare(tally: Tally, measure: Measure, comparisons: tuple[GroupComparison, ...], alpha: float) -> dict[str, Any]:
+def _compare(rates: _Rates, measure: Measure, comparisons: tuple[GroupComparison, ...], alpha: float) -> dict[str, Any]:
     """Return the interval of the measure, and the pair of groups that is furthest apart."""
     known: list[tuple[GroupComparison, list[Statistic], list[tuple[int, int]]]] = []
     for comparison in comparisons:
         block = comparison.block
-        statistics = tally.statistics(block.rate, block.grouping, block.outcome, monotone=measure.monotone)
+        _, defined, statistics = rates.of(block.grouping.name, block.outcome, block.rate, monotone=measure.monotone)
         if statistics is None:
             return {}
-        defined = tally.defined(block.rate, block.grouping, block.outcome)
         known.append((comparison, statistics, [(a, b) for a, b in comparison.pairs if defined[a] and defined[b]]))
     n_rates = sum(
         statistics[position].n_rates

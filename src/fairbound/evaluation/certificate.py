@@ -38,7 +38,7 @@ from fairbound.evaluation.verdicts import (
     refusal,
     sides_in_words,
 )
-from fairbound.fairness import Combine, Constraint, as_constraints
+from fairbound.fairness import Combine, Constraint, ConstraintSystem, as_constraints
 
 
 @dataclass(frozen=True)
@@ -258,7 +258,12 @@ def certify(
 
 
 def certify_tally(
-    tally: Tally, limits: Sequence[Constraint], confidence: float = 0.95, *, weights_bounded: bool = False
+    tally: Tally,
+    limits: Sequence[Constraint],
+    confidence: float = 0.95,
+    *,
+    weights_bounded: bool = False,
+    systems: Sequence[ConstraintSystem] | None = None,
 ) -> Certificate:
     """Test limits on decisions that are already counted; see `certify`.
 
@@ -270,9 +275,11 @@ def certify_tally(
     confidence : float
     weights_bounded : bool
         Whether `tally.largest_weight` bounds all possible weights, not only those of these rows.
+    systems : sequence of ConstraintSystem, optional
+        The limits compiled for the cells of the tally, if that is done already.
     """
     alpha = 1.0 - check_confidence(confidence)
-    systems = [tally.compile(limit) for limit in limits]
+    systems = tally.compile_all(limits) if systems is None else systems
     refusals = [refusal(limit, tally, weights_bounded) for limit in limits]
     required = [
         [] if reason else requirements_of(system, tally) for system, reason in zip(systems, refusals, strict=True)

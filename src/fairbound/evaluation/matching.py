@@ -119,24 +119,26 @@ class _Decisions:
                 shape=array.shape,
             )
         self.values = array.tolist()
-        for row, value in enumerate(self.values):
-            if is_missing(value):
-                raise InputError(
-                    "{decisions} contains {value!r} in row {row}, which is no decision.",
-                    "Drop the rows without a decision.",
-                    decisions=self.name,
-                    value=value,
-                    row=row + 1,
-                )
-            if not isinstance(value, Hashable):
-                raise InputError(
-                    "{decisions} contains {value!r} in row {row}.",
-                    "Give one value per row.",
-                    decisions=self.name,
-                    value=value,
-                    row=row + 1,
-                )
-        self.distinct = list(dict.fromkeys(self.values))
+        try:
+            self.distinct = list(dict.fromkeys(self.values))
+        except TypeError as error:
+            row = next(row for row, value in enumerate(self.values) if not isinstance(value, Hashable))
+            raise InputError(
+                "{decisions} contains {value!r} in row {row}.",
+                "Give one value per row.",
+                decisions=self.name,
+                value=self.values[row],
+                row=row + 1,
+            ) from error
+        if any(map(is_missing, self.distinct)):
+            row = next(row for row, value in enumerate(self.values) if is_missing(value))
+            raise InputError(
+                "{decisions} contains {value!r} in row {row}, which is no decision.",
+                "Drop the rows without a decision.",
+                decisions=self.name,
+                value=self.values[row],
+                row=row + 1,
+            )
 
     def places(self, positive: Hashable | None) -> NDArray[np.int64]:
         """Return the index of the label of each decision; a decision that equals no label raises an error."""

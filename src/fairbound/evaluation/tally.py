@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -117,6 +117,65 @@ class MonotoneRate:
         return replace(self, shares=(first, second, third))
 
 
+@dataclass(frozen=True)
+class GroupCounts:
+    """The sums of one grouping for one outcome, and what they say about its rates.
+
+    Attributes
+    ----------
+    sums : tuple of GroupSums
+        By w⁰, and with weights by w and w².
+    largest_weight : float or None
+        The bound of the weights, None where rows count equally.
+    two_classes : bool
+    """
+
+    sums: tuple[GroupSums, ...]
+    largest_weight: float | None
+    two_classes: bool
+
+    def values(self, rate: RateFunction) -> list[float]:
+        """Return the rate of each group, weighted as the measures are."""
+        return evaluate(rate, self.sums[0 if len(self.sums) == 1 else 1]).tolist()
+
+    def defined(self, rate: RateFunction) -> list[bool]:
+        """Say for which groups, and everyone, the rate divides by something."""
+        if rate in WHOLES:
+            return (WHOLES[rate](self.sums[0]) > 0).tolist()
+        return np.isfinite(self.values(rate)).tolist()
+
+    def statistics(self, rate: RateFunction, *, monotone: bool = False) -> list[Statistic] | None:
+        """Return what is known of the rate in each group; None where no interval is known for such a rate."""
+        if rate in WHOLES:
+            return self._shares(rate, WHOLES[rate])
+        if not monotone:
+            return None
+        shares = zip(
+            self._shares(_share_of_positives, lambda g: g.size),
+            self._shares(true_positive_rate, WHOLES[true_positive_rate]),
+            self._shares(false_positive_rate, WHOLES[false_positive_rate]),
+            strict=True,
+        )
+        return [
+            MonotoneRate(rate, value, three, self.two_classes)
+            for value, three in zip(self.values(rate), shares, strict=True)
+        ]
+
+    def _shares(self, rate: RateFunction, whole: Callable[[GroupSums], np.ndarray]) -> list[Statistic]:
+        wholes, parts = [], []
+        for sums in self.sums:
+            trials = whole(sums)
+            wholes.append(trials.tolist())
+            # An empty whole has no part, whatever the rate makes of it.
+            parts.append((np.nan_to_num(evaluate(rate, sums)) * trials).tolist())
+        if self.largest_weight is None:
+            return [Share(round(part), trials) for part, trials in zip(parts[0], wholes[0], strict=True)]
+        return [
+            WeightedShare(rows, weight, part, squares, part_squares, self.largest_weight)
+            for rows, weight, squares, part, part_squares in zip(*wholes, *parts[1:], strict=True)
+        ]
+
+
 @dataclass(frozen=True, eq=False)
 class Tally:
     """Sums of decisions over cells: of ones, and with weights also of w and w².  Build it with `Tally.build`.
@@ -185,6 +244,10 @@ class Tally:
         """Return whether rows have different weights."""
         return self.largest_weight is not None
 
+    def with_decisions(self, prediction: Any) -> Tally:
+        """Return the sums of other decisions about the same rows, given in their labels."""
+        return self.recount(match_decisions(prediction, self.cells.classes, len(self.cells)))
+
     def recount(self, decisions: np.ndarray) -> Tally:
         """Return the tally of other decisions about the same rows, given as indices of classes."""
         indicators = _indicators(decisions, self.cells)
@@ -211,58 +274,43 @@ class Tally:
         known = grouping.membership[-1][self.cells.index // self.cells.n_labels]
         return int((known == 0).sum())
 
+    def counts(self, grouping: Grouping, outcome: int) -> GroupCounts:
+        """Return the sums of a grouping for one outcome, from which all its rates follow."""
+        sums = tuple(group_sums(S, cells, grouping, outcome) for cells, S in self.powers)
+        return GroupCounts(sums, self.largest_weight, self.cells.n_labels == 2)
+
     def statistics(
         self, rate: RateFunction, grouping: Grouping, outcome: int, *, monotone: bool = False
     ) -> list[Statistic] | None:
         """Return the statistic of one rate for each group; None if no interval is known for such a rate."""
-        if rate in WHOLES:
-            return self._shares(rate, WHOLES[rate], grouping, outcome)
-        if not monotone:
-            return None
-        shares = zip(
-            self._shares(_share_of_positives, lambda g: g.size, grouping, outcome),
-            self._shares(true_positive_rate, WHOLES[true_positive_rate], grouping, outcome),
-            self._shares(false_positive_rate, WHOLES[false_positive_rate], grouping, outcome),
-            strict=True,
-        )
-        values = evaluate(rate, self.sums(grouping, outcome)).tolist()
-        two = self.cells.n_labels == 2
-        return [MonotoneRate(rate, value, three, two) for value, three in zip(values, shares, strict=True)]
-
-    def _shares(
-        self, rate: RateFunction, whole: Callable[[GroupSums], np.ndarray], grouping: Grouping, outcome: int
-    ) -> list[Statistic]:
-        wholes, parts = [], []
-        for power in range(len(self.powers)):
-            sums = self.sums(grouping, outcome, power)
-            wholes.append(whole(sums).tolist())
-            # The rate of an empty whole is NaN, but its part is 0.
-            parts.append((np.nan_to_num(evaluate(rate, sums)) * whole(sums)).tolist())
-        if self.largest_weight is None:
-            return [Share(round(part), trials) for part, trials in zip(parts[0], wholes[0], strict=True)]
-        return [
-            WeightedShare(rows, weight, part, squares, part_squares, self.largest_weight)
-            for rows, weight, squares, part, part_squares in zip(*wholes, *parts[1:], strict=True)
-        ]
+        return self.counts(grouping, outcome).statistics(rate, monotone=monotone)
 
     def compile(self, limit: Constraint) -> ConstraintSystem:
         """Compile one limit for these cells; the caller handles groups in which a rate is undefined."""
-        # The compiler raises an error for undefined rates, but on held-out rows they are a finding.  With one row in
-        # each cell, every rate is defined; so compile with these totals and put the real cells back.
-        cells = self.cells
-        system = ConstraintSystem.build(limit, replace(cells, totals=np.ones_like(cells.totals)))
-        return replace(system, cells=cells)
+        return self.compile_all([limit])[0]
+
+    def compile_all(self, limits: Iterable[Constraint]) -> tuple[ConstraintSystem, ...]:
+        """Compile several limits in one go; return a system for each."""
+        return ConstraintSystem.compare(limits, self.cells)
 
     def defined(self, rate: RateFunction, grouping: Grouping, outcome: int) -> list[bool]:
         """Return for which groups, and for everyone, the rate is defined."""
-        if rate in WHOLES:
-            return (WHOLES[rate](self.sums(grouping, outcome, 0)) > 0).tolist()
-        return np.isfinite(evaluate(rate, self.sums(grouping, outcome))).tolist()
+        return self.counts(grouping, outcome).defined(rate)
 
     def measured(self, system: ConstraintSystem) -> float | None:
         """Return the measured value of a system's one limit, over groups where it is defined; None if there is none."""
         here = self._where_defined(system)
         return here.measured(self._sums(here))[0] if here.comparisons else None
+
+    def check(self, limit: Constraint) -> dict[str, Any]:
+        """Return the value of a limit's measure and whether the limit is kept; both None where nothing is defined."""
+        return self.checked(self.compile(limit))
+
+    def checked(self, system: ConstraintSystem) -> dict[str, Any]:
+        """Return the same for the one limit of a compiled system."""
+        (limit,) = system.constraints
+        value = self.measured(system)
+        return {"value": value, "kept": None if value is None else limit.keeps(value)}
 
     def worst(self, system: ConstraintSystem) -> ComparedPair | None:
         """Return the pair of groups that determines the measured value, with their rates."""

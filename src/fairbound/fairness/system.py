@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -101,6 +101,39 @@ class ConstraintSystem:
         if constraints and not cells.groupings:
             raise ValueError("Constraints need groups: pass sensitive_features.")
         return _Compiler(constraints, cells, threshold).compile()
+
+    @classmethod
+    def compare(cls, constraints: Iterable[Constraint], cells: Cells) -> tuple[ConstraintSystem, ...]:
+        """Compile which groups each constraint compares, without the rows of c; return a system for each constraint.
+
+        This is all that counted decisions need.  Groups in which a rate is undefined are left to the caller.
+        """
+        constraints = tuple(constraints)
+        if constraints and not cells.groupings:
+            raise ValueError("Constraints need groups: pass sensitive_features.")
+        whole = _Compiler(constraints, cells, 0.5, with_rows=False).compile()
+        return tuple(
+            whole.select([each for each in whole.comparisons if each.constraint == position])
+            for position in range(len(constraints))
+        )
+
+    def select(self, comparisons: Sequence[GroupComparison]) -> ConstraintSystem:
+        """Return the system of some comparisons of one constraint, without rows of c."""
+        blocks: dict[RateBlock, RateBlock] = {}
+        start = 0
+        for block in dict.fromkeys(each.block for each in comparisons):
+            blocks[block] = replace(block, start=start)
+            start = blocks[block].stop
+        return replace(
+            self,
+            constraints=(self.constraints[comparisons[0].constraint],),
+            blocks=tuple(blocks.values()),
+            coefficients=self.coefficients[:0, :start],
+            lower=self.lower[:0],
+            upper=self.upper[:0],
+            rows=(),
+            comparisons=tuple(replace(each, constraint=0, block=blocks[each.block]) for each in comparisons),
+        )
 
     @property
     def n_rows(self) -> int:
@@ -251,8 +284,10 @@ def _group_shares(cells: Cells, grouping: Grouping) -> list[float]:
 class _Compiler:
     """Collects the blocks and rows of all constraints × groupings × outcomes × rates."""
 
-    def __init__(self, constraints: tuple[Constraint, ...], cells: Cells, threshold: float) -> None:
-        self.constraints, self.cells, self.threshold = constraints, cells, threshold
+    def __init__(
+        self, constraints: tuple[Constraint, ...], cells: Cells, threshold: float, *, with_rows: bool = True
+    ) -> None:
+        self.constraints, self.cells, self.threshold, self.with_rows = constraints, cells, threshold, with_rows
         self.surrogates: dict[DecisionSurrogate, int] = {}
         self.blocks: dict[tuple[int, str, tuple[Hashable, ...], int, RateFunction], RateBlock] = {}
         self.n_rates = 0
@@ -267,7 +302,7 @@ class _Compiler:
                     for rate in resolve_measure(constraint.measure).rates:
                         self._add(position, constraint, self._block(constraint, grouping, outcome, rate))
         numbers = self.n_rates * len(self.surrogates) * self.cells.n_cells * len(self.cells.outcomes)
-        if numbers > MOST_NUMBERS:
+        if self.with_rows and numbers > MOST_NUMBERS:
             raise ValueError(
                 f"Limits on {self.n_rates:,} rates of {self.cells.n_cells:,} cells (groups times labels) need "
                 f"{8 * numbers / 2**30:.1f} GiB for their derivative, more than {8 * MOST_NUMBERS / 2**30:g}: limit "
@@ -336,7 +371,8 @@ class _Compiler:
         )
         key = (index, grouping.name, grouping.groups, outcome, rate)
         if key not in self.blocks:
-            for position in undefined_groups(rate, self.cells, grouping, outcome):
+            undefined = undefined_groups(rate, self.cells, grouping, outcome) if self.with_rows else []
+            for position in undefined:
                 group = grouping.groups[position]
                 counts = self.cells.group_counts()[grouping.name][group]
                 has = ", ".join(f"{count:g} with label {label!r}" for label, count in counts.items())
@@ -362,6 +398,8 @@ class _Compiler:
             return f"{rate_name}({names[group]}{where})"
 
         def add(entry: dict[int, float], low: float, high: float, text: str) -> None:
+            if not self.with_rows:
+                return
             self.entries.append(({start + column: value for column, value in entry.items()}, low, high))
             self.rows.append(Row(position, f"{constraint} [{grouping.name}]: {text}"))
 

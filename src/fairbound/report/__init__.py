@@ -1,6 +1,6 @@
 """Reports: a summary of a run in; one HTML file, a Markdown model card, or JSON out.
 
-    summarise   `fairbound.study.summarize` gathers everything in one dictionary
+    summarise   `fairbound.studies.summarize` gathers everything in one dictionary
     render      this room turns that dictionary, and nothing else, into pages
 
 `words` and `caveats` hold the sentences of all formats, `numbers` how a number is written, `limits`, `tables` and
@@ -9,7 +9,7 @@
 
 from fairbound.report.audit import audit_to_html
 from fairbound.report.card import to_markdown
-from fairbound.report.files import NAMES, write_report
+from fairbound.report.files import NAMES, holds_summary, write_report
 from fairbound.report.numbers import MINUS
 from fairbound.report.page import to_html
 from fairbound.report.schema import check_summary, read_summary, to_json
@@ -21,6 +21,7 @@ __all__ = [
     "audit_to_html",
     "check_summary",
     "environment",
+    "holds_summary",
     "policy",
     "read_summary",
     "resource",

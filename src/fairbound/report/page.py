@@ -27,7 +27,7 @@ def to_html(summary: Mapping[str, Any]) -> str:
     Parameters
     ----------
     summary : dict
-        As `fairbound.study.summarize` makes it, or `read_summary` reads it.
+        As `fairbound.studies.summarize` makes it, or `read_summary` reads it.
 
     Raises
     ------

@@ -1,6 +1,6 @@
 """The summary that reports are made of: what it must hold, and its JSON.
 
-The dictionary is made by `fairbound.study` and documented in docs/report.md; this room knows nothing else.
+The dictionary is made by `fairbound.studies` and documented in docs/report.md; this room knows nothing else.
 """
 
 from __future__ import annotations

@@ -23,69 +23,26 @@ verdicts those of `certify`.  Accuracy concerns all rows, those without a known 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from fairbound._records import as_json
 from fairbound._words import as_text
-from fairbound.evaluation import Certificate, MeasureAudit
+from fairbound.evaluation import MeasureAudit
 from fairbound.fairness import Cells, Combine, Constraint, as_constraints, resolve_measure
-from fairbound.study.frontier import Sweep, SweptPoint, summarize_frontier
-from fairbound.study.history import uniform_history
-from fairbound.study.parts import Decisions, Part, Reading
+from fairbound.studies.frontier import SweptPoint, summarize_frontier
+from fairbound.studies.history import uniform_history
+from fairbound.studies.measured import Decisions, MeasuredPart, Reading
 
-__all__ = ["SCHEMA", "UNCHANGED", "VERSION", "Decisions", "Run", "Sweep", "SweptPoint", "summarize"]
+if TYPE_CHECKING:
+    from fairbound.estimator import FitResult
 
 SCHEMA = "fairbound.summary"
 VERSION = 1
 UNCHANGED = 0.005
 """A measure that moved by less than half a point is called unchanged."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Run:
-    """How training went; `Run.of` takes it from the record of a fit.
-
-    Parameters
-    ----------
-    status, message : str
-    solver : str
-    seconds : float, optional
-    conflicts : sequence of str
-    loss_prices : sequence of float or None
-        For each limit the loss per unit by which its bound is tightened; none known by default.
-    history : sequence of dict
-        `TrainingResult.history`, of either solver.
-    phases : mapping of str to str
-        What each phase of the history does.
-    interrupted : str
-        If the run was interrupted: a sentence that says what was finished.
-    """
-
-    status: str
-    message: str = ""
-    solver: str = ""
-    seconds: float | None = None
-    conflicts: Sequence[str] = ()
-    loss_prices: Sequence[float | None] = ()
-    history: Sequence[Mapping[str, Any]] = ()
-    phases: Mapping[str, str] = field(default_factory=dict)
-    interrupted: str = ""
-
-    @classmethod
-    def of(cls, result: Any, *, interrupted: str = "") -> Run:
-        """Return how a fit went, from its `FitResult`."""
-        return cls(
-            status=result.status.value,
-            interrupted=interrupted,
-            loss_prices=[limit.price for limit in result.limits],
-            **{
-                name: getattr(result, name)
-                for name in ("message", "solver", "seconds", "conflicts", "history", "phases")
-            },
-        )
 
 
 def summarize(
@@ -96,9 +53,8 @@ def summarize(
     title: str = "",
     target: str = "label",
     class_names: Mapping[Hashable, str] | None = None,
-    run: Run | None = None,
-    frontier: Sweep | None = None,
-    calibration: Certificate | Mapping[str, Any] | None = None,
+    result: FitResult | None = None,
+    frontier: Sequence[SweptPoint] | None = None,
     model: Mapping[str, Any] | None = None,
     reproduction: Mapping[str, Any] | None = None,
     notes: Sequence[str] = (),
@@ -106,6 +62,7 @@ def summarize(
     groups: Combine = "each",
     pos_label: Hashable | None = None,
     settle: Callable[[Cells], Cells] | None = None,
+    interrupted: str = "",
 ) -> dict[str, Any]:
     """Return the summary of a run.
 
@@ -120,11 +77,11 @@ def summarize(
         What is predicted.
     class_names : mapping of label to str, optional
         Words for the labels.
-    run : Run, optional
-    frontier : Sweep, optional
-    calibration : Certificate or its `to_dict()`, optional
-        The certificate by which the model was chosen, on rows of its own.  That of the held-out rows is worked out
-        here.
+    result : FitResult, optional
+        The record of the fit of the model "after": how training went, prices, and the certificate of the calibration
+        rows.  That of the held-out rows is worked out here.
+    frontier : sequence of SweptPoint, optional
+        Models for several bounds of the first limit, from loose to strict.
     model : mapping, optional
         What the model goes by: `kind` ("coefficients" or "importances"), `total` (the number of inputs), and `inputs`,
         the largest of them, each with `name`, `value` and, with several classes, `label`.
@@ -139,6 +96,8 @@ def summarize(
     settle : function of Cells, optional
         Returns the cells with the groups that the limits speak of: `ConstrainedClassifier.settle_groups` of a model
         that merged small groups, or left them out.
+    interrupted : str
+        If training was interrupted: what was finished, as a sentence without a subject.
 
     Examples
     --------
@@ -148,22 +107,22 @@ def summarize(
     {'value': 1.0, 'kept': True}
     """
     constraints = as_constraints(limits)
-    if isinstance(calibration, Certificate):
-        calibration = calibration.to_dict()
-    _check(constraints, training, held_out, run, calibration)
+    _check(constraints, training, held_out, result)
+    calibration = None if result is None else _calibration(result)
     classes = tuple(dict.fromkeys(np.asarray(training.y).tolist()))
     reading = Reading(groups, pos_label, confidence, classes, settle)
-    parts = {"training": Part("training", training, constraints, reading)}
+    parts = {"training": MeasuredPart("training", training, constraints, reading)}
     if held_out is not None:
-        parts["held_out"] = Part("held_out", held_out, constraints, reading)
+        parts["held_out"] = MeasuredPart("held_out", held_out, constraints, reading)
     main = parts["training"] if held_out is None else parts["held_out"]
     described: dict[str, Any] = {"training": parts["training"].to_dict(), "held_out": None}
     if held_out is not None:
         certificate = None
         if constraints:
-            certificate = reading.certify(held_out, parts["held_out"].tally, constraints).to_dict()
+            certificate = parts["held_out"].certificate().to_dict()
         described["held_out"] = {**parts["held_out"].to_dict(), "certificate": certificate}
-    prices = list(run.loss_prices) if run is not None and run.loss_prices else [None] * len(constraints)
+    prices = [limit.price for limit in result.limits] if result is not None else []
+    prices = prices or [None] * len(constraints)
     labels = [as_text(label) for label in main.after.classes]
     words = {as_text(label): name for label, name in (class_names or {}).items()}
     return as_json(
@@ -189,8 +148,8 @@ def summarize(
                 ],
                 "parts": described,
                 "changes": list(_changes(main, constraints)),
-                "run": None if run is None else {**vars(run), "history": uniform_history(run.history)},
-                "frontier": None if frontier is None else summarize_frontier(frontier, training, held_out, reading),
+                "run": None if result is None else _run(result, interrupted),
+                "frontier": None if frontier is None else summarize_frontier(constraints, frontier, parts),
                 "calibration": calibration,
                 "model": model,
                 "reproduction": reproduction or {},
@@ -204,23 +163,46 @@ def _check(
     constraints: tuple[Constraint, ...],
     training: Decisions,
     held_out: Decisions | None,
-    run: Run | None,
-    calibration: Mapping[str, Any] | None,
+    result: FitResult | None,
 ) -> None:
     for limit in constraints:
         if limit.bound is None:
             raise ValueError(f"{limit.name} has bound=None, which limits nothing: leave it out of the limits.")
     if held_out is not None and (held_out.before is None) != (training.before is None):
         raise ValueError("Decisions before are given for one part only: give them for both parts, or for neither.")
-    if run is not None and run.loss_prices and len(run.loss_prices) != len(constraints):
-        raise ValueError(
-            f"run has {len(run.loss_prices)} loss_prices, but there are {len(constraints)} limits; give one for each."
-        )
-    if calibration is not None and len(calibration["limits"]) != len(constraints):
-        raise ValueError(
-            f"calibration is about {len(calibration['limits'])} limits, but there are {len(constraints)}; "
-            "give the certificate of the same limits."
-        )
+    if result is None:
+        return
+    for name, found in (
+        ("result", result.limits),
+        ("The certificate of result", getattr(result.certificate, "limits", ())),
+    ):
+        if found and len(found) != len(constraints):
+            raise ValueError(
+                f"{name} is about {len(found)} limits, but there are {len(constraints)}; give the result of a fit "
+                "under the same limits."
+            )
+
+
+def _run(result: FitResult, interrupted: str) -> dict[str, Any]:
+    """Return how a fit went, as readers of a summary know it."""
+    return {
+        "status": result.status.value,
+        "message": result.message,
+        "solver": result.solver,
+        "seconds": result.seconds,
+        "conflicts": result.conflicts,
+        "loss_prices": [limit.price for limit in result.limits],
+        "history": uniform_history(result.history),
+        "phases": result.phases,
+        "interrupted": interrupted,
+    }
+
+
+def _calibration(result: FitResult) -> dict[str, Any] | None:
+    """Return the certificate by which the model was chosen, with the claim of that choice and the models tested."""
+    if result.certificate is None:
+        return None
+    return {**result.certificate.to_dict(), "claim": result.claim, "trials": [asdict(trial) for trial in result.trials]}
 
 
 def _at(limit: Constraint, certificate: Mapping[str, Any]) -> dict[str, Any]:
@@ -249,7 +231,7 @@ def _facts(limit: Constraint) -> dict[str, Any]:
     }
 
 
-def _changes(part: Part, constraints: tuple[Constraint, ...]) -> Iterator[dict[str, Any]]:
+def _changes(part: MeasuredPart, constraints: tuple[Constraint, ...]) -> Iterator[dict[str, Any]]:
     """Yield each measure of the audits before and after; nothing without a model before."""
     before = part.audits["before"]
     if before is None:

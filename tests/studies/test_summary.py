@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
-from tests.report.example import LIMIT, law_pieces, law_summary
+from tests.report.example import LIMIT, fit_result, law_pieces, law_summary
 
 from fairbound import (
     ConstrainedClassifier,
@@ -24,11 +24,12 @@ from fairbound import (
     make_disparate_data,
 )
 from fairbound._records import as_json
+from fairbound.estimator.result import LimitResult
 from fairbound.evaluation import audit, certify
 from fairbound.fairness import Cells
 from fairbound.report import schema
-from fairbound.study.history import uniform_history
-from fairbound.study.summary import SCHEMA, VERSION, Decisions, Run, Sweep, SweptPoint, summarize
+from fairbound.studies.history import uniform_history
+from fairbound.studies.summary import SCHEMA, VERSION, Decisions, SweptPoint, summarize
 from fairbound.training import FullBatch, make_model, train
 from fairbound.training.phases import PHASES
 
@@ -101,7 +102,7 @@ def test_the_certificate_is_that_of_the_held_out_rows():
 
 def test_every_point_of_the_frontier_is_audited():
     pieces = law_pieces()
-    for swept, point in zip(pieces["frontier"].points, law_summary()["frontier"]["points"], strict=True):
+    for swept, point in zip(pieces["frontier"], law_summary()["frontier"]["points"], strict=True):
         assert point["bound"] == swept.point["bound"]
         assert point["text"] == f"disparate_impact >= {point['bound']:g}"
         assert (point["loss_price"], point["accuracy_price"]) == (
@@ -262,24 +263,24 @@ def test_numpy_numbers_and_what_json_has_not_become_plain():
         "list": np.arange(2),
         "nan": math.nan,
     }
-    found = summarize((), ROWS, reproduction=reproduction, run=Run(status="feasible", seconds=np.float32(0.5)))
+    found = summarize((), ROWS, reproduction=reproduction, result=fit_result(seconds=np.float32(0.5)))
     assert found["reproduction"] == {"seed": 3, "share": 0.5, "ok": True, "list": [0, 1], "nan": None}
     assert found["run"]["seconds"] == 0.5
     json.dumps(found, allow_nan=False)
 
 
-def test_a_certificate_of_calibration_rows_is_taken_over_as_object_or_dictionary():
+def test_the_certificate_of_the_calibration_rows_is_that_of_the_fit():
     certificate = certify(ROWS.y, ROWS.after, ROWS.sensitive_features, "disparate_impact >= 0.1")
-    as_object = summarize("disparate_impact >= 0.1", ROWS, calibration=certificate)
-    as_dictionary = summarize("disparate_impact >= 0.1", ROWS, calibration=certificate.to_dict())
-    assert as_object["calibration"] == as_dictionary["calibration"] == certificate.to_dict()
+    result = fit_result(certificate=certificate)
+    found = summarize("disparate_impact >= 0.1", ROWS, result=result)["calibration"]
+    assert found == {**certificate.to_dict(), "claim": result.claim, "trials": []}
 
 
 # --- the history ----------------------------------------------------------------------------------------------------
 
 
 def test_every_phase_of_a_fit_is_known():
-    history = law_pieces()["run"].history
+    history = law_pieces()["result"].history
     assert {row["phase"] for row in history} <= set(PHASES)
     rows = law_summary()["run"]["history"]
     assert len(rows) == len(history) > 10
@@ -328,7 +329,7 @@ def test_an_infeasible_fit_has_its_conflicts_and_every_iteration_its_loss_and_vi
     with pytest.warns(LimitWarning):
         clf = ConstrainedClassifier(limits).fit(data.X, data.y, sensitive_features=data.groups())
     rows = Decisions(y=data.y, sensitive_features={"sensitive_feature": data.groups()}, after=clf.predict(data.X))
-    run = summarize(limits, rows, run=Run.of(clf.result_))["run"]
+    run = summarize(limits, rows, result=clf.result_)["run"]
     assert run["status"] == "infeasible"
     assert len(run["conflicts"]) == 2
     assert all(any(limit in text for text in run["conflicts"]) for limit in ("selection_rate[a] >= 0.8", "<= 0.4"))
@@ -384,25 +385,26 @@ POINT = SweptPoint(point={"bound": 0.8, "status": "feasible"}, training=ROWS.aft
         (DisparateImpact(None), {}, "disparate_impact has bound=None"),
         (
             "disparate_impact >= 0.8",
-            {"run": Run(status="x", loss_prices=[1.0, 2.0])},
-            "2 loss_prices, but there are 1 limits",
+            {"result": fit_result(limits=(LimitResult("x", 0.9, 0.9, True),) * 2)},
+            "result is about 2 limits, but there are 1",
         ),
-        ((), {"frontier": Sweep(limit="selection_rate >= 0.1", points=[POINT])}, "sweeps a single bound"),
-        ((), {"frontier": Sweep(limit="disparate_impact >= 0.8", points=[])}, "frontier has no points"),
+        ((), {"frontier": [POINT]}, "the limit whose bound was swept"),
+        ("selection_rate >= 0.1", {"frontier": [POINT]}, "sweeps a single bound"),
+        ("disparate_impact >= 0.8", {"frontier": []}, "frontier has no points"),
         (
-            (),
-            {"frontier": Sweep(limit="disparate_impact >= 0.8", points=[replace(POINT, point={"bound": 0.8})])},
+            "disparate_impact >= 0.8",
+            {"frontier": [replace(POINT, point={"bound": 0.8})]},
             "frontier point 0 lacks status",
         ),
         (
-            (),
-            {"held_out": ROWS, "frontier": Sweep(limit="disparate_impact >= 0.8", points=[POINT])},
+            "disparate_impact >= 0.8",
+            {"held_out": ROWS, "frontier": [POINT]},
             "give held_out decisions if, and only if",
         ),
         (
             "disparate_impact >= 0.8",
-            {"calibration": certify(ROWS.y, ROWS.after, ROWS.sensitive_features, ["disparate_impact >= 0.8"] * 2)},
-            "calibration is about 2 limits, but there are 1",
+            {"result": fit_result(certificate=certify(ROWS.y, ROWS.after, ROWS.sensitive_features, [LIMIT] * 2))},
+            "certificate of result is about 2 limits, but there are 1",
         ),
         ((), {"confidence": 1.5}, "confidence"),
         ((), {"training": replace(ROWS, after=[1])}, "one label per row"),

@@ -7,13 +7,13 @@ was swept, the accuracy, and the rates of each group, with intervals on held-out
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from fairbound._words import EVERYONE, as_text
-from fairbound.evaluation import GroupAudit
-from fairbound.fairness import Constraint, as_constraints, resolve_measure
-from fairbound.study.parts import Decisions, Reading, measured
+from fairbound.evaluation import GroupAudit, audit_tally, overall_accuracy
+from fairbound.fairness import Constraint, resolve_measure
+from fairbound.studies.measured import MeasuredPart
 
 RATES_SHOWN = ("selection_rate", "true_positive_rate", "false_positive_rate", "accuracy")
 """The rates that each point of a frontier has for each group; the audits of the run itself have all."""
@@ -36,22 +36,18 @@ class SweptPoint:
     held_out: Any = None
 
 
-@dataclass(frozen=True, kw_only=True)
-class Sweep:
-    """A frontier: the limit whose bound was swept (its own bound is the one asked for), and the points in order."""
-
-    limit: Constraint | str
-    points: Sequence[SweptPoint]
-
-
 def summarize_frontier(
-    sweep: Sweep, training: Decisions, held_out: Decisions | None, reading: Reading
+    limits: tuple[Constraint, ...],
+    points: Sequence[SweptPoint],
+    parts: Mapping[str, MeasuredPart],
 ) -> dict[str, Any]:
-    """Return the swept limit and its points."""
-    (limit,) = as_constraints(sweep.limit)
+    """Return the swept limit, which is the first, and its points; its own bound is the one asked for."""
+    if not limits:
+        raise ValueError("frontier needs the limit whose bound was swept; give it as the first of the limits.")
+    limit = limits[0]
     if limit.bound is None or isinstance(limit.bound, tuple):
         raise ValueError(f"{limit}: a frontier sweeps a single bound; give the limit with the one asked for.")
-    if not sweep.points:
+    if not points:
         raise ValueError("frontier has no points; leave it out, or give at least one.")
     measure = resolve_measure(limit.measure)
     return {
@@ -60,26 +56,17 @@ def summarize_frontier(
         "description": measure.description,
         "larger_is_stricter": measure.larger_is_stricter,
         "bound": limit.bound,
-        "points": [
-            _point(position, each, limit, training, held_out, reading) for position, each in enumerate(sweep.points)
-        ],
+        "points": [_point(position, each, limit, parts) for position, each in enumerate(points)],
     }
 
 
-def _point(
-    position: int,
-    swept: SweptPoint,
-    limit: Constraint,
-    training: Decisions,
-    held_out: Decisions | None,
-    reading: Reading,
-) -> dict[str, Any]:
+def _point(position: int, swept: SweptPoint, limit: Constraint, parts: Mapping[str, MeasuredPart]) -> dict[str, Any]:
     missing = [key for key in ("bound", "status") if key not in swept.point]
     if missing:
         raise ValueError(
             f"frontier point {position} lacks {', '.join(missing)}; give FrontierPoint.as_dict() as its point."
         )
-    if (swept.held_out is None) != (held_out is None):
+    if (swept.held_out is None) != ("held_out" not in parts):
         raise ValueError(
             f"frontier point {position}: give held_out decisions if, and only if, the summary has held-out rows."
         )
@@ -91,28 +78,30 @@ def _point(
         "loss": swept.point.get("loss"),
         "loss_price": swept.point.get("loss_price"),
         "accuracy_price": swept.point.get("accuracy_price"),
-        "training": _reached(here, training, swept.training, reading),
-        "held_out": None if held_out is None else _reached(here, held_out, swept.held_out, reading),
+        "training": _reached(here, parts["training"], swept.training),
+        "held_out": _reached(here, parts["held_out"], swept.held_out) if "held_out" in parts else None,
     }
 
 
-def _reached(limit: Constraint, rows: Decisions, prediction: Any, reading: Reading) -> dict[str, Any]:
+def _reached(limit: Constraint, part: MeasuredPart, prediction: Any) -> dict[str, Any]:
     """Return what one model reaches on one part, with the parts of an audit that a frontier shows."""
-    tally = reading.tally(rows, prediction)
-    accuracy, constant = reading.accuracy(rows, prediction)
-    value = resolve_measure(limit.measure).comparison == "value"
-    audited = reading.audit(tally, [] if value else [limit.measure])
-    groupings = {block.grouping.name for block in tally.compile(limit).blocks}
-    intervals = [(found.lower, found.upper) for found in audited.measures if found.grouping in groupings]
+    tally, confidence = part.tally.with_decisions(prediction), part.reading.confidence
+    system = replace(part.systems[0], constraints=(limit,))  # a bound has no part in which groups are compared
+    accuracy, constant = overall_accuracy(tally, confidence)
+    assert accuracy.value is not None
+    measure = resolve_measure(limit.measure)
+    known = [each for each in part.measures if resolve_measure(each.constraints[0].measure) is measure]
+    audited = audit_tally(tally, confidence, [] if measure.comparison == "value" else [measure], systems=known or None)
+    intervals = [(found.lower, found.upper) for found in audited.measures if found.grouping in part.groupings[0]]
     # The audit compares all pairs of groups; where that is what the limit means, its interval is the limit's.
     whole = len(intervals) == 1 and limit.against == "pairwise" and limit.reference is None and limit.classes is None
     lower, upper = intervals[0] if whole else (None, None)
     return {
-        **measured(limit, tally),
+        **tally.checked(system),
         "lower": lower,
         "upper": upper,
-        "accuracy": accuracy,
-        "gain": accuracy["value"] - constant,
+        "accuracy": dict(vars(accuracy)),
+        "gain": accuracy.value - constant,
         "groups": [_group(each) for each in audited.groups],
     }
 

@@ -6,15 +6,24 @@ kept.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from fairbound._words import EVERYONE, as_text
-from fairbound.evaluation import Audit, Certificate, Tally, audit_tally, certify_tally, rate_name
-from fairbound.fairness import Cells, Combine, Constraint, Measure, resolve_measure
+from fairbound.evaluation import (
+    Audit,
+    Certificate,
+    Tally,
+    audit_tally,
+    audited_measures,
+    certify_tally,
+    overall_accuracy,
+    rate_name,
+)
+from fairbound.fairness import Cells, Combine, Constraint, ConstraintSystem, resolve_measure
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,14 +71,6 @@ class Reading:
     classes: tuple[Hashable, ...] = ()
     settle: Callable[[Cells], Cells] | None = None
 
-    def audit(self, tally: Tally, measures: Sequence[str | Measure] | None = None) -> Audit:
-        """Audit one model's decisions, by all measures or by some."""
-        return audit_tally(tally, self.confidence, measures)
-
-    def certify(self, rows: Decisions, tally: Tally, limits: tuple[Constraint, ...]) -> Certificate:
-        """Test limits on rows that had no part in training."""
-        return certify_tally(tally, limits, self.confidence, weights_bounded=rows.largest_weight is not None)
-
     def tally(self, rows: Decisions, prediction: Any) -> Tally:
         """Count one model's decisions."""
         found = self._count(rows, prediction, rows.sensitive_features)
@@ -98,14 +99,6 @@ class Reading:
             found if not further else replace(found, powers=tuple((_first(cells, n), S) for cells, S in found.powers))
         )
 
-    def accuracy(self, rows: Decisions, prediction: Any) -> tuple[dict[str, Any], float]:
-        """Return the accuracy over all rows with its interval, and that of the best constant prediction."""
-        # All rows are one group here, so that those without a known group count, too.
-        tally = self._count(rows, prediction, {"all rows": np.zeros(len(rows.y), dtype=np.int64)})
-        everyone = self.audit(tally, ()).groups[-1]
-        estimate = next(iter(everyone.rates.values()))["accuracy"]
-        return dict(vars(estimate)), max(everyone.labels.values()) / sum(everyone.labels.values())
-
 
 def _listed(columns: Any) -> dict[str, list[Any]]:
     """Return group columns, in whatever form, as lists by name."""
@@ -123,20 +116,12 @@ def _first(cells: Cells, n: int) -> Cells:
     return replace(cells, index=cells.index[:n], labels=cells.labels[:n], weights=cells.weights[:n])
 
 
-def measured(limit: Constraint, tally: Tally) -> dict[str, Any]:
-    """Return the value of a limit's measure and whether the limit is kept; both None where nothing is defined."""
-    value = tally.measured(tally.compile(limit))
-    if value is None:
-        return {"value": None, "kept": None}
-    return {"value": value, "kept": limit.keeps(value)}
-
-
-def worst_pair(limit: Constraint, tally: Tally) -> dict[str, Any] | None:
+def worst_pair(system: ConstraintSystem, tally: Tally) -> dict[str, Any] | None:
     """Return the groups that the value of a limit comes from, with their rates; None where nothing is defined."""
-    found = tally.worst(tally.compile(limit))
+    found = tally.worst(system)
     if found is None:
         return None
-    measure, block = resolve_measure(limit.measure), found.block
+    measure, block = resolve_measure(system.constraints[0].measure), found.block
     groups = (*block.grouping.groups, EVERYONE)
     alone = measure.comparison == "value"
     several = tally.cells.n_labels > 2 and measure.per_class
@@ -151,30 +136,39 @@ def worst_pair(limit: Constraint, tally: Tally) -> dict[str, Any] | None:
     }
 
 
-class Part:
-    """One part of the rows, measured before and after."""
+class MeasuredPart:
+    """One part of the rows, measured before and after.
+
+    The rows are sorted into cells once, and measures and limits are compiled once; each model's decisions are counted
+    in them.
+    """
 
     def __init__(self, name: str, rows: Decisions, limits: tuple[Constraint, ...], reading: Reading) -> None:
         if rows.after is None:
             raise ValueError(f"{name}: after is None; give the decisions of the model that the summary is about.")
         self.name, self.rows, self.reading = name, rows, reading
-        self.models: dict[str, Any] = {"before": rows.before, "after": rows.after}
-        tallies = {
-            model: None if prediction is None else reading.tally(rows, prediction)
-            for model, prediction in self.models.items()
+        self.tally = reading.tally(rows, rows.after)
+        measures = audited_measures(self.tally)
+        compiled = self.tally.compile_all([*measures, *limits])
+        self.measures, self.systems = compiled[: len(measures)], compiled[len(measures) :]
+        self.tallies = {
+            "before": None if rows.before is None else self.tally.with_decisions(rows.before),
+            "after": self.tally,
         }
-        self.audits = {model: None if tally is None else reading.audit(tally) for model, tally in tallies.items()}
-        assert tallies["after"] is not None
-        self.tally = tallies["after"]
+        self.audits = {model: None if tally is None else self._audit(tally) for model, tally in self.tallies.items()}
         self.limits = [
             {
-                **{model: None if tally is None else measured(limit, tally) for model, tally in tallies.items()},
-                "worst": worst_pair(limit, self.tally),
+                **{model: None if tally is None else tally.checked(system) for model, tally in self.tallies.items()},
+                "worst": worst_pair(system, self.tally),
             }
-            for limit in limits
+            for system in self.systems
         ]
-        systems = [self.tally.compile(limit) for limit in limits]
-        self.groupings = [list(dict.fromkeys(block.grouping.name for block in system.blocks)) for system in systems]
+        self.groupings = [
+            list(dict.fromkeys(block.grouping.name for block in system.blocks)) for system in self.systems
+        ]
+
+    def _audit(self, tally: Tally) -> Audit:
+        return audit_tally(tally, self.reading.confidence, systems=self.measures)
 
     @property
     def after(self) -> Audit:
@@ -183,13 +177,31 @@ class Part:
         assert found is not None
         return found
 
+    def certificate(self) -> Certificate:
+        """Test the limits by the decisions of the model that the summary is about."""
+        return certify_tally(
+            self.tally,
+            [system.constraints[0] for system in self.systems],
+            self.reading.confidence,
+            weights_bounded=self.rows.largest_weight is not None,
+            systems=self.systems,
+        )
+
     def accuracy(self) -> dict[str, Any]:
         """Return the accuracies before and after, what the limits cost, and the gain over a constant prediction."""
-        after, constant = self.reading.accuracy(self.rows, self.rows.after)
-        found = {"before": None, "after": after, "constant": constant, "cost": None, "gain": after["value"] - constant}
-        if self.rows.before is not None:
-            before, _ = self.reading.accuracy(self.rows, self.rows.before)
-            found |= {"before": before, "cost": before["value"] - after["value"]}
+        after, constant = overall_accuracy(self.tally, self.reading.confidence)
+        assert after.value is not None
+        found = {
+            "before": None,
+            "after": dict(vars(after)),
+            "constant": constant,
+            "cost": None,
+            "gain": after.value - constant,
+        }
+        if self.tallies["before"] is not None:
+            before, _ = overall_accuracy(self.tallies["before"], self.reading.confidence)
+            assert before.value is not None
+            found |= {"before": dict(vars(before)), "cost": before.value - after.value}
         return found
 
     def to_dict(self) -> dict[str, Any]:

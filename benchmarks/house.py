@@ -1,0 +1,115 @@
+"""Counts of one `fairbound train` and one `fairbound frontier` on the Law School data.
+
+How many functions and modules a run goes through, how often it crosses from one room of the package to another, and how
+often the same rows are sorted, the same limits compiled and the same columns encoded.  A crossing is a call of a
+function of one room by a function of another, properties included; the tools at the top of the package (`_files`,
+`_text`) belong to no room.  Nothing is timed, so the figures are the same on every machine.
+
+    .venv/bin/python benchmarks/house.py --crossings
+"""
+
+import argparse
+import contextlib
+import io
+import os
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import CodeType, FrameType
+from typing import Any
+
+import fairbound
+from fairbound.cli.program import make_program
+
+PACKAGE = str(Path(fairbound.__file__).parent) + os.sep
+TRAIN = ["train", "law", "--require", "disparate_impact >= 0.9", "--quiet"]
+BOUNDS = ("0.8", "0.85", "0.9", "0.95")
+FRONTIER = ["frontier", "law", "--measure", "disparate_impact", "--bounds", *BOUNDS, "--quiet"]
+COUNTED = ("Cells.count", "ConstraintSystem.build", "ConstraintSystem.compare")
+ENCODER = "TableEncoder.encode"
+FIT, FREE_FIT = "reach_limits", "find_free_optimum"
+
+
+class House:
+    """Counts calls by function, crossings by pair of rooms, and encodings by set of rows, while it is switched on."""
+
+    def __init__(self) -> None:
+        self.places: dict[CodeType, tuple[str, str] | None] = {}
+        self.calls: Counter[str] = Counter()
+        self.crossings: Counter[tuple[str, str]] = Counter()
+        self.encoded: Counter[int] = Counter()
+
+    def place(self, code: CodeType) -> tuple[str, str] | None:
+        """Return the module of a function, as a path within the package, and its room; None outside of the package."""
+        if code not in self.places:
+            inside = code.co_filename.removeprefix(PACKAGE)
+            self.places[code] = None if inside == code.co_filename else (inside, inside.split(os.sep)[0])
+        return self.places[code]
+
+    def __call__(self, frame: FrameType, event: str, _: Any) -> None:
+        """Count one event of `sys.setprofile`."""
+        here = self.place(frame.f_code) if event == "call" else None
+        if here is None or frame.f_code.co_name == "<module>":
+            return
+        name = frame.f_code.co_qualname
+        self.calls[f"{here[0]}:{name}"] += 1
+        if name == ENCODER:
+            self.encoded[frame.f_locals["inputs"].n_rows] += 1
+        there = None if frame.f_back is None else self.place(frame.f_back.f_code)
+        if there is not None and there[1] != here[1] and not {here[1][0], there[1][0]} & {"_"}:
+            self.crossings[there[1], here[1]] += 1
+
+    def count(self, run: Callable[[], None]) -> None:
+        """Run something with the counters on."""
+        sys.setprofile(self)
+        try:
+            run()
+        finally:
+            sys.setprofile(None)
+
+    def of(self, name: str) -> int:
+        """Return the calls of the function whose qualified name that is, in whichever module it is defined."""
+        return sum(calls for function, calls in self.calls.items() if function.partition(":")[2] == name)
+
+
+def command(arguments: Sequence[str]) -> Callable[[], None]:
+    """Return a function that runs a command of fairbound in this process, without a word."""
+
+    def run() -> None:
+        with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
+            try:
+                make_program()([*arguments, "--out", str(Path(folder) / "run")], prog_name="fairbound")
+            except SystemExit as stop:
+                if stop.code not in (0, 1):
+                    raise
+
+    return run
+
+
+def main() -> None:
+    """Print the counts."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--crossings", action="store_true", help="list the crossings by pair of rooms")
+    options = parser.parse_args()
+    write = sys.stdout.write
+    command(TRAIN)()  # imports are no part of a run
+    train, frontier = House(), House()
+    train.count(command(TRAIN))
+    frontier.count(command(FRONTIER))
+    modules = {name.partition(":")[0] for name in train.calls}
+    write(f"train: {len(train.calls):,} functions in {len(modules)} modules\n")
+    write(f"  {'crossings between rooms':<28} {train.crossings.total():,}\n")
+    for name in COUNTED:
+        write(f"  {name:<28} {train.of(name)}\n")
+    for rows, times in train.encoded.items():
+        write(f"  {ENCODER + f', {rows:,} rows':<28} {times}\n")
+    write(f"frontier: {len(BOUNDS)} bounds, {frontier.of(FIT)} fits under limits, {frontier.of(FREE_FIT)} without\n")
+    if options.crossings:
+        for (one, other), calls in train.crossings.most_common():
+            write(f"  {one:>12} -> {other:<12} {calls:,}\n")
+
+
+if __name__ == "__main__":
+    main()

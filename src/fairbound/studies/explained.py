@@ -1,0 +1,98 @@
+"""What a model goes by, and what its fit did with the columns and groups: for the report and its notes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fairbound._errors import Message
+from fairbound._words import as_text
+from fairbound.data import is_missing
+from fairbound.evaluation import shuffled_importances
+from fairbound.studies.parts import Part
+from fairbound.studies.settings import StudySettings
+
+if TYPE_CHECKING:
+    from fairbound.estimator import ConstrainedClassifier, FitResult
+
+SHOWN = 20
+"""Inputs in a report."""
+
+
+def explain(
+    classifier: ConstrainedClassifier, training: Part, held_out: Part | None, settings: StudySettings
+) -> dict[str, Any]:
+    """Return the inputs that matter most.
+
+    Those of a linear model come by coefficient; those of others by the rise of the loss when a column is shuffled.
+    """
+    inputs: list[dict[str, Any]]
+    if settings.hidden:
+        part, rows = (held_out, "held-out") if held_out is not None else (training, "training")
+        found = shuffled_importances(
+            classifier.predict_proba, part.X, part.y, classifier.classes_.tolist(), seed=settings.seed
+        )
+        kind, inputs = "importances", [{"name": name, "label": None, "value": each} for name, each in found.items()]
+    else:
+        kind, inputs, rows = "coefficients", _coefficients(classifier, training), "training"
+    inputs.sort(key=lambda each: -abs(each["value"]))
+    return {"kind": kind, "rows": rows, "total": len(inputs), "inputs": inputs[:SHOWN]}
+
+
+def _coefficients(classifier: ConstrainedClassifier, training: Part) -> list[dict[str, Any]]:
+    """Return logits per standard deviation of each encoded column: for two classes those of the positive one."""
+    from torch import nn
+
+    (layer,) = (each for each in classifier.module_.modules() if isinstance(each, nn.Linear))
+    spread = np.asarray(classifier.encoder_.transform(training.X)).std(axis=0)
+    # The columns of numbers are scaled by the encoder; `coef_` is in the units of the file.
+    weights = layer.weight.detach().numpy() * spread
+    labels = [None] if len(classifier.classes_) == 2 else [str(label) for label in classifier.classes_]
+    return [
+        {"name": name, "label": label, "value": float(value)}
+        for label, line in zip(labels, weights, strict=True)
+        for name, value in zip(classifier.encoded_names_, line, strict=True)
+    ]
+
+
+def scattered_columns(rows: Part, classifier: ConstrainedClassifier) -> list[str]:
+    """Return a sentence for each column most of whose training rows the model sees as "(other)".
+
+    Such columns are seldom meant as inputs: identifiers, dates, names.
+    """
+    said: list[str] = []
+    for column in classifier.encoder_.columns_:
+        if not getattr(column, "other", False):  # a column of numbers has no such field
+            continue
+        values = rows.data.table.columns[column.name]
+        sizes = Counter(values[~is_missing(values)].tolist())
+        told = sum(size for _, size in sizes.most_common(len(column.words)))
+        if 2 * told < sizes.total():
+            said.append(
+                Message(
+                    "Column {name!r} has {values:,} different values in {rows:,} training rows; the model tells "
+                    "{known} of them apart, in {told:,} rows. Leave out an identifier with {ignore=column}; make "
+                    "numbers of dates, and fewer categories of codes.",
+                    name=column.name,
+                    values=len(sizes),
+                    rows=sizes.total(),
+                    known=len(column.words),
+                    told=told,
+                    column=[column.name],
+                )
+            )
+    return said
+
+
+def small_group_notes(result: FitResult) -> list[str]:
+    """Return a sentence for each column of groups of which some were too small for the limits."""
+    fates: dict[tuple[str, str], list[str]] = {}
+    for each in result.small_groups:
+        fates.setdefault((each.grouping, each.fate), []).append(f"{as_text(each.group)} ({each.rows:,} rows)")
+    return [
+        f"{grouping}: {'merged into one group' if fate == 'merged' else 'left out of the limits'}, since each has few "
+        f"training rows: {', '.join(groups)}."
+        for (grouping, fate), groups in fates.items()
+    ]

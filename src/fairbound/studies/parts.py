@@ -1,0 +1,176 @@
+"""The rows of a study in their parts.
+
+    training      models learn from these
+    calibration   with `confidence=`, models are tested on these before one is chosen
+    held_out      nobody has seen these; they serve the evaluation
+
+All draws are stratified on label and groups, and come from one seed.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from fairbound._errors import InputError, InputTypeError
+from fairbound.data import DATASETS, Backend, Dataset, installed_backend, is_missing
+from fairbound.fairness import Constraint
+from fairbound.studies.settings import StudySettings
+
+CALIBRATION = 0.3
+"""Share of the rows that are not held out, on which models are tested for a confidence."""
+
+BACKENDS: tuple[Backend, ...] = ("pyarrow", "polars", "pandas")
+
+MOST_SMALL_GROUPS = 10
+"""A column of numbers with more small groups than these is taken for a quantity."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """Rows as estimators and the evaluation take them: a table, words for labels, groups by column."""
+
+    data: Dataset
+    X: Any = field(repr=False)
+    y: Any = field(repr=False)
+
+    @classmethod
+    def of(cls, data: Dataset) -> Part:
+        """Make the table, with the first library that is installed."""
+        return cls(data, data.frame(backend=table_backend()), np.array(data.target_names)[data.y])
+
+    def __len__(self) -> int:
+        return len(self.data)
+
+    @property
+    def sensitive(self) -> Mapping[str, Any]:
+        """The groups, by column."""
+        return self.data.sensitive
+
+    @property
+    def weight(self) -> Any:
+        """The weight of each row; None if all count alike."""
+        return self.data.weight
+
+
+@dataclass(frozen=True)
+class Parts:
+    """All parts of a study."""
+
+    training: Part
+    calibration: Part | None
+    held_out: Part | None
+
+    @classmethod
+    def draw(cls, data: Dataset, settings: StudySettings, held_out: Dataset | None = None) -> Parts:
+        """Draw the parts; rows to hold out that are given replace those that would be drawn."""
+        if len(data) < 2:
+            raise InputError("{name} has one row.", "Give more to train on and to hold out.", name=data.name)
+        refuses_small = bool(settings.limits) and settings.small_groups == "error"
+        if refuses_small:
+            check_group_sizes(data, settings)
+        # One stream of draws, so that the parts do not depend on each other by sharing a seed.
+        draws = np.random.RandomState(settings.seed)
+        rest, calibration = data, None
+        if held_out is None and settings.test_size > 0:
+            rest, held_out = data.split(settings.test_size, random_state=draws, scale=False)
+        if settings.confidence is not None:
+            rest, calibration = rest.split(CALIBRATION, random_state=draws, scale=False)
+        if refuses_small and settings.groups != "each":
+            check_group_sizes(rest, settings)  # draws are stratified on columns, not on their intersections
+        return cls(
+            Part.of(rest),
+            None if calibration is None else Part.of(calibration),
+            None if held_out is None else Part.of(held_out),
+        )
+
+
+def is_known(data: Dataset) -> bool:
+    """Tell whether these are rows of a data set that `load_dataset` knows."""
+    return data.path is None and data.name in DATASETS
+
+
+def with_sensitive(data: Dataset, sensitive: str | Sequence[str] | None) -> Dataset:
+    """Return the data with some of its sensitive columns; None keeps all, of a known data set the first."""
+    if not isinstance(data, Dataset):
+        raise InputTypeError(
+            "{data=} must be a Dataset, but it is of type {kind}.",
+            "read_table and load_dataset return one.",
+            kind=type(data).__name__,
+        )
+    if sensitive is None:
+        names = list(data.sensitive)[: 1 if is_known(data) else None]
+    else:
+        names = [sensitive] if isinstance(sensitive, str) else list(sensitive)
+    return replace(data, sensitive={name: data.groups(name) for name in names}, raw=data.table)
+
+
+def check_limited_columns(limits: Sequence[Constraint], data: Dataset, groups: str) -> None:
+    """Reject a limit on a column that is not sensitive before anything is trained; intersections are made later."""
+    for limit in limits:
+        for name in limit.columns or ():
+            if groups == "each" and name not in data.sensitive:
+                is_group = any(name in map(str, values.tolist()) for values in data.sensitive.values())
+                raise InputError(
+                    "{limit!r} is about the groups of {name!r}, which is not among the sensitive columns ({known}).",
+                    "For the rate of one group, give it in square brackets: [{name}]."
+                    if is_group
+                    else "Name it with {sensitive=}, too.",
+                    limit=str(limit),
+                    name=name,
+                    known=", ".join(data.sensitive),
+                )
+
+
+def check_group_sizes(data: Dataset, settings: StudySettings) -> None:
+    """Reject groups of few rows before anything is trained; a part that is drawn may have none of them."""
+    least = settings.min_group_size
+    for name, values in _group_columns(data, settings.groups).items():
+        sizes = Counter(values[~is_missing(values)].tolist())
+        few = {group: rows for group, rows in sizes.items() if rows < least}
+        if not few:
+            continue
+        if len(few) > MOST_SMALL_GROUPS and values.dtype.kind in "iuf":
+            raise InputError(
+                "Column {name!r} ({sensitive=}) has {count:,} different numbers, most of them in few rows.",
+                "Sort them into groups when reading the file, for example with {bands=cuts}.",
+                name=name,
+                count=len(sizes),
+                cuts={name: _middle(values)},
+            )
+        # A confidence covers every group, so no group can be left out or merged.
+        raise InputError(
+            "Column {name!r} ({sensitive=}) has groups of fewer than {least} rows ({min_group_size=}): {groups}.",
+            "Join them with other groups in the data, or train without {confidence=}."
+            if settings.confidence is not None
+            else "Leave them out of the limits with {small_groups='warn'}, or make one group of them with "
+            "{small_groups='merge'}.",
+            name=name,
+            least=least,
+            groups=", ".join(f"{group!r} with {rows}" for group, rows in list(few.items())[:5]),
+        )
+
+
+def _group_columns(data: Dataset, groups: str) -> dict[str, Any]:
+    """Return the groups by column, with their intersection if `groups` asks for it."""
+    columns = dict(data.sensitive)
+    if groups == "each" or len(columns) < 2:
+        return columns
+    joined = np.array([" & ".join(map(str, row)) for row in zip(*columns.values(), strict=True)], dtype=object)
+    joined[np.any([is_missing(values) for values in columns.values()], axis=0)] = None
+    return {**(columns if groups == "both" else {}), " & ".join(columns): joined}
+
+
+def _middle(values: Any) -> list[float]:
+    """Return two cuts that make groups of about equal size, as an example of bands."""
+    cuts = np.unique(np.nanquantile(values, (1 / 3, 2 / 3)).round()).tolist()
+    return [int(cut) if float(cut).is_integer() else cut for cut in cuts]
+
+
+def table_backend() -> Backend:
+    """Return the library that makes the tables: the first that is installed, the quickest first, or none."""
+    return installed_backend(BACKENDS)

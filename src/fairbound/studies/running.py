@@ -1,0 +1,414 @@
+"""A study: a model without limits and one with them, trained on the same rows, and what both do on held-out rows."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import cached_property
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from fairbound._errors import InputError, NameOf, python_name, render
+from fairbound._tables import page_as_html, page_as_text
+from fairbound._warnings import LimitWarning, SmallGroupWarning
+from fairbound.data import Dataset
+from fairbound.fairness import Constraint, shortest
+from fairbound.studies.explained import explain, scattered_columns, small_group_notes
+from fairbound.studies.first_look import remarks
+from fairbound.studies.frontier import SweptPoint
+from fairbound.studies.measured import Decisions
+from fairbound.studies.parts import Part, Parts, check_limited_columns, is_known, with_sensitive
+from fairbound.studies.reproduction import reproduction_of
+from fairbound.studies.settings import StudySettings
+from fairbound.studies.summary import summarize
+from fairbound.studies.tables import is_kept, page_of
+from fairbound.studies.writing import write_study
+
+if TYPE_CHECKING:
+    from fairbound.estimator import ConstrainedClassifier, FitResult, FrontierModel
+
+Callback = Callable[[dict[str, Any]], bool | None]
+Stage = Callable[[str], AbstractContextManager[Any]]
+
+
+def study(
+    data: Dataset,
+    limits: Constraint | str | Iterable[Constraint | str] = (),
+    *,
+    bounds: Sequence[float] | None = None,
+    sensitive: str | Sequence[str] | None = None,
+    held_out: Dataset | None = None,
+    test_size: float = 0.2,
+    confidence: float | None = None,
+    model: str = "linear",
+    seed: int = 0,
+    groups: str = "each",
+    small_groups: str = "error",
+    min_group_size: int = 10,
+    max_categories: int = 50,
+    callback: Callback | None = None,
+) -> Study:
+    """Train a model without limits and one with them, and compare both on held-out rows.
+
+    This is what `fairbound train` does; with `bounds` it is what `fairbound frontier` does.
+
+    Parameters
+    ----------
+    data : Dataset
+        From `read_table` or `load_dataset`.
+    limits : Constraint, str, or several
+        As `DisparateImpact(0.8)` or "disparate_impact >= 0.8".  Without any, only the model without limits is trained.
+    bounds : sequence of float, optional
+        Further bounds of the first limit.  A model is trained for each, and `frontier` has them all.
+    sensitive : str or sequence of str, optional
+        The sensitive columns that define the groups.  By default all of the data; of a data set that `load_dataset`
+        knows, the first.
+    held_out : Dataset, optional
+        Rows to hold out; they replace those that would be drawn.
+    test_size : float
+        Share of the rows to hold out, from 0 to below 1.
+    confidence : float, optional
+        Keep the limits on unseen rows, too, with this probability; 30% of the rows that are not held out serve as
+        calibration rows.
+    model : str
+        "linear", or "mlp:" and the widths of hidden layers, as in "mlp:32" or "mlp:64,32".
+    seed : int
+        Seed of the draws of rows and of the first weights.
+    groups : {"each", "intersection", "both"}
+        With several sensitive columns: limit each of them, their intersections, or both.
+    small_groups : {"error", "warn", "merge"}
+        What to do with groups of fewer than `min_group_size` rows: raise an error, leave them out of the limits, or
+        merge them.
+    min_group_size : int
+    max_categories : int
+        The most 0/1 columns that one category becomes.
+    callback : function of a dictionary, optional
+        Called at every iteration with its row of the history, and under "stage" what is being trained.  If it returns
+        True, training ends with the best model found so far.
+
+    Returns
+    -------
+    Study
+
+    Examples
+    --------
+    >>> from fairbound import load_dataset
+    >>> found = study(load_dataset("law"), "disparate_impact >= 0.9")
+    >>> found.kept
+    True
+    >>> found.after.predict(found.held_out.X)[:2].tolist()
+    ['passed the bar', 'passed the bar']
+    """
+    settings = StudySettings.build(
+        limits,
+        bounds,
+        model=model,
+        test_size=test_size,
+        confidence=confidence,
+        seed=seed,
+        groups=groups,
+        small_groups=small_groups,
+        min_group_size=min_group_size,
+        max_categories=max_categories,
+    )
+    return Study(with_sensitive(data, sensitive), settings, held_out=held_out).run(callback)
+
+
+class Study:
+    """A data set, limits, a model without limits and one with them; `study` makes and runs it.
+
+    Parameters
+    ----------
+    data : Dataset
+    settings : StudySettings
+    held_out : Dataset, optional
+        Rows to hold out; they replace those that would be drawn.
+
+    Attributes
+    ----------
+    data : Dataset
+    settings : StudySettings
+    training, calibration, held_out : Part
+        The rows, each with `X`, `y`, `sensitive` and `weight`; calibration and held-out rows may be None.
+    limits : tuple of Constraint
+        Those that `after` was trained under.
+    before : ConstrainedClassifier or None
+        The model without limits; None if there is nothing to compare it with.
+    after : ConstrainedClassifier
+        The model with the limits, or the only model.
+    frontier : tuple of FrontierModel
+        With `bounds`: a fitted classifier for each bound, from loose to strict.
+    interrupted : bool
+        Whether a callback ended training.
+    command : str
+        The line that repeats the study.
+    name_of : function
+        Returns an argument as the readers of the notes write it; by default as in Python.
+    """
+
+    before: ConstrainedClassifier | None
+    after: ConstrainedClassifier
+
+    def __init__(self, data: Dataset, settings: StudySettings, *, held_out: Dataset | None = None) -> None:
+        if settings.confidence is not None and data.weight is not None:
+            raise InputError("{confidence=} needs rows that count alike.", "Read the data without {weight=}.")
+        check_limited_columns(settings.limits, data, settings.groups)
+        if held_out is not None:
+            held_out = with_sensitive(held_out, list(data.sensitive))
+        parts = Parts.draw(data, settings, held_out)
+        self.data, self.settings = data, settings
+        self.training, self.calibration, self.held_out = parts.training, parts.calibration, parts.held_out
+        self.limits = settings.limits
+        self.frontier: tuple[FrontierModel, ...] = ()
+        self.interrupted = False
+        self.command = settings.as_call()
+        self.name_of: NameOf = python_name
+        self._warnings: list[str] = []
+        self._remarks = remarks(data)
+
+    def run(self, callback: Callback | None = None, *, stage: Stage = nullcontext) -> Self:
+        """Train the models.
+
+        Parameters
+        ----------
+        callback : function of a dictionary, optional
+            As for `study`.
+        stage : function of str, optional
+            Returns a context for each stage of the training, given what it trains.
+        """
+
+        def fit(name: str, train: Callable[[Callback], Any]) -> Any:
+            def watch(row: dict[str, Any]) -> bool:
+                ends = callback is not None and bool(callback({"stage": name, **row}))
+                self.interrupted = self.interrupted or ends
+                return ends
+
+            with stage(name):
+                return train(watch)
+
+        free = fit("Training without limits", lambda watch: self._fit((), watch))
+        self.before, self.after, self.limits = None, free, ()
+        if self.interrupted or not self.settings.limits:
+            return self
+        if self.settings.bounds:
+            found = fit(f"Training for {len(self.settings.bounds)} bounds", self._trace)
+            self.frontier = tuple(point for point in found if not self.interrupted or _is_finished(point))
+            if self.frontier:
+                self._choose(free)
+            return self
+        name = "Training under the limits" if self.settings.confidence is None else "Training for the confidence"
+        after = fit(name, lambda watch: self._fit(self.settings.limits, watch))
+        self.before, self.after, self.limits = free, after, self.settings.limits
+        return self
+
+    @property
+    def result(self) -> FitResult:
+        """The record of the fit of `after`."""
+        return self.after.result_
+
+    @property
+    def kept(self) -> bool:
+        """Whether every limit is kept on the training rows, and the held-out rows refute none.
+
+        With `confidence`, the model must also have passed on the calibration rows.
+        """
+        return is_kept(self.summary)
+
+    @property
+    def interruption(self) -> str:
+        """What an interrupt left, in a sentence without a subject; empty if there was none."""
+        if not self.interrupted:
+            return ""
+        if not self.settings.limits:
+            return "the model as far as it was trained."
+        if not self.limits:
+            return "the model without limits, as far as it was trained; the limits were not tried."
+        if self.frontier:
+            finished = ", ".join(shortest(point.bound) for point in self.frontier)
+            return f"the {len(self.frontier)} of {len(self.settings.bounds)} bounds that were finished: {finished}."
+        state = "keeps every limit" if self.result.kept else "does not keep every limit"
+        uncertified = " and is not certified" if self.result.certified is False else ""
+        return f"the best model found so far, which {state} on the training rows{uncertified}."
+
+    @property
+    def positive(self) -> str | None:
+        """The positive one of two labels."""
+        names = self.data.target_names
+        return str(names[1]) if len(names) == 2 else None
+
+    @cached_property
+    def summary(self) -> dict[str, Any]:
+        """Everything that the study found, as a dictionary for JSON; see `summarize` for its keys."""
+        training = self._decisions(self.training)
+        assert training is not None
+        return summarize(
+            self.limits,
+            training,
+            self._decisions(self.held_out),
+            target=self.data.target,
+            result=self.result,
+            model=explain(self.after, self.training, self.held_out, self.settings),
+            frontier=[self._swept(point) for point in self.frontier] or None,
+            reproduction=reproduction_of(self.data, self.settings, self.command),
+            notes=[render(note, self.name_of) for note in self._notes()],
+            interrupted=self.interruption,
+            confidence=self.settings.level,
+            groups=self.settings.groups,  # type: ignore[arg-type]  # one of three words, as checked
+            pos_label=self.positive,
+            settle=self.after.settle_groups,
+        )
+
+    def write(self, folder: str | os.PathLike[str], *, overwrite: bool = False, models: bool = True) -> dict[str, Any]:
+        """Write the model, its numbers and its report as a folder, which appears when all of it is complete.
+
+        Parameters
+        ----------
+        folder : path
+        overwrite : bool
+            Whether a study that stands there is replaced; anything else never is.
+        models : bool
+            With `bounds`: whether to write the model of every bound, and not only the chosen one.
+
+        Returns
+        -------
+        dict
+            What metrics.json holds (frontier.json, with `bounds`), and the paths of the files.
+        """
+        return write_study(self, Path(folder), overwrite=overwrite, models=models)
+
+    def describe(self) -> str:
+        """Return the data and the sizes of the parts in a sentence."""
+        sizes = [f"{len(self.training):,} for training"]
+        if self.calibration is not None:
+            sizes.append(f"{len(self.calibration):,} for calibration")
+        sizes.append(f"{len(self.held_out):,} held out" if self.held_out is not None else "none held out")
+        positive = f" (positive: {self.positive})" if self.positive is not None else ""
+        return (
+            f"{self.data.name}: {len(self.data):,} rows, {', '.join(sizes)}. Label: {self.data.target}{positive}. "
+            f"Groups: {', '.join(self.data.sensitive)}."
+        )
+
+    def __repr__(self) -> str:
+        limits = ", ".join(map(str, self.settings.limits)) or "no limits"
+        state = f"{self.result.status.value}" if hasattr(self, "after") else "not run"
+        return f"<Study of {self.data.name!r}: {limits}; {state}>"
+
+    def __str__(self) -> str:
+        return page_as_text(*page_of(self)) if hasattr(self, "after") else self.describe()
+
+    def _repr_html_(self) -> str:
+        return page_as_html(*page_of(self)) if hasattr(self, "after") else f"<p>{escape(self.describe())}</p>"
+
+    def _classifier(self, limits: Sequence[Constraint], callback: Callback) -> ConstrainedClassifier:
+        """Return a classifier that is not fitted yet."""
+        from fairbound.estimator import ConstrainedClassifier
+
+        settings = self.settings
+        return ConstrainedClassifier(
+            list(limits),
+            hidden=settings.hidden,
+            pos_label=self.positive,
+            groups=settings.groups,
+            small_groups=settings.small_groups,
+            min_group_size=settings.min_group_size,
+            max_categories=settings.max_categories,
+            confidence=settings.confidence if limits else None,
+            random_state=settings.seed,
+            callbacks=[callback],
+        )
+
+    def _fit(self, limits: Sequence[Constraint], callback: Callback) -> ConstrainedClassifier:
+        """Train on the training rows; with a confidence, test on the calibration rows."""
+        rows, apart = self.training, self.calibration if limits else None
+        with _collected() as self._warnings:
+            fitted = self._classifier(limits, callback).fit(
+                rows.X,
+                rows.y,
+                sensitive_features=rows.sensitive,
+                sample_weight=rows.weight,
+                calibration_set=None if apart is None else (apart.X, apart.y, apart.sensitive),
+            )
+        self._release(fitted)
+        return fitted
+
+    def _trace(self, callback: Callback) -> tuple[FrontierModel, ...]:
+        """Train a classifier for each bound of the first limit."""
+        rows = self.training
+        with _collected():  # the records of the models say the same
+            found = self._classifier(self.settings.limits, callback).frontier(
+                rows.X,
+                rows.y,
+                self.settings.bounds,
+                sensitive_features=rows.sensitive,
+                sample_weight=rows.weight,
+            )
+        self._warnings = []
+        for each in found:
+            self._release(each.classifier)
+        return found
+
+    def _release(self, fitted: ConstrainedClassifier) -> None:
+        """Make a fitted classifier independent of this study: no callbacks, and the formats of its columns."""
+        fitted.callbacks = ()
+        fitted.formats_ = {name: form for name, form in self.data.formats.items() if name in self.data.schema}
+
+    def _choose(self, free: ConstrainedClassifier) -> None:
+        """Take the model of the first limit's own bound; if that was not finished, the one in the middle."""
+        swept, *others = self.settings.limits
+        bounds = [point.bound for point in self.frontier]
+        place = bounds.index(swept.bound) if swept.bound in bounds else len(bounds) // 2
+        chosen = self.frontier[place]
+        self.before, self.after, self.limits = free, chosen.classifier, (swept.with_bound(chosen.bound), *others)
+
+    def _decisions(self, part: Part | None) -> Decisions | None:
+        if part is None:
+            return None
+        return Decisions(
+            y=part.y,
+            sensitive_features=part.sensitive,
+            before=None if self.before is None else self.before.predict(part.X),
+            after=self.after.predict(part.X),
+            sample_weight=part.weight,
+        )
+
+    def _swept(self, point: FrontierModel) -> SweptPoint:
+        return SweptPoint(
+            point=point.as_dict(),
+            training=point.classifier.predict(self.training.X),
+            held_out=None if self.held_out is None else point.classifier.predict(self.held_out.X),
+        )
+
+    def _notes(self) -> list[str]:
+        """Return remarks about the data, warnings, and at the end where the rows come from."""
+        message = self.result.message  # which is shown by itself
+        scattered = [] if is_known(self.data) else scattered_columns(self.training, self.after)
+        return [
+            *self._remarks,
+            *(text for text in self._warnings if message not in text),
+            *small_group_notes(self.result),
+            *self.result.notes,
+            *scattered,
+            self.data.description,
+        ]
+
+
+def _is_finished(point: FrontierModel) -> bool:
+    """Tell whether a bound of an interrupted frontier was reached; a constant keeps any bound without training."""
+    return point.result.kept and point.result.status.value != "degenerate"
+
+
+@contextmanager
+def _collected() -> Iterator[list[str]]:
+    """Collect what training warns of; other warnings are shown."""
+    texts: list[str] = []
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", LimitWarning)
+        yield texts
+    for each in caught:
+        if not issubclass(each.category, LimitWarning):
+            warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)
+        elif not issubclass(each.category, SmallGroupWarning):  # the record of the fit names small groups, too
+            texts.append(str(each.message))

@@ -1,0 +1,172 @@
+"""What a study is asked for, checked before any rows are looked at."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+from fairbound._errors import InputError, argument, bad_value
+from fairbound._registry import lookup
+from fairbound._words import did_you_mean
+from fairbound.fairness import MEASURES, Constraint, as_constraints, resolve_measure
+
+GROUPS = ("each", "intersection", "both")
+SMALL_GROUPS = ("error", "warn", "merge")
+CONFIDENCE = 0.95
+"""Confidence level of intervals and verdicts, if the study asks for none."""
+
+USUAL_RATIOS = (0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95)
+USUAL_DIFFERENCES = (0.3, 0.2, 0.15, 0.1, 0.075, 0.05, 0.02)
+
+_MODEL = re.compile(r"(?:linear|mlp:\d+(?:[,x]\d+)*)")
+
+
+@dataclass(frozen=True, kw_only=True)
+class StudySettings:
+    """The limits of a study, and how its models are trained and tested; `study` documents the fields."""
+
+    limits: tuple[Constraint, ...] = ()
+    bounds: tuple[float, ...] = ()
+    model: str = "linear"
+    test_size: float = 0.2
+    confidence: float | None = None
+    seed: int = 0
+    groups: str = "each"
+    small_groups: str = "error"
+    min_group_size: int = 10
+    max_categories: int = 50
+
+    @classmethod
+    def build(
+        cls,
+        limits: Constraint | str | Iterable[Constraint | str] = (),
+        bounds: Sequence[float] | None = None,
+        **settings: Any,
+    ) -> StudySettings:
+        """Read the limits and the bounds, and check everything."""
+        constraints = as_constraints(limits)
+        settings["limits"] = constraints
+        settings["bounds"] = () if bounds is None else frontier_bounds(constraints, bounds)
+        return cls(**settings)
+
+    def __post_init__(self) -> None:
+        hidden_layers(self.model)
+        _check_choice("groups", self.groups, GROUPS)
+        _check_choice("small_groups", self.small_groups, SMALL_GROUPS)
+        if not 0 <= self.test_size < 1:
+            raise bad_value("test_size", self.test_size, "a share of the rows, from 0 (hold none out) to below 1")
+        for limit in self.limits:
+            if limit.bound is None:
+                raise InputError(
+                    "{name} has bound=None, which limits nothing.", "Give it a bound, or leave it out.", name=limit.name
+                )
+        if self.confidence is not None:
+            self._check_confidence(self.confidence)
+
+    def _check_confidence(self, confidence: float) -> None:
+        if not 0.5 <= confidence < 1:
+            raise bad_value("confidence", confidence, "a number from 0.5 to below 1, such as 0.95")
+        if not self.limits:
+            raise InputError("{confidence=} needs at least one limit.", "Add it with {limits=}.")
+        if self.bounds:
+            raise InputError(
+                "{confidence=} and {bounds=} exclude each other.",
+                "Trace the frontier first, and then train for a confidence at the bound that you choose.",
+            )
+        if self.small_groups != "error":
+            raise InputError(
+                "{confidence=} covers every group, so {small_groups=policy} is not allowed.",
+                "Use {small_groups='error'}.",
+                policy=self.small_groups,
+            )
+        for limit in self.limits:
+            if limit.name == "covariance":
+                raise InputError(
+                    "{confidence=} does not go with {limit}: no confidence bound of a covariance is known.",
+                    limit=str(limit),
+                )
+
+    @property
+    def hidden(self) -> tuple[int, ...]:
+        """Widths of the hidden layers."""
+        return hidden_layers(self.model)
+
+    @property
+    def level(self) -> float:
+        """Confidence level of intervals and verdicts."""
+        return CONFIDENCE if self.confidence is None else self.confidence
+
+    def as_call(self) -> str:
+        """Return the call of `study` with these settings, without those that have their default.
+
+        >>> StudySettings.build("disparate_impact >= 0.8", seed=3).as_call()
+        "fairbound.study(data, ['disparate_impact >= 0.8'], seed=3)"
+        """
+        given = ["data", repr([str(limit) for limit in self.limits])]
+        for each in fields(self):
+            value = getattr(self, each.name)
+            if each.name != "limits" and value != each.default:
+                given.append(f"{each.name}={list(value) if isinstance(value, tuple) else value!r}")
+        return f"fairbound.study({', '.join(given)})"
+
+
+def hidden_layers(model: str) -> tuple[int, ...]:
+    """Return the widths of the hidden layers.
+
+    >>> hidden_layers("linear"), hidden_layers("mlp:32"), hidden_layers("mlp:64,32")
+    ((), (32,), (64, 32))
+    """
+    known = isinstance(model, str) and _MODEL.fullmatch(model)
+    widths = tuple(int(width) for width in re.findall(r"\d+", model)) if known else (0,)
+    if 0 in widths:
+        raise bad_value(
+            "model", model, "linear, or mlp: and the widths of hidden layers", "Examples are mlp:32 and mlp:64,32."
+        )
+    return widths
+
+
+def usual_bounds(measure: str) -> tuple[float, ...]:
+    """Return bounds that suit a measure, from loose to strict.
+
+    >>> usual_bounds("equal_opportunity")[:3]
+    (0.3, 0.2, 0.15)
+    """
+    known = lookup(MEASURES, measure, "measure")
+    _check_comparison(known.comparison, measure)
+    if known.comparison == "covariance":
+        raise InputError("A covariance has no usual bounds.", "Give {bounds=}, such as 0.05, 0.02 and 0.01.")
+    return USUAL_RATIOS if known.larger_is_stricter else USUAL_DIFFERENCES
+
+
+def frontier_bounds(limits: Sequence[Constraint], bounds: Sequence[float]) -> tuple[float, ...]:
+    """Return the bounds of a frontier from loose to strict: the given ones and that of the first limit."""
+    if not limits:
+        raise InputError("{bounds=} needs a limit whose bound they replace.", "Add it with {limits=}.")
+    swept = limits[0]
+    measure = resolve_measure(swept.measure)
+    _check_comparison(measure.comparison, measure.name)
+    if swept.bound is None or isinstance(swept.bound, tuple):
+        raise InputError(
+            "{bounds=} replaces a single bound, but {limit} has two.", "Give a limit with one.", limit=str(swept)
+        )
+    values = {float(swept.bound), *map(float, bounds)}
+    for bound in values:
+        swept.with_bound(bound)  # raises for a bound that its measure cannot have
+    return tuple(sorted(values, reverse=not measure.larger_is_stricter))
+
+
+def _check_comparison(comparison: str, measure: str) -> None:
+    if comparison == "value":
+        raise InputError("{measure!r} is a group's own rate; a frontier compares groups.", measure=measure)
+
+
+def _check_choice(name: str, value: str, known: Sequence[str]) -> None:
+    if value not in known:
+        raise InputError(
+            "{given} must be one of {known}.{near}",
+            given=argument(name, value),
+            known=", ".join(known),
+            near=did_you_mean(value, known),
+        )

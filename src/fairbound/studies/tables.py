@@ -1,0 +1,231 @@
+"""Views of a summary: its numbers in short, and tables for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from fairbound._tables import Table
+from fairbound._words import group_text, number
+from fairbound.fairness import shortest
+
+if TYPE_CHECKING:
+    from fairbound.studies.running import Study
+
+RATES = ("selection_rate", "true_positive_rate", "false_positive_rate")
+
+
+def metrics_of(summary: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the numbers that decide, without the pages."""
+    parts = {name: part for name, part in summary["parts"].items() if part is not None}
+    held_out = summary["parts"]["held_out"]
+    return {
+        "status": summary["run"]["status"],
+        "message": summary["run"]["message"],
+        "conflicts": summary["run"]["conflicts"],
+        "kept": is_kept(summary),
+        "limits": [
+            {key: limit[key] for key in ("text", "measure", "loss_price", "training", "held_out")}
+            for limit in summary["limits"]
+        ],
+        "certificate": None if held_out is None else _verdicts(held_out["certificate"]),
+        "calibration": _verdicts(summary["calibration"]),
+        "accuracy": {name: part["accuracy"] for name, part in parts.items()},
+        "groups": {
+            name: {model: rates_by_group(part, model) for model in ("before", "after") if part[model] is not None}
+            for name, part in parts.items()
+        },
+        "rows": {name: part["rows"] for name, part in parts.items()},
+        "seconds": summary["run"]["seconds"],
+        "interrupted": bool(summary["run"]["interrupted"]),
+        "reproduction": summary["reproduction"],
+        "notes": summary["notes"],
+    }
+
+
+def is_kept(summary: Mapping[str, Any]) -> bool:
+    """Tell whether the limits are kept on the training rows, pass if that was asked for, and are not refuted.
+
+    The measured value on held-out rows scatters around the limit, so it alone decides nothing; a FAIL there does.
+    """
+    held_out = summary["parts"]["held_out"]
+    certificate = None if held_out is None else held_out["certificate"]
+    return (
+        all(limit["training"]["after"]["kept"] for limit in summary["limits"])
+        and (summary["calibration"] is None or summary["calibration"]["verdict"] == "PASS")
+        and (certificate is None or certificate["verdict"] != "FAIL")
+    )
+
+
+def rates_by_group(part: Mapping[str, Any], model: str = "after") -> list[dict[str, Any]]:
+    """Return the rates of each group; with several classes those of each class."""
+    return [
+        {
+            "grouping": group["grouping"],
+            "group": group["group"],
+            "everyone": group["everyone"],
+            "rows": group["rows"],
+            "rates": {
+                rate.replace("_", " ") + (f" of {label}" if len(group["rates"]) > 1 else ""): rates[rate]["value"]
+                for label, rates in group["rates"].items()
+                for rate in RATES
+            },
+        }
+        for group in part[model]["groups"]
+    ]
+
+
+def _verdicts(certificate: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    if certificate is None:
+        return None
+    return {
+        "verdict": certificate["verdict"],
+        "confidence": certificate["confidence"],
+        "rows": certificate["rows"],
+        "limits": [
+            {key: limit[key] for key in ("limit", "verdict", "value", "bounds", "reason")}
+            for limit in certificate["limits"]
+        ],
+    }
+
+
+def summary_tables(summary: Mapping[str, Any]) -> list[Table]:
+    """Return accuracy and rates by group, before and after, and what became of the limits."""
+    tables = [_overview_table(summary)]
+    tables += [_class_table(summary)] if len(summary["classes"]) > 2 else []
+    return [*tables, *([_limit_table(summary)] if summary["limits"] else [])]
+
+
+def _shown_part(summary: Mapping[str, Any]) -> tuple[Mapping[str, Any], list[str]]:
+    """Return the held-out rows if there are some, else the training rows; and the models that there are."""
+    part = summary["parts"]["held_out"] or summary["parts"]["training"]
+    return part, [model for model in ("before", "after") if part[model] is not None]
+
+
+def _groups(part: Mapping[str, Any], models: Sequence[str]) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    """Yield the name of each group, and its rates by each model."""
+    several = len(part["after"]["missing"]) > 1  # then a group, or everyone, may be in each column of groups
+    for groups in zip(*(rates_by_group(part, model) for model in models), strict=True):
+        name = group_text(None if groups[0]["everyone"] else groups[0]["group"])
+        yield f"{groups[0]['grouping']}: {name}" if several else name, list(groups)
+
+
+def _class_table(summary: Mapping[str, Any]) -> Table:
+    """Return one line for each group and class, with its rates side by side."""
+    part, models = _shown_part(summary)
+    lines = []
+    for name, groups in _groups(part, models):
+        for label in part["after"]["groups"][0]["rates"]:
+            rates = [f"{rate.replace('_', ' ')} of {label}" for rate in RATES]
+            cells = [" -> ".join(number(group["rates"][rate], 4) for group in groups) for rate in rates]
+            lines.append((name, label, *cells))
+    said = " (no limit -> with limits)" if len(models) == 2 else ""
+    header = ("group", "class", *(rate.replace("_", " ") for rate in RATES))
+    return Table(f"Rates of each class{said}", header, tuple(lines), left=2)
+
+
+def _overview_table(summary: Mapping[str, Any]) -> Table:
+    """Return accuracy and, with two classes, the rates by group."""
+    part, models = _shown_part(summary)
+    where = "training rows" if summary["parts"]["held_out"] is None else "held-out rows"
+    headings = ("no limit", "with limits") if len(models) == 2 else ("no limit" if not summary["limits"] else "",)
+    accuracy = part["accuracy"]
+    rows = [
+        ("accuracy", *(f"{accuracy[model]['value']:.2%}" for model in models)),
+        (
+            "gain over the best constant prediction",
+            *(f"{100 * (accuracy[model]['value'] - accuracy['constant']):+.2f} points" for model in models),
+        ),
+    ]
+    if len(summary["classes"]) == 2:
+        for name, groups in _groups(part, models):
+            for rate in groups[0]["rates"]:
+                rows.append((f"{rate}, {name}", *(number(group["rates"][rate], 4) for group in groups)))
+    return Table(f"{part['rows']:,} {where}", ("", *headings), tuple(rows))
+
+
+def _limit_table(summary: Mapping[str, Any]) -> Table:
+    """Return what each limit reaches on the parts of the rows, and the verdicts."""
+    held_out = summary["parts"]["held_out"]
+    certificate = held_out["certificate"] if held_out is not None else None
+    calibration = summary["calibration"]
+    header = ["limit", "training rows", "kept"]
+    header += ["held-out rows", f"verdict, {100 * summary['confidence']:g}%"] if certificate is not None else []
+    header += ["calibration"] if calibration is not None else []
+    rows = []
+    for position, limit in enumerate(summary["limits"]):
+        reached = limit["training"]["after"]
+        row = [limit["text"], number(reached["value"], 4), "kept" if reached["kept"] else "NOT KEPT"]
+        if certificate is not None:
+            row += [number(limit["held_out"]["after"]["value"], 4), certificate["limits"][position]["verdict"]]
+        if calibration is not None:
+            row += [calibration["limits"][position]["verdict"]]
+        rows.append(tuple(row))
+    return Table("Limits", tuple(header), tuple(rows))
+
+
+def frontier_lines(frontier: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the points of a frontier as lines of a table of numbers."""
+    return [_line(point) for point in frontier["points"]]
+
+
+def _line(point: Mapping[str, Any]) -> dict[str, Any]:
+    line: dict[str, Any] = {"bound": point["bound"], "status": point["status"]}
+    for name in ("training", "held_out"):
+        part = point[name]
+        if part is not None:
+            line |= {
+                f"{name}_value": part["value"],
+                f"{name}_kept": part["kept"],
+                f"{name}_lower": part["lower"],
+                f"{name}_upper": part["upper"],
+                f"{name}_accuracy": part["accuracy"]["value"],
+                f"{name}_accuracy_lower": part["accuracy"]["lower"],
+                f"{name}_accuracy_upper": part["accuracy"]["upper"],
+                f"{name}_gain": part["gain"],
+            }
+    return line | {"loss_price": point["loss_price"], "accuracy_price": point["accuracy_price"]}
+
+
+def frontier_table(frontier: Mapping[str, Any]) -> Table:
+    """Return what each bound reaches and costs."""
+    lines = frontier_lines(frontier)
+    held_out = "held_out_value" in lines[0]
+    header = ["bound", "training rows", "kept", "accuracy", "gain"]
+    header += ["held-out rows", "accuracy", "gain"] if held_out else []
+    rows = []
+    for line in lines:
+        row = [
+            shortest(line["bound"]),
+            number(line["training_value"], 4),
+            "kept" if line["training_kept"] else "NOT KEPT",
+            f"{line['training_accuracy']:.2%}",
+            f"{100 * line['training_gain']:+.2f}",
+        ]
+        if held_out:
+            row += [
+                number(line["held_out_value"], 4),
+                f"{line['held_out_accuracy']:.2%}",
+                f"{100 * line['held_out_gain']:+.2f}",
+            ]
+        row.append("-" if line["accuracy_price"] is None else f"{line['accuracy_price']:.2f}")
+        rows.append(tuple(row))
+    return Table(frontier["description"], (*header, "points for the next 0.01"), tuple(rows))
+
+
+GAIN = "Gain: points of accuracy over the best constant prediction, which keeps any ratio."
+"""Explains a column of `frontier_table`."""
+
+
+def page_of(study: Study) -> tuple[str, list[Table], list[str]]:
+    """Return heading, tables and notes of a study that has been run."""
+    summary = study.summary
+    heading = study.describe()
+    if summary["limits"]:
+        heading += f" {summary['run']['message']}"
+    tables = summary_tables(summary)
+    if summary["frontier"] is not None:
+        tables.append(frontier_table(summary["frontier"]))
+    notes = [] if summary["frontier"] is None else [GAIN]
+    notes += [study.result.claim] if study.result.certified else []
+    return heading, tables, [*notes, *summary["notes"]]

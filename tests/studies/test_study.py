@@ -1,0 +1,212 @@
+"""`fairbound.study`: what `fairbound train` and `fairbound frontier` do, in Python."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fairbound
+from fairbound import Dataset, load, load_dataset, make_disparate_data
+from fairbound.cli.program import make_program
+from fairbound.studies import Study, StudySettings
+
+LIMIT = "disparate_impact >= 0.8"
+
+
+@pytest.fixture(scope="module")
+def data() -> Dataset:
+    return make_disparate_data(600, base_rates={"a": 0.6, "b": 0.4}, seed=1).dataset
+
+
+@pytest.fixture(scope="module")
+def found(data: Dataset) -> Study:
+    return fairbound.study(data, LIMIT)
+
+
+def read(path: Path) -> Any:
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def without_time(found: Any) -> Any:
+    """Return the same without what differs from run to run: the command, the time, the place, and durations."""
+    if isinstance(found, dict):
+        moving = {"command", "created", "seconds", "files"}
+        return {key: without_time(value) for key, value in found.items() if key not in moving}
+    return [without_time(each) for each in found] if isinstance(found, list) else found
+
+
+def test_one_line_writes_what_the_command_writes(tmp_path):
+    fairbound.study(load_dataset("law"), ["disparate_impact >= 0.9"]).write(tmp_path / "python")
+    arguments = ["train", "law", "--require", "disparate_impact >= 0.9", "--out", str(tmp_path / "command"), "--quiet"]
+    with pytest.raises(SystemExit) as stop:
+        make_program()(arguments, prog_name="fairbound")
+    assert stop.value.code == 0
+    names = {each.name for each in (tmp_path / "command").iterdir()}
+    assert names == {each.name for each in (tmp_path / "python").iterdir()}
+    for name in ("metrics.json", "summary.json"):
+        one, other = (without_time(read(tmp_path / place / name)) for place in ("python", "command"))
+        assert one == other
+    assert read(tmp_path / "python" / "metrics.json")["reproduction"]["command"] == (
+        "fairbound.study(data, ['disparate_impact >= 0.9'])"
+    )
+
+
+def test_it_has_both_models_their_rows_and_the_summary(found):
+    assert (len(found.training), len(found.held_out), found.calibration) == (480, 120, None)
+    assert not found.before.result_.limits
+    assert found.result is found.after.result_
+    assert found.kept is found.result.kept is True
+    before, after = (
+        {group: np.mean(model.predict(found.training.X)[found.training.sensitive["group"] == group] == "1")
+         for group in "ab"}
+        for model in (found.before, found.after)
+    )  # fmt: skip
+    reached = found.summary["limits"][0]["training"]
+    assert reached["before"]["value"] == pytest.approx(min(before.values()) / max(before.values()), abs=1e-12)
+    assert reached["after"]["value"] == pytest.approx(min(after.values()) / max(after.values()), abs=1e-12)
+    assert reached["before"]["value"] < 0.8 <= reached["after"]["value"] + 1e-12
+
+
+def test_it_prints_as_a_page(found):
+    assert re.fullmatch(r"<Study of 'planted': disparate_impact >= 0\.8; \w+>", repr(found))
+    text = str(found)
+    for words in ("480 for training, 120 held out", "no limit", "with limits", "selection rate, a", LIMIT, "kept"):
+        assert words in text
+    html = found._repr_html_()
+    assert "<table>" in html
+    assert "disparate_impact &gt;= 0.8" in html
+
+
+def test_the_folder_has_the_model_and_is_replaced_only_when_asked(found, tmp_path):
+    place = tmp_path / "run"
+    metrics = found.write(place)
+    assert metrics["files"] == sorted(str(each) for each in place.iterdir())
+    assert read(place / "metrics.json")["kept"]
+    assert read(place / "summary.json") == found.summary
+    model = load(place / "model")
+    assert (model.predict(found.held_out.X) == found.after.predict(found.held_out.X)).all()
+    with pytest.raises(FileExistsError, match="overwrite=True replaces a study"):
+        found.write(place)
+    (place / "old").write_text("")
+    found.write(place, overwrite=True)
+    assert not (place / "old").exists()
+    other = tmp_path / "mine"
+    other.mkdir()
+    (other / "letter.txt").write_text("dear")
+    with pytest.raises(FileExistsError, match="holds no study"):
+        found.write(other, overwrite=True)
+    assert (other / "letter.txt").read_text() == "dear"
+    assert {each.name for each in tmp_path.iterdir()} == {"run", "mine"}
+
+
+def test_every_model_of_a_frontier_has_figures_of_its_own(data, tmp_path):
+    found = fairbound.study(data, [LIMIT, "selection_rate <= 0.9"], bounds=[0.95, 0.6])
+    assert [point.bound for point in found.frontier] == [0.6, 0.8, 0.95]
+    assert found.after is found.frontier[1].classifier
+    assert [str(limit) for limit in found.limits] == [LIMIT, "selection_rate <= 0.9"]
+    found.write(tmp_path / "run")
+    points = read(tmp_path / "run" / "frontier.json")["points"]
+    for point, line in zip(found.frontier, points, strict=True):
+        saved = load(tmp_path / "run" / "models" / f"{point.bound:g}")
+        assert saved.result_.limits[0].limit == f"disparate_impact >= {point.bound:g}"
+        assert saved.result_.limits[0].reached == line["training_value"]
+        assert saved.result_.accuracy == pytest.approx(line["training_accuracy"], abs=1e-12)
+        assert saved.result_.status.value == line["status"]
+    assert "points for the next 0.01" in str(found)
+    found.write(tmp_path / "lean", models=False)
+    assert not (tmp_path / "lean" / "models").exists()
+
+
+def test_without_limits_there_is_one_model(data):
+    found = fairbound.study(data, test_size=0)
+    assert (found.before, found.held_out, found.limits) == (None, None, ())
+    assert found.kept
+    assert "with limits" not in str(found)
+
+
+def test_rows_of_ones_own_are_held_out(data):
+    parts = data.split(0.25, scale=False)
+    found = fairbound.study(parts.train, LIMIT, held_out=parts.test)
+    assert (len(found.training), len(found.held_out)) == (len(parts.train), len(parts.test))
+
+
+def test_all_sensitive_columns_count_and_a_known_data_set_has_a_first_one(data):
+    rng = np.random.default_rng(0)
+    groups = {**data.sensitive, "side": rng.choice(["left", "right"], len(data))}
+    both = Dataset("mine", data.X, data.y, groups, data.feature_names)
+    assert list(fairbound.study(both, LIMIT).data.sensitive) == ["group", "side"]
+    assert list(fairbound.study(both, LIMIT, sensitive="side").data.sensitive) == ["side"]
+    assert list(fairbound.study(load_dataset("law"), sensitive=["sex"], test_size=0.5).data.sensitive) == ["sex"]
+
+
+@pytest.mark.parametrize("stage", ["Training without limits", "Training under the limits"])
+def test_a_callback_sees_each_stage_and_ends_training(data, stage):
+    seen = []
+
+    def callback(row):
+        seen.append(row["stage"])
+        return row["stage"] == stage and row["phase"] != "free"
+
+    found = fairbound.study(data, LIMIT, callback=callback)
+    assert set(seen) == {"Training without limits", "Training under the limits"}
+    assert found.interrupted == (stage == "Training under the limits")  # without limits there is only the free phase
+
+
+def test_an_end_before_the_limits_leaves_the_model_without_them(data):
+    found = fairbound.study(data, LIMIT, callback=lambda row: True)
+    assert (found.interrupted, found.before, found.limits) == (True, None, ())
+    assert found.summary["limits"] == []
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"test_size": 1}, "test_size=1 must be"),
+        ({"model": "forest"}, "model='forest' must be"),
+        ({"model": 3}, "model=3 must be"),
+        ({"groups": "eech"}, "Did you mean 'each'"),
+        ({"small_groups": "drop"}, "small_groups='drop' must be"),
+        ({"confidence": 95}, "confidence=95 must be"),
+        ({"limits": (), "confidence": 0.9}, "needs at least one limit"),
+        ({"confidence": 0.9, "bounds": [0.9]}, "bounds="),
+        ({"confidence": 0.9, "small_groups": "warn"}, "small_groups='warn'"),
+        ({"limits": "covariance <= 0.1", "confidence": 0.9}, "covariance"),
+        ({"limits": (), "bounds": [0.9]}, "bounds= needs a limit"),
+        ({"limits": "selection_rate >= 0.1", "bounds": [0.2]}, "a group's own rate"),
+        ({"limits": "0.8 <= disparate_impact <= 1.2 against a", "bounds": [0.9]}, "single bound"),
+        ({"bounds": [1.5]}, "between 0 and 1"),
+    ],
+)
+def test_bad_settings_are_said_before_any_rows_are_looked_at(settings, words):
+    given = {"limits": LIMIT, **settings}
+    with pytest.raises(ValueError, match=words):
+        StudySettings.build(given.pop("limits"), given.pop("bounds", None), **given)
+
+
+@pytest.mark.parametrize(
+    ("change", "settings", "words"),
+    [
+        ({}, {"limits": "disparate_impact(race) >= 0.8"}, "Name it with sensitive="),
+        ({}, {"limits": "disparate_impact(a) >= 0.8"}, r"\[a\]"),
+        ({}, {"min_group_size": 10_000}, "small_groups='merge'"),
+        ({}, {"min_group_size": 10_000, "confidence": 0.9}, "without confidence="),
+        ({"weight": 1.0}, {"confidence": 0.9}, "without weight="),
+        ({"sensitive": "race"}, {}, "race"),
+    ],
+)
+def test_settings_that_do_not_suit_the_data(data, change, settings, words):
+    weight = np.full(len(data), change["weight"]) if "weight" in change else None
+    rows = Dataset("mine", data.X, data.y, data.sensitive, data.feature_names, weight=weight)
+    given = {"limits": LIMIT, **settings}
+    with pytest.raises(ValueError, match=words):
+        fairbound.study(rows, given.pop("limits"), sensitive=change.get("sensitive"), **given)
+
+
+def test_anything_but_a_data_set_is_no_data():
+    with pytest.raises(TypeError, match="must be a Dataset"):
+        fairbound.study([[1.0]], LIMIT)
