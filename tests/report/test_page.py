@@ -293,7 +293,7 @@ def test_a_long_history_is_thinned_and_says_so():
 def test_a_history_without_limits_has_no_empty_panel():
     """Nothing is violated without limits: no blank band, and no words about violations."""
     history = [{"phase": "free", "loss": 1.0 / (step + 1), "step_length": 1.0} for step in range(5)]
-    summary = summarize((), ROWS, run=Run(status="converged", history=history))
+    summary = summarize((), ROWS, result=fit_result(history=history))
     figure = history_figure(summary["run"]["history"])
     assert {trace["yaxis"] for trace in figure["data"]} == {"y", "y3"}
     assert {key for key in figure["layout"] if key.startswith("yaxis")} == {"yaxis", "yaxis3"}
