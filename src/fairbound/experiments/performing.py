@@ -145,7 +145,7 @@ def _look(run: Run, module: torch.nn.Module, rows: Dataset) -> Part:
         module, "binary_cross_entropy", [DisparateImpact(None, surrogate=surrogate), Covariance(None)], cells
     )
     found = assess_now(problem, problem.rows(rows.X))
-    sums = {step.surrogate.name: found.sums[index] for index, step in enumerate(problem.system.surrogates)}
+    sums = {each.surrogate.name: found.sums[index] for index, each in enumerate(problem.system.surrogates)}
     (grouping,) = cells.groupings
     first, second = map(str, grouping.groups)
     return Part(

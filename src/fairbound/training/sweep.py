@@ -111,8 +111,8 @@ class SweepTotals:
         logits = torch.cat(self.logits)
         if not gradients:
             return Sweep(self.loss, self.sums, logits)
-        by_step = self.gradients[1:].unflatten(0, (len(self.surrogates), self.n_outcomes)).movedim(1, 2)
-        return Sweep(self.loss, self.sums, logits, self.gradients[0].sum(dim=0), by_step)
+        by_surrogate = self.gradients[1:].unflatten(0, (len(self.surrogates), self.n_outcomes)).movedim(1, 2)
+        return Sweep(self.loss, self.sums, logits, self.gradients[0].sum(dim=0), by_surrogate)
 
 
 def segment_sums(values: Tensor, slices: Slices) -> Tensor:
