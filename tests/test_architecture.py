@@ -218,6 +218,7 @@ EXTRAS = [
     "pooch",
     "pyarrow",
     "rich",
+    "skops",
     "typer",
 ]
 

@@ -345,16 +345,19 @@ class ConstrainedClassifier(Predictor, ClassifierMixin, BaseEstimator):
         policy = self.small_groups if self.result_.limits else "error"
         return align_groups(cells, known, self.result_.small_groups, policy)  # type: ignore[arg-type]  # as checked
 
-    def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
+    def save(self, path: str | os.PathLike[str], *, overwrite: bool = False, base: bool = True) -> None:
         """Write the model as a folder of JSON and safetensors, which holds no code.  `fairbound.load` reads it.
 
         An existing model is replaced in one step.  Other files are replaced only with `overwrite=True`, and a folder
         that holds folders is never replaced.  If `path` is a link, the folder that it points to is replaced.
+
+        A base is written, too, if that is possible without pickle: trees, forests and LightGBM; other models of
+        scikit-learn by skops.  With `base=False` it is left out, and `load(path, base=...)` takes it again.
         """
         from fairbound.persistence import save_estimator
 
         check_is_fitted(self)
-        save_estimator(self, path, overwrite=overwrite)
+        save_estimator(self, path, overwrite=overwrite, base=base)
 
     def to_onnx(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
         """Write the model with its preprocessing as one ONNX file; needs the extra `onnx`.

@@ -108,7 +108,11 @@ def cross_fit(
     stacklevel : int
         Of warnings.
     """
-    base, probabilities, work = params.base, gives_probabilities(params.base), None
+    base = params.base
+    if isinstance(base, FittedBase):  # of a model that was read from a folder, or `base_` of another
+        check_classes(base, cells)
+        return base.scores(data.inputs), base, None
+    probabilities, work = gives_probabilities(base), None
     if is_prefit(params):
         _check_fitted(base)
         models: tuple[BaseModel, ...] = (BaseModel(base, RawColumns()),)
@@ -181,6 +185,12 @@ class _Table:
         if self.whole is None:
             return columns.table(self.data.inputs.take(rows))
         return self.whole if len(rows) == len(self.data.y) else _safe_indexing(self.whole, rows)
+
+
+def check_classes(base: FittedBase, cells: Cells) -> None:
+    """Refuse a base that was trained for other classes, or for the other one of two as positive."""
+    if base.classes != cells.classes:
+        raise ValueError(f"The base was trained for the classes {list(base.classes)}, but y has {list(cells.classes)}.")
 
 
 def is_prefit(params: Parameters) -> bool:

@@ -144,8 +144,10 @@ class Predictor:
     def base_score_(self) -> NDArray[np.float64] | None:
         """The scores of the training rows, as `base_score=` takes them; None without a base."""
         check_is_fitted(self)
-        if self._scores is None or self._scores.training.shape[1] > 1:
-            return None if self._scores is None else self._scores.training
+        if self._scores is None or not len(self._scores.training):  # a model that was read from a folder has none
+            return None
+        if self._scores.training.shape[1] > 1:
+            return self._scores.training
         return self._scores.training[:, 0] * (-1.0 if self._flipped else 1.0)
 
     def _read_new(self, X: Any) -> Inputs:

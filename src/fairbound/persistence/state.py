@@ -13,8 +13,9 @@ import torch
 from torch import Tensor, nn
 
 from fairbound._records import read_value
-from fairbound.estimator import ConstrainedClassifier, FitResult, TableEncoder
+from fairbound.estimator import BaseScores, ConstrainedClassifier, Corrected, FitResult, TableEncoder
 from fairbound.fairness import as_constraints
+from fairbound.persistence.bases import PREFIX, base_from_parts, base_to_parts
 from fairbound.persistence.folder import DOCUMENT, ModelFileError, damaged, read_folder, write_folder
 from fairbound.persistence.parts import (
     calibration_from_json,
@@ -48,10 +49,11 @@ PARAMETERS = {
 """The types of parameters that are not in `ALLOWED`."""
 
 
-def save_estimator(estimator: Any, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-    """Write a fitted classifier.  With `overwrite`, files that are not a model of fairbound are replaced, too."""
-    if estimator._scores is not None:
-        raise ValueError(f"A model over {estimator._scores.name} cannot be saved as a folder: use pickle or joblib.")
+def save_estimator(estimator: Any, path: str | os.PathLike[str], *, overwrite: bool = False, base: bool = True) -> None:
+    """Write a fitted classifier.  With `overwrite`, files that are not a model of fairbound are replaced, too.
+
+    Without `base`, a base model is left out, and must be given again to `load`.
+    """
     encoder = estimator.encoder_
     if encoder is not None and not isinstance(encoder, TableEncoder):
         raise ValueError(
@@ -60,7 +62,12 @@ def save_estimator(estimator: Any, path: str | os.PathLike[str], *, overwrite: b
             "classifier of that pipeline."
         )
     module = estimator.module_
-    layers = layers_to_json(module)
+    layers = layers_to_json(module.correction if isinstance(module, Corrected) else module)
+    scores, tensors = estimator._scores, dict(module.state_dict())
+    described = None
+    if scores is not None:
+        described, further = base_to_parts(scores, write=base)
+        tensors |= further
     model = {
         "params": _params_to_json(estimator),
         "classes": labels_to_json(estimator.classes_),
@@ -75,17 +82,21 @@ def save_estimator(estimator: Any, path: str | os.PathLike[str], *, overwrite: b
         "formats": formats_to_json(estimator.formats_),
         "module": {"class": f"{type(module).__module__}.{type(module).__qualname__}"}
         if layers is None
-        else {"layers": layers},
+        else {"layers": layers, "skipped_by_scores": isinstance(module, Corrected)},
+        "base": described,
         "own_module": estimator.module is not None,
         "calibration": calibration_to_json(estimator.calibration_),
         "n_iter": estimator.n_iter_,
         "result": estimator.result_.to_dict(),
     }
-    write_folder(path, model, module.state_dict(), overwrite=overwrite)
+    write_folder(path, model, tensors, overwrite=overwrite)
 
 
 def load(
-    path: str | os.PathLike[str], *, module: nn.Module | Callable[[int, int], nn.Module] | None = None
+    path: str | os.PathLike[str],
+    *,
+    module: nn.Module | Callable[[int, int], nn.Module] | None = None,
+    base: Any = None,
 ) -> ConstrainedClassifier:
     """Read a model that `ConstrainedClassifier.save` has written.
 
@@ -95,6 +106,8 @@ def load(
     module : torch.nn.Module, or function of (n_inputs, n_outputs), optional
         Needed if the model was trained with a network of your own that is not a plain `nn.Sequential` of linear layers
         and activations.  The weights of the file are put into it.
+    base : fitted classifier, or sequence of them, optional
+        Needed if the model was saved with `base=False`: its base, as `base_.estimators` had it.
 
     Raises
     ------
@@ -103,14 +116,16 @@ def load(
     """
     model, tensors = read_folder(path)
     try:
-        return _restored(model, tensors, module)
-    except ModelFileError:
+        return _restored(model, tensors, module, base)
+    except (ImportError, ModelFileError):
         raise
     except (ArithmeticError, AttributeError, LookupError, RecursionError, RuntimeError, TypeError, ValueError) as error:
         raise damaged(Path(path, DOCUMENT), f"what it says makes no model ({error})") from error
 
 
-def _restored(model: Mapping[str, Any], tensors: Mapping[str, Tensor], own: Any) -> ConstrainedClassifier:
+def _restored(
+    model: Mapping[str, Any], tensors: Mapping[str, Tensor], own: Any, base: Any = None
+) -> ConstrainedClassifier:
     params = _params_from_json(expect(model["params"], dict, "params"))
     found: Any = ConstrainedClassifier(**params)
     found._validate_params()
@@ -133,8 +148,19 @@ def _restored(model: Mapping[str, Any], tensors: Mapping[str, Tensor], own: Any)
     found.encoded_names_ = expect_list(model["encoded_names"], str, "name")
     found.encoder_ = None if model["encoder"] is None else encoder_from_json(model["encoder"])
     found.formats_ = formats_from_json(model.get("formats", {}))  # older models have none
-    found.module_ = _module(model, tensors, own, len(found.encoded_names_), 1 if two else len(found.classes_))
+    of_base = {name: tensor for name, tensor in tensors.items() if name.startswith(PREFIX)}
+    others = {name: tensor for name, tensor in tensors.items() if name not in of_base}
+    found.module_ = _module(model, others, own, len(found.encoded_names_), 1 if two else len(found.classes_))
     found._scores = None
+    if model.get("base") is not None:  # older models have none
+        labels = found.classes_.tolist()
+        in_order = labels[::-1] if two and found.pos_label_ == labels[0] else labels
+        described = expect(model["base"], dict, "base")
+        found._scores = base_from_parts(described, of_base, in_order, found.encoder_, base)
+        found.base = found._scores.fitted
+        found.correction = _correction_of(found._scores)
+    elif base is not None:
+        raise ModelFileError("load(path, base=...) is given a base, but the model was trained without one.")
     if expect(model["own_module"], bool, "own_module"):
         found.module = found.module_
     found.calibration_ = calibration_from_json(model["calibration"])
@@ -153,6 +179,14 @@ def _module(
         raise ValueError("the weights are not in double precision")
     if any(not bool(torch.isfinite(tensor).all()) for tensor in tensors.values()):
         raise ValueError("the weights are not finite")
+    if stated.get("skipped_by_scores"):
+        inner = {name.removeprefix("correction."): each for name, each in tensors.items() if name != "score.weight"}
+        weight = tensors["score.weight"]
+        if weight.shape != (n_outputs, n_outputs):
+            raise ValueError("the weights of the scores do not fit")
+        score = nn.utils.skip_init(nn.Linear, n_outputs, n_outputs, bias=False, dtype=torch.float64)
+        score.load_state_dict({"weight": weight})
+        return Corrected(score, layers_from_json(expect_list(stated["layers"], dict, "layer"), inner))
     if "layers" in stated:
         return layers_from_json(expect_list(stated["layers"], dict, "layer"), tensors)
     name = expect(stated["class"], str, "class")
@@ -170,6 +204,12 @@ def _module(
     return module
 
 
+def _correction_of(scores: BaseScores) -> str:
+    if not scores.posteriors:
+        return "columns"
+    return "both" if scores.uses_columns else "groups"
+
+
 def _check_shapes(found: Any) -> None:
     """Check that the parts fit together, with one row of zeros."""
     if any(not 0 <= column < found.n_features_in_ for column in (*found.group_columns_, *found.left_columns_)):
@@ -180,6 +220,8 @@ def _check_shapes(found: Any) -> None:
         if found.encoder_.n_features_in_ != n_inputs:
             raise ValueError("the encoder has not as many columns as the model")
         n_inputs = sum(len(column.outputs) for column in found.encoder_.columns_)
+    if found._scores is not None:
+        n_inputs = len(found._scores.names([""] * n_inputs, found.classes_.tolist()))
     if n_inputs != width:
         raise ValueError("the encoder does not fit the model")
     with torch.no_grad():

@@ -1,0 +1,259 @@
+"""Base models on disk, without pickle and without any code in the file.
+
+    trees and forests of scikit-learn   arrays, checked and walked by `trees`
+    LightGBM                            its own text format, read by LightGBM
+    other models of scikit-learn        skops, as far as every type in it is on skops' own list of trusted types
+    all others                          not written (`save(path, base=False)`), and given again: `load(path, base=...)`
+
+All that belongs to a base is in the file of the weights, under names that begin with "base/"; text and skops as bytes.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from fairbound._extras import missing_extra
+from fairbound.estimator import (
+    BaseModel,
+    BaseScores,
+    CodedColumns,
+    EncodedColumns,
+    FittedBase,
+    GroupPosterior,
+    RawColumns,
+    ScoreScale,
+    base_name,
+    is_a,
+)
+from fairbound.persistence.folder import ModelFileError
+from fairbound.persistence.parts import encoder_from_json, encoder_to_json, expect, expect_list
+from fairbound.persistence.trees import TreeModel, boosted_arrays, forest_arrays
+
+PREFIX = "base/"
+FORESTS = ("RandomForestClassifier", "ExtraTreesClassifier", "DecisionTreeClassifier", "ExtraTreeClassifier")
+
+
+class LightGBMModel:
+    """A booster that was read from LightGBM's text format."""
+
+    def __init__(self, text: str, n_classes: int) -> None:
+        lightgbm = _import("lightgbm", "Reading this model needs", "lightgbm")
+        try:
+            self.booster = lightgbm.Booster(model_str=text)
+        except lightgbm.basic.LightGBMError as error:
+            raise ValueError(f"LightGBM cannot read its model: {error}") from error
+        self.text, self.classes_ = text, np.arange(n_classes)
+
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """Return the probabilities of the classes, in their order."""
+        found = np.asarray(self.booster.predict(X))
+        return np.stack([1.0 - found, found], axis=1) if found.ndim == 1 else found
+
+
+def base_to_parts(scores: BaseScores, *, write: bool) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """Return what describes the base of a model, and its tensors; without `write` the models are left out."""
+    fitted, tensors = scores.fitted, {}
+    described: dict[str, Any] = {
+        "flipped": scores.flipped,
+        "uses_columns": scores.uses_columns,
+        "fitted": None,
+        "posteriors": [],
+    }
+    count = 0
+
+    def models_to_json(models: Sequence[BaseModel], n_classes: int) -> list[dict[str, Any]]:
+        nonlocal count
+        listed = []
+        for model in models:
+            kind, arrays = _written(model.estimator, n_classes) if write else ("own", {})
+            tensors.update({f"{PREFIX}{count}/{name}": torch.from_numpy(each) for name, each in arrays.items()})
+            listed.append(
+                {
+                    "kind": kind,
+                    "name": base_name(model.estimator),
+                    "n_features": int(getattr(model.estimator, "n_features_in_", 0)),
+                    "n_classes": n_classes,
+                    "columns": _columns_to_json(model),
+                }
+            )
+            count += 1
+        return listed
+
+    if fitted is not None:
+        described["fitted"] = {
+            "probabilities": fitted.scale.probabilities,
+            "unit": fitted.scale.unit,
+            "scored": fitted.scored,
+            "models": models_to_json(fitted.models, len(fitted.classes)),
+        }
+    for each in scores.posteriors:
+        stated = {"names": list(each.names), "n_groups": each.n_groups, "label": each.label}
+        described["posteriors"].append({**stated, "models": models_to_json(each.models, each.n_groups)})
+    return described, tensors
+
+
+def base_from_parts(
+    values: Mapping[str, Any], tensors: Mapping[str, Tensor], classes: Sequence[Any], encoder: Any, own: Any
+) -> BaseScores:
+    """Read the base of a model.
+
+    Parameters
+    ----------
+    values : mapping
+        As `base_to_parts` has written it.
+    tensors : mapping
+        Those whose names begin with "base/".
+    classes : sequence
+        The labels in the order of the scores.
+    encoder : TableEncoder, or None
+        That of the model.
+    own : fitted classifier, or several, optional
+        Base models that were not written, in their order.
+    """
+    given = [] if own is None else list(own) if isinstance(own, list | tuple) else [own]
+    count = 0
+
+    def models_from_json(listed: Any) -> tuple[BaseModel, ...]:
+        nonlocal count
+        models = []
+        for each in expect_list(listed, dict, "base"):
+            start = f"{PREFIX}{count}/"
+            arrays = {
+                name.removeprefix(start): value.numpy() for name, value in tensors.items() if name.startswith(start)
+            }
+            models.append(BaseModel(_read(each, arrays, given), _columns_from_json(each["columns"], encoder)))
+            count += 1
+        if not models:
+            raise ValueError("there is no base")
+        return tuple(models)
+
+    fitted = None
+    if values["fitted"] is not None:
+        stated = expect(values["fitted"], dict, "base")
+        unit = expect(stated["unit"], float, "unit")
+        if unit <= 0:
+            raise ValueError(f"the unit of the scores is {unit!r}")
+        scale = ScoreScale(expect(stated["probabilities"], bool, "probabilities"), unit)
+        models = models_from_json(stated["models"])
+        fitted = FittedBase(models, scale, tuple(classes), expect(stated["scored"], str, "scored"))
+    posteriors = []
+    for each in expect_list(values["posteriors"], dict, "posterior"):
+        names, n_groups = tuple(expect_list(each["names"], str, "name")), expect(each["n_groups"], int, "n_groups")
+        label = None if each["label"] is None else expect(each["label"], int, "label")
+        width = n_groups - 1 if label is None else n_groups
+        if n_groups < 2 or len(names) != width or (label is not None and not 0 <= label < len(classes)):
+            raise ValueError("an estimate of the group does not fit")
+        posteriors.append(GroupPosterior(names, n_groups, label, models_from_json(each["models"])))
+    if given:
+        raise ModelFileError(f"load(path, base=...) was given {len(given)} more models than the file lacks.")
+    return BaseScores(
+        np.zeros((0, 1 if len(classes) == 2 else len(classes))),
+        fitted,
+        expect(values["flipped"], bool, "flipped"),
+        expect(values["uses_columns"], bool, "uses_columns"),
+        tuple(posteriors),
+    )
+
+
+# --- one model -----------------------------------------------------------------------------------------------------
+
+
+def _written(estimator: Any, n_classes: int) -> tuple[str, dict[str, NDArray[Any]]]:
+    """Return the format of a fitted estimator and its arrays; refuse what cannot be written safely."""
+    if isinstance(estimator, TreeModel):
+        return ("boosted" if estimator.boosted else "forest"), estimator.arrays
+    if isinstance(estimator, LightGBMModel):
+        return "lightgbm", {"text": _as_bytes(estimator.text.encode())}
+    if type(estimator).__module__.startswith("lightgbm.") and is_a(estimator, "LGBMClassifier"):
+        return "lightgbm", {"text": _as_bytes(estimator.booster_.model_to_string().encode())}
+    name = base_name(estimator)
+    if not type(estimator).__module__.startswith("sklearn."):
+        raise ValueError(
+            f"base={name} is of a library whose models cannot be written without code: leave the base out by "
+            "save(path, base=False), and give it again, load(path, base=...)."
+        )
+    if is_a(estimator, "HistGradientBoostingClassifier") and _takes_arrays(estimator):
+        return "boosted", boosted_arrays(estimator)
+    if is_a(estimator, *FORESTS) and len(estimator.classes_) == n_classes:
+        return "forest", forest_arrays(estimator)
+    skops = _import("skops.io", f"Writing base={name} needs", "skops")
+    data = skops.dumps(estimator)
+    untrusted = skops.get_untrusted_types(data=data)
+    if untrusted:
+        raise ValueError(
+            f"base={name} holds the type {untrusted[0]}, which is not on skops' list of trusted types: leave the base "
+            "out by save(path, base=False), and give it again, load(path, base=...)."
+        )
+    return "skops", {"data": _as_bytes(data)}
+
+
+def _takes_arrays(estimator: Any) -> bool:
+    """Tell whether a booster of scikit-learn was trained on arrays of numbers, and not on a table with words."""
+    if hasattr(estimator, "feature_names_in_"):
+        return False
+    return estimator.is_categorical_ is None or all(
+        np.asarray(each).dtype.kind == "f"
+        for each in estimator._preprocessor.named_transformers_["encoder"].categories_
+    )
+
+
+def _read(stated: Mapping[str, Any], arrays: dict[str, NDArray[Any]], given: list[Any]) -> Any:
+    """Return a fitted estimator from its format, or the next of those given."""
+    kind, n_classes = expect(stated["kind"], str, "kind"), expect(stated["n_classes"], int, "n_classes")
+    name = expect(stated["name"], str, "name")
+    if kind in ("boosted", "forest"):
+        n_features = expect(stated["n_features"], int, "n_features")
+        return TreeModel(arrays, boosted=kind == "boosted", n_features=n_features, n_classes=n_classes)
+    if kind == "lightgbm":
+        return LightGBMModel(arrays["text"].tobytes().decode(), n_classes)
+    if kind == "skops":
+        skops = _import("skops.io", f"Reading base={name} needs", "skops")
+        data = arrays["data"].tobytes()
+        untrusted = skops.get_untrusted_types(data=data)
+        if untrusted:
+            raise ModelFileError(
+                f"The base {name} in this file holds the type {untrusted[0]}, which is not on skops' list of trusted "
+                "types, so it is not read."
+            )
+        return skops.loads(data, trusted=[])
+    if kind != "own":
+        raise ValueError(f"the base is of the unknown kind {kind!r}")
+    if not given:
+        raise ModelFileError(
+            f"The model was saved without its base ({name}): give the fitted base again, load(path, base=...)."
+        )
+    return given.pop(0)
+
+
+def _columns_to_json(model: BaseModel) -> dict[str, Any]:
+    columns = model.columns
+    if isinstance(columns, CodedColumns):
+        return {"kind": "codes", "encoder": encoder_to_json(columns.encoder)}
+    return {"kind": "encoded" if isinstance(columns, EncodedColumns) else "raw"}
+
+
+def _columns_from_json(values: Any, encoder: Any) -> Any:
+    readers: dict[str, Callable[[], Any]] = {
+        "codes": lambda: CodedColumns(encoder_from_json(values["encoder"])),
+        "encoded": lambda: EncodedColumns(None, encoder),
+        "raw": RawColumns,
+    }
+    return readers[expect(expect(values, dict, "columns")["kind"], str, "kind")]()
+
+
+def _as_bytes(data: bytes) -> NDArray[np.uint8]:
+    return np.frombuffer(data, dtype=np.uint8).copy()
+
+
+def _import(name: str, what: str, extra: str) -> Any:
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise missing_extra(what, name.partition(".")[0], extra) from error

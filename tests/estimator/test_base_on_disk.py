@@ -1,0 +1,191 @@
+"""Base models on disk: the same decisions without pickle; damaged trees are refused; a base is given again."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.ensemble import ExtraTreesClassifier, HistGradientBoostingClassifier, RandomForestClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.tree import DecisionTreeClassifier
+from tests.estimator.helpers import toy
+from tests.estimator.test_base import brief, three
+
+from fairbound import ModelFileError, load
+from fairbound.persistence.trees import TreeModel, boosted_arrays, forest_arrays
+
+BASES = {
+    "boosted": HistGradientBoostingClassifier(max_iter=5),
+    "tree": DecisionTreeClassifier(max_depth=3, random_state=0),
+    "forest": RandomForestClassifier(5, random_state=0),
+    "logistic": LogisticRegression(),
+    "pipeline": make_pipeline(StandardScaler(), LogisticRegression()),
+}
+
+
+@pytest.fixture(params=[*BASES, "lightgbm"])
+def base(request):
+    if request.param == "lightgbm":
+        lightgbm = pytest.importorskip("lightgbm")
+        return lightgbm.LGBMClassifier(n_estimators=5, verbose=-1, n_jobs=1)
+    if request.param in ("logistic", "pipeline"):
+        pytest.importorskip("skops")
+    return BASES[request.param]
+
+
+def frame(n=200):
+    X, y, group = toy(n)
+    table = pd.DataFrame({"u": X[:, 0], "v": X[:, 1], "job": np.where(X[:, 2] > 0, "cook", "nurse")})
+    table.loc[::7, "u"] = np.nan
+    table.loc[::9, "job"] = None
+    return table, y, group
+
+
+@pytest.mark.parametrize("params", [{}, {"hidden": (3,), "pos_label": 0}, {"ensemble": True}])
+def test_a_model_over_a_base_comes_back_the_same(base, params, tmp_path):
+    table, y, group = toy(200) if isinstance(base, Pipeline) else frame(200)
+    clf = brief("demographic_parity <= 0.4", base=base, cv=2, **params).fit(table, y, sensitive_features=group)
+    clf.save(tmp_path / "model")
+    read = load(tmp_path / "model")
+    assert (read.predict_proba(table) == clf.predict_proba(table)).all()
+    assert read.result_.base == clf.result_.base
+    read.save(tmp_path / "again")
+    assert (load(tmp_path / "again").predict_proba(table) == clf.predict_proba(table)).all()
+    assert sorted(each.name for each in (tmp_path / "model").iterdir()) == ["model.json", "weights.safetensors"]
+
+
+def test_three_classes_and_estimates_of_the_group(tmp_path):
+    X, y, group = toy(300)
+    clf = brief(base=BASES["boosted"], cv=2).fit(X, three(y, X), sensitive_features=group)
+    clf.save(tmp_path / "three")
+    assert (load(tmp_path / "three").predict_proba(X) == clf.predict_proba(X)).all()
+    X, y, group = toy(2400)
+    clf = brief("demographic_parity <= 0.3", base=BASES["boosted"], cv=2, correction="both")
+    clf.fit(X, y, sensitive_features=group).save(tmp_path / "groups")
+    read = load(tmp_path / "groups")
+    assert (read.predict_proba(X) == clf.predict_proba(X)).all()
+    assert read.correction == "both"
+
+
+def test_a_model_that_was_read_is_trained_again_over_the_same_base(tmp_path):
+    table, y, group = frame()
+    clf = brief("demographic_parity <= 0.4", base=BASES["boosted"], cv=2).fit(table, y, sensitive_features=group)
+    clf.save(tmp_path / "model")
+    read = load(tmp_path / "model")
+    base = read.base_
+    read.set_params(constraints="demographic_parity <= 0.3").fit(table, y, sensitive_features=group)
+    assert read.base_ is base
+    assert read.result_.limits[0].reached <= 0.3
+
+
+def test_given_scores(tmp_path):
+    X, y, group = toy(200)
+    scores = LogisticRegression().fit(X, y).decision_function(X)
+    clf = brief().fit(X, y, sensitive_features=group, base_score=scores)
+    clf.save(tmp_path / "model")
+    read = load(tmp_path / "model")
+    assert (read.predict_proba(X, base_score=scores) == clf.predict_proba(X, base_score=scores)).all()
+
+
+class OwnModel(LogisticRegression):
+    """A model of no library."""
+
+
+@pytest.mark.parametrize(
+    ("base", "said"),
+    [(OwnModel(), "base=OwnModel is of a library"), (KNeighborsClassifier(), "KNeighborsClassifier holds the type")],
+)
+def test_a_base_that_cannot_be_written_is_given_again(base, said, tmp_path):
+    pytest.importorskip("skops")
+    X, y, group = toy(200)
+    clf = brief(base=base, cv=2).fit(X, y, sensitive_features=group)
+    with pytest.raises(ValueError, match=f"{said}.*base=False"):
+        clf.save(tmp_path / "model")
+    clf.save(tmp_path / "model", base=False)
+    with pytest.raises(ModelFileError, match=rf"without its base \({type(base).__name__}\).*base=\.\.\."):
+        load(tmp_path / "model")
+    read = load(tmp_path / "model", base=clf.base_.estimators)
+    assert (read.predict_proba(X) == clf.predict_proba(X)).all()
+    with pytest.raises(ModelFileError, match="1 more models"):
+        load(tmp_path / "model", base=[*clf.base_.estimators, base])
+
+
+def test_a_base_for_a_model_without_one(tmp_path):
+    X, y, group = toy(100)
+    brief().fit(X, y, sensitive_features=group).save(tmp_path / "model")
+    with pytest.raises(ModelFileError, match="trained without one"):
+        load(tmp_path / "model", base=LogisticRegression())
+
+
+# --- trees ---------------------------------------------------------------------------------------------------------
+
+
+def rows(n=600, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 4))
+    X[:, 1] = 3.0 * rng.integers(0, 20 + seed, n)
+    X[rng.random((n, 4)) < 0.08] = np.nan
+    signal = np.nan_to_num(X[:, 0]) + (np.nan_to_num(X[:, 1]) % 5 > 2)
+    return X, np.digitize(signal + rng.normal(scale=0.3, size=n), [0.3, 1.2])
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        HistGradientBoostingClassifier(max_iter=10),
+        HistGradientBoostingClassifier(max_iter=10, categorical_features=[1]),
+        RandomForestClassifier(5, random_state=0),
+        ExtraTreesClassifier(5, random_state=0),
+        DecisionTreeClassifier(max_depth=4),
+    ],
+    ids=lambda each: type(each).__name__,
+)
+def test_trees_are_those_of_scikit_learn_to_the_last_bit(estimator, classes):
+    X, y = rows()
+    estimator.fit(X, np.minimum(y, classes - 1))
+    boosted = isinstance(estimator, HistGradientBoostingClassifier)
+    arrays = boosted_arrays(estimator) if boosted else forest_arrays(estimator)
+    found = TreeModel(arrays, boosted=boosted, n_features=4, n_classes=classes)
+    new, _ = rows(seed=5)  # with categories that training has not seen
+    assert (found.predict_proba(new) == estimator.predict_proba(new)).all()
+
+
+def change(name, place, value):
+    def changed(arrays):
+        arrays[name] = arrays[name].copy()
+        arrays[name][place] = value
+
+    return changed
+
+
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [
+        (change("left", 0, 0), "child out of place"),
+        (change("right", 0, 10**6), "child out of place"),
+        (change("feature", 0, 4), "unknown feature"),
+        (change("feature", 0, -1), "unknown feature"),
+        (change("set", 0, 10**6), "unknown set"),
+        (change("value", 0, np.nan), "not finite"),
+        (change("threshold", 0, np.nan), "not a number"),
+        (change("starts", 1, 0), "do not fill"),
+        (change("order", 0, 3), "order"),
+        (change("category_stops", -1, 10**6), "categories"),
+        (change("baseline", 0, np.inf), "baseline"),
+        (lambda arrays: arrays.update(right=arrays["right"][:-1]), "another length"),
+        (lambda arrays: arrays.update(left=arrays["left"].astype(float)), "'left' is of another kind"),
+        (lambda arrays: arrays.update(baseline=arrays["baseline"][None]), "'baseline' is of another kind"),
+        (lambda arrays: arrays.update(known=arrays["known"][:-1]), "known categories"),
+    ],
+)
+def test_damaged_trees_are_refused(spoil, said):
+    X, y = rows()
+    fitted = HistGradientBoostingClassifier(max_iter=3, categorical_features=[1]).fit(X, y > 0)
+    arrays = boosted_arrays(fitted)
+    spoil(arrays)
+    with pytest.raises(ValueError, match=said):
+        TreeModel(arrays, boosted=True, n_features=4, n_classes=2)
