@@ -12,8 +12,8 @@ import pytest
 from tests.cli.helpers import LIMIT, LOAN_COLUMNS, LOANS, interrupt_when, loan_rows, write_csv
 
 from fairbound import read_table
-from fairbound.cli.models import load_model
-from fairbound.cli.suggestions import STEPS
+from fairbound.cli.files import load_model
+from fairbound.cli.first_look import STEPS
 from fairbound.report import write_report
 from fairbound.studies.settings import hidden_layers
 from fairbound.studies.tables import is_kept
@@ -277,7 +277,7 @@ def test_an_interrupt_while_writing_throws_nothing_away(fairbound, loans, monkey
 
 def test_a_second_interrupt_leaves_at_once(fairbound, loans, monkeypatch, tmp_path):
     interrupt_when(monkeypatch, "Training without limits: free", times=2)
-    monkeypatch.setattr("fairbound.cli.interrupts.Interruptible.asked", lambda self, row: False)
+    monkeypatch.setattr("fairbound.cli.terminal.Interruptible.asked", lambda self, row: False)
     found = fairbound("train", loans, *LOANS, "--out", "run")
     assert found.code == 130
     assert found.stderr.splitlines()[-1] == "fairbound: Interrupted; unfinished output was removed."

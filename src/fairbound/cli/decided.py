@@ -1,4 +1,4 @@
-"""Rows with labels, decisions and groups, read from a file: what `audit` and `certify` work on."""
+"""Read labels, decisions and groups from a file, for `audit` and `certify`."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def read_decisions(
     delimiter: str | None,
     encoding: str,
 ) -> DecidedRows:
-    """Read the decisions of any system from a file; a decision that matches no label is refused.
+    """Read the decisions of any system from a file; a decision that matches no label raises an error.
 
     Labels, decisions and groups are read as training reads labels and groups: 01 is not 1.
     """
@@ -104,7 +104,7 @@ def read_decisions(
 
 
 def _read_as(what: str, values: list[str], words: list[str]) -> list[tuple[str, str, int, str]]:
-    """List each value with its rows and what it counts as, where a value counts as something else."""
+    """List each value with its rows and what it counts as, if that is another value."""
     counts = Counter(zip(values, words, strict=True))
     if all(value == word for value, word in counts):
         return []

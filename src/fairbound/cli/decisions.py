@@ -1,4 +1,4 @@
-"""`fairbound audit` and `fairbound certify`: what decisions do, ours or those of any other system."""
+"""`fairbound audit` and `fairbound certify`: the decisions of any system, measured and tested."""
 
 from __future__ import annotations
 
@@ -84,8 +84,7 @@ def audit_command(
     rows do not keep a limit; whether the population does is a question for certify.
     """
     from fairbound.cli.decided import read_decisions
-    from fairbound.cli.files import existing_file
-    from fairbound.cli.folders import fresh_file
+    from fairbound.cli.files import existing_file, fresh_file
     from fairbound.cli.inputs import check_choice, parse_limits
 
     check_choice(groups, GROUPS, "--groups")
@@ -216,7 +215,7 @@ def certify_command(
 
 
 def _check_page(place: Path) -> None:
-    from fairbound.cli.folders import refuse_existing
+    from fairbound.cli.files import refuse_existing
 
     if place.suffix.lower() not in (".html", ".htm"):
         raise ValueError(f"{place} (--out) must end in .html: an audit is written as a page.")

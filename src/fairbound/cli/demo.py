@@ -1,4 +1,4 @@
-"""`fairbound demo`: the whole way on the shipped data, from a look at the labels to a report."""
+"""`fairbound demo`: every step on the shipped data, from the labels to a report."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import typer
 
 from fairbound.cli import options
 from fairbound.cli.errors import INTERRUPTED, KEPT, NOT_KEPT, complain
-from fairbound.cli.interrupts import finishing
 from fairbound.cli.options import examples
 from fairbound.cli.output import Output
+from fairbound.cli.terminal import finishing
 
 if TYPE_CHECKING:
     from fairbound.studies import Study
@@ -51,7 +51,7 @@ def demo_command(
     what other bounds cost; what held-out rows say with 95% confidence; a model trained for that confidence; and the
     report.
     """
-    from fairbound.cli.folders import fresh_folder
+    from fairbound.cli.files import fresh_folder
     from fairbound.cli.inputs import load
     from fairbound.cli.studying import run_study, show_frontier, show_summary
     from fairbound.studies import Study, StudySettings, metrics_of, write_files

@@ -1,4 +1,4 @@
-"""What can go wrong, in one sentence on standard error, and the exit code that programs rely on.
+"""Errors as one sentence on standard error, and exit codes that programs rely on.
 
 The library raises `ValueError`, `OSError` or `ImportError` with a message that keeps its arguments as parts; here they
 are shown as options.  Anything else but a lack of memory is a defect of this program, and keeps its traceback: with
@@ -36,7 +36,7 @@ EXIT_CODES = {
     CLOSED_PIPE: "the reader of the output has left, as in `| head -1`",
     TERMINATED: "terminated (SIGTERM), as by `timeout` or `docker stop`",
 }
-"""All that a command may end with; docs/command_line.md has the same table."""
+"""The exit codes; docs/command_line.md has the same table."""
 TRACEBACK_VARIABLE = "FAIRBOUND_TRACEBACK"
 
 OPTIONS = {
@@ -74,10 +74,10 @@ OPTIONS = {
     "weight": "--weight",
     "year": "--year",
 }
-"""The option that stands for an argument of the library."""
+"""The option for each argument of the library."""
 
 FLAGS = {("download", False): "--no-download", ("drop_unlabelled", True): "--drop-unlabelled"}
-"""The flag that stands for an argument with a value."""
+"""The flag for an argument with a value."""
 
 
 def option_name(argument: str, *value: Any) -> str:
@@ -124,7 +124,7 @@ def sentence_of(error: BaseException) -> str:
 
 
 def lacks_memory(error: BaseException) -> bool:
-    """Tell whether an error is a lack of memory: torch and the system have their own ways to say so."""
+    """Return whether an error is a lack of memory; torch and the system raise different ones."""
     return (
         isinstance(error, MemoryError)
         or (isinstance(error, OSError) and error.errno == errno.ENOMEM)
@@ -140,7 +140,7 @@ def complain(sentence: str) -> None:
 
 
 def show_warning(message: Warning | str, *_: object, **__: object) -> None:
-    """Write a warning as a sentence to standard error, in place of the line of code that gave it."""
+    """Write a warning as a sentence to standard error, without the line of code that raised it."""
     text = render(message, option_name)
     complain(f"Warning: {' '.join(text.split())}")
 
@@ -150,7 +150,7 @@ def _print_traceback(error: BaseException) -> None:
 
 
 class Terminated(KeyboardInterrupt):
-    """The process was asked to end: everything cleans up as after Ctrl-C."""
+    """The process was asked to end (SIGTERM); everything cleans up as after Ctrl-C."""
 
     code = TERMINATED
 
@@ -172,22 +172,22 @@ _SIGNALS = {
 
 
 class Guard:
-    """Ends the program with a sentence and its exit code when what it surrounds raises, or when it is told to end."""
+    """A context that turns an exception or a signal into a sentence and an exit code."""
 
     def __init__(self) -> None:
         self._before: dict[int, Any] = {}
         self._told: KeyboardInterrupt | None = None
 
     def __enter__(self) -> Guard:
-        if threading.current_thread() is threading.main_thread():  # only there signals can be taken
+        if threading.current_thread() is threading.main_thread():  # only the main thread can handle signals
             for number in _SIGNALS:
-                if signal.getsignal(number) is signal.SIG_DFL:  # `nohup` has it ignored, and it stays so
+                if signal.getsignal(number) is signal.SIG_DFL:  # `nohup` ignores it, and that is kept
                     self._before[number] = signal.signal(number, self._end)
         return self
 
     def _end(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002  # the form of a handler
         for each in self._before:
-            signal.signal(each, signal.SIG_IGN)  # a second one must not disturb the cleaning up
+            signal.signal(each, signal.SIG_IGN)  # a second signal must not disturb the cleaning up
         self._told = _SIGNALS[signal.Signals(number)]()
         raise self._told
 

@@ -1,25 +1,33 @@
-"""Files that are read: that they are there, their columns, and the nearest name where one is wrong."""
+"""Files and folders of commands: what is read must exist, and what is written appears as a whole or not at all.
+
+That an output can be written is checked before anything is computed; `fairbound._drafts` has the mechanism.
+"""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fairbound._drafts import CONTENT, draft_beside, resolved
 from fairbound._words import did_you_mean
 
 if TYPE_CHECKING:
     from fairbound.data import TableFile
+    from fairbound.estimator import ConstrainedClassifier
 
 
 def open_table(path: str, *, delimiter: str | None = None, encoding: str = "utf-8") -> TableFile:
-    """Look at a CSV or Parquet file."""
+    """Open a CSV or Parquet file."""
     from fairbound.data import TableFile
 
     return TableFile.open(existing_file(path), delimiter=delimiter, encoding=encoding)
 
 
 def existing_file(path: str) -> Path:
-    """Return the path of a file, or say that there is none."""
+    """Return the path of a file; raise an error that offers the nearest name if there is none."""
     file = Path(path)
     if file.is_dir():
         raise IsADirectoryError(f"{path} is a folder; give the path of a file.")
@@ -30,7 +38,7 @@ def existing_file(path: str) -> Path:
 
 
 def check_source(source: str) -> None:
-    """Refuse a file that is not there, before anything is imported to read it; a bare word may name a data set."""
+    """Raise an error if a file does not exist, before slow imports; a bare word may name a data set."""
     path = Path(source)
     if path.is_dir():  # a run may have been written to a folder of the same name
         from fairbound.data import DATASETS
@@ -39,3 +47,59 @@ def check_source(source: str) -> None:
             return
     if path.exists() or path.suffix or len(path.parts) > 1:
         existing_file(source)
+
+
+def load_model(path: str) -> ConstrainedClassifier:
+    """Read a model from the folder of a run, or from its own folder."""
+    folder = Path(path)
+    if not folder.is_dir():
+        beside = [each.name for each in folder.parent.iterdir() if each.is_dir()] if folder.parent.is_dir() else []
+        raise FileNotFoundError(
+            f"There is no folder {path}.{did_you_mean(folder.name, beside)} Give the folder that train has written."
+        )
+    from fairbound import load
+    from fairbound.studies import MODEL_FOLDER
+
+    inner = folder / MODEL_FOLDER
+    place = inner if inner.is_dir() else folder
+    if not (place / "model.json").is_file():
+        raise FileNotFoundError(f"{place} has no model.json; give the folder that train has written.")
+    return load(place)
+
+
+def refuse_existing(path: Path, option: str = "--out") -> None:
+    """Raise an error if the output exists already."""
+    if path.exists() or path.is_symlink():
+        raise FileExistsError(f"{path} exists already ({option}); name another place, or remove it first.")
+
+
+@contextmanager
+def fresh_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """Yield a folder to fill.  It appears at `path` if all goes well, and is removed otherwise."""
+    final = Path(path)
+    refuse_existing(final)
+    with draft_beside(final, f"{final} (--out)") as draft:
+        folder = draft.folder / CONTENT
+        folder.mkdir()
+        yield folder
+        refuse_existing(final)  # it may have been created meanwhile
+        draft.publish(folder, final, replace=False)
+
+
+@contextmanager
+def fresh_file(path: str | os.PathLike[str], *, replace: bool = False) -> Iterator[Path]:
+    """Yield a file to write.  It appears at `path` if all goes well; `replace` allows to replace a file."""
+    final = Path(path)
+    if not replace:
+        refuse_existing(final)
+    elif final.is_dir():
+        raise IsADirectoryError(f"{final} is a folder (--out); give the path of a file.")
+    final = resolved(final)
+    with draft_beside(final, f"{final} (--out)") as draft:
+        folder = draft.folder / CONTENT
+        folder.mkdir()
+        file = folder / final.name
+        yield file
+        if not replace:
+            refuse_existing(final)
+        draft.publish(file, final, replace=replace)

@@ -1,20 +1,32 @@
-"""What was read, before anything is trained: which values of the label count as what, and remarks about the rows."""
+"""What `train` shows first: the values of the label, what columns were taken for, and limits to try."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
+from fairbound._words import number
 from fairbound.cli.output import Output
 
 if TYPE_CHECKING:
     from fairbound.data import Dataset
 
 MOST_VALUES = 20
-"""Values of a label that are listed; of more, the most frequent."""
+"""The most values of a label that are listed, the most frequent ones."""
+
+STEPS: dict[str, tuple[float, ...]] = {
+    "disparate_impact": (0.8, 0.9),
+    "demographic_parity": (0.1, 0.05),
+    "equal_opportunity": (0.1, 0.05),
+    "predictive_equality": (0.1, 0.05),
+    "equalized_odds": (0.1, 0.05),
+}
+"""Bounds to try, from loose to strict; four fifths is the rule of thumb of US employment law."""
 
 
 def show_label(output: Output, data: Dataset) -> None:
-    """Print every value of the label with its rows and its side."""
+    """Print every value of the label with its rows and the class that it counts as."""
     from fairbound.studies import label_values
 
     values = label_values(data)
@@ -28,7 +40,7 @@ def show_label(output: Output, data: Dataset) -> None:
 
 
 def show_columns(output: Output, data: Dataset) -> None:
-    """Print what the columns of a file were taken for, where that is not plain to see; nothing of known data sets."""
+    """Print what the columns of a file were taken for, if that is not obvious; nothing for known data sets."""
     from fairbound.cli.errors import option_name
     from fairbound.studies import columns_taken
 
@@ -46,3 +58,38 @@ def show_columns(output: Output, data: Dataset) -> None:
     ]
     if rows:
         output.table("Taken for what", ("column", "taken for", "example", "to change it"), rows, left=4)
+
+
+def suggested(measure: str, value: float | None, column: str | None = None) -> str | None:
+    """Return a limit with the loosest bound that is not kept yet, on all groups or on those of one column.
+
+    >>> suggested("disparate_impact", 0.7, "sex")
+    'disparate_impact(sex) >= 0.8'
+    >>> suggested("disparate_impact", 0.7), suggested("disparate_impact", 0.85), suggested("equal_opportunity", 0.02)
+    ('disparate_impact >= 0.8', 'disparate_impact >= 0.9', None)
+    """
+    ratio = measure == "disparate_impact"
+    for bound in STEPS[measure]:
+        if value is not None and (value < bound if ratio else value > bound):
+            from fairbound.fairness import parse_constraint
+
+            limit = parse_constraint(f"{measure} {'>=' if ratio else '<='} {bound:g}")
+            return str(limit if column is None else replace(limit, columns=(column,)))
+    return None
+
+
+def suggest(output: Output, summary: Mapping[str, Any]) -> None:
+    """Print the measures of a model without limits, and for each a limit that it does not keep."""
+    part = summary["parts"]["held_out"] or summary["parts"]["training"]
+    several = len({found["grouping"] for found in part["after"]["measures"]}) > 1
+    rows = []
+    for found in part["after"]["measures"]:
+        if found["measure"] in STEPS and found["label"] is None:
+            limit = suggested(found["measure"], found["value"], found["grouping"] if several else None)
+            rows.append((found["grouping"], found["measure"], number(found["value"], 4), limit or "kept by itself"))
+    output.text()
+    output.table("Limits to try", ("groups", "measure", "now", "--require"), rows, left=2)
+    output.text(
+        "Which measure suits the decision, if any, is a question for the people concerned and for the law; "
+        "limits on one can widen another."
+    )

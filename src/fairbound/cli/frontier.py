@@ -9,9 +9,9 @@ import typer
 
 from fairbound.cli import options
 from fairbound.cli.errors import INTERRUPTED, KEPT, NOT_KEPT, complain
-from fairbound.cli.interrupts import finishing
 from fairbound.cli.options import examples
 from fairbound.cli.output import Output
+from fairbound.cli.terminal import finishing
 
 Measure = Annotated[str, typer.Option("--measure", metavar="NAME", help="What is limited, such as disparate_impact.")]
 Bounds = Annotated[
@@ -82,9 +82,8 @@ def frontier_command(
     Writes a folder with the table (frontier.csv), a model for each bound, and the report with the frontier in it. The
     exit code is 1 if a bound is not kept on the training rows. Ctrl-C leaves the bounds that are finished.
     """
-    from fairbound.cli.files import check_source
+    from fairbound.cli.files import check_source, fresh_folder, refuse_existing
     from fairbound.cli.first_look import show_columns, show_label
-    from fairbound.cli.folders import fresh_folder, refuse_existing
     from fairbound.cli.inputs import load_parts
     from fairbound.cli.settings import check_held_out, parse_bands, swept_limit
     from fairbound.cli.studying import run_study, show_frontier, show_notes

@@ -1,4 +1,4 @@
-"""What commands read: limits as text, known data sets and files as data sets."""
+"""Read the inputs of commands: limits as text, known data sets, and files as data sets."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def parse_limits(texts: Sequence[str] | None) -> list[Constraint]:
-    """Read limits; this comes before any file is read, because it is over at once."""
+    """Parse limits; this is fast, so it comes before any file is read."""
     if not texts:
         return []
     from fairbound.fairness import parse_constraint
@@ -24,13 +24,13 @@ def parse_limits(texts: Sequence[str] | None) -> list[Constraint]:
 
 
 def check_choice(value: str, known: Sequence[str], option: str) -> None:
-    """Refuse what is not one of the known words."""
+    """Raise an error for a word that is not one of the choices."""
     if value not in known:
         raise ValueError(f"{option} is {value!r}.{did_you_mean(value, known)} Give one of {', '.join(known)}.")
 
 
 def check_binary(values: Any, target: str, positive: Sequence[str] | None, multiclass: bool) -> None:
-    """Refuse a label of more than two values unless that is meant: which one is favourable is never guessed."""
+    """Reject a label of more than two values unless `--multiclass` is given: the favourable one is never guessed."""
     if multiclass and positive:
         raise ValueError(
             "--multiclass keeps every value of the label, and --positive makes two classes of them; give one of both."
@@ -49,7 +49,7 @@ def check_binary(values: Any, target: str, positive: Sequence[str] | None, multi
 
 
 def is_known_dataset(source: str) -> bool:
-    """Tell whether it is the name of a data set; a file of that name in this folder goes first."""
+    """Return whether this is the name of a data set; a file of that name has priority."""
     from fairbound.data import DATASETS
 
     return source in DATASETS and not Path(source).is_file()
@@ -92,7 +92,7 @@ def load(
     quiet: bool = False,
     like: Dataset | None = None,
 ) -> Dataset:
-    """Return a known data set, or the user's own file as one; `like` is another part of the same data."""
+    """Return a known data set, or the user's file as a `Dataset`; `like` is another part of the same data."""
     if is_known_dataset(source):
         for_files = {
             "--positive": positive,

@@ -1,4 +1,4 @@
-"""What a command says: tables for people on standard output, or one JSON object for programs; progress beside it.
+"""The output of a command: tables for people or one JSON object for programs, and progress.
 
 Standard output has the result and nothing else.  Progress goes to standard error: a line that moves on a terminal, one
 line for each stage elsewhere.  Colours follow NO_COLOR and the terminal.
@@ -49,7 +49,7 @@ class Output:
 
     @property
     def silent(self) -> bool:
-        """Whether there is nothing to say to people."""
+        """Whether nothing is printed for people."""
         return self.json or self.quiet
 
     def console(self, *, error: bool = False) -> Console:
@@ -59,7 +59,7 @@ class Output:
         return Console(file=sys.stderr if error else sys.stdout, highlight=False, markup=False, emoji=False)
 
     def text(self, text: str = "", style: str = "") -> None:
-        """Print text: no markup is read in it, no line is broken, and control characters are shown as escapes."""
+        """Print text without markup or line breaks of its own; control characters are shown as escapes."""
         if not self.silent:
             from rich.text import Text
 
@@ -93,13 +93,13 @@ class Output:
             self.console().print(written, soft_wrap=True)
 
     def result(self, content: Mapping[str, Any]) -> None:
-        """Print the JSON object, where that is wanted."""
+        """Print the JSON object, with `--json`."""
         if self.json:
             content = _with_options(content)
             text = json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False)
             try:
                 text.encode(sys.stdout.encoding or "utf-8")
-            except UnicodeEncodeError:  # JSON has its own way to write what the encoding lacks
+            except UnicodeEncodeError:  # JSON escapes characters that the encoding lacks
                 text = json.dumps(content, indent=2, allow_nan=False)
             with _standard_output():
                 sys.stdout.write(f"{escaped_json(text)}\n")
@@ -107,7 +107,7 @@ class Output:
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
-        """Show that a stage is under way."""
+        """Show that a stage is running."""
         if self.quiet:
             yield
             return
@@ -125,7 +125,7 @@ class Output:
                 self._status = None
 
     def update(self, text: str) -> None:
-        """Say how far the stage is, on a terminal."""
+        """Show how far the stage is, on a terminal."""
         if self._status is not None:
             self._status.update(visible(text))
 
@@ -141,7 +141,7 @@ def _with_options(value: Any) -> Any:
 
 @contextmanager
 def _standard_output() -> Iterator[None]:
-    """Name standard output in an error of writing to it, such as that of a full disk; a closed pipe is no error."""
+    """Name standard output in errors of writing to it, such as a full disk."""
     try:
         yield
     except BrokenPipeError:

@@ -1,4 +1,4 @@
-"""`fairbound predict`: the decisions of a trained model on new rows, beside the columns of the file."""
+"""`fairbound predict`: add the decisions of a trained model to the columns of a file."""
 
 from __future__ import annotations
 
@@ -73,9 +73,7 @@ def predict_command(
     Each column is read as training read it, whatever the other rows. The rows are written as they are, with one more
     column. The same model and row give the same decision.
     """
-    from fairbound.cli.files import check_source
-    from fairbound.cli.folders import fresh_file
-    from fairbound.cli.models import load_model
+    from fairbound.cli.files import check_source, fresh_file, load_model
     from fairbound.data import make_frame
     from fairbound.studies import table_backend
 

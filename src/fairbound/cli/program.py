@@ -1,4 +1,4 @@
-"""The program: its commands, and two habits that all of them share.
+"""The program: its commands, and what all of them share.
 
 * Options that take several values take them in a row, `--sensitive sex race`, or repeated.
 * Whatever goes wrong ends in one sentence and a stable exit code (`errors`).
@@ -27,7 +27,7 @@ from fairbound.cli.errors import (
     exit_code,
     show_warning,
 )
-from fairbound.cli.streams import guarded_streams
+from fairbound.cli.terminal import guarded_streams
 
 # typer has click inside or beside it, by its version; this is the base of all errors about arguments in either.
 UsageProblem: type[Any] = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")

@@ -1,4 +1,4 @@
-"""`fairbound report`: the pages of a run, made anew from its summary."""
+"""`fairbound report`: write the page or the model card of a run again, from its summary."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def report_command(
     The page is one file without any links to elsewhere. --json prints the summary itself.
     """
     from fairbound._words import did_you_mean
-    from fairbound.cli.folders import fresh_file
+    from fairbound.cli.files import fresh_file
     from fairbound.cli.inputs import check_choice
 
     check_choice(form, list(FORMATS), "--format")

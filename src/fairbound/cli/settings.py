@@ -1,4 +1,4 @@
-"""Options that need reading before a study can take them."""
+"""Convert options into the arguments of a study."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from fairbound.cli.files import existing_file
 if TYPE_CHECKING:
     from fairbound.fairness import Constraint
 
-HELD_OUT = 0.2  # share of the rows, where nothing else is said
+HELD_OUT = 0.2  # the default share of the rows
 
 
 def check_held_out(share: float | None, file: str | None) -> float:
-    """Return the share of the rows to hold out: none where a file of its own has the held-out rows."""
+    """Return the share of the rows to hold out; 0 if a file has the held-out rows."""
     if file is None:
         return HELD_OUT if share is None else share
     if share is not None:
@@ -24,7 +24,7 @@ def check_held_out(share: float | None, file: str | None) -> float:
 
 
 def swept_limit(measure: str, bounds: Sequence[float] | None, choose: float | None) -> tuple[Constraint, list[float]]:
-    """Return the limit of a frontier at the bound that its report is about, by default the middle one, and all bounds.
+    """Return the limit with the chosen bound, by default the middle one, and all bounds of a frontier.
 
     >>> swept_limit("disparate_impact", [0.9, 0.7, 0.8], None)
     (DisparateImpact(0.8), [0.7, 0.8, 0.9])
@@ -41,7 +41,7 @@ def swept_limit(measure: str, bounds: Sequence[float] | None, choose: float | No
 
 
 def parse_bands(words: Sequence[str] | None) -> dict[str, list[float]]:
-    """Read bands of groups, `age 25,40,60` or `age=25,40,60`.
+    """Parse bands of groups, `age 25,40,60` or `age=25,40,60`.
 
     >>> parse_bands(["age", "25,40", "income=2000"])
     {'age': [25.0, 40.0], 'income': [2000.0]}

@@ -9,9 +9,9 @@ import typer
 
 from fairbound.cli import options
 from fairbound.cli.errors import INTERRUPTED, KEPT, NOT_KEPT, complain
-from fairbound.cli.interrupts import finishing
 from fairbound.cli.options import examples
 from fairbound.cli.output import Output
+from fairbound.cli.terminal import finishing
 
 if TYPE_CHECKING:
     from fairbound.studies import Study
@@ -86,9 +86,8 @@ def train_command(
     limit is not kept on the training rows, not certified where --confidence asks for it, or refuted by the held-out
     rows.
     """
-    from fairbound.cli.files import check_source
+    from fairbound.cli.files import check_source, fresh_folder, refuse_existing
     from fairbound.cli.first_look import show_columns, show_label
-    from fairbound.cli.folders import fresh_folder, refuse_existing
     from fairbound.cli.inputs import load_parts
     from fairbound.cli.settings import check_held_out, parse_bands
     from fairbound.cli.studying import run_study
@@ -151,8 +150,8 @@ def train_command(
 
 
 def _show(output: Output, study: Study, out: str) -> None:
+    from fairbound.cli.first_look import suggest
     from fairbound.cli.studying import show_notes, show_summary
-    from fairbound.cli.suggestions import suggest
 
     if output.silent:
         return

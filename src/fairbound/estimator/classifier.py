@@ -1,7 +1,6 @@
 """The scikit-learn classifier whose decisions keep stated limits: its parameters, `fit`, `frontier` and `save`.
 
-`fit` encodes the table, assigns rows to cells, and trains a network to its optimum under the limits.  `predictor` has
-`predict` and all other methods that take new rows.
+`predictor` has `predict` and all other methods that take new rows.
 
 `result_` is counted from the decisions that `predict` makes on the training rows.  With a base model it is counted on
 cross-fitted rows: each is scored by a base that has not seen it (`fairbound.estimator.cross_fitting`).
