@@ -210,3 +210,32 @@ def test_settings_that_do_not_suit_the_data(data, change, settings, words):
 def test_anything_but_a_data_set_is_no_data():
     with pytest.raises(TypeError, match="must be a Dataset"):
         fairbound.study([[1.0]], LIMIT)
+
+
+@pytest.mark.parametrize(
+    "model",
+    ["boosted", pytest.param("forest", marks=pytest.mark.slow), pytest.param("lightgbm", marks=pytest.mark.slow)],
+)
+def test_trees_are_counted_on_rows_that_they_have_not_seen(data, model, tmp_path):
+    if model == "lightgbm":
+        pytest.importorskip("lightgbm")
+    found = fairbound.study(data, "demographic_parity <= 0.15", model=model)
+    record = found.result
+    summary = found.summary
+    assert summary["parts"]["training"]["accuracy"]["after"]["value"] == pytest.approx(record.accuracy, abs=1e-12)
+    assert summary["limits"][0]["training"]["after"]["value"] == pytest.approx(record.limits[0].reached, abs=1e-12)
+    assert found.kept is record.kept is True
+    assert summary["model"]["kind"] == "importances"
+    notes = " ".join(summary["notes"])
+    for said in (record.base.name, "a model that had not seen it", "The base alone", next(iter(record.base.moved))):
+        assert said in notes
+    found.write(tmp_path / "out")
+    read = load(tmp_path / "out" / "model")
+    assert (read.predict_proba(found.held_out.X) == found.after.predict_proba(found.held_out.X)).all()
+    assert record.base.name in (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+    assert record.base.name in (tmp_path / "out" / "model-card.md").read_text(encoding="utf-8")
+
+
+def test_an_unknown_model_names_the_known_ones(data):
+    with pytest.raises(ValueError, match=r"model='trees'.*linear, boosted, lightgbm, forest, or mlp:"):
+        fairbound.study(data, model="trees")

@@ -140,7 +140,9 @@ MaxCategories = Annotated[
 Model = Annotated[
     str,
     _option(
-        "--model", metavar="linear|mlp:32", help="A linear model, or a network with these hidden layers: mlp:64,32."
+        "--model",
+        metavar="linear|mlp:32|boosted|lightgbm|forest",
+        help="A linear model, a network with these hidden layers (mlp:64,32), or trees with a linear correction.",
     ),
 ]
 SmallGroups = Annotated[

@@ -132,7 +132,8 @@ class ConstrainedClassifier(Predictor, ClassifierMixin, BaseEstimator):
     base_ : FittedBase, or None
         The base that scores new rows; its `estimators` are the fitted ones.
     base_score_ : array, or None
-        The scores of the training rows that counted, as `base_score=` of `predict` takes them.
+        The cross-fitted scores of the rows of X, as `base_score=` of `predict` takes them.  Rows that were not trained
+        on, because they have no weight or serve for calibration, have the scores of new rows.
     coef_, intercept_ : arrays
         For linear models: logits per unit of each encoded column before scaling, hence in the units of X.
     n_iter_ : int
@@ -281,7 +282,9 @@ class ConstrainedClassifier(Predictor, ClassifierMixin, BaseEstimator):
         self.encoder_ = fitting.encoder
         self.formats_: dict[str, ColumnFormat] = {}
         self.encoded_names_ = fitting.input_names
-        self._scores = fitting.base
+        self._scores = None
+        if fitting.base is not None:
+            self._scores = fitting.base.completed(inputs.without(data.left_columns), data.positions)
         self.module_ = fitting.module
         self.n_iter_ = len(result.history)
         self.calibration_ = None

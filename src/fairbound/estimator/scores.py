@@ -70,6 +70,15 @@ class BaseScores:
         columns = [Z] if self.uses_columns else []
         return np.hstack([*columns, *([] if posteriors is None else [posteriors]), scores])
 
+    def completed(self, inputs: Inputs, positions: NDArray[np.intp]) -> BaseScores:
+        """Return the same with a score for every row of X; those that were not trained on are scored as new rows."""
+        rest = np.setdiff1d(np.arange(inputs.n_rows), positions)
+        if self.fitted is None or not len(rest):
+            return self
+        whole = np.empty((inputs.n_rows, self.training.shape[1]))
+        whole[positions], whole[rest] = self.training, self.fitted.scores(inputs.take(rest))
+        return replace(self, training=whole)
+
     def names(self, encoded: Sequence[str], classes: Sequence[Hashable]) -> list[str]:
         """Return the names of the inputs of the module."""
         posteriors = [name for each in self.posteriors for name in each.names]

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 SHOWN = 20
 """Inputs in a report."""
+MOVED = 5
+"""Columns of a correction that a note names."""
 
 
 def explain(
@@ -29,7 +31,7 @@ def explain(
     Those of a linear model come by coefficient; those of others by the rise of the loss when a column is shuffled.
     """
     inputs: list[dict[str, Any]]
-    if settings.hidden:
+    if settings.hidden or classifier.result_.base is not None:
         part, rows = (held_out, "held-out") if held_out is not None else (training, "training")
         found = shuffled_importances(
             classifier.predict_proba, part.X, part.y, classifier.classes_.tolist(), seed=settings.seed
@@ -84,6 +86,22 @@ def scattered_columns(rows: Part, classifier: ConstrainedClassifier) -> list[str
                 )
             )
     return said
+
+
+def base_notes(result: FitResult) -> list[str]:
+    """Return what there is to say of the base of a model: how it was scored, what it reaches alone, what moved it."""
+    base = result.base
+    if base is None:
+        return []
+    alone = [f"{limit.limit}: {value:.3f}" for limit, value in zip(result.limits, base.reached, strict=True)]
+    reached = f" ({'; '.join(alone)})" if alone else ""
+    columns = ", ".join(f"{name} ({size:.2f})" for name, size in list(base.moved.items())[:MOVED])
+    return [
+        f"The model corrects a base, {base.name}. {base.scored}",
+        f"The base alone has an accuracy of {base.accuracy:.1%} on the training rows{reached}.",
+        f"The model decides {base.changed:.1%} of the training rows otherwise than the base alone.",
+        f"The correction moves the logits most by these columns (mean change): {columns}.",
+    ]
 
 
 def small_group_notes(result: FitResult) -> list[str]:

@@ -16,13 +16,13 @@ from fairbound._tables import page_as_html, page_as_text
 from fairbound._warnings import LimitWarning, SmallGroupWarning
 from fairbound.data import Dataset
 from fairbound.fairness import Constraint, shortest
-from fairbound.studies.explained import explain, scattered_columns, small_group_notes
+from fairbound.studies.explained import base_notes, explain, scattered_columns, small_group_notes
 from fairbound.studies.first_look import remarks
 from fairbound.studies.frontier import SweptPoint
 from fairbound.studies.measured import Decisions
 from fairbound.studies.parts import Part, Parts, check_limited_columns, is_known, with_sensitive
 from fairbound.studies.reproduction import reproduction_of
-from fairbound.studies.settings import StudySettings
+from fairbound.studies.settings import StudySettings, make_base
 from fairbound.studies.summary import summarize
 from fairbound.studies.tables import is_kept, page_of
 from fairbound.studies.writing import write_study
@@ -74,7 +74,8 @@ def study(
         Keep the limits on unseen rows, too, with this probability; 30% of the rows that are not held out serve as
         calibration rows.
     model : str
-        "linear", or "mlp:" and the widths of hidden layers, as in "mlp:32" or "mlp:64,32".
+        "linear", or "mlp:" and the widths of hidden layers, as in "mlp:32" or "mlp:64,32".  "boosted" and "forest" are
+        the boosted trees and the random forest of scikit-learn, "lightgbm" those of LightGBM, with a linear correction.
     seed : int
         Seed of the draws of rows and of the first weights.
     groups : {"each", "intersection", "both"}
@@ -310,6 +311,7 @@ class Study:
         return ConstrainedClassifier(
             list(limits),
             hidden=settings.hidden,
+            base=make_base(settings.model, settings.seed),
             pos_label=self.positive,
             groups=settings.groups,
             small_groups=settings.small_groups,
@@ -369,15 +371,20 @@ class Study:
         return Decisions(
             y=part.y,
             sensitive_features=part.sensitive,
-            before=None if self.before is None else self.before.predict(part.X),
-            after=self.after.predict(part.X),
+            before=None if self.before is None else self._decide(self.before, part),
+            after=self._decide(self.after, part),
             sample_weight=part.weight,
         )
+
+    def _decide(self, classifier: ConstrainedClassifier, part: Part) -> Any:
+        """Return the decisions about a part; over a base, training rows have the scores of models without them."""
+        scores = classifier.base_score_ if part is self.training else None
+        return classifier.predict(part.X) if scores is None else classifier.predict(part.X, base_score=scores)
 
     def _swept(self, point: FrontierModel) -> SweptPoint:
         return SweptPoint(
             point=point.as_dict(),
-            training=point.classifier.predict(self.training.X),
+            training=self._decide(point.classifier, self.training),
             held_out=None if self.held_out is None else point.classifier.predict(self.held_out.X),
         )
 
@@ -390,6 +397,7 @@ class Study:
             *(text for text in self._warnings if message not in text),
             *small_group_notes(self.result),
             *self.result.notes,
+            *base_notes(self.result),
             *scattered,
             self.data.description,
         ]

@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from fairbound._errors import InputError, argument, bad_value
+from fairbound._extras import missing_extra
 from fairbound._registry import lookup
 from fairbound._words import did_you_mean
 from fairbound.fairness import MEASURES, Constraint, as_constraints, resolve_measure
@@ -20,7 +21,9 @@ CONFIDENCE = 0.95
 USUAL_RATIOS = (0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95)
 USUAL_DIFFERENCES = (0.3, 0.2, 0.15, 0.1, 0.075, 0.05, 0.02)
 
-_MODEL = re.compile(r"(?:linear|mlp:\d+(?:[,x]\d+)*)")
+_NETWORK = re.compile(r"mlp:\d+(?:[,x]\d+)*")
+BASES = ("boosted", "lightgbm", "forest")
+"""Models over a base: its score, and a linear correction."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,18 +116,42 @@ class StudySettings:
 
 
 def hidden_layers(model: str) -> tuple[int, ...]:
-    """Return the widths of the hidden layers.
+    """Return the widths of the hidden layers; a model over a base has none.
 
-    >>> hidden_layers("linear"), hidden_layers("mlp:32"), hidden_layers("mlp:64,32")
-    ((), (32,), (64, 32))
+    >>> hidden_layers("linear"), hidden_layers("mlp:32"), hidden_layers("mlp:64,32"), hidden_layers("boosted")
+    ((), (32,), (64, 32), ())
     """
-    known = isinstance(model, str) and _MODEL.fullmatch(model)
+    if model in ("linear", *BASES):
+        return ()
+    known = isinstance(model, str) and _NETWORK.fullmatch(model)
     widths = tuple(int(width) for width in re.findall(r"\d+", model)) if known else (0,)
     if 0 in widths:
         raise bad_value(
-            "model", model, "linear, or mlp: and the widths of hidden layers", "Examples are mlp:32 and mlp:64,32."
+            "model",
+            model,
+            f"linear, {', '.join(BASES)}, or mlp: and the widths of hidden layers",
+            "Examples are boosted, mlp:32 and mlp:64,32.",
         )
     return widths
+
+
+def make_base(model: str, seed: int) -> Any:
+    """Return the base of a model, not fitted yet; None for linear models and networks.
+
+    >>> make_base("boosted", 0)
+    HistGradientBoostingClassifier(random_state=0)
+    """
+    if model not in BASES:
+        return None
+    if model == "lightgbm":
+        try:
+            from lightgbm import LGBMClassifier
+        except ImportError as error:
+            raise missing_extra("The model lightgbm needs", "lightgbm", "lightgbm") from error
+        return LGBMClassifier(random_state=seed, verbose=-1)
+    from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
+
+    return (HistGradientBoostingClassifier if model == "boosted" else RandomForestClassifier)(random_state=seed)
 
 
 def usual_bounds(measure: str) -> tuple[float, ...]:
