@@ -108,7 +108,7 @@ def test_it_goes_to_json():
 
 @pytest.mark.parametrize("positive", [-1, 2])
 def test_positive_out_of_range(positive):
-    with pytest.raises(ValueError, match=f"positive is {positive}; give a label code from 0 to 1"):
+    with pytest.raises(ValueError, match=f"positive={positive} must be .* from 0 to 1"):
         counted({("a", 1): 1, ("b", 0): 1}).describe(positive=positive)
 
 

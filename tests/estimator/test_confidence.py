@@ -15,6 +15,7 @@ from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from tests.estimator.helpers import quick, toy
+from tests.refusals import refused
 
 from fairbound import ConstrainedClassifier, Covariance, LimitWarning, Measure, certify, load
 from fairbound.estimator.certified import hold_back
@@ -222,31 +223,31 @@ def test_the_last_bias_is_not_shifted_after_the_test(monkeypatch):
 @pytest.mark.parametrize(
     ("params", "words"),
     [
-        ({"constraints": ()}, r"confidence=0\.9 needs limits to be confident of: give constraints="),
-        ({"warm_start": True}, r"confidence= and warm_start=True do not go together"),
-        ({"small_groups": "merge"}, r"speaks of every group, so small_groups='merge' does not go with it"),
-        ({"solver": "stochastic"}, r'trains a sequence by whole passes: use solver="auto"'),
-        ({"constraint_weight": np.arange(1500.0) + 1}, r"rows have different weights in the limits: use constraint_w"),
-        ({"constraints": Covariance(0.1)}, r"covariance <= 0\.1 cannot be certified"),
-        ({"constraints": "disparate_impact >= 1"}, r"cannot be certified: it leaves no room"),
-        ({"confidence": 95}, r"The 'confidence' parameter"),
-        ({"confidence": 0.2}, r"The 'confidence' parameter"),
-        ({"calibration_size": 1.0}, r"The 'calibration_size' parameter"),
+        ({"constraints": ()}, ["confidence=0.9", "at least one limit", "constraints="]),
+        ({"warm_start": True}, ["confidence=", "warm_start=True"]),
+        ({"small_groups": "merge"}, ["confidence=", "small_groups='merge'", "Use small_groups='error'"]),
+        ({"solver": "stochastic"}, ["confidence=", "solver='stochastic'", "Use solver='auto'"]),
+        ({"constraint_weight": np.arange(1500.0) + 1}, ["different weights", "constraint_weight='none'"]),
+        ({"constraints": Covariance(0.1)}, ["covariance <= 0.1 cannot be certified"]),
+        ({"constraints": "disparate_impact >= 1"}, ["cannot be certified", "no room"]),
+        ({"confidence": 95}, ["The 'confidence' parameter"]),
+        ({"confidence": 0.2}, ["The 'confidence' parameter"]),
+        ({"calibration_size": 1.0}, ["The 'calibration_size' parameter"]),
     ],
 )
 def test_what_does_not_go_with_it_is_refused(params, words):
-    with pytest.raises(ValueError, match=words):
+    with refused(*words):
         fit(confident(**params))
 
 
 def test_sample_weights_in_the_limits_are_refused():
-    with pytest.raises(ValueError, match=r'use constraint_weight="none", or leave confidence= out'):
+    with refused("constraint_weight='none'", "leave out confidence="):
         fit(confident(), sample_weight=np.arange(1500) % 3)
 
 
 @pytest.mark.parametrize(("y", "group"), [([0, 1], ["a", "b"]), ([0, 0, 0, 0, 1], ["a", "a", "b", "b", "a"])])
 def test_too_few_rows_to_hold_some_back(y, group):
-    with pytest.raises(ValueError, match=rf"of the rows back, and {len(y)} rows are too few to have every label and"):
+    with refused("calibration_size=", f"{len(y)} rows are too few", "every label and group"):
         fit(confident(min_group_size=1), (ROWS[0][: len(y)], np.array(y), np.array(group)))
 
 
@@ -258,13 +259,13 @@ def test_labels_of_one_class_are_what_is_wrong_not_the_number_of_rows():
 
 def test_calibration_rows_of_ones_own_that_do_not_fit():
     X, y, group = ROWS
-    with pytest.raises(ValueError, match="calibration_set= is for a confidence: give confidence= as well"):
+    with refused("calibration_set= needs confidence="):
         fit(quick(LIMIT), calibration_set=(X, y, group))
-    with pytest.raises(ValueError, match=r"calibration_set must be a tuple \(X, y\) or \(X, y, groups\)"):
+    with refused("calibration_set", "(X, y, groups)"):
         fit(confident(), calibration_set=X)
-    with pytest.raises(ValueError, match="calibration_set must have the same columns as X"):
+    with refused("calibration_set", "same columns as X"):
         fit(confident(), calibration_set=(X[:, :2], y, group))
     with pytest.raises(ValueError, match="No calibration row is of group 'b'"):
         fit(confident(), calibration_set=(X, y, {"group": np.where(group == "b", None, group)}))
-    with pytest.raises(ValueError, match=r"calibration_set has the group 'c' in 'group', which no training row has"):
+    with refused("calibration_set", "'c' in 'group'"):
         fit(confident(), calibration_set=(X, y, {"group": np.where(group == "b", "c", group)}))

@@ -369,8 +369,8 @@ OWN_RATE = Constraint((0.2, None), measure=Measure("informedness", (informedness
 @pytest.mark.parametrize(
     ("constraints", "words"),
     [
-        ((), r"needs limits to be confident of: give constraints with bounds\."),
-        ((DisparateImpact(None),), r"needs limits to be confident of: give constraints with bounds\."),
+        ((), r"at least one limit with a bound"),
+        ((DisparateImpact(None),), r"at least one limit with a bound"),
         ((DisparateImpact(0.8), Covariance(0.1)), r"covariance <= 0\.1 cannot be certified: no bound is claimed"),
         ((OWN_GAP,), r"informedness_gap <= 0\.2 cannot be certified: no bound is known for a rate of your own"),
         ((OWN_RATE,), r"informedness >= 0\.2: its measure states no largest value"),
@@ -398,7 +398,7 @@ def test_limits_that_cannot_be_certified(no_training, constraints, words):
         ({"y": LABELS[:-1]}, r"has shape \(400,\), but y has 399 rows"),
         ({"y": np.zeros(ROWS, dtype=int)}, r"y has one class only"),
         ({"y": np.arange(ROWS) % 3}, r"The labels of the calibration rows are 0, 1, 2, those of training 0, 1"),
-        ({"certify_options": {"pos_label": 0}}, r"pos_label=0 in certify_options, but training had 1 as the positive"),
+        ({"certify_options": {"pos_label": 0}}, r"certify_options has pos_label=0, .* 1\."),
         ({"groups": np.repeat(["a", "c"], 200)}, r"No calibration row is of group 'b' of 'group', so nothing can be"),
         (
             {"sensitive": {"sex": GROUPS}},

@@ -143,15 +143,12 @@ class TestBadInput:
     @pytest.mark.parametrize(
         ("weights", "message"),
         [
-            (np.ones(11), r"loss_weights must have shape \(12,\), one weight for each row, but has shape \(11,\)"),
-            (
-                np.ones((12, 1)),
-                r"loss_weights must have shape \(12,\), one weight for each row, but has shape \(12, 1\)",
-            ),
-            (np.zeros(12), "loss_weights is zero for every row"),
-            (-np.ones(12), "loss_weights contains negative weights"),
-            (np.full(12, np.nan), "loss_weights contains NaN or infinity"),
-            (np.full(12, np.inf), "loss_weights contains NaN or infinity"),
+            (np.ones(11), r"loss_weights .*\(12,\), .*\(11,\)"),
+            (np.ones((12, 1)), r"loss_weights .*\(12,\), .*\(12, 1\)"),
+            (np.zeros(12), "loss_weights is zero in every row"),
+            (-np.ones(12), "loss_weights is -1 in row 1"),
+            (np.full(12, np.nan), "loss_weights has no value in 12 of 12 rows"),
+            (np.full(12, np.inf), "loss_weights is inf in row 1"),
         ],
     )
     def test_loss_weights(self, weights, message):

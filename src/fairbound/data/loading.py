@@ -128,12 +128,12 @@ def _sources(name: str, state: str | Sequence[str] | None, year: int | None, pla
     given = STATE if state is None else state
     states = [given] if isinstance(given, str) or not isinstance(given, Sequence) else list(given)
     if not states:
-        raise ValueError("state is empty; give at least one state.")
+        raise InputError("{state=} is empty.", "Give at least one state.")
     year = YEAR if year is None else year
     sources = [census_source(each, year) for each in states]
     letters = [each.lower() for each in states]
     if len(set(letters)) < len(letters):
-        raise ValueError(f"state names a state twice: {', '.join(states)}; name each once.")
+        raise InputError("{state=} names a state twice: {states}.", "Name each once.", states=", ".join(states))
     return "_".join([name, *(letters if len(letters) < 4 else [f"{len(letters)}_states"]), str(year)]), sources
 
 

@@ -187,7 +187,7 @@ def train_for_confidence(
     shares = _check_strictness(strictness)
     limits = [limit for limit in problem.system.constraints if limit.bound is not None]
     if not limits:
-        raise ValueError("Training for a confidence needs limits to be confident of: give constraints with bounds.")
+        raise ValueError("Training for a confidence needs at least one limit with a bound: give one in constraints.")
     further = dict(certify_options or {})
     if problem.cells.n_labels == 2 and further.get("pos_label") is None:
         further["pos_label"] = problem.cells.classes[1]
