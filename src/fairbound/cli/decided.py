@@ -39,7 +39,6 @@ class DecidedRows:
 
 def read_decisions(
     path: str,
-    *,
     target: str,
     prediction: str,
     sensitive: Sequence[str],

@@ -96,18 +96,8 @@ def audit_command(
     from fairbound.evaluation import Tally, audit_tally
     from fairbound.report import audit_to_html
 
-    rows = read_decisions(
-        file,
-        target=target,
-        prediction=prediction,
-        sensitive=sensitive,
-        positive=positive,
-        positive_decision=positive_decision,
-        multiclass=multiclass,
-        weight=weight,
-        delimiter=delimiter,
-        encoding=encoding,
-    )
+    columns = (target, prediction, sensitive)
+    rows = read_decisions(file, *columns, positive, positive_decision, multiclass, weight, delimiter, encoding)
     tally = Tally.build(
         rows.y,
         rows.prediction,
@@ -185,18 +175,8 @@ def certify_command(
     output = Output(json, quiet)
     from fairbound.evaluation import certify
 
-    rows = read_decisions(
-        file,
-        target=target,
-        prediction=prediction,
-        sensitive=sensitive,
-        positive=positive,
-        positive_decision=positive_decision,
-        multiclass=multiclass,
-        weight=weight,
-        delimiter=delimiter,
-        encoding=encoding,
-    )
+    columns = (target, prediction, sensitive)
+    rows = read_decisions(file, *columns, positive, positive_decision, multiclass, weight, delimiter, encoding)
     found = certify(
         rows.y,
         rows.prediction,

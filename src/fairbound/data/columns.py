@@ -144,6 +144,8 @@ def _map_distinct(values: NDArray[Any], function: Any, missing: Any) -> NDArray[
     return result
 
 
+# `estimator.TableEncoder` makes 0/1 columns, too, but of words that it learns from the rows, with columns of their own
+# for rare, unseen and missing words.  Here the schema fixes the words, and two words share a column, as in the paper.
 def _one_hot(name: str, words: NDArray[Any], known: list[str]) -> Encoded:
     shown = known[1:] if len(known) == 2 else known
     return np.stack([words == word for word in shown], axis=1).astype(np.float64), [f"{name}={word}" for word in shown]

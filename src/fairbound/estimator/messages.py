@@ -120,7 +120,7 @@ class Outcome:
         if self.stopped:
             return "The fit was stopped early: let it run to its end."
         if self.ran_out:
-            return "The iterations that effort= allows ran out: allow more."
+            return "The allowed number of iterations was reached: a larger effort may find a better model."
         bounded = any(resolve_measure(each.measure).comparison == "value" for each in self.constraints)
         if bounded or self._share < NEARLY_ALL:
             return "Loosen the limits."

@@ -47,6 +47,9 @@ class Part:
         """The same within a group."""
         return self._right(group) / sum(self.totals[group])
 
+    # `fairness` has these formulas for rows.  A stored run has no rows any more, only sums, and its surrogates may be
+    # below zero: the gallery must show the same numbers whatever version has made the runs.
+
     def rates(self, measure: str, by: By = "decisions") -> tuple[float, float]:
         """The two rates that the measure compares: selection rates, or true-positive rates."""
         sums: Grid = getattr(self, by)

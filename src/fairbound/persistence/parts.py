@@ -306,7 +306,7 @@ def calibration_from_json(values: Mapping[str, Any] | None) -> Recalibration | N
         return Temperature(temperature)
     above, below = (expect_list(values[side], float, side) for side in ("above", "below"))
     if len(above) != 2 or len(below) != 2 or min(above[0], below[0]) <= 0:
-        raise ValueError("the recalibration is not one")
+        raise ValueError("the recalibration needs a slope above 0 and an intercept on each side of the threshold")
     threshold = expect(values["threshold"], float, "threshold")
     if not 0.0 < threshold < 1.0:
         raise ValueError(f"the threshold of the recalibration is {threshold!r}")

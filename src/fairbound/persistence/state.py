@@ -120,7 +120,7 @@ def load(
     except (ImportError, ModelFileError):
         raise
     except (ArithmeticError, AttributeError, LookupError, RecursionError, RuntimeError, TypeError, ValueError) as error:
-        raise damaged(Path(path, DOCUMENT), f"what it says makes no model ({error})") from error
+        raise damaged(Path(path, DOCUMENT), f"no model can be made of its values ({error})") from error
 
 
 def _restored(
