@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import warnings
 
 import numpy as np
 import pytest
@@ -233,6 +234,38 @@ def test_a_violated_row_without_gradient_pays_its_price_and_leaves_the_step_alon
     assert solution.violation == 1.0
     assert float(solution.y) == solution.penalty
     assert solution.kkt_residual <= CERTIFIED
+
+
+@pytest.mark.parametrize("penalty", [math.inf, 1e-3, 1e8])
+@pytest.mark.parametrize("length", [1e-320, 1e-200, 1e-160, 1e-120, 1e-99, 1e-60, 1e-20])
+def test_a_gradient_however_short_gives_a_finite_step(length, penalty):
+    """Where every margin is saturated, the gradient of a constraint underflows; the other rows still get their step."""
+    J = torch.tensor([[length, 0.0], [0.0, 1.0], [-length, length]], dtype=torch.float64)
+    c = torch.tensor([0.3, 0.5, 0.2], dtype=torch.float64)
+    none, zero = torch.full((3,), -math.inf, dtype=torch.float64), torch.zeros(3, dtype=torch.float64)
+    g = torch.tensor([1e-3, 0.0], dtype=torch.float64)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = solve_qp(g, Identity(), c, Jacobian.dense(J), none, zero, penalty=penalty)
+    for value in (found.d, found.y):
+        assert bool(torch.isfinite(value).all())
+    assert math.isfinite(found.kkt_residual)
+    if length < 1e-99:
+        assert float(found.d[1]) == pytest.approx(-min(0.5, penalty))
+
+
+@pytest.mark.parametrize("size", [1e-3, 1e3, 1e9, 1e15, 1e18])
+def test_a_row_that_cancels_does_not_overflow_its_residual(size):
+    """Nobody is selected: c and its bound are 0, the gradient is the difference of equal rows, and the step is long."""
+    basis = torch.tensor([[1.0, 1.0], [1.0 + 1e-14, 1.0]], dtype=torch.float64)
+    rows = torch.tensor([[1.0, -1.0], [1.0, 1.0]], dtype=torch.float64)
+    zero, none = torch.zeros(2, dtype=torch.float64), torch.full((2,), -math.inf, dtype=torch.float64)
+    g = size * torch.tensor([1.0, -3.0], dtype=torch.float64)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = solve_qp(g, Identity(), zero, Jacobian(rows, basis), none, zero)
+    assert found.kkt_residual <= CERTIFIED
+    assert found.d.tolist() == pytest.approx([-2 * size, 2 * size])
 
 
 def test_row_scaling_leaves_the_step_unchanged():

@@ -22,6 +22,9 @@ EPS = float(np.finfo(np.float64).eps)
 _PIVOT = 4.0 * EPS
 # A constraint gradient counts as zero if its terms cancel to this fraction of their size.
 _ZERO_ROW = 1e-12
+# It also counts as zero if it is shorter than this, as where all margins are saturated.  The step along a gradient is
+# as long as the inverse of its norm, and its multiplier as large as the square of that: both must stay finite.
+_SHORTEST_ROW = 1e-100
 
 
 class Core:
@@ -44,6 +47,8 @@ class Core:
         Coefficients of the rows of J in the basis.
     norms : ndarray of shape (m,)
         Norms of the constraint gradients in the metric of H⁻¹; exactly 0 where the gradient is a rounding error.
+    unknown : ndarray of shape (m,)
+        What the norm of a gradient that counts as zero may still be; 0 for the others.
     live : ndarray of bool, shape (m,)
         Rows with a nonzero gradient.
     W : ndarray of shape (number of live rows, r)
@@ -65,9 +70,10 @@ class Core:
         norms = np.linalg.norm(W, axis=1)
         # J_i = Σ_j rows_ij · basis_j.  Compared with the size of these terms, a gradient that is merely small differs
         # from one whose terms cancel.
-        sizes = np.abs(self.rows) @ np.sqrt(np.maximum(np.diag(matrix), 0.0))
-        self.norms: Array = np.where(norms > _ZERO_ROW * sizes, norms, 0.0)
+        sizes: Array = np.abs(self.rows) @ np.sqrt(np.maximum(np.diag(matrix), 0.0))
+        self.norms: Array = np.where(norms > np.maximum(_ZERO_ROW * sizes, _SHORTEST_ROW), norms, 0.0)
         self.live = self.norms > 0.0
+        self.unknown: Array = np.where(self.live, 0.0, _ZERO_ROW * sizes)
         self.W: Array = W[self.live] / self.norms[self.live, None]
 
     def response(self, y: Array) -> Array:

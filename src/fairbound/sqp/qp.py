@@ -235,6 +235,8 @@ class _QP:
         p = self.core.norms * np.abs(y)
         largest_p = _max(p)
         scale = np.maximum(np.abs(self.c), self.core.norms * max(self.gradient_norm, largest_p))
+        # Of a row whose gradient counts as zero, J_i d is rounding of the size of the step.
+        scale = np.maximum(scale, self.core.unknown * math.sqrt(max(float(d @ product), 0.0)))
         for bound in (self.lower, self.upper):
             scale = np.maximum(scale, np.where(np.isfinite(bound), np.abs(bound), 0.0))
         scale = np.maximum(scale, np.finfo(np.float64).tiny)
