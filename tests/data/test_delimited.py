@@ -12,7 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.refusals import refused
 
-from fairbound.data.delimited import decoded, exact_fields, infer, read_delimited, read_records
+from fairbound.data.delimited import Record, decoded, exact_fields, infer, read_delimited, read_records
 from fairbound.data.formats import MISSING
 
 
@@ -154,7 +154,7 @@ def test_blanks_before_values_are_kept_where_exactness_is_asked_for():
     content = b' x, "a, ""b""\n" ,  y,"z", 1 \n'.replace(b'" ,', b'",')
     stream = io.BytesIO(b"a,b,c,d,e\n" + content)
     with decoded(stream, "utf-8", "small.csv") as text:
-        record = list(read_records(text, place="small.csv", delimiter=","))[-1]
+        record = Record(*list(read_records(text, place="small.csv", delimiter=","))[-1])
     assert record.fields == ["x", 'a, "b"\n', "y", "z", "1 "]
     assert exact_fields(record, ",") == [" x", 'a, "b"\n', "  y", "z", " 1 "]
     assert record.raw.encode() == content

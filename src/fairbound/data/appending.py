@@ -19,7 +19,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from fairbound._extras import missing_extra
-from fairbound.data.delimited import decoded, exact_fields, find_encoding, read_records
+from fairbound.data.delimited import Record, decoded, exact_fields, find_encoding, read_records
 from fairbound.data.formats import ColumnFormat
 from fairbound.data.labels import as_word
 from fairbound.data.tablefile import TableFile
@@ -58,7 +58,7 @@ def append_columns(source: TableFile, out: Path, added: Added, *, exact: bool = 
     elif to_parquet:
         with source.path.open("rb") as stream, decoded(stream, source.encoding, source.place) as text:
             records = read_records(text, place=source.place, delimiter=source.delimiter)
-            rows = [exact_fields(record, source.delimiter) for record in records if record.kind == "row"]
+            rows = [exact_fields(Record(*each), source.delimiter) for each in records if each[1] == "row"]
         _write_parquet(out, _arrow_of_texts(source.names, rows), added)
     else:
         _extend_text(source, out, added, exact)
@@ -92,7 +92,7 @@ def _extend_text(source: TableFile, out: Path, added: Added, exact: bool) -> Non
         stream.seek(0)
         written = io.TextIOWrapper(target, encoding=codec, newline="")
         with decoded(stream, source.encoding, source.place) as text:
-            for record in read_records(text, place=source.place, delimiter=source.delimiter):
+            for record in map(Record._make, read_records(text, place=source.place, delimiter=source.delimiter)):
                 if not record.kind:
                     written.write(record.raw)
                     continue

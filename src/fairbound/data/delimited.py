@@ -123,8 +123,8 @@ def read_texts(
 ) -> Texts:
     """Read the columns of a text file without interpreting their values; parameters as for `read_delimited`."""
     with decoded(stream, encoding, place) as text:
-        records = read_records(text, place=place, delimiter=delimiter, header=header, comment=comment)
-        names = next(record.fields for record in records if record.kind) if header is None else list(header)
+        records = read_records(text, place=place, delimiter=delimiter, header=header, comment=comment, raw=False)
+        names = next(fields for _, kind, fields, _ in records if kind) if header is None else list(header)
         kept = [position for position, name in enumerate(names) if keep is None or name in keep]
         pick = itemgetter(*kept) if len(kept) > 1 else lambda row: tuple(row[position] for position in kept)
         lines, rows = [], []
@@ -152,11 +152,15 @@ def read_records(
     delimiter: str,
     header: Sequence[str] | None = None,
     comment: str | None = None,
-) -> Iterator[Record]:
-    """Yield every record of a text file, also empty lines and comments; blanks around column names are removed."""
+    raw: bool = True,
+) -> Iterator[tuple[int, str, list[str], str]]:
+    """Yield the values of a `Record` for each record of a text file, also for empty lines and comments.
+
+    Blanks around column names are removed.  Without `raw`, the text of the records is empty, which is faster.
+    """
     names = None if header is None else list(header)
     rows = 0
-    for line, fields, raw in _parse_lines(text, place, delimiter):
+    for line, fields, written in _parse_lines(text, place, delimiter, raw):
         kind = "row"
         if not fields or (comment is not None and fields[0].startswith(comment)):
             kind = ""
@@ -173,7 +177,7 @@ def read_records(
                 "contains one."
             )
         rows += kind == "row"
-        yield Record(line, kind, fields, raw)
+        yield line, kind, fields, written
     if names is None:
         _check_names([], place)
     if not rows:
@@ -239,8 +243,8 @@ def decoded(stream: BinaryIO, encoding: str, place: str) -> Iterator[TextIO]:
         text.detach()
 
 
-def _parse_lines(text: TextIO, place: str, delimiter: str) -> Iterator[tuple[int, list[str], str]]:
-    """Yield the number of the first line of each record, its fields, and its text."""
+def _parse_lines(text: TextIO, place: str, delimiter: str, raw: bool) -> Iterator[tuple[int, list[str], str]]:
+    """Yield the number of the first line of each record, its fields, and its text, which is empty without `raw`."""
     taken: list[str] = []  # lines that the parser has read since the last record
 
     def lines() -> Iterator[str]:
@@ -248,13 +252,13 @@ def _parse_lines(text: TextIO, place: str, delimiter: str) -> Iterator[tuple[int
             taken.append(each)
             yield each
 
-    reader = csv.reader(lines(), delimiter=delimiter, skipinitialspace=True, strict=True)
+    reader = csv.reader(lines() if raw else text, delimiter=delimiter, skipinitialspace=True, strict=True)
     line = 1
     try:
         for fields in reader:
-            raw = taken[0] if len(taken) == 1 else "".join(taken)
+            written = taken[0] if len(taken) == 1 else "".join(taken)
             taken.clear()
-            yield line, fields, raw
+            yield line, fields, written
             line = reader.line_num + 1
     except csv.Error as error:
         raise ValueError(f"Line {line} of {place} is not well formed ({error}); look at its quotes.") from error

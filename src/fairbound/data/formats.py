@@ -103,11 +103,14 @@ class ColumnFormat:
         """
         base = cls(missing=tuple(missing))
         texts = {value.strip() for value in set(values) if value is not None} - set(missing)
-        numbers, tried = texts, [replace(base, kind="number")] if decimal != "," else []
-        if not plain and not any(form.fits(texts) for form in tried):
+        numbers, form = texts, None
+        tried = [replace(base, kind="number")] if decimal != "," else []
+        if tried and tried[0].fits(texts):
+            form = tried[0]
+        elif not plain:
             numbers = {text for text in texts if text.lower() not in MARKS}
             tried += _candidate_formats(next(iter(numbers), ""), base, decimal)
-        form = next((form for form in tried if form.fits(numbers)), None)
+            form = next((form for form in tried if form.fits(numbers)), None)
         if form is None or (texts and not numbers):
             return replace(base, example=min(texts, default=""))
         padded = list(filter(_PADDED.fullmatch, numbers))

@@ -100,7 +100,7 @@ class TableFile:
             return list(self.arrow.column_names)
         with self.path.open("rb") as stream, decoded(stream, self.encoding, self.place) as text:
             records = read_records(text, place=self.place, delimiter=self.delimiter)
-            return next(record.fields for record in records if record.kind)
+            return next(fields for _, kind, fields, _ in records if kind)
 
     def check_column(self, name: str, role: str) -> None:
         """Refuse a name that is none of the columns; `role` says who needs it, such as an argument."""
