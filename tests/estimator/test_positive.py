@@ -137,7 +137,7 @@ RATIO, FLOOR = "disparate_impact >= 0.8", "selection_rate >= 0.1"
         (outcome(RATIO, decided=(250, 150)), ["250 of 400", "Loosen the limits."], ["floor", "ceiling"]),
         (outcome(RATIO, FLOOR), [RATIO, FLOOR, "Loosen the limits."], ["floor"]),
         (outcome(RATIO, stopped=True), ["The fit was stopped early"], ["oosen", "floor", "iterations"]),
-        (outcome(RATIO, ran_out=True), ["effort= allows ran out"], ["oosen", "floor"]),
+        (outcome(RATIO, ran_out=True), ["a larger effort"], ["oosen", "floor"]),
         (outcome(RATIO, decided=(0, 9, 0), classes=("a", "b", "c")), ["decided 'b'", "floor"], ["positive label"]),
         (outcome(*[RATIO] * 9), ["and 4 more limits"], []),
     ],
