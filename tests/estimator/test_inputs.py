@@ -356,7 +356,7 @@ def test_inputs_that_cannot_be_read(X, kind, words):
 
 
 def test_a_data_set_is_not_its_inputs(law):
-    with pytest.raises(TypeError, match=r"X is a Dataset, .* give its inputs, data.frame\(\) or data.X"):
+    with refused("X is a Dataset", "data.frame()", error=TypeError):
         quick().fit(law, law.y)
     clf = quick("disparate_impact(race) >= 0.5").fit(law.X, law.y, sensitive_features=law)  # but it has the groups
     assert {each.grouping for each in clf.result_.groups} == {"race", "sex"}
@@ -364,9 +364,7 @@ def test_a_data_set_is_not_its_inputs(law):
 
 def test_words_that_nobody_encodes():
     frames, y, _ = as_kinds()
-    with pytest.raises(
-        ValueError, match=r"Column 'job' holds words, where numbers are needed: encode it, or use prepr"
-    ):
+    with refused("'job'", "words", "preprocessing="):
         quick(preprocessing=None).fit(frames["pandas"][["income", "job"]], y)
     chosen = ColumnTransformer([("same", "passthrough", ["income", "job"])])
     with pytest.raises(ValueError, match=r"What preprocessing=ColumnTransformer\(...\) gives: column number 1 holds"):
@@ -391,7 +389,7 @@ def test_columns_that_are_not_those_of_fit():
         clf.predict(frames["polars"].select(["rooms", "income", "job", "owner"]))
     with pytest.warns(UserWarning, match="X does not have valid feature names"):
         clf.predict(frames["pandas"].to_numpy())
-    with pytest.raises(ValueError, match="X has 2 features, but ConstrainedClassifier is expecting 4"), pytest.warns():
+    with refused("2 features", "4"), pytest.warns():
         clf.predict(np.zeros((2, 2)))
     plain = ConstrainedClassifier().fit(*toy()[:2])
     with pytest.warns(UserWarning, match="was fitted without feature names"):
@@ -444,7 +442,7 @@ def test_text_of_training_as_numbers_is_matched_or_refused():
 
 def test_rare_text_is_not_mistaken_for_a_number_either():
     clf = fitted([f"{place:03d}" for place in range(80)], max_categories=10)
-    with pytest.raises(ValueError, match="was text in training, with values such as '079'"):
+    with refused("text in training", "'079'"):
         asked(clf, [79])
 
 
@@ -488,9 +486,9 @@ def test_identifiers_of_64_bits_are_rounded_with_a_warning_only(make):
 
 def test_whole_numbers_of_any_length_are_refused_or_read():
     X = np.array([[10**5000, 1.0], [1, 2.0]], dtype=object)
-    with pytest.raises(ValueError, match="X contains infinity in column number 0, row 0"):
+    with refused("infinity", "column number 0, row 0"):
         quick().fit(X, [0, 1])
-    with pytest.raises(ValueError, match="X contains infinity in column number 0, row 0"):
+    with refused("infinity", "column number 0, row 0"):
         quick(categorical=[0]).fit(X, [0, 1])
 
 

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from scipy import stats
 from sklearn import metrics as sk
 from tests.evaluation.helpers import rows, selected_at
+from tests.refusals import refused
 
 from fairbound.evaluation import audit
 from fairbound.fairness import MEASURES, RATES, Measure
@@ -188,7 +189,7 @@ def test_only_the_measures_asked_for_with_one_of_ones_own():
     assert some.measure("odds_of_error").value == every.measure("predictive_equality").value
     assert some.groups == every.groups
     assert audit(y, decision, group, measures="disparate_impact").measures == some.measures[:1]
-    with pytest.raises(ValueError, match=r"measures= has 'selection_rate', a group's own rate, which compares no"):
+    with refused("measures=", "'selection_rate'"):
         audit(y, decision, group, measures=["selection_rate"])
     with pytest.raises(ValueError, match=r"Unknown measure 'disparat_impact'\. Did you mean"):
         audit(y, decision, group, measures=["disparat_impact"])
@@ -240,7 +241,7 @@ def test_several_columns_each_and_crossed():
     assert both.group("a & f").group == ("a", "f")
     assert both.group(("a", "f")).rows == ((group == "a") & (sex == "f")).sum()
     assert both.measure("disparate_impact", "sex").grouping == "sex"
-    with pytest.raises(ValueError, match=r"disparate_impact is there for 'race', 'sex', 'race & sex': name one"):
+    with refused("disparate_impact", "'race', 'sex', 'race & sex'"):
         both.measure("disparate_impact")
     with pytest.raises(ValueError, match="Several groupings have the group 'everyone'"):
         both.group("everyone")
@@ -316,7 +317,7 @@ def test_frames_have_a_line_for_each_rate_and_measure():
 def test_without_pandas_a_frame_says_what_to_install(monkeypatch):
     result = audit([0, 1, 0, 1], [0, 1, 1, 0], list("aabb"))
     monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(ImportError, match="to_frame needs pandas, which is not installed: pip install pandas"):
+    with refused("pandas", "pip install pandas", error=ImportError):
         result.to_frame()
 
 
@@ -338,7 +339,7 @@ def test_what_is_unknown_or_missing_raises():
         audit(y, decision, group, confidence=95)
     with pytest.raises(ValueError, match=r"Unknown group 'z'\. Known: a \(sensitive_feature\)"):
         result.group("z")
-    with pytest.raises(ValueError, match="There is a selection_rate for each class: name one of 0, 1, 2"):
+    with refused("selection_rate", "0, 1, 2"):
         result.group("a").rate("selection_rate")
     with pytest.raises(ValueError, match=r"Unknown class 7\. Known: 0, 1, 2"):
         result.group("a").rate("selection_rate", 7)
@@ -346,7 +347,7 @@ def test_what_is_unknown_or_missing_raises():
         result.group("a").rate("selectoin_rate", 1)
     with pytest.raises(ValueError, match=r"Unknown measure 'disparate_impcat'\. Did you mean 'disparate_impact'"):
         result.measure("disparate_impcat")
-    with pytest.raises(ValueError, match=r"there for 'sensitive_feature' and class 0, .*: name one of them"):
+    with refused("'sensitive_feature' and class 0", "label="):
         result.measure("disparate_impact")
 
 

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.fairness.helpers import COMPARING, RATE_NAMES, limit, ways_to_compare
+from tests.refusals import refused
 
 import fairbound.fairness
 from fairbound.fairness import (
@@ -113,7 +114,7 @@ def test_with_bound_changes_the_bound_alone():
     assert type(other) is DisparateImpact
     assert constraint.bound == 0.8
     assert constraint.with_bound(None).bound is None
-    with pytest.raises(ValueError, match=r"disparate_impact: bound=1\.5 must lie between 0 and 1\."):
+    with refused("disparate_impact", "bound=1.5", "between 0 and 1"):
         constraint.with_bound(1.5)
 
 
@@ -143,7 +144,7 @@ def test_a_measure_of_ones_own_is_a_value_too():
     assert constraint == pickle.loads(pickle.dumps(constraint))
     assert str(constraint) == "mine >= 0.9 against 1"
     assert constraint.name == "mine"
-    with pytest.raises(ValueError, match=r"mine: bound=1\.5 must lie between 0 and 1\."):
+    with refused("mine", "bound=1.5", "between 0 and 1"):
         constraint.with_bound(1.5)
 
 
@@ -280,7 +281,7 @@ def test_one_or_several_limits():
     assert as_constraints("disparate_impact >= 0.8") == as_constraints(DisparateImpact(0.8)) == (DisparateImpact(0.8),)
     assert as_constraints([]) == ()
     assert as_constraints(text for text in ("covariance <= 0.1",)) == (Covariance(0.1),)
-    with pytest.raises(TypeError, match=r"0\.8 is not a constraint: give for example DisparateImpact\(0\.8\) or \"dis"):
+    with refused("0.8", "DisparateImpact(0.8)", error=TypeError):
         as_constraints([0.8])
 
 
@@ -313,9 +314,7 @@ def test_what_is_no_number_is_refused(name, bound):
 
 @pytest.mark.parametrize("bound", [(None, None), (-math.inf, math.inf), (None, math.inf)])
 def test_bounds_that_limit_nothing_are_refused(bound):
-    with pytest.raises(
-        ValueError, match=r"selection_rate: bound=.* limits nothing: give a finite number on at least one"
-    ):
+    with refused("selection_rate", "limits nothing", "finite number"):
         Constraint(bound, measure="selection_rate")
     with pytest.raises(ValueError, match=r"limits nothing"):
         rate_limit("selection_rate")
@@ -337,9 +336,7 @@ def test_a_ratio_of_at_most_zero_is_refused(name):
 
 
 def test_a_rate_needs_a_pair():
-    with pytest.raises(
-        ValueError, match=r"accuracy: bound=0\.5: a rate needs a pair \(lower, upper\); None leaves a si"
-    ):
+    with refused("accuracy", "bound=0.5", "(lower, upper)"):
         Constraint(0.5, measure="accuracy")
 
 
@@ -357,13 +354,13 @@ def test_a_comparison_on_a_rate_is_refused(name, options):
 
 
 def test_comparisons_that_mean_nothing_are_refused():
-    with pytest.raises(ValueError, match=r'against=\'all\' must be "pairwise" or "overall"; to compare with one group'):
+    with refused("against='all'", '"pairwise" or "overall"'):
         DisparateImpact(0.8, against="all")
     with pytest.raises(ValueError, match=r'disparate_impact: give against="overall" or reference=\'a\', not both\.'):
         DisparateImpact(0.8, against="overall", reference="a")
-    with pytest.raises(ValueError, match=r"covariance concerns each group and everyone, so reference= means nothing\."):
+    with refused("covariance", "reference="):
         Covariance(0.1, reference="a")
-    with pytest.raises(ValueError, match=r'representation: against="overall" means nothing, because everyone is not a'):
+    with refused("representation", 'against="overall"'):
         Representation(0.1, against="overall")
 
 
@@ -376,7 +373,7 @@ def test_unknown_options_are_refused():
         Constraint(0.8, measure="disparity")
     with pytest.raises(ValueError, match=r"Unknown rate 'recall'\..*Known: accuracy, .*true_positive_rate\."):
         rate_limit("recall", lower=0.8)
-    with pytest.raises(ValueError, match=r"disparate_impact: columns=\(\) names nothing; leave it out to mean all\."):
+    with refused("disparate_impact", "columns=()"):
         DisparateImpact(0.8, columns=())
     with pytest.raises(ValueError, match=r"disparate_impact: classes=\[\] names nothing"):
         DisparateImpact(0.8, classes=[])
