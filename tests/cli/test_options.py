@@ -280,7 +280,7 @@ def test_the_table_of_columns_is_in_the_json(fairbound, commas, command, tmp_pat
 
 @pytest.mark.parametrize(
     ("source", "decimal", "words"),
-    [("commas.csv", ";", "--decimal is ';'; give '.' or ','"), ("law", ",", "--decimal is for files")],
+    [("commas.csv", ";", "--decimal ';' must be '.' or ','"), ("law", ",", "--decimal is for files")],
 )
 def test_a_decimal_mark_that_cannot_be(fairbound, commas, source, decimal, words):
     given = LOANS if source != "law" else []
