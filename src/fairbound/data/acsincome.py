@@ -120,30 +120,30 @@ _TARGET_NAMES = ("income up to 50,000", "income above 50,000")
 _PAPER = PaperEncoding(_SEX, {"female": 0.0, "male": 1.0}, robust=False, draw=50_000)
 _SAMPLE_ORIGIN = "Census PUMS 2018 by way of GitHub dssg/aequitas"
 
-ACSINCOME_CA_SAMPLE = Source(
-    file=DataFile(
-        filename="acsincome_ca_2018_sample.csv",
-        sha256="0556c1388f6838565c03d3a7fcf854a4b6a623321472c7f9e892ad0753e25af2",
-        origin=_SAMPLE_ORIGIN,
-    ),
-    inputs=_inputs(_RELATIONSHIP),
-    sensitive=(_SEX, _RACE),
-    target=_TARGET,
-    target_names=_TARGET_NAMES,
-    description="ACSIncome, California 2018 (Ding et al. 2021): a sample of 89,958 of its 195,665 rows.",
-    paper=_PAPER,
+
+def _sample(filename: str, sha256: str, description: str, paper: PaperEncoding | None = None) -> Source:
+    """Return a sample of ACSIncome 2018 that others have published."""
+    return Source(
+        file=DataFile(filename=filename, sha256=sha256, origin=_SAMPLE_ORIGIN),
+        inputs=_inputs(_RELATIONSHIP),
+        sensitive=(_SEX, _RACE),
+        target=_TARGET,
+        target_names=_TARGET_NAMES,
+        description=description,
+        paper=paper,
+    )
+
+
+ACSINCOME_CA_SAMPLE = _sample(
+    "acsincome_ca_2018_sample.csv",
+    "0556c1388f6838565c03d3a7fcf854a4b6a623321472c7f9e892ad0753e25af2",
+    "ACSIncome, California 2018 (Ding et al. 2021): a sample of 89,958 of its 195,665 rows.",
+    _PAPER,
 )
-ACSINCOME_US_SAMPLE = Source(
-    file=DataFile(
-        filename="acsincome_us_2018_sample.parquet",
-        sha256="85c6cf16c8dbde3f48a8956f0cbc1a6f45620b1efb8af2b1362e97565bb26dd4",
-        origin=_SAMPLE_ORIGIN,
-    ),
-    inputs=_inputs(_RELATIONSHIP),
-    sensitive=(_SEX, _RACE),
-    target=_TARGET,
-    target_names=_TARGET_NAMES,
-    description="ACSIncome, all states 2018 (Ding et al. 2021): a sample of 765,670 of its 1,664,500 rows.",
+ACSINCOME_US_SAMPLE = _sample(
+    "acsincome_us_2018_sample.parquet",
+    "85c6cf16c8dbde3f48a8956f0cbc1a6f45620b1efb8af2b1362e97565bb26dd4",
+    "ACSIncome, all states 2018 (Ding et al. 2021): a sample of 765,670 of its 1,664,500 rows.",
 )
 
 
