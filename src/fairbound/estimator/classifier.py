@@ -25,8 +25,8 @@ from fairbound.estimator.fitting import Fitting
 from fairbound.estimator.frontier import FrontierModel, frontier_models
 from fairbound.estimator.groups import align_groups
 from fairbound.estimator.inputs import Inputs, read_inputs
-from fairbound.estimator.modules import check_same_network
-from fairbound.estimator.names import check_names, learn_names
+from fairbound.estimator.modules import last_network
+from fairbound.estimator.names import learn_names
 from fairbound.estimator.parameters import ALLOWED, nested_parameters, readable_constraints, with_parameters
 from fairbound.estimator.predictor import Predictor
 from fairbound.estimator.result import FitResult
@@ -268,7 +268,7 @@ class ConstrainedClassifier(Predictor, ClassifierMixin, BaseEstimator):
         further = partial(read_further, self, inputs, data, sensitive_features)
         validation = None if eval_set is None else further("eval_set", eval_set)
         data, calibration = set_apart(self, data, calibration_set, further)
-        encoder, module = self._last_network(inputs, data) if self.warm_start else (None, None)
+        encoder, module = last_network(self, inputs, data) if self.warm_start else (None, None)
         fitting = Fitting(self, data, encoder, module)
         return self._adopt(inputs, data, fitting, fitting.run(validation, calibration))
 
@@ -396,11 +396,3 @@ class ConstrainedClassifier(Predictor, ClassifierMixin, BaseEstimator):
         tags.input_tags.categorical = True
         tags.input_tags.allow_nan = self.preprocessing is not None
         return tags
-
-    def _last_network(self, inputs: Inputs, data: Data) -> tuple[Any, nn.Module | None]:
-        """Return encoder and module of the last fit, to start from; nothing before the first fit."""
-        if not hasattr(self, "module_"):
-            return None, None
-        check_names(self, inputs)
-        check_same_network(self, data)
-        return self.encoder_, self.module_

@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from fairbound.estimator.correction import Corrected, corrected_module
+from fairbound.estimator.inputs import Inputs
+from fairbound.estimator.names import check_names
 from fairbound.estimator.rows import Data
 from fairbound.training import make_model
 
@@ -92,6 +94,15 @@ def try_module(module: nn.Module, Z: NDArray[np.float64]) -> None:
             f"The module cannot take rows of {Z.shape[1]} inputs, which is what X becomes: {str(error).rstrip('.')}. "
             "A function of (n_inputs, n_outputs) as module= can make one that fits."
         ) from error
+
+
+def last_network(estimator: Any, inputs: Inputs, data: Data) -> tuple[Any, nn.Module | None]:
+    """Return encoder and module of the last fit, for a warm start; nothing before the first fit."""
+    if not hasattr(estimator, "module_"):
+        return None, None
+    check_names(estimator, inputs)
+    check_same_network(estimator, data)
+    return estimator.encoder_, estimator.module_
 
 
 def check_same_network(estimator: Any, data: Data) -> None:
