@@ -11,12 +11,13 @@ from fairbound.estimator.frontier import FrontierModel
 from fairbound.estimator.posteriors import GroupPosterior
 from fairbound.estimator.recalibration import Recalibration, SidedMap, Temperature
 from fairbound.estimator.result import FitResult
-from fairbound.estimator.scores import BaseScores
+from fairbound.estimator.scores import BaseResult, BaseScores
 from fairbound.estimator.scoring import make_fairness_scorer
 
 __all__ = [
     "FARTHEST",
     "BaseModel",
+    "BaseResult",
     "BaseScores",
     "CategoryColumn",
     "CodedColumns",
