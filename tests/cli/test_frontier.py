@@ -132,7 +132,7 @@ def test_an_interrupt_leaves_the_finished_bounds(fairbound, loans, monkeypatch, 
     [
         (["--measure", "disparate_impct"], "Did you mean 'disparate_impact'?"),
         (["--measure", "selection_rate"], "a group's own rate; a frontier compares groups"),
-        (["--measure", "covariance"], "give --bounds"),
+        (["--measure", "covariance"], "Give --bounds"),
         (["--bounds", "1.5"], "must lie between 0 and 1"),
     ],
 )
