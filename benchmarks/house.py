@@ -29,7 +29,7 @@ BOUNDS = ("0.8", "0.85", "0.9", "0.95")
 FRONTIER = ["frontier", "law", "--measure", "disparate_impact", "--bounds", *BOUNDS, "--quiet"]
 COUNTED = ("Cells.count", "ConstraintSystem.build", "ConstraintSystem.compare")
 ENCODER = "TableEncoder.encode"
-FIT, FREE_FIT = "reach_limits", "find_free_optimum"
+FIT = "reach_limits"
 
 
 class House:
@@ -40,6 +40,7 @@ class House:
         self.calls: Counter[str] = Counter()
         self.crossings: Counter[tuple[str, str]] = Counter()
         self.encoded: Counter[int] = Counter()
+        self.fits: Counter[str] = Counter()
 
     def place(self, code: CodeType) -> tuple[str, str] | None:
         """Return the module of a function, as a path within the package, and its room; None outside of the package."""
@@ -57,6 +58,8 @@ class House:
         self.calls[f"{here[0]}:{name}"] += 1
         if name == ENCODER:
             self.encoded[frame.f_locals["inputs"].n_rows] += 1
+        if name == FIT:
+            self.fits["limits" if frame.f_locals["problem"].system.constraints else "free"] += 1
         there = None if frame.f_back is None else self.place(frame.f_back.f_code)
         if there is not None and there[1] != here[1] and not {here[1][0], there[1][0]} & {"_"}:
             self.crossings[there[1], here[1]] += 1
@@ -105,7 +108,7 @@ def main() -> None:
         write(f"  {name:<28} {train.of(name)}\n")
     for rows, times in train.encoded.items():
         write(f"  {ENCODER + f', {rows:,} rows':<28} {times}\n")
-    write(f"frontier: {len(BOUNDS)} bounds, {frontier.of(FIT)} fits under limits, {frontier.of(FREE_FIT)} without\n")
+    write(f"frontier: {len(BOUNDS)} bounds, {frontier.fits['limits']} fits under limits\n")
     if options.crossings:
         for (one, other), calls in train.crossings.most_common():
             write(f"  {one:>12} -> {other:<12} {calls:,}\n")

@@ -192,17 +192,17 @@ class Cells:
     def __len__(self) -> int:
         return len(self.index)
 
-    @property
+    @cached_property
     def n_cells(self) -> int:
         """Return K, the number of cells."""
         return len(self.totals)
 
-    @property
+    @cached_property
     def n_labels(self) -> int:
         """Return L, the number of classes."""
         return len(self.classes)
 
-    @property
+    @cached_property
     def outcomes(self) -> tuple[int, ...]:
         """Return the classes whose selection is counted: the positive one of two, or each of several."""
         return (1,) if self.n_labels == 2 else tuple(range(self.n_labels))

@@ -135,7 +135,7 @@ class ConstraintSystem:
             comparisons=tuple(replace(each, constraint=0, block=blocks[each.block]) for each in comparisons),
         )
 
-    @property
+    @cached_property
     def n_rows(self) -> int:
         """Return m, the number of rows of c."""
         return len(self.rows)
