@@ -192,7 +192,7 @@ def test_a_missing_group_is_none_of_the_small_ones(fairbound, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--model", "forest"], "--model 'forest' must be linear, or mlp:"),
+        (["--model", "oak"], "--model 'oak' must be linear"),
         (["--model", "mlp:0"], "--model 'mlp:0'"),
         (["--confidence", "0.95"], "--confidence needs at least one limit. Add it with --require."),
         (["--confidence", "0.95", "--require", "covariance <= 0.1"], "--confidence does not go with covariance <= 0.1"),

@@ -167,7 +167,7 @@ def test_an_end_before_the_limits_leaves_the_model_without_them(data):
     ("settings", "words"),
     [
         ({"test_size": 1}, "test_size=1 must be"),
-        ({"model": "forest"}, "model='forest' must be"),
+        ({"model": "oak"}, "model='oak' must be"),
         ({"model": 3}, "model=3 must be"),
         ({"groups": "eech"}, "Did you mean 'each'"),
         ({"small_groups": "drop"}, "small_groups='drop' must be"),
