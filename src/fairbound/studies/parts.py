@@ -29,6 +29,14 @@ BACKENDS: tuple[Backend, ...] = ("pyarrow", "polars", "pandas")
 MOST_SMALL_GROUPS = 10
 """A column of numbers with more small groups than these is taken for a quantity."""
 
+# What to do, where it depends on the case.
+RATE_OF_ONE_GROUP = "For the rate of one group, give it in square brackets: [{name}]."
+SENSITIVE_TOO = "Name it with {sensitive=}, too."
+LARGER_GROUPS = "Join them with other groups in the data, or train without {confidence=}."
+FEWER_GROUPS = (
+    "Leave them out of the limits with {small_groups='warn'}, or make one group of them with {small_groups='merge'}."
+)
+
 
 @dataclass(frozen=True)
 class Part:
@@ -115,11 +123,10 @@ def check_limited_columns(limits: Sequence[Constraint], data: Dataset, groups: s
         for name in limit.columns or ():
             if groups == "each" and name not in data.sensitive:
                 is_group = any(name in map(str, values.tolist()) for values in data.sensitive.values())
+                remedy = RATE_OF_ONE_GROUP if is_group else SENSITIVE_TOO
                 raise InputError(
                     "{limit!r} is about the groups of {name!r}, which is not among the sensitive columns ({known}).",
-                    "For the rate of one group, give it in square brackets: [{name}]."
-                    if is_group
-                    else "Name it with {sensitive=}, too.",
+                    remedy,
                     limit=str(limit),
                     name=name,
                     known=", ".join(data.sensitive),
@@ -143,12 +150,10 @@ def check_group_sizes(data: Dataset, settings: StudySettings) -> None:
                 cuts={name: _middle(values)},
             )
         # A confidence covers every group, so no group can be left out or merged.
+        remedy = LARGER_GROUPS if settings.confidence is not None else FEWER_GROUPS
         raise InputError(
             "Column {name!r} ({sensitive=}) has groups of fewer than {least} rows ({min_group_size=}): {groups}.",
-            "Join them with other groups in the data, or train without {confidence=}."
-            if settings.confidence is not None
-            else "Leave them out of the limits with {small_groups='warn'}, or make one group of them with "
-            "{small_groups='merge'}.",
+            remedy,
             name=name,
             least=least,
             groups=", ".join(f"{group!r} with {rows}" for group, rows in list(few.items())[:5]),
