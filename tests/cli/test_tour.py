@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from tests.cli.helpers import write_csv
 
 from fairbound import load_dataset
@@ -74,6 +75,7 @@ def test_the_demo(fairbound, tmp_path):
     assert str(Path("demo") / "report.html") in found.stdout
 
 
+@pytest.mark.slow
 def test_as_a_process(tmp_path):
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "NO_COLOR": "1"}
     command = [

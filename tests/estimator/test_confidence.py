@@ -150,6 +150,7 @@ def test_it_is_saved_and_loaded(certified, tmp_path):
     json.loads(certified.result_.to_json())
 
 
+@pytest.mark.slow
 def test_a_measure_of_ones_own_is_saved_as_its_text(tmp_path):
     own = Constraint(0.6, measure=Measure("chance_ratio", (selection_rate,), "ratio"))
     clf = fit(confident(own))
@@ -159,6 +160,7 @@ def test_a_measure_of_ones_own_is_saved_as_its_text(tmp_path):
     assert str(read.certificate_) == str(clf.certificate_)
 
 
+@pytest.mark.slow
 def test_parameters_are_cloned_and_routed(certified):
     copy = clone(certified)
     assert (copy.confidence, copy.calibration_size) == (0.9, 0.3)
@@ -195,6 +197,7 @@ def test_several_classes():
     assert {rate.key.label for rate in clf.certificate_.rates} == {0, 1, 2}
 
 
+@pytest.mark.slow
 def test_validation_rows_are_watched_as_well(certified):
     X, y, group = toy(200, seed=1)
     clf = fit(confident(), eval_set=(X, y, {"group": group}))

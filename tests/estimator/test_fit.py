@@ -385,6 +385,7 @@ def test_progress_is_plain_text(verbose, least):
     assert all("objective" in line and "violation" in line for line in lines)
 
 
+@pytest.mark.slow
 def test_effort_and_objective_reach_the_solver():
     X, y, group = toy()
     short = Effort(free=Phase(3))

@@ -27,7 +27,7 @@ class Residual(nn.Module):
         return self.last(self.norm(x + torch.tanh(self.first(x))))
 
 
-@pytest.mark.parametrize("n_outputs", [1, 2])
+@pytest.mark.parametrize("n_outputs", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_a_module_is_copied_and_its_decisions_keep_the_limit(n_outputs):
     X, y, group = toy()
     torch.manual_seed(0)

@@ -18,7 +18,7 @@ def three_classes(n=900):
     return X, y, group
 
 
-@pytest.mark.parametrize("hidden", [(), (6,)])
+@pytest.mark.parametrize("hidden", [(), pytest.param((6,), marks=pytest.mark.slow)])
 def test_a_limit_for_each_class(hidden):
     X, y, group = three_classes()
     free = ConstrainedClassifier(hidden=hidden).fit(X, y)

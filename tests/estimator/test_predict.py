@@ -68,6 +68,7 @@ def test_several_classes_one_row_at_a_time():
     assert (clf.classes_[together.argmax(axis=1)] == clf.predict(X)).all()
 
 
+@pytest.mark.slow
 def test_threads_do_not_change_a_bit():
     program = """
 import sys, hashlib, numpy as np, torch

@@ -536,6 +536,7 @@ def test_on_the_law_data(law):
     assert len(surer.trials) <= len(choice.trials)
 
 
+@pytest.mark.slow
 def test_a_strict_end_that_nobody_reaches_does_not_stop_the_looser_ones(law):
     # An accuracy of 0.7 in each group can be had, one of 0.7 + 0.6 · 0.3 = 0.88 among the Non-White cannot.
     _, choice = law.train(["disparate_impact >= 0.8", "accuracy >= 0.7"])

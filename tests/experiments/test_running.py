@@ -16,6 +16,7 @@ def setting():
     return Setting("law", fingerprint(load_rows("law", limit=ROWS)), epochs=3)
 
 
+@pytest.mark.slow
 def test_two_processes_give_what_one_gives(setting, tmp_path):
     runs = [setting.limited(bound) for bound in (0.8, 0.85, 0.9)]
     results, seen = Results(tmp_path / "results.jsonl"), []

@@ -64,7 +64,7 @@ def test_nothing_sticks_out_of_the_page(chromium, files, name, width):
         assert page.locator(".scroll:not([tabindex='0'])").count() == 0
 
 
-@pytest.mark.parametrize("width", [360, 500])
+@pytest.mark.parametrize("width", [360, pytest.param(500, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", ["law", "hostile"])
 def test_tables_are_cards_on_a_phone(chromium, files, name, width):
     with Visit(chromium, files[name], viewport={"width": width, "height": 800}) as page:
