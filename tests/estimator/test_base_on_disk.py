@@ -107,6 +107,9 @@ def test_a_base_that_cannot_be_written_is_given_again(base, said, tmp_path):
     clf.save(tmp_path / "model", base=False)
     with pytest.raises(ModelFileError, match=rf"without its base \({type(base).__name__}\).*base=\.\.\."):
         load(tmp_path / "model")
+    with pytest.raises(ModelFileError, match="without scores"):
+        load(tmp_path / "model", base=StandardScaler())
+    assert (load(tmp_path / "model", base=clf.base_).predict_proba(X) == clf.predict_proba(X)).all()
     read = load(tmp_path / "model", base=clf.base_.estimators)
     assert (read.predict_proba(X) == clf.predict_proba(X)).all()
     with pytest.raises(ModelFileError, match="1 more models"):

@@ -86,7 +86,7 @@ def one_fit(rng: np.random.Generator, folder: Path) -> None:
         return
     decided = np.array([names.index(label) for label in clf.predict(X).tolist()])
     check_probabilities(clf, X, decided, names)
-    counted = Counted(rows.y, decided, rows.n_classes, settled(groupings, clf.result_.small_groups), rows.weights)
+    counted = Counted(rows.y, decided, rows.n_classes, settled(rows, groupings, clf.result_.small_groups), rows.weights)
     check_result(clf, counted, limits, names)
     if rng.random() < 0.1:
         path = folder / f"model-{rng.integers(10**9)}"
@@ -97,12 +97,15 @@ def one_fit(rng: np.random.Generator, folder: Path) -> None:
         expect(str(again.result_) == str(clf.result_), "a loaded model says otherwise")
 
 
-def settled(groupings: list[Grouping], small: Any) -> list[Grouping]:
-    """Return the groupings as the limits see them: small groups left out, or made one."""
+def settled(rows: draw.Rows, groupings: list[Grouping], small: Any) -> list[Grouping]:
+    """Return the groupings as the limits see them: small groups left out or made one, groups without weight absent."""
     found = []
     for grouping in groupings:
         fates = {each.group: each.fate for each in small if each.grouping == grouping.name}
-        groups = {group: mask for group, mask in grouping.groups.items() if group not in fates}
+        present = {
+            group: mask for group, mask in grouping.groups.items() if rows.weights is None or rows.weights[mask].any()
+        }
+        groups = {group: mask for group, mask in present.items() if group not in fates}
         merged = [grouping.groups[group] for group, fate in fates.items() if fate == "merged"]
         found.append(Grouping(grouping.name, groups | ({"(other)": np.any(merged, axis=0)} if merged else {})))
     return found

@@ -55,6 +55,7 @@ def read_decisions(
     """
     import numpy as np
 
+    from fairbound._values import as_array
     from fairbound.data import as_word, code_labels, group_values, is_missing
     from fairbound.evaluation import match_decisions, match_positive
 
@@ -86,7 +87,7 @@ def read_decisions(
         matched = match_positive(decided, labels, positives, len(codes), **named).astype(np.int64)
     else:
         matched = match_decisions(decided, names, len(codes), **named)
-    classes = np.array(names)
+    classes = as_array(names)
     return DecidedRows(
         y=classes[codes],
         prediction=classes[matched],

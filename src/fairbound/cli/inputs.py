@@ -107,8 +107,7 @@ def load(
             "--ignore": ignore,
         }
         return _known(source, target, sensitive, [name for name, given in for_files.items() if given], data_dir, quiet)
-    import numpy as np
-
+    from fairbound._values import as_array
     from fairbound.data import DATASETS, MISSING, read_table
 
     path = Path(source)
@@ -140,7 +139,7 @@ def load(
         encoding=encoding,
         like=like,
     )
-    check_binary(np.array(data.target_names)[data.y], target, positive, multiclass)
+    check_binary(as_array(data.target_names)[data.y], target, positive, multiclass)
     return data
 
 

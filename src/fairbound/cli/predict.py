@@ -225,10 +225,12 @@ def _typed(labels: Any, classes: Any) -> Any:
     """Return labels that are whole numbers, all of them, as such; the model decides, and not the rows at hand."""
     import numpy as np
 
+    from fairbound._values import as_array
+
     words = [as_text(label) for label in classes.tolist()]
     if all(re.fullmatch("0|-?[1-9][0-9]{0,17}", word) for word in words):
         return np.array([int(as_text(label)) for label in labels.tolist()], dtype=np.int64)
-    return np.array([as_text(label) for label in labels.tolist()])
+    return as_array([as_text(label) for label in labels.tolist()])
 
 
 def _probabilities(classifier: ConstrainedClassifier, frame: Any) -> dict[str, Any]:

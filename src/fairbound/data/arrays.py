@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fairbound._values import as_array
 from fairbound.data.columns import is_missing
 
 FloatArray = NDArray[np.float64]
@@ -39,7 +40,7 @@ def as_labels(values: ArrayLike, classes: int) -> IntArray:
 
 def as_values(values: Any) -> NDArray[Any]:
     """Return an array with the values as given; `numpy.asarray` would turn NaN among words into a word."""
-    array = np.asarray(values)
+    array = as_array(values)
     if array.dtype.kind == "U" and not isinstance(values, np.ndarray):
         given = np.asarray(values, dtype=object)
         return given if is_missing(given).any() else array

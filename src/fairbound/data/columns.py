@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fairbound._values import equals_itself
+from fairbound._values import as_array, equals_itself
 
 Encoded = tuple[NDArray[np.float64], list[str]]
 
@@ -138,7 +138,7 @@ def _map_distinct(values: NDArray[Any], function: Any, missing: Any) -> NDArray[
         distinct, position = np.unique(values[~absent], return_inverse=True)
         found = [function(value) for value in distinct.tolist()]
     if not absent.any():
-        return np.array(found)[position]
+        return as_array(found)[position]
     result = np.full(len(values), missing(None) if callable(missing) else missing, dtype=object)
     result[~absent] = np.array(found, dtype=object)[position]
     return result

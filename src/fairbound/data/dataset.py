@@ -22,6 +22,7 @@ from sklearn.preprocessing import StandardScaler
 
 from fairbound._errors import argument
 from fairbound._text import visible
+from fairbound._values import as_array
 from fairbound._weights import check_weights
 from fairbound.data.arrays import FloatArray, IntArray, as_inputs, as_labels, as_values, without_nan
 from fairbound.data.columns import Column, is_missing
@@ -260,7 +261,7 @@ class Dataset:
         if target:
             if self.target in columns:
                 raise ValueError(f"Both a column and the label are called {self.target!r}; leave out target=True.")
-            columns |= {self.target: np.array(self.target_names)[self.y]}
+            columns |= {self.target: as_array(self.target_names)[self.y]}
         return make_frame(columns, backend)
 
     def frames(self, *, backend: Backend | None = None) -> Frames:

@@ -19,6 +19,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from fairbound._values import as_array
 from fairbound.data.labels import as_word
 
 MISSING = ("", "?", "NA", "N/A", "NaN", "nan", "NULL", "null", "<NA>")
@@ -176,9 +177,8 @@ class ColumnFormat:
         absent = {value for value, text in texts.items() if value is None or text in marks}
         if self.kind == "text":
             words: dict[str | None, Any] = {**texts, **dict.fromkeys(absent)}
-            # numpy's string arrays drop zero characters at the end of a text.
-            cut = any(text.endswith("\0") for text in texts.values())
-            return np.array([words[value] for value in values], dtype=object if absent or cut else np.str_)
+            found = [words[value] for value in values]
+            return np.array(found, dtype=object) if absent else as_array(found)
         strange = {value for value, text in texts.items() if value not in absent and not self._pattern.fullmatch(text)}
         absent |= {value for value in strange if texts[value].lower() in MARKS}
         if strange - absent:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from fairbound._errors import InputError, argument
 from fairbound._extras import missing_extra
+from fairbound._values import as_array
 from fairbound.data.table import Columns, no_column
 
 MAGIC = b"PAR1"  # the first bytes of every such file
@@ -79,7 +80,7 @@ def column_values(column: Any, name: str, place: str) -> NDArray[Any]:
         )
     if types.is_boolean(kind) or str(kind) in _TEXTS:
         texts = [None if value is None else str(value) for value in column.to_pylist()]
-        return np.array(texts, dtype=object if column.null_count else np.str_)
+        return np.array(texts, dtype=object) if column.null_count else as_array(texts)
     if types.is_integer(kind) and not column.null_count and not types.is_uint64(kind):
         return np.asarray(column.to_numpy(), dtype=np.int64)
     # `safe=False`: integers beyond 53 bits are rounded, as in text files.

@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 
+from fairbound._values import as_array
 from fairbound.estimator.encoder import CategoryColumn, TableEncoder
 from fairbound.estimator.encoding import encode, fitted_encoder
 from fairbound.estimator.inputs import Inputs
@@ -260,7 +261,7 @@ def gives_probabilities(base: Any) -> bool:
 
 def _places(own: Sequence[Any], classes: Sequence[Hashable], name: str) -> list[int]:
     """Return where the base has each of the classes: by its own labels, or by their numbers in order."""
-    in_order = np.unique(np.array(classes)).tolist()
+    in_order = np.unique(as_array(classes)).tolist()
     if not own or (own == list(range(len(classes))) and set(own) != set(classes)):
         return [in_order.index(each) for each in classes]
     if set(own) != set(classes):

@@ -21,6 +21,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted
 
+from fairbound._values import as_array
 from fairbound.estimator.base import (
     BaseModel,
     Columns,
@@ -81,7 +82,7 @@ class FittedBase:
         """
         scores = self.scores(read_inputs(X))
         places = scores.argmax(axis=1) if scores.shape[1] > 1 else (scores[:, 0] > 0).astype(np.intp)
-        return np.array(self.classes)[places]
+        return as_array(self.classes)[places]
 
     def scores(self, inputs: Inputs) -> Floats:
         """Return the scores of new rows: (n, 1) for two classes, (n, classes) for more."""

@@ -14,7 +14,7 @@ from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import type_of_target
 
 from fairbound._errors import Message
-from fairbound._values import as_values, in_order
+from fairbound._values import as_array, as_values, in_order
 from fairbound._warnings import PositiveLabelWarning
 from fairbound._weights import check_weights, scale_weights
 from fairbound.data import is_missing
@@ -38,7 +38,7 @@ def read_labels(y: Any, n_rows: int, estimator: str) -> NDArray[Any]:
     elif isinstance(y, Mapping) and len(y) == 1:
         y = next(iter(y.values()))
     elif isinstance(y, list | tuple) and any(isinstance(label, str) for label in y):
-        y = np.array(y, dtype=object if not all(isinstance(label, str) for label in y) else None)
+        y = as_array(y) if all(isinstance(label, str) for label in y) else np.array(y, dtype=object)
     labels = column_or_1d(as_values(y, "y") if isinstance(y, list | tuple) else y, warn=True)
     if labels.dtype.kind in "Vc":
         raise TypeError(f"y has labels of type {labels.dtype}: give words or numbers.")

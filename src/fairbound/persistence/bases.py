@@ -117,7 +117,15 @@ def base_from_parts(
     own : fitted classifier, or several, optional
         Base models that were not written, in their order.
     """
+    if isinstance(own, FittedBase):
+        own = own.estimators
     given = [] if own is None else list(own) if isinstance(own, list | tuple) else [own]
+    for each in given:
+        if not hasattr(each, "predict_proba") and not hasattr(each, "decision_function"):
+            raise ModelFileError(
+                f"load(path, base={type(each).__name__}(...)) is given a base without scores: give the fitted model, "
+                "which has predict_proba or decision_function."
+            )
     count = 0
 
     def models_from_json(listed: Any) -> tuple[BaseModel, ...]:

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from fairbound._errors import InputError, InputTypeError
+from fairbound._values import as_array
 from fairbound.data import DATASETS, Backend, Dataset, installed_backend, is_missing
 from fairbound.fairness import Constraint
 from fairbound.studies.settings import StudySettings
@@ -49,7 +50,7 @@ class Part:
     @classmethod
     def of(cls, data: Dataset) -> Part:
         """Make the table, with the first library that is installed."""
-        return cls(data, data.frame(backend=table_backend()), np.array(data.target_names)[data.y])
+        return cls(data, data.frame(backend=table_backend()), as_array(data.target_names)[data.y])
 
     def __len__(self) -> int:
         return len(self.data)
