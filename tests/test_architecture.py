@@ -41,7 +41,7 @@ MAY_USE: dict[str, set[str]] = {
 }
 # A model saves itself: the methods of the classifier call `persistence` when they are used, and only then.
 WHEN_CALLED = {("estimator", "persistence")}
-# Modules such as `_registry.py` are tools without a subject: every room may use them, and they use only each other.
+# Modules such as `_words.py` are tools without a subject: every room may use them, and they use only each other.
 # `report` knows only the dictionary that it is given, how files are read and written, how text is made harmless, how
 # groups and counts are written, and what to install for its pages.
 SOME_TOOLS = {"report": {"_drafts", "_extras", "_files", "_text", "_words"}}
@@ -176,8 +176,8 @@ def test_every_map_names_every_room(map_of_rooms):
         ("fairbound.training.trainer", "from fairbound.estimator import ConstrainedClassifier"),
         ("fairbound.evaluation.certificate", "from fairbound.training import models"),
         ("fairbound.report.render", "from fairbound.evaluation import summary"),
-        ("fairbound.report.render", "from fairbound._registry import lookup"),
-        ("fairbound._registry", "from fairbound.data import Dataset"),
+        ("fairbound.report.render", "from fairbound._weights import check_weights"),
+        ("fairbound._words", "from fairbound.data import Dataset"),
         ("fairbound.attic.old", "import math"),
     ],
 )
@@ -193,8 +193,8 @@ def test_the_checker_finds_a_forbidden_import(module, source):
         ("fairbound.sqp", True, "from .qp import solve\nfrom . import problem"),
         ("fairbound.training.trainer", False, "from ..sqp import Evaluation\nfrom fairbound import fairness"),
         ("fairbound.estimator.classifier", False, "def save():\n    from fairbound.persistence import save_estimator"),
-        ("fairbound.fairness.measures", False, "from fairbound._registry import lookup"),
-        ("fairbound._registry", False, "from fairbound._words import did_you_mean"),
+        ("fairbound.fairness.measures", False, "from fairbound._words import lookup"),
+        ("fairbound._words", False, "from fairbound._errors import Message"),
         ("fairbound.cli", False, "from fairbound import report, __version__"),
         ("fairbound", True, "from fairbound.estimator import ConstrainedClassifier\nfrom .data import Dataset"),
     ],

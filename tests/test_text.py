@@ -14,7 +14,7 @@ from fairbound._tables import Table
 from fairbound._text import escaped_json, for_spreadsheet, visible
 from fairbound.experiments.tables import Table as Exhibit
 from fairbound.report.card import escaped
-from fairbound.report.figures import escaped as label
+from fairbound.report.templating import escaped as label
 
 HIDDEN = {"Cc", "Cf", "Cs", "Zl", "Zp"}
 PLANTED = "\x1b]0;title\x07\x9b31m\u202egnp.exe\u2066\u200b\u2028\r\n\x7f\ud800"

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from fairbound._version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from fairbound._warnings import LimitWarning
+    from fairbound._errors import LimitWarning
     from fairbound.data import Dataset, load_dataset, make_disparate_data, read_table
     from fairbound.estimator import ConstrainedClassifier, make_fairness_scorer
     from fairbound.evaluation import audit, certify
@@ -75,7 +75,7 @@ __all__ = [
 
 # Where each public name is defined.
 _HOMES = {
-    "LimitWarning": "fairbound._warnings",
+    "LimitWarning": "fairbound._errors",
     "Dataset": "fairbound.data",
     "load_dataset": "fairbound.data",
     "make_disparate_data": "fairbound.data",

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Mapping
 from difflib import SequenceMatcher
-from typing import Any
+from typing import Any, TypeVar
 
 ALIKE = 0.8
 """Least share of letters in common (`difflib`) from which two names are near."""
@@ -164,3 +164,18 @@ def percent(confidence: float) -> str:
     ('95%', '99.9%')
     """
     return f"{round(100.0 * confidence, 6):g}%"
+
+
+# ---  registry -------------------------------------------------------------------------------------------------------
+
+# Look up a name in a registry; the error for an unknown name lists the known ones.
+
+
+Entry = TypeVar("Entry")
+
+
+def lookup(registry: Mapping[str, Entry], name: object, kind: str) -> Entry:
+    """Return `registry[name]`; an unknown name raises a sentence with the nearest and all known names."""
+    if isinstance(name, str) and name in registry:
+        return registry[name]
+    raise ValueError(f"Unknown {kind} {name!r}.{did_you_mean(name, registry)} Known: {', '.join(sorted(registry))}.")

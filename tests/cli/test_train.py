@@ -277,7 +277,7 @@ def test_an_interrupt_while_writing_throws_nothing_away(fairbound, loans, monkey
 
 def test_a_second_interrupt_leaves_at_once(fairbound, loans, monkeypatch, tmp_path):
     interrupt_when(monkeypatch, "Training without limits: free", times=2)
-    monkeypatch.setattr("fairbound.cli.terminal.Interruptible.asked", lambda self, row: False)
+    monkeypatch.setattr("fairbound.cli.output.Interruptible.asked", lambda self, row: False)
     found = fairbound("train", loans, *LOANS, "--out", "run")
     assert found.code == 130
     assert found.stderr.splitlines()[-1] == "fairbound: Interrupted; unfinished output was removed."

@@ -21,7 +21,7 @@ from sklearn.tree import DecisionTreeClassifier
 from tests.estimator.helpers import toy
 
 from fairbound import ConstrainedClassifier, DemographicParity, certify
-from fairbound._warnings import LimitWarning
+from fairbound._errors import LimitWarning
 from fairbound.estimator import FitResult
 from fairbound.estimator.base import ScoreScale
 from fairbound.estimator.cross_fitting import deal_folds

@@ -14,7 +14,7 @@ from sklearn.utils.estimator_checks import (
     parametrize_with_checks,
 )
 
-from fairbound._warnings import LimitWarning
+from fairbound._errors import LimitWarning
 from fairbound.estimator.classifier import ConstrainedClassifier
 from fairbound.estimator.encoder import TableEncoder
 from fairbound.estimator.inputs import read_inputs

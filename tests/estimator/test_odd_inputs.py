@@ -21,8 +21,7 @@ from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.validation import DataConversionWarning
 
 from fairbound import ConstrainedClassifier, LimitWarning, audit, load, make_fairness_scorer
-from fairbound._errors import InputError, InputTypeError
-from fairbound._warnings import InputScaleWarning
+from fairbound._errors import InputError, InputScaleWarning, InputTypeError
 from fairbound.data import read_table
 from fairbound.estimator import PositiveLabelWarning
 from fairbound.training import Effort, Phase

@@ -16,7 +16,7 @@ from fairbound.estimator.messages import Outcome, has_run_out
 from fairbound.estimator.result import FitResult
 from fairbound.evaluation.tally import Tally
 from fairbound.fairness import MEASURES, Cells, Constraint, parse_constraint
-from fairbound.fairness.positive import conventional_positive
+from fairbound.fairness.columns import conventional_positive
 from fairbound.sqp import Status
 from fairbound.training import Effort, Phase
 

@@ -16,8 +16,7 @@ from tests.estimator.helpers import toy
 from torch import nn
 
 from fairbound import ConstrainedClassifier
-from fairbound.estimator.forward import FeedForward, logits
-from fairbound.estimator.products import ExactLinear
+from fairbound.estimator.modules import ExactLinear, FeedForward, logits
 
 
 def own_network(n_inputs, n_outputs):
@@ -74,7 +73,7 @@ def test_threads_do_not_change_a_bit():
 import sys, hashlib, numpy as np, torch
 torch.set_num_threads(int(sys.argv[1]))
 from fairbound.training import make_model
-from fairbound.estimator.forward import logits
+from fairbound.estimator.modules import logits
 X = np.random.default_rng(0).normal(size=(5000, 60))
 module = make_model(60, 3, hidden=(200, 30), dtype=torch.float64)
 print(hashlib.sha256(logits(module, X, 3).numpy().tobytes()).hexdigest())

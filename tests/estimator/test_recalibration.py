@@ -13,7 +13,7 @@ from sklearn.metrics import log_loss
 from tests.estimator.helpers import toy
 
 from fairbound import ConstrainedClassifier, audit
-from fairbound.estimator.recalibration import SidedMap, Temperature, fit_recalibration
+from fairbound.estimator.predictor import SidedMap, Temperature, fit_recalibration
 from fairbound.fairness.decisions import logit
 
 

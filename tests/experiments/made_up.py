@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import fairbound
 from fairbound.experiments.outcomes import Grid, Outcome, Part
-from fairbound.experiments.performing import load_rows
+from fairbound.experiments.plans import Study
+from fairbound.experiments.running import load_rows
 from fairbound.experiments.runs import Run, Setting
 from fairbound.experiments.store import Results
-from fairbound.experiments.study import Study
 
 HALF = 5_000.0
 """Rows in each of the four cells."""

@@ -4,16 +4,16 @@ import pytest
 from tests.experiments import made_up
 
 from fairbound.experiments import plans
-from fairbound.experiments.claims import Check, verdicts
 from fairbound.experiments.items import ITEMS, accuracy, cost, demanded, limits, penalized, scales, spread, statistics
 from fairbound.experiments.items.functions import distance
 from fairbound.experiments.outcomes import Outcome
-from fairbound.experiments.performing import load_rows
+from fairbound.experiments.plans import Study
 from fairbound.experiments.printed import STATISTICS
 from fairbound.experiments.protocol import RATIOS, SCALES, SEEDS
+from fairbound.experiments.running import load_rows
 from fairbound.experiments.runs import Run, Setting
+from fairbound.experiments.sections import Check, verdicts
 from fairbound.experiments.store import Results
-from fairbound.experiments.study import Study
 
 SETTING = Setting("dutch", "rows")
 FAST = Setting("dutch", "rows", "fast")

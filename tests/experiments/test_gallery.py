@@ -12,13 +12,12 @@ from tests.browser import Visit, colours
 from tests.experiments.made_up import outcome, part
 
 from fairbound.data.acsincome import ACSINCOME_CA_SAMPLE
-from fairbound.experiments.claims import Check
-from fairbound.experiments.embedding import embed
+from fairbound.experiments.drawing import embed
 from fairbound.experiments.gallery import conditions, sample_warning, write_gallery
-from fairbound.experiments.headlines import prices
 from fairbound.experiments.items import ITEMS
 from fairbound.experiments.protocol import SEEDS
 from fairbound.experiments.reproduction import Request, planned, reproduce
+from fairbound.experiments.sections import Check, prices
 from fairbound.experiments.store import Results
 
 REQUEST = Request(tuple(ITEMS), ("law",), epochs=10, limit=300)

@@ -10,7 +10,7 @@ from tests.experiments.made_up import outcome, part
 from fairbound import audit
 from fairbound.data import load_dataset
 from fairbound.experiments.outcomes import Outcome
-from fairbound.experiments.performing import fingerprint, load_rows, make_problem, perform
+from fairbound.experiments.running import fingerprint, load_rows, make_problem, perform
 from fairbound.experiments.runs import Run, Setting
 
 

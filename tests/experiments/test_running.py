@@ -3,8 +3,7 @@
 import pytest
 
 from fairbound.experiments import plans
-from fairbound.experiments.performing import fingerprint, load_rows, perform
-from fairbound.experiments.running import Progress, complete
+from fairbound.experiments.running import Progress, complete, fingerprint, load_rows, perform
 from fairbound.experiments.runs import Setting
 from fairbound.experiments.store import Results
 

@@ -28,10 +28,10 @@ from fairbound.estimator.result import LimitResult
 from fairbound.evaluation import audit, certify
 from fairbound.fairness import Cells
 from fairbound.report import schema
-from fairbound.studies.history import uniform_history
+from fairbound.studies.measured import uniform_history
 from fairbound.studies.summary import SCHEMA, VERSION, Decisions, SweptPoint, summarize
 from fairbound.training import FullBatch, make_model, train
-from fairbound.training.phases import PHASES
+from fairbound.training.effort import PHASES
 
 ROWS = Decisions(
     y=[0, 1, 1, 0, 1, 0, 1, 0],

@@ -11,10 +11,8 @@ from fairbound.data import make_disparate_data
 from fairbound.fairness import Cells, ConstraintSystem
 from fairbound.sqp import Status
 from fairbound.training import L2, Effort, Phase, TrainingProblem, fit, make_model
-from fairbound.training.assessment import Assessment
-from fairbound.training.candidates import Candidates
-from fairbound.training.constants import constant_models, output_layer
-from fairbound.training.support import rate_supports
+from fairbound.training.assessment import Assessment, rate_supports
+from fairbound.training.candidates import Candidates, constant_models, output_layer
 from fairbound.training.trainer import assess_now
 
 HASTE = Effort(

@@ -11,11 +11,16 @@ import torch
 from fairbound.fairness import Cells, Covariance, DisparateImpact, SmoothedStep
 from fairbound.training import L2, Effort, TrainingProblem, TrainingResult, fit, make_model
 from fairbound.training.effort import SMALL_EFFORT, TINY_EFFORT, choose_effort
-from fairbound.training.prices import least_squares_multipliers
-from fairbound.training.scales import at_scale, band_fraction, scale_fractions
-from fairbound.training.stages import find_free_optimum, restore_feasibility
+from fairbound.training.fitting import suitable_threads
+from fairbound.training.stages import (
+    at_scale,
+    band_fraction,
+    find_free_optimum,
+    least_squares_multipliers,
+    restore_feasibility,
+    scale_fractions,
+)
 from fairbound.training.state import FitState
-from fairbound.training.threads import suitable_threads
 from fairbound.training.trainer import assess_now
 
 

@@ -100,7 +100,7 @@ def describe_command(
     from fairbound.cli.files import check_source
     from fairbound.cli.first_look import show_columns, show_label
     from fairbound.cli.inputs import load
-    from fairbound.cli.settings import parse_bands
+    from fairbound.cli.options import parse_bands
 
     check_source(source)
     from fairbound.studies import columns_taken, label_values, remarks

@@ -83,9 +83,8 @@ def audit_command(
     Prints counts, rates with intervals, and every measure of disparity. With --require the exit code is 1 where these
     rows do not keep a limit; whether the population does is a question for certify.
     """
-    from fairbound.cli.decided import read_decisions
     from fairbound.cli.files import existing_file, fresh_file
-    from fairbound.cli.inputs import check_choice, parse_limits
+    from fairbound.cli.inputs import check_choice, parse_limits, read_decisions
 
     check_choice(groups, GROUPS, "--groups")
     existing_file(file)
@@ -165,9 +164,8 @@ def certify_command(
     decisions. The exit code is 0 if every limit passes, else 1; an inconclusive verdict says how many rows would
     decide.
     """
-    from fairbound.cli.decided import read_decisions
     from fairbound.cli.files import existing_file
-    from fairbound.cli.inputs import check_choice, parse_limits
+    from fairbound.cli.inputs import check_choice, parse_limits, read_decisions
 
     check_choice(groups, GROUPS, "--groups")
     existing_file(file)

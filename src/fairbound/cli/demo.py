@@ -11,8 +11,7 @@ import typer
 from fairbound.cli import options
 from fairbound.cli.errors import INTERRUPTED, KEPT, NOT_KEPT, complain
 from fairbound.cli.options import examples
-from fairbound.cli.output import Output
-from fairbound.cli.terminal import finishing
+from fairbound.cli.output import Output, finishing
 
 if TYPE_CHECKING:
     from fairbound.studies import Study

@@ -10,8 +10,7 @@ import typer
 from fairbound.cli import options
 from fairbound.cli.errors import INTERRUPTED, KEPT, NOT_KEPT, complain
 from fairbound.cli.options import examples
-from fairbound.cli.output import Output
-from fairbound.cli.terminal import finishing
+from fairbound.cli.output import Output, finishing
 
 Measure = Annotated[str, typer.Option("--measure", metavar="NAME", help="What is limited, such as disparate_impact.")]
 Bounds = Annotated[
@@ -85,7 +84,7 @@ def frontier_command(
     from fairbound.cli.files import check_source, fresh_folder, refuse_existing
     from fairbound.cli.first_look import show_columns, show_label
     from fairbound.cli.inputs import load_parts
-    from fairbound.cli.settings import check_held_out, parse_bands, swept_limit
+    from fairbound.cli.options import check_held_out, parse_bands, swept_limit
     from fairbound.cli.studying import run_study, show_frontier, show_notes
 
     refuse_existing(Path(out))

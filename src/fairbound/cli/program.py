@@ -27,7 +27,7 @@ from fairbound.cli.errors import (
     exit_code,
     show_warning,
 )
-from fairbound.cli.terminal import guarded_streams
+from fairbound.cli.output import guarded_streams
 
 # typer has click inside or beside it, by its version; this is the base of all errors about arguments in either.
 UsageProblem: type[Any] = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")

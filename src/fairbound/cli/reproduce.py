@@ -149,7 +149,7 @@ def _request(
     data_dir: str | None,
 ) -> Request:
     """Check what was asked for, before anything heavy is loaded."""
-    from fairbound._registry import lookup
+    from fairbound._words import lookup
     from fairbound.experiments import DATASETS, EPOCHS, TITLES
 
     for name in names:

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from fairbound.cli.errors import option_name
-from fairbound.cli.output import Output
-from fairbound.cli.terminal import Interruptible
+from fairbound.cli.output import Interruptible, Output
 
 if TYPE_CHECKING:
     from fairbound._tables import Table

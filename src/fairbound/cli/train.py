@@ -10,8 +10,7 @@ import typer
 from fairbound.cli import options
 from fairbound.cli.errors import INTERRUPTED, KEPT, NOT_KEPT, complain
 from fairbound.cli.options import examples
-from fairbound.cli.output import Output
-from fairbound.cli.terminal import finishing
+from fairbound.cli.output import Output, finishing
 
 if TYPE_CHECKING:
     from fairbound.studies import Study
@@ -89,7 +88,7 @@ def train_command(
     from fairbound.cli.files import check_source, fresh_folder, refuse_existing
     from fairbound.cli.first_look import show_columns, show_label
     from fairbound.cli.inputs import load_parts
-    from fairbound.cli.settings import check_held_out, parse_bands
+    from fairbound.cli.options import check_held_out, parse_bands
     from fairbound.cli.studying import run_study
 
     refuse_existing(Path(out))

@@ -5,23 +5,20 @@ Nothing here depends on torch or on the other packages of `fairbound`.
 
 from fairbound.data.acsincome import ACSINCOME_CA_SAMPLE, census_source
 from fairbound.data.appending import append_columns, write_columns
-from fairbound.data.bands import into_bands
-from fairbound.data.catalogue import DATASETS
-from fairbound.data.columns import group_values, is_missing
+from fairbound.data.columns import group_values, into_bands, is_missing
 from fairbound.data.dataset import Dataset, Split
 from fairbound.data.description import Description
 from fairbound.data.download import cache_folder
-from fairbound.data.files import Place
+from fairbound.data.files import Place, Source
 from fairbound.data.formats import MISSING, ColumnFormat
 from fairbound.data.labels import LabelValue, as_word, code_labels
-from fairbound.data.leaks import SuspectedLeak
-from fairbound.data.loading import STATE, YEAR, load_dataset
+from fairbound.data.loading import DATASETS, STATE, YEAR, load_dataset
 from fairbound.data.planted import PlantedData, PlantedRule, PlantedTruth, make_disparate_data
 from fairbound.data.reading import read_table
-from fairbound.data.source import Source
 from fairbound.data.splitting import draw_parts
 from fairbound.data.table import Backend, Table, installed_backend, make_frame, no_column
 from fairbound.data.tablefile import TableFile
+from fairbound.data.taken import SuspectedLeak
 
 __all__ = [
     "ACSINCOME_CA_SAMPLE",

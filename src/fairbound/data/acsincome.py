@@ -17,11 +17,10 @@ from typing import BinaryIO
 import numpy as np
 
 from fairbound._errors import InputError, bad_value
-from fairbound._registry import lookup
+from fairbound._words import lookup
 from fairbound.data.columns import Banded, Categorical, Column, Numeric
 from fairbound.data.delimited import read_delimited
-from fairbound.data.files import DataFile
-from fairbound.data.source import PaperEncoding, SensitiveColumn, Source, codes
+from fairbound.data.files import DataFile, PaperEncoding, SensitiveColumn, Source, codes
 from fairbound.data.table import Columns
 
 CENSUS = "https://www2.census.gov/programs-surveys/acs/data/pums"

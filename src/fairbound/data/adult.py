@@ -14,8 +14,7 @@ import numpy as np
 
 from fairbound.data.columns import Categorical, Numeric, decode
 from fairbound.data.delimited import read_delimited
-from fairbound.data.files import DataFile
-from fairbound.data.source import SensitiveColumn, Source
+from fairbound.data.files import DataFile, SensitiveColumn, Source
 from fairbound.data.table import Columns
 
 _HEADER = (

@@ -6,12 +6,13 @@ Missing values (None or NaN) of numbers stay missing. Missing categories are one
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from fairbound._values import as_array, equals_itself
 
@@ -157,3 +158,111 @@ def group_values(values: NDArray[Any]) -> NDArray[Any]:
     if values.dtype.kind == "f" and gaps.any() and (values[~gaps] == values[~gaps].round()).all():
         return np.array([None if gap else int(value) for value, gap in zip(values, gaps, strict=True)], dtype=object)
     return values
+
+
+# --- arrays ----------------------------------------------------------------------------------------------------------
+
+# Check the arrays of a data set: inputs, labels, groups and weights.
+
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+
+def as_inputs(values: ArrayLike) -> FloatArray:
+    """Return X as a float64 matrix; infinite values raise an error, NaN means missing."""
+    X = np.asarray(values, dtype=np.float64)
+    if X.ndim != 2:
+        raise ValueError(f"X has shape {X.shape}; give a matrix of shape (rows, columns).")
+    if len(X) == 0:
+        raise ValueError(f"X has shape {X.shape}, so there is no row; give at least one.")
+    if np.isinf(X).any():
+        row, column = np.argwhere(np.isinf(X))[0]
+        raise ValueError(f"X[{row}, {column}] is {X[row, column]}; give finite numbers, or NaN for missing ones.")
+    return X
+
+
+def as_labels(values: ArrayLike, classes: int) -> IntArray:
+    """Return y as int64 codes below `classes`."""
+    y = np.asarray(values)
+    if y.dtype.kind not in "biu":
+        raise TypeError(f"y has dtype {y.dtype}; give integer label codes from 0 to {classes - 1}.")
+    if y.size and not 0 <= y.min() <= y.max() < classes:
+        wrong = y[(y < 0) | (y >= classes)][0]
+        raise ValueError(f"y contains {wrong}; give label codes from 0 to {classes - 1}, one for each of target_names.")
+    return y.astype(np.int64)
+
+
+def as_values(values: Any) -> NDArray[Any]:
+    """Return an array with the values as given; `numpy.asarray` would turn NaN among words into a word."""
+    array = as_array(values)
+    if array.dtype.kind == "U" and not isinstance(values, np.ndarray):
+        given = np.asarray(values, dtype=object)
+        return given if is_missing(given).any() else array
+    return array
+
+
+def without_nan(values: NDArray[Any]) -> NDArray[Any]:
+    """Return words with None for missing ones; return numbers unchanged."""
+    if values.dtype.kind != "O":
+        return values
+    return np.array(
+        [None if gap else value for value, gap in zip(values, is_missing(values), strict=True)], dtype=object
+    )
+
+
+# --- bands -----------------------------------------------------------------------------------------------------------
+
+# Sort numbers into bands, to form groups by age, income and the like.
+
+
+def into_bands(values: Any, cuts: Sequence[float], name: str = "values") -> NDArray[Any]:
+    """Return the name of the band of each number; None if the number is missing.
+
+    Parameters
+    ----------
+    values : array of shape (n,)
+        Numbers; None and NaN are missing.
+    cuts : sequence of float
+        Boundaries between the bands, in ascending order. A number that equals a cut belongs to the band above it.
+    name : str
+        Name of the numbers in error messages.
+
+    Examples
+    --------
+    >>> into_bands([19, 25, 39.5, 70], [25, 40], name="age").tolist()
+    ['below 25', '25 to below 40', '25 to below 40', '40 and above']
+    """
+    limits = _check_cuts(cuts, name)
+    array = np.asarray(values, dtype=object)
+    gaps = is_missing(array)
+    numbers = np.array([_number(value, row, name) for row, value in enumerate(array.tolist()) if not gaps[row]])
+    shown = [f"{limit:g}" for limit in limits]
+    words = [
+        f"below {shown[0]}",
+        *(f"{low} to below {high}" for low, high in pairwise(shown)),
+        f"{shown[-1]} and above",
+    ]
+    found = np.full(len(array), None, dtype=object)
+    found[~gaps] = np.array(words, dtype=object)[np.searchsorted(limits, numbers, side="right")]
+    return found if gaps.any() else found.astype(np.str_)
+
+
+def _check_cuts(cuts: Sequence[float], name: str) -> list[float]:
+    try:
+        limits = [float(cut) for cut in cuts]
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"The bands of {name!r} are {cuts!r}; give numbers in ascending order.") from error
+    ascending = all(low < high for low, high in pairwise(limits))
+    if not limits or not np.isfinite(limits).all() or not ascending:
+        raise ValueError(f"The bands of {name!r} are {list(cuts)!r}; give finite numbers in ascending order.")
+    return limits
+
+
+def _number(value: Any, row: int, name: str) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"Column {name!r} has {value!r} in row {row + 1}, which is no number; bands are for numbers only."
+        ) from error

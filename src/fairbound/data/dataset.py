@@ -24,15 +24,22 @@ from fairbound._errors import argument
 from fairbound._text import visible
 from fairbound._values import as_array
 from fairbound._weights import check_weights
-from fairbound.data.arrays import FloatArray, IntArray, as_inputs, as_labels, as_values, without_nan
-from fairbound.data.columns import Column, is_missing
+from fairbound.data.columns import (
+    Column,
+    FloatArray,
+    IntArray,
+    as_inputs,
+    as_labels,
+    as_values,
+    is_missing,
+    without_nan,
+)
 from fairbound.data.description import Description, describe
 from fairbound.data.formats import ColumnFormat
 from fairbound.data.labels import LabelValue
-from fairbound.data.leaks import SuspectedLeak, find_leaks
 from fairbound.data.splitting import draw_parts
 from fairbound.data.table import Backend, Table, make_frame
-from fairbound.data.taken import Taken, taken_for
+from fairbound.data.taken import SuspectedLeak, Taken, find_leaks, taken_for
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -220,7 +227,7 @@ class Dataset:
     def suspected_leaks(self) -> list[SuspectedLeak]:
         """Return the input columns that predict the label almost without error, each by itself.
 
-        Such a column often records the outcome, which is unknown at the time of the decision. `fairbound.data.leaks`
+        Such a column often records the outcome, which is unknown at the time of the decision. `fairbound.data.taken`
         has the criterion. It does not apply if fewer than 20 rows have another label than the most frequent one.
 
         Examples

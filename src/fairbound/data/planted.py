@@ -31,7 +31,7 @@ import numpy as np
 from scipy.special import logit
 from scipy.stats import norm
 
-from fairbound.data.arrays import FloatArray
+from fairbound.data.columns import FloatArray
 from fairbound.data.dataset import Dataset
 
 

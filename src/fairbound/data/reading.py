@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 from fairbound._errors import InputError, InputTypeError, Message, argument, bad_value
 from fairbound._weights import check_weights
 from fairbound._words import did_you_mean
-from fairbound.data.bands import into_bands
-from fairbound.data.columns import Categorical, Column, Numeric, group_values, is_missing
+from fairbound.data.columns import Categorical, Column, Numeric, group_values, into_bands, is_missing
 from fairbound.data.dataset import Dataset
 from fairbound.data.formats import MISSING, ColumnFormat
 from fairbound.data.labels import as_word, code_labels, code_like, sides_in_words

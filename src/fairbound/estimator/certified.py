@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from fairbound._errors import InputError
 from fairbound.data import draw_parts
 from fairbound.estimator.confidence import CertifiedChoice, train_for_confidence
-from fairbound.estimator.forward import logits
+from fairbound.estimator.modules import logits
 from fairbound.estimator.result import FitResult, TrialResult
 from fairbound.estimator.rows import Data, Parameters
 from fairbound.evaluation import sides_in_words

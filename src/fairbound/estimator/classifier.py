@@ -25,9 +25,9 @@ from fairbound.estimator.fitting import Fitting
 from fairbound.estimator.frontier import FrontierModel, frontier_models
 from fairbound.estimator.groups import align_groups
 from fairbound.estimator.inputs import Inputs, read_inputs
+from fairbound.estimator.messages import ALLOWED, nested_parameters, readable_constraints, with_parameters
 from fairbound.estimator.modules import last_network
 from fairbound.estimator.names import learn_names
-from fairbound.estimator.parameters import ALLOWED, nested_parameters, readable_constraints, with_parameters
 from fairbound.estimator.predictor import Predictor
 from fairbound.estimator.result import FitResult
 from fairbound.estimator.rows import Data, read_data, read_further

@@ -24,8 +24,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from fairbound._errors import InputError, Message, argument, bad_value
 from fairbound.estimator.inputs import Floats, Inputs, Words, canonical, read_inputs
-from fairbound.estimator.labels import read_weights
 from fairbound.estimator.names import check_names, learn_names
+from fairbound.estimator.rows import read_weights
 
 FARTHEST = 1e100
 """Scaled numbers are clipped here, so that no product of them overflows."""

@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from fairbound._errors import InputError
-from fairbound._warnings import InputScaleWarning
+from fairbound._errors import InputError, InputScaleWarning
 from fairbound.estimator.encoder import NumberColumn, TableEncoder, plain_numbers
 from fairbound.estimator.inputs import Inputs, read_inputs
 from fairbound.estimator.rows import Data, Parameters

@@ -21,20 +21,18 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 from torch import Tensor, nn
 
+from fairbound._errors import LimitWarning
 from fairbound._progress import ProgressPrinter
-from fairbound._warnings import LimitWarning
 from fairbound.estimator.certified import choose, predictor, with_certificate
 from fairbound.estimator.confidence import SEQUENCE_EFFORT
 from fairbound.estimator.encoding import encode, encoded_names, fitted_encoder, warn_of_scales
-from fairbound.estimator.forward import logits, output_bias
 from fairbound.estimator.groups import SmallGroup, count_missing, settle_small_groups
-from fairbound.estimator.labels import warn_if_guessed
 from fairbound.estimator.messages import Outcome, count_rows, has_run_out
-from fairbound.estimator.modules import first_module, on_device, try_module
+from fairbound.estimator.modules import first_module, logits, on_device, output_bias, try_module
 from fairbound.estimator.result import FitResult, group_results, limit_results
-from fairbound.estimator.rows import Data, Parameters
+from fairbound.estimator.rows import Data, Parameters, warn_if_guessed
 from fairbound.estimator.scores import BaseResult, fit_scores, moved_columns
-from fairbound.estimator.watching import Watched
+from fairbound.estimator.scoring import Watched
 from fairbound.fairness import Cells, as_constraints, as_logits, decide, decision_indicators, distinct_texts
 from fairbound.sqp import Status
 from fairbound.training import (

@@ -20,9 +20,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from fairbound._errors import InputError
+from fairbound._errors import InputError, SmallGroupWarning
 from fairbound._values import as_values, in_order
-from fairbound._warnings import SmallGroupWarning
 from fairbound._words import quoted
 from fairbound.data import Dataset, is_missing
 from fairbound.estimator.inputs import as_objects, with_gaps

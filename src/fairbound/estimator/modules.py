@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import inspect
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -16,6 +17,7 @@ from fairbound.estimator.correction import Corrected, corrected_module
 from fairbound.estimator.inputs import Inputs
 from fairbound.estimator.names import check_names
 from fairbound.estimator.rows import Data
+from fairbound.fairness import as_logits, probabilities
 from fairbound.training import make_model
 
 DOUBLE_UP_TO = 5e6
@@ -171,3 +173,198 @@ def available_devices() -> list[str]:
     if torch.backends.mps.is_available():
         found.append("mps")
     return found
+
+
+# --- forward ---------------------------------------------------------------------------------------------------------
+
+# Apply a fitted module to new rows, in double precision.  The result of a row does not depend on the other rows.
+#
+# Feed-forward networks (linear layers with activations between them) go through `ExactLinear`, so that their
+# decisions are the same for any number of rows, threads, and with (leaky) ReLU on any machine.  Other modules see
+# blocks of a fixed number of rows, the last one filled up with copies, so that the same kernels run whatever the
+# number of rows.
+#
+# Activations such as tanh are computed in vector registers, and what is left over at the end of an array in another
+# way, with another last digit: they are given pieces that leave nothing over.
+
+
+# --- products --------------------------------------------------------------------------------------------------------
+
+# Matrix products that do not depend on the order of their sums.
+#
+# A sum of floating-point numbers depends on the order in which it is taken, and a matrix library chooses the order by
+# the number of rows, the threads and the processor: the same row may get another last digit alone than among others.
+# A decision that must be repeatable cannot rest on that.  So both factors are cut into integers of b bits,
+#
+#     x = 2^e (x₁ + x₂ 2^-b) 2^-b + rest,     w = 2^f (w₁ + w₂ 2^-b) 2^-b + rest,     2b + log₂ K ≤ 53
+#
+# whose products and sums over K terms are exact in double precision, in any order, on any machine.  The rest is at
+# most 2^(e−2b−1): with b = 20 or more the result is right to about 12 digits of the largest term.  (Ozaki, Ogita,
+# Oishi, Rump: *Error-free transformations of matrix multiplication*, Numerical Algorithms 59, 2012.)
+#
+# Conventions ----------- x : (n, K), w : (out, K), both finite float64.    The result is x wᵀ + bias, (n, out).
+
+
+WIDEST = 4096
+"""Terms summed at once; longer sums are made of such parts, added in their order."""
+
+_LEAST_EXPONENT = -900  # smaller numbers count as zero beside it, and powers of two stay in range
+
+
+class ExactLinear:
+    """A linear map whose result for a row depends on that row alone, to the last bit.
+
+    >>> layer = ExactLinear(torch.tensor([[1.0, 2.0]]), torch.tensor([0.5]))
+    >>> layer(torch.tensor([[3.0, 4.0]], dtype=torch.float64))
+    tensor([[11.5000]], dtype=torch.float64)
+    """
+
+    def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
+        weight = weight.detach().to("cpu", torch.float64)
+        self.bias = None if bias is None else bias.detach().to("cpu", torch.float64)
+        self.parts = [
+            (slice(start, start + part.shape[1]), *_cut(part.contiguous(), _bits(part.shape[1])))
+            for start, part in zip(range(0, weight.shape[1], WIDEST), weight.split(WIDEST, dim=1), strict=True)
+        ]
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Return x wᵀ + bias."""
+        result = None
+        for columns, weights, exponents in self.parts:
+            product = _product(x[:, columns].contiguous(), weights, exponents)
+            result = product if result is None else result + product
+        assert result is not None
+        return result if self.bias is None else result + self.bias
+
+
+def _bits(terms: int) -> int:
+    """b: two integers of b bits each, multiplied and summed over the terms, stay below 2^53."""
+    return (53 - math.ceil(math.log2(max(terms, 1)))) // 2
+
+
+def _cut(x: Tensor, bits: int) -> tuple[Tensor, Tensor]:
+    """Return x₁ and x₂, one above the other, as (2n, K), and the exponent e of each row, (n,)."""
+    largest = x.abs().amax(dim=1)
+    # The exponent from the bits themselves: every number of the row is below 2^e.
+    exponent = ((largest.view(torch.int64) >> 52) - 1022).clamp(min=_LEAST_EXPONENT)
+    scaled = x * _power_of_two(bits - exponent)[:, None]
+    high = scaled.round()
+    low = ((scaled - high) * float(2**bits)).round()
+    return torch.cat([high, low]), exponent
+
+
+def _product(x: Tensor, weights: Tensor, weight_exponents: Tensor) -> Tensor:
+    bits = _bits(x.shape[1])
+    numbers, exponents = _cut(x, bits)
+    products = numbers @ weights.T  # integers below 2^53: exact
+    n, out, unit = len(exponents), len(weight_exponents), float(2.0**-bits)
+    high, middle = products[:n, :out], products[:n, out:] + products[n:, :out]
+    total = high + (middle + products[n:, out:] * unit) * unit
+    return total * _power_of_two(exponents - bits)[:, None] * _power_of_two(weight_exponents - bits)
+
+
+def _power_of_two(exponent: Tensor) -> Tensor:
+    """2^exponent, made of its bits: a computed power may be off in the last."""
+    return ((exponent + 1023) << 52).view(torch.float64)
+
+
+# --- forward ---------------------------------------------------------------------------------------------------------
+
+
+BLOCK = 256
+"""The number of rows that a module of any kind always gets at once."""
+
+LARGE_BLOCK, REGISTER = 4096, 64
+"""The most rows that a feed-forward network gets at once, and the divisor of their number."""
+
+PIECE = 2**15
+"""Numbers that an activation gets at once; torch would split larger arrays among threads."""
+
+RowFunction = Callable[[Tensor], Tensor]
+
+EXACT = (nn.LeakyReLU, nn.ReLU, nn.Identity)  # one operation on each number, rounded once
+SMOOTH = (nn.Tanh, nn.Sigmoid, nn.GELU, nn.SiLU, nn.ELU, nn.Softplus)
+ACTIVATIONS: tuple[type[nn.Module], ...] = (*EXACT, *SMOOTH)
+
+
+class FeedForward:
+    """A sequence of linear layers and activations, whose products do not depend on the other rows."""
+
+    def __init__(self, module: nn.Sequential) -> None:
+        self.steps: list[RowFunction] = [
+            ExactLinear(part.weight, part.bias) if isinstance(part, nn.Linear) else _activation(part) for part in module
+        ]
+
+    @staticmethod
+    def fits(module: nn.Module) -> bool:
+        """Return whether a module consists of linear layers and known activations only."""
+        if type(module) is not nn.Sequential or not len(module):
+            return False
+        if any(part._forward_hooks or part._forward_pre_hooks for part in (module, *module)):
+            return False
+        return all(type(part) is nn.Linear or type(part) in ACTIVATIONS for part in module)
+
+    def __call__(self, X: Tensor) -> Tensor:
+        """Return the outputs for a block of rows."""
+        for step in self.steps:
+            X = step(X)
+        return X
+
+
+def _activation(part: nn.Module) -> RowFunction:
+    if type(part) in EXACT:
+        return part
+
+    def in_pieces(x: Tensor) -> Tensor:
+        pieces = x.contiguous().reshape(-1).split(PIECE)
+        return torch.cat([part(piece) for piece in pieces]).reshape(x.shape)
+
+    return in_pieces
+
+
+def exact_forward(module: nn.Module) -> RowFunction | None:
+    """Return a function of a block of rows whose outputs depend on each row alone; None for modules of other kinds."""
+    if isinstance(module, Corrected):
+        v, correction = ExactLinear(module.score.weight, None), FeedForward(module.correction)
+
+        def corrected(block: Tensor) -> Tensor:
+            columns, scores = module.split(block)
+            return v(scores) + correction(columns.contiguous())
+
+        return corrected
+    if FeedForward.fits(module):
+        assert isinstance(module, nn.Sequential)
+        return FeedForward(module)
+    return None
+
+
+def output_bias(module: nn.Module) -> nn.Parameter | None:
+    """Return the bias that is added last to the outputs of a feed-forward network, if there is one."""
+    network = module.correction if isinstance(module, Corrected) else module
+    last = network[-1] if FeedForward.fits(network) else None  # type: ignore[index]
+    return last.bias if isinstance(last, nn.Linear) else None
+
+
+def logits(module: nn.Module, X: NDArray[np.float64], n_labels: int) -> Tensor:
+    """Return the logits of rows, (n, D) in float64, from a module in float64."""
+    rows = torch.from_numpy(np.ascontiguousarray(X))
+    forward = exact_forward(module)
+    if forward is not None:
+        return in_blocks(lambda block: as_logits(forward(block), n_labels), rows, LARGE_BLOCK, multiple=REGISTER)
+    return in_blocks(lambda block: as_logits(module(block), n_labels), rows)
+
+
+def class_probabilities(z: Tensor) -> Tensor:
+    """Return the probabilities of the classes, (n, classes); of two classes the positive one is last."""
+    return in_blocks(probabilities, z)
+
+
+def in_blocks(function: RowFunction, rows: Tensor, size: int = BLOCK, *, multiple: int = BLOCK) -> Tensor:
+    """Apply a function to blocks of rows.  The last block is padded to `multiple` with copies of its first row."""
+    parts = []
+    with torch.no_grad():
+        for block in rows.split(size):
+            lacking = -len(block) % multiple
+            full = torch.cat([block, block[:1].expand(lacking, *block.shape[1:])]) if lacking else block
+            parts.append(function(full.contiguous())[: len(block)])
+    return torch.cat(parts)

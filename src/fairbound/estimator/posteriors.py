@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairbound._warnings import LimitWarning
+from fairbound._errors import LimitWarning
 from fairbound.estimator.base import BaseModel, base_name, gives_probabilities
 from fairbound.estimator.cross_fitting import CrossFitting
 from fairbound.estimator.inputs import Inputs

@@ -16,8 +16,8 @@ from fairbound.estimator.base import check_base
 from fairbound.estimator.correction import orient_scores, read_base_score, score_names
 from fairbound.estimator.cross_fitting import FittedBase, check_spread, cross_fit
 from fairbound.estimator.encoder import TableEncoder
-from fairbound.estimator.forward import logits
 from fairbound.estimator.inputs import Inputs
+from fairbound.estimator.modules import logits
 from fairbound.estimator.posteriors import GroupPosterior, fit_posteriors
 from fairbound.estimator.rows import Data, Parameters
 from fairbound.fairness import Cells, as_constraints

@@ -19,10 +19,19 @@ import fairbound
 from fairbound._drafts import write_file
 from fairbound._files import as_utf8
 from fairbound._words import count
-from fairbound.experiments.headlines import costs, prices, tallies
-from fairbound.experiments.performing import load_rows
 from fairbound.experiments.protocol import EPOCHS, SEEDS, TITLES
-from fairbound.experiments.sections import SOLVERS, TONES, judge, label_of, outcomes_of, sections
+from fairbound.experiments.running import load_rows
+from fairbound.experiments.sections import (
+    SOLVERS,
+    TONES,
+    costs,
+    judge,
+    label_of,
+    outcomes_of,
+    prices,
+    sections,
+    tallies,
+)
 from fairbound.report import environment, policy, resource
 
 if TYPE_CHECKING:

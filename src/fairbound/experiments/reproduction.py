@@ -18,17 +18,16 @@ from typing import Any
 
 from fairbound._drafts import sweep, write_file
 from fairbound._files import as_utf8
-from fairbound._registry import lookup
+from fairbound._words import lookup
 from fairbound.experiments import drawing
-from fairbound.experiments.claims import Check, ClaimVerdict, verdicts
 from fairbound.experiments.gallery import write_gallery
 from fairbound.experiments.items import ITEMS, Item
-from fairbound.experiments.performing import fingerprint, load_rows
+from fairbound.experiments.plans import Study
 from fairbound.experiments.protocol import DATASETS, EPOCHS, PartName, SolverName
-from fairbound.experiments.running import Progress, complete
+from fairbound.experiments.running import Progress, complete, fingerprint, load_rows
 from fairbound.experiments.runs import Run, Setting
+from fairbound.experiments.sections import Check, ClaimVerdict, verdicts
 from fairbound.experiments.store import Results
-from fairbound.experiments.study import Study
 from fairbound.experiments.tables import Table
 
 RESULTS = "results.jsonl"

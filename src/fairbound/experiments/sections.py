@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import re
+from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
-from fairbound.experiments.claims import ClaimVerdict, Word
-from fairbound.experiments.embedding import WIDE, embed, width_of
+from fairbound.experiments.drawing import WIDE, embed, width_of
+from fairbound.experiments.plans import SCALE_RATIOS, search
 from fairbound.experiments.protocol import TITLES
 from fairbound.experiments.tables import Table
 from fairbound.report import MINUS
@@ -20,6 +21,75 @@ if TYPE_CHECKING:
 
     from fairbound.experiments.outcomes import Outcome
     from fairbound.experiments.reproduction import Exhibit, Reproduction
+    from fairbound.experiments.store import Results
+
+
+# --- claims ----------------------------------------------------------------------------------------------------------
+
+# Verdicts on the paper's claims, computed from outcomes and never written by hand.
+#
+# A claim is looked at through checks, each of which says one thing of one data set with its figures.  All true: the
+# claim holds; some: it holds in part; none: it does not hold.  The two solvers are judged apart: what the paper
+# observed of its own need not be true of a better one.
+
+
+Word = Literal["holds", "holds in part", "does not hold", "not measured"]
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing that a claim says, and whether the numbers bear it out.
+
+    Attributes
+    ----------
+    claim : str
+        The claim that it belongs to, in a sentence.
+    holds : bool
+    figures : str
+        The numbers, in a sentence.
+    because : str
+        Where it does not hold and the reason is known: the reason.
+    """
+
+    claim: str
+    holds: bool
+    figures: str
+    because: str = ""
+
+
+@dataclass(frozen=True)
+class ClaimVerdict:
+    """A claim and its checks, for one solver; the empty name is for what involves no training."""
+
+    claim: str
+    solver: str
+    checks: tuple[Check, ...]
+
+    @property
+    def word(self) -> Word:
+        """The verdict in a word or two."""
+        held = [check.holds for check in self.checks]
+        if not held:
+            return "not measured"
+        if all(held):
+            return "holds"
+        return "holds in part" if any(held) else "does not hold"
+
+
+def verdicts(checks: Iterable[tuple[str, Check]]) -> list[ClaimVerdict]:
+    """Gather checks, each with its solver, by claim and solver, in the order in which the claims come first."""
+    by_claim: dict[str, dict[str, list[Check]]] = {}
+    for solver, check in checks:
+        by_claim.setdefault(check.claim, {}).setdefault(solver, []).append(check)
+    return [
+        ClaimVerdict(claim, solver, tuple(found))
+        for claim, solvers in by_claim.items()
+        for solver, found in solvers.items()
+    ]
+
+
+# --- sections --------------------------------------------------------------------------------------------------------
+
 
 TONES: dict[Word, tuple[str, str]] = {
     "holds": ("good", "✓"),
@@ -209,3 +279,81 @@ def _grid(exhibit: Exhibit, table: Table, files: tuple[tuple[str, str], ...]) ->
 def _is_numeric(cells: list[str]) -> bool:
     full = [cell for cell in cells if cell]
     return bool(full) and all(re.fullmatch(r"[-+]?[\d,]*\.?\d+(e[-+]?\d+)?|nan|inf", cell) for cell in full)
+
+
+# --- headlines -------------------------------------------------------------------------------------------------------
+
+# The few numbers at the top of the gallery: how many claims hold, and what the runs and a demanded limit cost.
+
+
+@dataclass
+class ClaimCounts:
+    """How many verdicts there are of each word, and how many of their checks are true."""
+
+    words: Counter[str] = field(default_factory=Counter)
+    true: int = 0
+    checks: int = 0
+
+
+def tallies(judged: Iterable[Judged]) -> dict[str, ClaimCounts]:
+    """Count the verdicts of each solver, and last of what involves none."""
+    found: dict[str, ClaimCounts] = {}
+    for claim in judged:
+        for solver, verdict in claim.verdicts.items():
+            tally = found.setdefault(solver, ClaimCounts())
+            tally.words[verdict.word] += 1
+            tally.true += sum(check.holds for check in verdict.checks)
+            tally.checks += len(verdict.checks)
+    return dict(sorted(found.items(), key=lambda entry: entry[0] == ""))
+
+
+def costs(exhibits: Iterable[Exhibit]) -> dict[str, tuple[float, float]]:
+    """Return the processor seconds of the runs of Table 3 by solver, ours and printed, where that table was made."""
+    found: dict[str, tuple[float, float]] = {}
+    for exhibit in exhibits:
+        if exhibit.item.name == "table-3":
+            (table,) = exhibit.tables
+            headings = [column.heading for column in table.columns]
+            ours, hours = headings.index("processor seconds in all"), headings.index("printed, hours")
+            before = found.get(exhibit.setting.solver, (0.0, 0.0))
+            found[exhibit.setting.solver] = (
+                before[0] + sum(float(row[ours] or 0) for row in table.rows),
+                before[1] + sum(3600 * float(row[hours] or 0) for row in table.rows),
+            )
+    return found
+
+
+@dataclass(frozen=True)
+class Price:
+    """What limits cost that bind: how many there are, seconds by constraint, then fits and seconds by search.
+
+    `reached` counts the searches that came to what was demanded.
+    """
+
+    limits: int
+    seconds: float
+    fits: int
+    search_seconds: float
+    reached: int
+
+
+def prices(exhibits: Iterable[Exhibit], results: Results) -> dict[str, Price]:
+    """Return the cost of demanded ratios by solver, over the data sets that the search was made for."""
+    found: dict[str, Price] = {}
+    for exhibit in exhibits:
+        setting = exhibit.setting
+        if exhibit.item.name != "search-cost":
+            continue
+        for target in SCALE_RATIOS:
+            if target <= results[setting.free()].train.ratio():
+                continue
+            looked = search(setting, results, target)
+            before = found.get(setting.solver, Price(0, 0.0, 0, 0.0, 0))
+            found[setting.solver] = Price(
+                before.limits + 1,
+                before.seconds + results[setting.limited(target)].processor_seconds,
+                before.fits + len(looked.fits),
+                before.search_seconds + sum(results[fit].processor_seconds for fit in looked.fits),
+                before.reached + looked.found,
+            )
+    return found

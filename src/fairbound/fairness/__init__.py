@@ -1,7 +1,7 @@
 """Cells, surrogates, measures and constraints.  Nothing here depends on the optimiser."""
 
 from fairbound.fairness.cells import Cells, Combine, Grouping
-from fairbound.fairness.columns import as_array, is_missing, name_columns
+from fairbound.fairness.columns import as_array, conventional_positive, is_missing, name_columns
 from fairbound.fairness.constraints import (
     CONSTRAINTS,
     KEPT_TOLERANCE,
@@ -31,7 +31,6 @@ from fairbound.fairness.decisions import (
     probabilities,
 )
 from fairbound.fairness.measures import MEASURES, Measure, resolve_measure
-from fairbound.fairness.positive import conventional_positive
 from fairbound.fairness.rates import (
     RATES,
     GroupSums,

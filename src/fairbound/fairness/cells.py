@@ -25,8 +25,7 @@ import numpy as np
 from fairbound._errors import InputError, bad_value
 from fairbound._torch import torch
 from fairbound._weights import check_magnitude, check_weights
-from fairbound.fairness.arrays import Array, like
-from fairbound.fairness.columns import MOST_GROUPS, encode, encode_labels, read_columns
+from fairbound.fairness.columns import MOST_GROUPS, Array, encode, encode_labels, like, read_columns
 
 Combine = Literal["each", "intersection", "both"]
 
@@ -136,7 +135,7 @@ class Cells:
             With several columns: the groups of each column, of their intersection, or both.
         pos_label : label, optional
             Which of two labels is the positive one.  By default the conventional one, such as 1 or "yes" (see
-            `fairbound.fairness.positive`); if there is none, the last in sorted order.
+            `fairbound.fairness.columns`); if there is none, the last in sorted order.
 
         Examples
         --------

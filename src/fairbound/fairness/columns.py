@@ -3,14 +3,50 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable, Mapping
-from typing import Any
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from fairbound._errors import InputError
+from fairbound._torch import torch
 from fairbound._values import equals_itself, in_order
-from fairbound.fairness.positive import conventional_positive
+
+# --- positive --------------------------------------------------------------------------------------------------------
+
+# The positive one of two labels: the one that a selection rate counts.
+#
+# For common pairs of labels (0 and 1, no and yes) convention decides.  For all others it is the last in sorted order,
+# as in scikit-learn: of "approved" and "denied" that is "denied".  So users are warned if their limit depends on this
+# choice.
+
+
+CONVENTIONS = (
+    ("0", "1"),
+    ("-1", "1"),
+    ("false", "true"),
+    ("no", "yes"),
+    ("n", "y"),
+    ("negative", "positive"),
+)
+"""Pairs of labels, as lower-case text, of which the second is the positive one."""
+
+
+def conventional_positive(labels: Sequence[Hashable]) -> Hashable | None:
+    """Return the positive one of two labels if convention decides, else None.
+
+    >>> conventional_positive([0, 1]), conventional_positive(["YES", "no"]), conventional_positive(["good", "bad"])
+    (1, 'YES', None)
+    """
+    texts = [f"{label:g}" if isinstance(label, float) else str(label).strip().lower() for label in labels]
+    for pair in CONVENTIONS:
+        if sorted(texts) == sorted(pair):
+            return labels[texts.index(pair[1])]
+    return None
+
+
+# --- columns ---------------------------------------------------------------------------------------------------------
+
 
 MOST_GROUPS = 1000
 _MOST_CLASSES = 1000
@@ -174,3 +210,25 @@ def _check_single(values: Iterable[Any], name: str) -> None:
 def is_missing(value: object) -> bool:
     """Return whether a value is None, NaN, or the missing value of another library."""
     return value is None or not equals_itself(value)
+
+
+# --- arrays ----------------------------------------------------------------------------------------------------------
+
+# Helpers that let one formula serve numpy arrays (to count decisions) and tensors (to train a model).
+#
+# Arithmetic, indexing, `@`, `reshape`, `clip` and `sum(axis=...)` are the same for both.  This module has what
+# differs.
+
+
+Array: TypeAlias = Any
+"""A numpy array or a tensor; all arrays of one object have the same type."""
+
+
+def like(array: np.ndarray, example: Array) -> Array:
+    """Return a numpy array as a tensor if the example is a tensor; they share memory."""
+    return array if isinstance(example, np.ndarray) else torch.from_numpy(array)
+
+
+def concatenate(parts: Sequence[Array]) -> Array:
+    """Join arrays along their last axis."""
+    return np.concatenate(parts, axis=-1) if isinstance(parts[0], np.ndarray) else torch.cat(list(parts), dim=-1)

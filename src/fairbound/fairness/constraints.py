@@ -16,7 +16,7 @@ from dataclasses import KW_ONLY, dataclass, fields, replace
 from numbers import Real
 from typing import Any
 
-from fairbound._registry import lookup
+from fairbound._words import lookup
 from fairbound.fairness.decisions import MarginKind
 from fairbound.fairness.measures import Measure, resolve_measure
 from fairbound.fairness.rates import QUOTIENT_RATES, RATES

@@ -23,7 +23,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from fairbound._registry import lookup
+from fairbound._words import lookup
 from fairbound.fairness.rates import (
     RATES,
     RateFunction,

@@ -22,8 +22,8 @@ from typing import Any
 import numpy as np
 
 from fairbound._torch import torch
-from fairbound.fairness.arrays import Array
 from fairbound.fairness.cells import Cells, Grouping
+from fairbound.fairness.columns import Array
 
 
 @dataclass(frozen=True)

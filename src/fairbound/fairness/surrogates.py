@@ -20,8 +20,8 @@ from dataclasses import dataclass, fields
 from numbers import Real
 from typing import TYPE_CHECKING, ClassVar
 
-from fairbound._registry import lookup
 from fairbound._torch import torch
+from fairbound._words import lookup
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -20,8 +20,8 @@ import numpy as np
 
 from fairbound._torch import torch
 from fairbound._words import group_text
-from fairbound.fairness.arrays import Array, concatenate, like
 from fairbound.fairness.cells import Cells, Grouping
+from fairbound.fairness.columns import Array, concatenate, like
 from fairbound.fairness.constraints import Constraint
 from fairbound.fairness.decisions import DecisionSurrogate, check_threshold
 from fairbound.fairness.measures import compared_pairs, resolve_measure

@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from fairbound._registry import lookup
+from fairbound._words import lookup
 from fairbound.fairness.constraints import CONSTRAINTS, FOR_CLASSES, Constraint
 from fairbound.fairness.measures import MEASURES
 

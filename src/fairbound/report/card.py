@@ -8,12 +8,10 @@ from typing import Any
 
 from fairbound._text import visible
 from fairbound.report import numbers, words
-from fairbound.report.caveats import caveats, remarks
-from fairbound.report.inputs import model_view
-from fairbound.report.limits import certificates, trial_lines
+from fairbound.report.limits import caveats, certificates, remarks, trial_lines
 from fairbound.report.reproduction import reproduction_lines
 from fairbound.report.schema import check_summary
-from fairbound.report.tables import RateTable, count_tables, rate_tables
+from fairbound.report.tables import RateTable, count_tables, model_view, rate_tables
 from fairbound.report.tradeoff import tradeoff
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fairbound.report import numbers
-from fairbound.report.figures import AXIS, Figure, base, digits, escaped
+from fairbound.report.templating import AXIS, Figure, base, digits, escaped
 
 History = Sequence[Mapping[str, Any]]
 

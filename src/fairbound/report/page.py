@@ -10,13 +10,11 @@ from typing import Any
 from fairbound._extras import missing_extra
 from fairbound._words import count, percent
 from fairbound.report import numbers, words
-from fairbound.report.caveats import MOST_REMARKS, caveats, remarks
 from fairbound.report.history import history_figure, phase_lines, thinned
-from fairbound.report.inputs import model_view
-from fairbound.report.limits import certificates, limit_tables, trial_lines
+from fairbound.report.limits import MOST_REMARKS, caveats, certificates, limit_tables, remarks, trial_lines
 from fairbound.report.reproduction import reproduction_lines
 from fairbound.report.schema import check_summary
-from fairbound.report.tables import count_tables, rate_tables
+from fairbound.report.tables import count_tables, model_view, rate_tables
 from fairbound.report.templating import environment, policy, resource
 from fairbound.report.tradeoff import tradeoff
 

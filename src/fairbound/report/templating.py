@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import html
 from collections.abc import Sequence
 from functools import cache
 from importlib import resources
@@ -46,3 +47,62 @@ def policy(scripts: Sequence[str]) -> str:
     digests = (base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts)
     allowed = " ".join(f"'sha256-{digest}'" for digest in digests) or "'none'"
     return f"default-src 'none'; style-src 'unsafe-inline'; img-src data: blob:; script-src {allowed}"
+
+
+# --- figures ---------------------------------------------------------------------------------------------------------
+
+# Functions that the interactive figures share; they return plain descriptions for plotly.js.
+#
+# Colours are names of the page's style, "var(--after)".  The page's script fills them in, so that a figure follows
+# light, dark and print styles.  Text is escaped before it goes in, because plotly.js reads tags in it.
+
+
+Figure = dict[str, Any]
+
+AXIS: Figure = {
+    "gridcolor": "var(--grid)",
+    "zeroline": False,
+    "linecolor": "var(--line)",
+    "ticks": "outside",
+    "automargin": True,
+}
+
+
+def base(height: int) -> Figure:
+    """Return the layout of a figure of the given height."""
+    return {
+        "height": height,
+        "margin": {"l": 64, "r": 16, "t": 36, "b": 52},
+        "paper_bgcolor": "rgba(0,0,0,0)",
+        "plot_bgcolor": "rgba(0,0,0,0)",
+        "font": {"color": "var(--text)", "size": 12, "family": "var(--font)"},
+        "legend": {"orientation": "h", "x": 0, "y": 1.04, "yanchor": "bottom", "bgcolor": "rgba(0,0,0,0)"},
+        "hoverlabel": {"bgcolor": "var(--card)", "bordercolor": "var(--line)", "font": {"color": "var(--text)"}},
+        "dragmode": False,
+    }
+
+
+def line(*, x: float | None = None, y: float | None = None, dash: str) -> Figure:
+    """Return a line across the whole figure."""
+    along = {"xref": "x", "yref": "paper", "x0": x, "x1": x, "y0": 0, "y1": 1}
+    if y is not None:
+        along = {"xref": "paper", "yref": "y", "x0": 0, "x1": 1, "y0": y, "y1": y}
+    return {"type": "line", **along, "line": {"color": "var(--muted)", "width": 1.2, "dash": dash}}
+
+
+def note(text: str, *, x: float | None = None, y: float | None = None, side: str) -> Figure:
+    """Return a remark at a vertical line (x) or a horizontal one (y)."""
+    where = {"xref": "x", "yref": "paper", "x": x, "y": 0.0, "xanchor": "right", "yanchor": "bottom", "textangle": -90}
+    if side == "y":
+        where = {"xref": "paper", "yref": "y", "x": 0.0, "y": y, "xanchor": "left", "yanchor": "bottom"}
+    return {**where, "text": text, "showarrow": False, "font": {"size": 11, "color": "var(--muted)"}}
+
+
+def digits(value: float | None) -> float | None:
+    """Round to six significant digits: more than a figure shows, and the file stays small."""
+    return None if value is None else float(f"{value:.6g}")
+
+
+def escaped(text: str) -> str:
+    """Escape text for plotly.js, which reads tags."""
+    return html.escape(visible(text), quote=False)

@@ -7,18 +7,15 @@ A problem returns an `Evaluation`; a solver consumes it.  `StochasticSQP` is the
 """
 
 from fairbound.sqp.hessian import HESSIANS, Adagrad, ExponentialAverage, Hessian, Identity
-from fairbound.sqp.kkt import KKTResiduals, kkt_residuals
 from fairbound.sqp.lbfgs import LimitedMemoryBFGS
-from fairbound.sqp.learning_rate import LearningRateCut
 from fairbound.sqp.line_search import LineSearch
 from fairbound.sqp.merit import violation
 from fairbound.sqp.problem import Evaluation, Jacobian, Problem
 from fairbound.sqp.qp import QPSolution, solve_qp
 from fairbound.sqp.quasi_newton import QuasiNewtonSQP
-from fairbound.sqp.solution import IterationRecord, Solution, StepRecord, WarmStart
-from fairbound.sqp.status import Status
+from fairbound.sqp.solution import IterationRecord, KKTResiduals, Solution, Status, StepRecord, WarmStart, kkt_residuals
 from fairbound.sqp.steering import Steering
-from fairbound.sqp.step_length import STEP_LENGTHS, AdaptiveStep, FixedStep, StepLength
+from fairbound.sqp.step_length import STEP_LENGTHS, AdaptiveStep, FixedStep, LearningRateCut, StepLength
 from fairbound.sqp.stochastic import StochasticSQP
 
 __all__ = [

@@ -21,7 +21,7 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 import torch
 from torch import Tensor
 
-from fairbound._registry import lookup
+from fairbound._words import lookup
 
 
 @runtime_checkable

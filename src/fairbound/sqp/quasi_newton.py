@@ -20,12 +20,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fairbound.sqp.kkt import KKTResiduals, kkt_residuals
 from fairbound.sqp.lbfgs import LimitedMemoryBFGS
 from fairbound.sqp.line_search import LineSearch, SearchResult
 from fairbound.sqp.problem import Problem
-from fairbound.sqp.solution import IterationRecord, Solution, WarmStart
-from fairbound.sqp.status import Status
+from fairbound.sqp.solution import IterationRecord, KKTResiduals, Solution, Status, WarmStart, kkt_residuals
 from fairbound.sqp.steering import SteeredStep, Steering, steered_step
 
 _LEAST_PENALTY = 1e-3

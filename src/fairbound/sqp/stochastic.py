@@ -23,14 +23,12 @@ import torch
 from torch import Tensor
 
 from fairbound.sqp.hessian import ExponentialAverage, Hessian, resolve_hessian
-from fairbound.sqp.kkt import kkt_residuals
-from fairbound.sqp.learning_rate import LearningRateCut
 from fairbound.sqp.merit import lowered, model_reduction, trial_merit_parameter, trial_ratio_parameter
 from fairbound.sqp.problem import Evaluation
 from fairbound.sqp.qp import QPSolution
-from fairbound.sqp.solution import StepRecord
+from fairbound.sqp.solution import StepRecord, kkt_residuals
 from fairbound.sqp.steering import Steering, steered_step
-from fairbound.sqp.step_length import FixedStep, StepLength, StepModel, resolve_step_length
+from fairbound.sqp.step_length import FixedStep, LearningRateCut, StepLength, StepModel, resolve_step_length
 
 
 class StochasticSQP(torch.optim.Optimizer):

@@ -1,14 +1,12 @@
 """A study: rows in their parts, a model without limits and one with them, a frontier, and their one summary."""
 
-from fairbound.studies.first_look import columns_taken, label_values, remarks
 from fairbound.studies.frontier import SweptPoint
 from fairbound.studies.measured import Decisions
-from fairbound.studies.parts import table_backend, with_sensitive
+from fairbound.studies.parts import columns_taken, label_values, remarks, table_backend, with_sensitive
 from fairbound.studies.running import Study, study
 from fairbound.studies.settings import StudySettings, usual_bounds
 from fairbound.studies.summary import summarize
-from fairbound.studies.tables import GAIN, frontier_table, metrics_of, summary_tables
-from fairbound.studies.writing import MODEL_FOLDER, write_files
+from fairbound.studies.tables import GAIN, MODEL_FOLDER, frontier_table, metrics_of, summary_tables, write_files
 
 __all__ = [
     "GAIN",

@@ -11,21 +11,18 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from fairbound._errors import InputError, NameOf, python_name, render
+from fairbound._errors import InputError, LimitWarning, NameOf, SmallGroupWarning, python_name, render
 from fairbound._tables import page_as_html, page_as_text
-from fairbound._warnings import LimitWarning, SmallGroupWarning
 from fairbound.data import Dataset
 from fairbound.fairness import Constraint, shortest
 from fairbound.studies.explained import base_notes, explain, scattered_columns, small_group_notes
-from fairbound.studies.first_look import remarks
 from fairbound.studies.frontier import SweptPoint
 from fairbound.studies.measured import Decisions
-from fairbound.studies.parts import Part, Parts, check_limited_columns, is_known, with_sensitive
+from fairbound.studies.parts import Part, Parts, check_limited_columns, is_known, remarks, with_sensitive
 from fairbound.studies.reproduction import reproduction_of
 from fairbound.studies.settings import StudySettings, make_base
 from fairbound.studies.summary import summarize
-from fairbound.studies.tables import is_kept, page_of
-from fairbound.studies.writing import write_study
+from fairbound.studies.tables import is_kept, page_of, write_study
 
 if TYPE_CHECKING:
     from fairbound.estimator import ConstrainedClassifier, FitResult, FrontierModel

@@ -9,8 +9,7 @@ from typing import Any
 
 from fairbound._errors import InputError, argument, bad_value
 from fairbound._extras import missing_extra
-from fairbound._registry import lookup
-from fairbound._words import did_you_mean
+from fairbound._words import did_you_mean, lookup
 from fairbound.fairness import MEASURES, Constraint, as_constraints, resolve_measure
 
 GROUPS = ("each", "intersection", "both")

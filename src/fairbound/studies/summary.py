@@ -33,8 +33,7 @@ from fairbound._words import as_text
 from fairbound.evaluation import MeasureAudit
 from fairbound.fairness import Cells, Combine, Constraint, as_constraints, resolve_measure
 from fairbound.studies.frontier import SweptPoint, summarize_frontier
-from fairbound.studies.history import uniform_history
-from fairbound.studies.measured import Decisions, MeasuredPart, Reading
+from fairbound.studies.measured import Decisions, MeasuredPart, Reading, uniform_history
 
 if TYPE_CHECKING:
     from fairbound.estimator import FitResult

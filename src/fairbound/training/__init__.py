@@ -3,9 +3,9 @@
 This package connects `fairbound.fairness`, which evaluates constraints, with `fairbound.sqp`, which optimises.
 """
 
-from fairbound.training.assessment import Assessment
+from fairbound.training.assessment import Assessment, RateSupport, rates_on_a_handful
 from fairbound.training.batches import FullBatch, StratifiedBatches
-from fairbound.training.effort import SMALL_EFFORT, Effort, Phase, is_small
+from fairbound.training.effort import PHASES, SMALL_EFFORT, Effort, Phase, is_small
 from fairbound.training.fitting import choose_solver, fit
 from fairbound.training.frontiers import (
     FRONTIER_EFFORT,
@@ -16,13 +16,10 @@ from fairbound.training.frontiers import (
     frontier,
     loss_price,
 )
-from fairbound.training.losses import LOSSES
+from fairbound.training.losses import L2, LOSSES, SmoothedL1, SquaredMeasure
 from fairbound.training.models import assign, make_model, trainable
-from fairbound.training.phases import PHASES
 from fairbound.training.problem import Batch, TrainingProblem
-from fairbound.training.regularizers import L2, SmoothedL1, SquaredMeasure
 from fairbound.training.rows import Rows
-from fairbound.training.support import RateSupport, rates_on_a_handful
 from fairbound.training.trainer import TrainingResult, assess_now, choose_status, train
 
 __all__ = [

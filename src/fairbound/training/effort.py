@@ -101,3 +101,19 @@ def choose_effort(n_rows: int, n_parameters: int) -> Effort:
     if not is_small(n_rows, n_parameters):
         return Effort()
     return TINY_EFFORT if n_rows * n_parameters <= TINY_UP_TO else SMALL_EFFORT
+
+
+# --- phases ----------------------------------------------------------------------------------------------------------
+
+# The phases of a fit: `fit` runs them in this order, and histories and reports use their names.
+
+
+PHASES: dict[str, str] = {
+    "free": "minimise the loss without limits",
+    "sample": "approach the limits in mini-batches",
+    "coarse": "approach the limits by surrogates, from a small scale to the full one",
+    "exact": "reach the limits by the exact measures of the decisions",
+    "repair": "find the nearest model that keeps the limits, whatever its loss",
+    "accurate": "make decisions more accurate under the same limits, with the loss held",
+}
+"""Name and description of each phase."""

@@ -5,20 +5,50 @@ The result is the best candidate of all phases, including constants, judged by i
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, Literal
 
 import torch
 
-from fairbound._registry import lookup
+from fairbound._words import lookup
 from fairbound.sqp import StochasticSQP
 from fairbound.training.batches import StratifiedBatches
 from fairbound.training.effort import Effort
 from fairbound.training.problem import TrainingProblem
 from fairbound.training.stages import Objective, confirm, find_free_optimum, reach_limits
 from fairbound.training.state import FitState, HistoryCallback
-from fairbound.training.threads import suitable_threads
 from fairbound.training.trainer import TrainingResult, train
+
+# --- threads ---------------------------------------------------------------------------------------------------------
+
+# Run small problems on one thread: it is faster on a busy machine, and the result does not depend on the machine.
+
+
+ONE_THREAD_UP_TO = 3e7
+"""Rows times parameters up to which a pass takes milliseconds on one thread, so that more threads gain little."""
+
+
+@contextmanager
+def suitable_threads(n_rows: int, n_parameters: int) -> Iterator[None]:
+    """Use one torch thread for small problems, and restore the global number of threads afterwards.
+
+    The rounding of sums over rows depends on the number of threads, and so can the model that a fit finds.
+    """
+    before = torch.get_num_threads()
+    small = n_rows * n_parameters <= ONE_THREAD_UP_TO and before > 1
+    if small:
+        torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        if small:
+            torch.set_num_threads(before)
+
+
+# --- fitting ---------------------------------------------------------------------------------------------------------
+
 
 Solver = Literal["auto", "quasi-newton", "stochastic"]
 

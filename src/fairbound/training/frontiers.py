@@ -20,10 +20,10 @@ from torch import Tensor
 
 from fairbound.fairness import Constraint, ConstraintSystem, resolve_measure
 from fairbound.training.effort import Effort, Phase
+from fairbound.training.fitting import suitable_threads
 from fairbound.training.problem import TrainingProblem
 from fairbound.training.stages import Objective, confirm, find_free_optimum, reach_limits
 from fairbound.training.state import FitState, HistoryCallback
-from fairbound.training.threads import suitable_threads
 from fairbound.training.trainer import TrainingResult, assess_now, choose_status
 
 FRONTIER_EFFORT = Effort(coarse=Phase(15, window=3))

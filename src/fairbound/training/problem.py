@@ -29,9 +29,8 @@ from fairbound.fairness import (
 )
 from fairbound.sqp import Evaluation, Jacobian
 from fairbound.training.gradients import GradientEngine, choose_engine
-from fairbound.training.losses import Loss, LossFunction, resolve_loss
+from fairbound.training.losses import Loss, LossFunction, Regularizer, SquaredMeasure, resolve_loss
 from fairbound.training.models import assign, check_rows_are_independent, flatten, trainable
-from fairbound.training.regularizers import Regularizer, SquaredMeasure
 from fairbound.training.rows import Rows
 from fairbound.training.sweep import Chunk, Sweep, SweepTotals, chunks, segment_sums
 

@@ -19,17 +19,127 @@ from functools import partial
 from typing import Literal
 
 import torch
+from scipy.optimize import nnls
 from torch import Tensor
 
-from fairbound.fairness import DecisionSurrogate, SmoothedStep
+from fairbound.fairness import Constraint, DecisionSurrogate, SmoothedStep, resolve_measure, resolve_surrogate
 from fairbound.training.assessment import Assessment
 from fairbound.training.candidates import Candidate, Candidates
 from fairbound.training.effort import Phase
-from fairbound.training.prices import least_squares_multipliers
 from fairbound.training.problem import TrainingProblem
-from fairbound.training.scales import at_scale, band_fraction, scale_fractions
+from fairbound.training.rows import Rows
 from fairbound.training.state import FitState
 from fairbound.training.whole_pass import WholePassProblem
+
+# --- prices ----------------------------------------------------------------------------------------------------------
+
+# Least-squares multipliers at a given model, from which the prices of the limits are computed.
+#
+# The multipliers of a single QP with exact values jump whenever a row changes its decision.  These are more stable.
+
+
+NEAR = 5e-3
+"""Distance from a bound at which a constraint counts as active.  The best model found need not lie exactly on it."""
+
+
+def least_squares_multipliers(problem: TrainingProblem, rows: Rows, found: Assessment) -> Tensor:
+    """Return the multipliers y of the active constraints that minimise ‖g + Jᵀy‖; all others are 0.
+
+    A constraint is active if c̄ is within `NEAR` of a bound.  Its multiplier is ≥ 0 at the upper bound and ≤ 0 at the
+    lower one, so this is a non-negative least-squares problem in |y|.
+
+    Parameters
+    ----------
+    found : Assessment
+        Of the module's current parameters.
+    """
+    here, exact = problem.evaluate(rows), found.exact
+    to_upper, to_lower = (here.upper - exact).abs(), (exact - here.lower).abs()
+    at_upper = (to_upper <= NEAR) & (to_upper <= to_lower)  # if both bounds are near, take the nearer
+    at_lower = (to_lower <= NEAR) & ~at_upper
+    multipliers = torch.zeros_like(exact)
+    active = torch.nonzero(at_upper | at_lower).flatten()
+    if len(active):
+        signs = torch.where(at_upper[active], 1.0, -1.0).to(torch.float64)
+        slopes = (signs[:, None] * here.J.rows[active]) @ here.J.basis
+        solution, _ = nnls(slopes.T.numpy(), -here.g.numpy())
+        multipliers[active] = signs * torch.from_numpy(solution)
+    return multipliers
+
+
+# --- stages ----------------------------------------------------------------------------------------------------------
+
+
+# --- scales ----------------------------------------------------------------------------------------------------------
+
+# The homotopy in the scale of the surrogates: from a small scale, where many rows have a slope, to the full scale.
+#
+# A surrogate φ(scale · t) has a slope only on a band of margins t of width about 1/scale.  With few rows, or a model
+# whose probabilities are near 0 and 1, almost no row lies in the band at full scale.  Then the Jacobian is noise from
+# a few rows.  So the first scale is chosen from the margins of the free model, such that half of the rows of every
+# cell lie in the band.  It is then increased step by step, each solve started from the last solution.
+
+
+BAND_SHARE = 0.5
+"""Share of the rows of every cell that lie in the band at the first scale."""
+
+SMALLEST_FIRST_FRACTION = 0.02
+"""Least fraction of the full scale to start with.  At a full scale of 50 the band then holds all probabilities."""
+
+
+def scale_fractions(first: float, sharpening: float) -> list[float]:
+    """Return fractions of the full scale from `first` to 1, each at most `sharpening` times the last.
+
+    >>> [round(fraction, 3) for fraction in scale_fractions(0.1, 2.5)]
+    [0.1, 0.215, 0.464, 1.0]
+    """
+    if first >= 1.0:
+        return [1.0]
+    count = math.ceil(math.log(1.0 / first) / math.log(sharpening) - 1e-9)
+    return [first ** (1.0 - position / count) for position in range(count + 1)]
+
+
+def band_fraction(problem: TrainingProblem, rows: Rows, logits: Tensor, count: float = math.inf) -> float:
+    """Return the fraction of the full scale at which enough rows of every cell lie in the band of each surrogate.
+
+    Enough means `count` rows, or half of the cell if that is less.  The band |t| ≤ width has scale · width = ½ at the
+    returned fraction, since it reaches half of 1/scale to either side.
+    """
+    fraction = 1.0
+    for each in problem.system.surrogates:
+        if not each.surrogate.bounded:
+            continue
+        distance = each.margins(logits).abs().amin(dim=1).to(torch.float64)
+        cells = [distance[start:stop] for start, stop in zip(rows.offsets[:-1], rows.offsets[1:], strict=True)]
+        width = max(_width(each, count) for each in cells if len(each))
+        if width > 0.0:
+            fraction = min(fraction, 0.5 / (width * each.surrogate.scale))
+    return max(fraction, SMALLEST_FIRST_FRACTION)
+
+
+def _width(distance: Tensor, count: float) -> float:
+    """Return the least |t| that includes `count` rows of a cell, or `BAND_SHARE` of them if that is less."""
+    place = int(min(count, BAND_SHARE * len(distance)))
+    return float(distance.kthvalue(max(place, 1)).values)
+
+
+def at_scale(problem: TrainingProblem, fraction: float) -> TrainingProblem:
+    """Return the problem with its bounded surrogates at a fraction of their scale."""
+    if fraction == 1.0:
+        return problem
+    return problem.with_constraints([_rescaled(constraint, fraction) for constraint in problem.system.constraints])
+
+
+def _rescaled(constraint: Constraint, fraction: float) -> Constraint:
+    measure = resolve_measure(constraint.measure)
+    surrogate = measure.default_surrogate if constraint.surrogate is None else resolve_surrogate(constraint.surrogate)
+    if not surrogate.bounded:
+        return constraint
+    return replace(constraint, surrogate=replace(surrogate, scale=fraction * surrogate.scale))
+
+
+# --- stages ----------------------------------------------------------------------------------------------------------
+
 
 Objective = Literal["loss", "accuracy"]
 

@@ -10,13 +10,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fairbound._registry import lookup
+from fairbound._words import lookup
 from fairbound.sqp import IterationRecord, LineSearch, QuasiNewtonSQP, Solution, Status, WarmStart
 from fairbound.training.assessment import Assessment
-from fairbound.training.candidates import Candidate, Candidates
-from fairbound.training.constants import constant_models
-from fairbound.training.effort import Effort, Phase, choose_effort, is_small
-from fairbound.training.phases import PHASES
+from fairbound.training.candidates import Candidate, Candidates, constant_models
+from fairbound.training.effort import PHASES, Effort, Phase, choose_effort, is_small
 from fairbound.training.problem import TrainingProblem
 from fairbound.training.rows import as_matrix
 from fairbound.training.trainer import History, TrainingResult, assess_now, choose_status, name_conflicts

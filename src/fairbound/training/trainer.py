@@ -18,7 +18,7 @@ from fairbound.fairness import distinct_texts
 from fairbound.sqp import Evaluation, Status, StepRecord, StochasticSQP
 from fairbound.training.assessment import Assessment, assess
 from fairbound.training.batches import FullBatch, StratifiedBatches
-from fairbound.training.constants import constant_models
+from fairbound.training.candidates import constant_models
 from fairbound.training.problem import Batch, TrainingProblem
 from fairbound.training.rows import Rows
 from fairbound.training.sweep import Sweep

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fairbound.experiments import printed
-from fairbound.experiments.claims import Check
 from fairbound.experiments.drawing import COLORS, INK, QUIET, decades, legend, mark_printed, panels
 from fairbound.experiments.items.demanded import SLACK
 from fairbound.experiments.outcomes import By
+from fairbound.experiments.plans import Study
 from fairbound.experiments.protocol import COVARIANCES, RATIOS, SURROGATES, WORDS
-from fairbound.experiments.study import Study
+from fairbound.experiments.sections import Check
 from fairbound.experiments.tables import Column, Columns, Table, Value
 
 if TYPE_CHECKING:

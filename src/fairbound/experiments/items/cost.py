@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import statistics
 
-from fairbound.experiments.claims import Check
 from fairbound.experiments.items.penalized import constrained, penalized
 from fairbound.experiments.outcomes import Outcome
+from fairbound.experiments.plans import Study
 from fairbound.experiments.printed import TABLE_3
 from fairbound.experiments.protocol import APPROACHES, WORDS
-from fairbound.experiments.study import Study
+from fairbound.experiments.sections import Check
 from fairbound.experiments.tables import Column, Columns, Table, Value
 
 SLIGHTLY = 1.5

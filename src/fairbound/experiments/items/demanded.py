@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fairbound.experiments import printed
-from fairbound.experiments.claims import Check
 from fairbound.experiments.drawing import COLORS, QUIET, decades, legend, missed, panels
+from fairbound.experiments.plans import Study
 from fairbound.experiments.protocol import COVARIANCES, RATIOS, SCALE, SURROGATES, TITLES, UNSCALED, WORDS
 from fairbound.experiments.runs import Run
-from fairbound.experiments.study import Study
+from fairbound.experiments.sections import Check
 from fairbound.experiments.tables import Column, Columns, Table, Value
 
 if TYPE_CHECKING:

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from fairbound.experiments.claims import Check
 from fairbound.experiments.drawing import COLORS, INK, QUIET, legend, panels
+from fairbound.experiments.plans import Study
 from fairbound.experiments.protocol import SURROGATES, WORDS
-from fairbound.experiments.study import Study
+from fairbound.experiments.sections import Check
 from fairbound.experiments.tables import Column, Columns, Table, Value
 from fairbound.fairness import SURROGATES as KINDS
 

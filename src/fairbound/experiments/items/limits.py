@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from fairbound.experiments import printed
-from fairbound.experiments.claims import Check
 from fairbound.experiments.items.statistics import measured
-from fairbound.experiments.plans import scenario
+from fairbound.experiments.plans import Study, scenario
 from fairbound.experiments.protocol import EPOCHS, TITLES
-from fairbound.experiments.study import Study
+from fairbound.experiments.sections import Check
 from fairbound.experiments.tables import Column, Columns, Table, Value
 
 ROUNDING = 0.05

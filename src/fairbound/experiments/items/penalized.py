@@ -5,12 +5,11 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from fairbound.experiments.claims import Check
 from fairbound.experiments.drawing import COLORS, QUIET, decades, legend, missed, panels
-from fairbound.experiments.plans import SCALE_RATIOS, SEARCH_FITS, SEARCH_TOLERANCE, Search, search
+from fairbound.experiments.plans import SCALE_RATIOS, SEARCH_FITS, SEARCH_TOLERANCE, Search, Study, search
 from fairbound.experiments.protocol import APPROACHES, COVARIANCES, PENALTIES, RATIOS, WORDS
 from fairbound.experiments.runs import Run
-from fairbound.experiments.study import Study
+from fairbound.experiments.sections import Check
 from fairbound.experiments.tables import Column, Columns, Table, Value
 
 if TYPE_CHECKING:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from fairbound.experiments import plans
 from fairbound.experiments.catalogue import TITLES
-from fairbound.experiments.claims import Check
 from fairbound.experiments.items import (
     accuracy,
     cost,
@@ -21,10 +20,11 @@ from fairbound.experiments.items import (
     spread,
     statistics,
 )
+from fairbound.experiments.plans import Study
 from fairbound.experiments.protocol import SCALE, UNSCALED
 from fairbound.experiments.runs import Run, Setting
+from fairbound.experiments.sections import Check
 from fairbound.experiments.store import Results
-from fairbound.experiments.study import Study
 from fairbound.experiments.tables import Table
 
 if TYPE_CHECKING:

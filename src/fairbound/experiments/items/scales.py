@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fairbound.experiments.claims import Check
 from fairbound.experiments.drawing import COLORS, legend, panels
 from fairbound.experiments.items.demanded import SLACK, TIGHT, because
-from fairbound.experiments.plans import SCALE_RATIOS
+from fairbound.experiments.plans import SCALE_RATIOS, Study
 from fairbound.experiments.protocol import SCALE, SCALES, SURROGATES, UNSCALED, WORDS
 from fairbound.experiments.runs import Run
-from fairbound.experiments.study import Study
+from fairbound.experiments.sections import Check
 from fairbound.experiments.tables import Column, Columns, Table, Value
 
 if TYPE_CHECKING:

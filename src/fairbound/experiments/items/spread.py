@@ -5,11 +5,11 @@ from __future__ import annotations
 import statistics
 from typing import TYPE_CHECKING
 
-from fairbound.experiments.claims import Check
 from fairbound.experiments.drawing import COLORS, INK, legend, missed, panels
+from fairbound.experiments.plans import Study
 from fairbound.experiments.protocol import SEEDS, VARIANCE_RATIOS
 from fairbound.experiments.runs import Run
-from fairbound.experiments.study import Study
+from fairbound.experiments.sections import Check
 from fairbound.experiments.tables import Column, Columns, Table, Value
 
 if TYPE_CHECKING:

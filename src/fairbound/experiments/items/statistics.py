@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from fairbound.experiments.claims import Check
+from fairbound.experiments.plans import Study
 from fairbound.experiments.printed import STATISTICS
 from fairbound.experiments.protocol import TITLES
-from fairbound.experiments.study import Study
+from fairbound.experiments.sections import Check
 from fairbound.experiments.tables import Table
 
 ACS_REASON = (
