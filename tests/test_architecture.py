@@ -132,6 +132,20 @@ def test_imports_keep_the_direction(module, path):
     assert violations(source, module, path.name == "__init__.py") == []
 
 
+LONGEST_MODULE = 400  # lines
+MOST_MODULES = 190
+
+
+@pytest.mark.parametrize(("module", "path"), modules(), ids=[module for module, _ in modules()])
+def test_no_module_is_too_long(module, path):
+    lines = path.read_text(encoding="utf-8").count("\n")
+    assert lines <= LONGEST_MODULE, f"{module} has {lines} lines: split it along a noun"
+
+
+def test_there_are_not_too_many_modules():
+    assert len(modules()) <= MOST_MODULES, "let a small module move in with the one that it serves"
+
+
 def test_the_walk_sees_the_package():
     assert {"data", "fairness", "sqp", "training"} <= {room_of(module) for module, _ in modules()}
 

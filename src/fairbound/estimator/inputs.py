@@ -28,8 +28,8 @@ from sklearn.utils import check_array
 
 from fairbound._errors import InputError, InputTypeError
 from fairbound._values import as_values
-from fairbound._words import did_you_mean, listed
 from fairbound.data import ColumnFormat, Dataset, as_word, is_missing
+from fairbound.estimator.names import column_names, find_name
 
 Floats = NDArray[np.float64]
 Words = NDArray[np.object_]
@@ -304,37 +304,6 @@ def canonical(word: str) -> str:
         return word.capitalize()
     number = NUMBERS.number(word.strip())
     return word if number is None or math.isinf(number) else as_word(number)
-
-
-def column_names(columns: Sequence[Any]) -> tuple[str, ...] | None:
-    """Return the names of columns if all are text, None if none is; a mixture raises an error."""
-    kinds = {isinstance(name, str) for name in columns}
-    if len(kinds) > 1:
-        raise TypeError(
-            "Feature names are only supported if all input features have string names, but some columns of X are "
-            "named by text and others are not; rename them, for example X.columns = X.columns.astype(str)."
-        )
-    return tuple(columns) if kinds == {True} else None
-
-
-def find_name(name: str, names: Sequence[str] | None, said: str) -> int:
-    """Return the position of a name.  The error for an unknown name offers the nearest."""
-    if names is None:
-        raise InputError(
-            "{argument} names the column {column!r}, but X has no column names.",
-            "Pass a table, or numbers from 0.",
-            argument=said,
-            column=name,
-        )
-    if name not in names:
-        raise InputError(
-            "{argument} names the column {column!r}, which X does not have.{near} Columns: {known}.",
-            argument=said,
-            column=name,
-            near=did_you_mean(name, names),
-            known=listed(names),
-        )
-    return names.index(name)
 
 
 def as_objects(values: Sequence[Any]) -> NDArray[np.object_]:

@@ -1,14 +1,49 @@
-"""Names and number of the columns of X: set by `fit`, checked afterwards, with scikit-learn's messages."""
+"""Names and number of the columns of X: read, set by `fit`, checked afterwards with scikit-learn's messages."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence, Set
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fairbound.estimator.inputs import Inputs
+from fairbound._errors import InputError
+from fairbound._words import did_you_mean, listed
+
+if TYPE_CHECKING:
+    from fairbound.estimator.inputs import Inputs
+
+
+def column_names(columns: Sequence[Any]) -> tuple[str, ...] | None:
+    """Return the names of columns if all are text, None if none is; a mixture raises an error."""
+    kinds = {isinstance(name, str) for name in columns}
+    if len(kinds) > 1:
+        raise TypeError(
+            "Feature names are only supported if all input features have string names, but some columns of X are "
+            "named by text and others are not; rename them, for example X.columns = X.columns.astype(str)."
+        )
+    return tuple(columns) if kinds == {True} else None
+
+
+def find_name(name: str, names: Sequence[str] | None, said: str) -> int:
+    """Return the position of a name.  The error for an unknown name offers the nearest."""
+    if names is None:
+        raise InputError(
+            "{argument} names the column {column!r}, but X has no column names.",
+            "Pass a table, or numbers from 0.",
+            argument=said,
+            column=name,
+        )
+    if name not in names:
+        raise InputError(
+            "{argument} names the column {column!r}, which X does not have.{near} Columns: {known}.",
+            argument=said,
+            column=name,
+            near=did_you_mean(name, names),
+            known=listed(names),
+        )
+    return names.index(name)
 
 
 def learn_names(estimator: Any, inputs: Inputs) -> None:

@@ -2,6 +2,7 @@
 
 from fairbound.fairness.cells import Cells, Combine, Grouping
 from fairbound.fairness.columns import as_array, conventional_positive, is_missing, name_columns
+from fairbound.fairness.compiler import GroupComparison, RateBlock
 from fairbound.fairness.constraints import (
     CONSTRAINTS,
     KEPT_TOLERANCE,
@@ -60,7 +61,7 @@ from fairbound.fairness.surrogates import (
     Tanh,
     resolve_surrogate,
 )
-from fairbound.fairness.system import ComparedPair, ConstraintSystem, GroupComparison, RateBlock
+from fairbound.fairness.system import ComparedPair, ConstraintSystem
 from fairbound.fairness.text import as_constraints, distinct_texts, parse_constraint
 
 __all__ = [

@@ -12,58 +12,21 @@ S : (P, K, O) for P surrogates, K cells, O outcomes.    r : (R,).    A : (m, R).
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
 
 from fairbound._torch import torch
-from fairbound._words import group_text
-from fairbound.fairness.cells import Cells, Grouping
+from fairbound.fairness.cells import Cells
 from fairbound.fairness.columns import Array, concatenate, like
+from fairbound.fairness.compiler import Compiler, GroupComparison, RateBlock, Row, group_shares
 from fairbound.fairness.constraints import Constraint
 from fairbound.fairness.decisions import DecisionSurrogate, check_threshold
-from fairbound.fairness.measures import compared_pairs, resolve_measure
-from fairbound.fairness.rates import AFFINE_RATES, RateFunction, evaluate, group_sums, undefined_groups
-from fairbound.fairness.surrogates import resolve_surrogate
+from fairbound.fairness.measures import resolve_measure
+from fairbound.fairness.rates import AFFINE_RATES, evaluate, group_sums
 from fairbound.fairness.text import as_constraints
-
-MOST_NUMBERS = 2**26
-"""Largest number of entries of ∂r/∂S; more constraints would need too much memory."""
-
-
-@dataclass(frozen=True, eq=False)
-class RateBlock:
-    """One rate of all groups of a grouping: a slice of r."""
-
-    surrogate: int
-    grouping: Grouping
-    outcome: int
-    rate: RateFunction
-    start: int
-
-    @property
-    def stop(self) -> int:
-        """Return the end of the slice, which has one entry per group and one for everyone."""
-        return self.start + len(self.grouping.groups) + 1
-
-
-@dataclass(frozen=True)
-class Row:
-    """The constraint that a row of c belongs to, and its text for messages and tables."""
-
-    constraint: int
-    text: str
-
-
-@dataclass(frozen=True)
-class GroupComparison:
-    """The pairs of groups that one constraint compares in one block, for the reported value."""
-
-    constraint: int
-    block: RateBlock
-    pairs: tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True)
@@ -100,7 +63,7 @@ class ConstraintSystem:
         check_threshold(threshold, cells.n_labels)
         if constraints and not cells.groupings:
             raise ValueError("Constraints need groups: pass sensitive_features.")
-        return _Compiler(constraints, cells, threshold).compile()
+        return cls._of(Compiler(constraints, cells, threshold))
 
     @classmethod
     def compare(cls, constraints: Iterable[Constraint], cells: Cells) -> tuple[ConstraintSystem, ...]:
@@ -111,10 +74,28 @@ class ConstraintSystem:
         constraints = tuple(constraints)
         if constraints and not cells.groupings:
             raise ValueError("Constraints need groups: pass sensitive_features.")
-        whole = _Compiler(constraints, cells, 0.5, with_rows=False).compile()
+        whole = cls._of(Compiler(constraints, cells, 0.5, with_rows=False))
         return tuple(
             whole.select([each for each in whole.comparisons if each.constraint == position])
             for position in range(len(constraints))
+        )
+
+    @classmethod
+    def _of(cls, compiled: Compiler) -> ConstraintSystem:
+        """Return the system with its numbers where those of the cells are: numpy arrays or torch tensors."""
+        totals = compiled.cells.totals
+        lower, upper = compiled.bounds()
+        return cls(
+            constraints=compiled.constraints,
+            cells=compiled.cells,
+            threshold=compiled.threshold,
+            surrogates=tuple(compiled.surrogates),
+            blocks=tuple(compiled.blocks.values()),
+            coefficients=like(compiled.coefficients(), totals),
+            lower=like(lower, totals),
+            upper=like(upper, totals),
+            rows=tuple(compiled.rows),
+            comparisons=tuple(compiled.comparisons),
         )
 
     def select(self, comparisons: Sequence[GroupComparison]) -> ConstraintSystem:
@@ -234,7 +215,7 @@ class ConstraintSystem:
     def _compared(self, comparison: GroupComparison, rates: Sequence[float]) -> list[ComparedPair]:
         constraint = self.constraints[comparison.constraint]
         covariance = resolve_measure(constraint.measure).comparison == "covariance"
-        shares = _group_shares(self.cells, comparison.block.grouping) if covariance else [1.0] * len(rates)
+        shares = group_shares(self.cells, comparison.block.grouping) if covariance else [1.0] * len(rates)
         return [
             ComparedPair(
                 comparison.block, (a, b), (rates[a], rates[b]), _number(constraint, rates[a], rates[b], shares[a])
@@ -274,165 +255,3 @@ def _worst(constraint: Constraint, values: Sequence[float]) -> float:
         lower, upper = constraint.limits
         return min(values, key=lambda value: (min(value - lower, upper - value), value))
     return min(values) if measure.larger_is_stricter else max(values)
-
-
-def _group_shares(cells: Cells, grouping: Grouping) -> list[float]:
-    sizes = grouping.membership @ cells.totals.reshape(-1, cells.n_labels).sum(axis=1)
-    return (sizes / sizes[-1]).tolist()
-
-
-class _Compiler:
-    """Collects the blocks and rows of all constraints × groupings × outcomes × rates."""
-
-    def __init__(
-        self, constraints: tuple[Constraint, ...], cells: Cells, threshold: float, *, with_rows: bool = True
-    ) -> None:
-        self.constraints, self.cells, self.threshold, self.with_rows = constraints, cells, threshold, with_rows
-        self.surrogates: dict[DecisionSurrogate, int] = {}
-        self.blocks: dict[tuple[int, str, tuple[Hashable, ...], int, RateFunction], RateBlock] = {}
-        self.n_rates = 0
-        self.entries: list[tuple[dict[int, float], float, float]] = []
-        self.rows: list[Row] = []
-        self.comparisons: list[GroupComparison] = []
-
-    def compile(self) -> ConstraintSystem:
-        for position, constraint in enumerate(self.constraints):
-            for grouping in self._groupings(constraint):
-                for outcome in self._outcomes(constraint):
-                    for rate in resolve_measure(constraint.measure).rates:
-                        self._add(position, constraint, self._block(constraint, grouping, outcome, rate))
-        numbers = self.n_rates * len(self.surrogates) * self.cells.n_cells * len(self.cells.outcomes)
-        if self.with_rows and numbers > MOST_NUMBERS:
-            raise ValueError(
-                f"Limits on {self.n_rates:,} rates of {self.cells.n_cells:,} cells (groups times labels) need "
-                f"{8 * numbers / 2**30:.1f} GiB for their derivative, more than {8 * MOST_NUMBERS / 2**30:g}: limit "
-                f"fewer groups or columns"
-                + (", or name the classes that matter by classes=." if self.cells.n_labels > 2 else ".")
-            )
-        coefficients = np.zeros((len(self.entries), self.n_rates))
-        for row, (entry, _, _) in enumerate(self.entries):
-            for column, coefficient in entry.items():
-                coefficients[row, column] += coefficient
-        return ConstraintSystem(
-            constraints=self.constraints,
-            cells=self.cells,
-            threshold=self.threshold,
-            surrogates=tuple(self.surrogates),
-            blocks=tuple(self.blocks.values()),
-            coefficients=like(coefficients, self.cells.totals),
-            lower=like(np.array([low for _, low, _ in self.entries], dtype=np.float64), self.cells.totals),
-            upper=like(np.array([high for _, _, high in self.entries], dtype=np.float64), self.cells.totals),
-            rows=tuple(self.rows),
-            comparisons=tuple(self.comparisons),
-        )
-
-    def _groupings(self, constraint: Constraint) -> list[Grouping]:
-        if constraint.columns is None:
-            groupings = list(self.cells.groupings)
-            wanted = constraint.reference if constraint.reference is not None else constraint.group
-            if wanted is not None and len(groupings) > 1:
-                # The limit applies to the columns that have the named group.
-                groupings = [g for g in groupings if g.find(wanted) is not None]
-                if not groupings:
-                    known = "; ".join(f"{g.name}: {', '.join(map(str, g.groups))}" for g in self.cells.groupings)
-                    raise ValueError(f"{constraint}: unknown group {wanted!r}. Known groups: {known}.")
-        else:
-            groupings = [self.cells.grouping(column) for column in constraint.columns]
-        if constraint.group is not None:
-            # The rate may be undefined for the other groups, which are not limited.
-            groupings = [grouping.only(constraint.group) for grouping in groupings]
-        measure = resolve_measure(constraint.measure)
-        for grouping in groupings:
-            if measure.comparison != "value" and len(grouping.groups) < 2:
-                raise ValueError(
-                    f"{constraint} compares groups, but {grouping.name!r} has only one: {grouping.groups[0]!r}."
-                )
-        return groupings
-
-    def _outcomes(self, constraint: Constraint) -> tuple[int, ...]:
-        measure = resolve_measure(constraint.measure)
-        if constraint.classes is None:
-            return self.cells.outcomes if measure.per_class else self.cells.outcomes[:1]
-        if self.cells.n_labels == 2:
-            raise ValueError(f"{constraint}: classes= needs more than two classes; with two use pos_label.")
-        if not measure.per_class:
-            raise ValueError(f"{constraint}: {measure.name} concerns all classes at once; leave classes= out.")
-        found = [self.cells.find_class(label) for label in constraint.classes]
-        if None in found:
-            label, known = constraint.classes[found.index(None)], ", ".join(map(repr, self.cells.classes))
-            raise ValueError(f"{constraint}: unknown class {label!r}. Known classes: {known}.")
-        return tuple(place for place in found if place is not None)
-
-    def _block(self, constraint: Constraint, grouping: Grouping, outcome: int, rate: RateFunction) -> RateBlock:
-        measure = resolve_measure(constraint.measure)
-        surrogate = resolve_surrogate(constraint.surrogate or measure.default_surrogate)
-        index = self.surrogates.setdefault(
-            DecisionSurrogate(surrogate, constraint.margin, self.threshold), len(self.surrogates)
-        )
-        key = (index, grouping.name, grouping.groups, outcome, rate)
-        if key not in self.blocks:
-            undefined = undefined_groups(rate, self.cells, grouping, outcome) if self.with_rows else []
-            for position in undefined:
-                group = grouping.groups[position]
-                counts = self.cells.group_counts()[grouping.name][group]
-                has = ", ".join(f"{count:g} with label {label!r}" for label, count in counts.items())
-                raise ValueError(
-                    f"{measure.name} is undefined for group {group!r} of {grouping.name!r}, which has rows: {has}. "
-                    "Merge it with another group or leave it out (mark it as missing)."
-                )
-            self.blocks[key] = RateBlock(index, grouping, outcome, rate, self.n_rates)
-            self.n_rates += len(grouping.groups) + 1
-        return self.blocks[key]
-
-    def _add(self, position: int, constraint: Constraint, block: RateBlock) -> None:
-        measure = resolve_measure(constraint.measure)
-        grouping, start = block.grouping, block.start
-        n_groups = len(grouping.groups)
-        names = [group_text(group) for group in (*grouping.groups, None)]
-        lower, upper = constraint.limits
-        rate_name = getattr(block.rate, "__name__", measure.name)
-        one_class = self.cells.n_labels > 2 and measure.per_class
-        where = f", class {self.cells.classes[block.outcome]}" if one_class else ""
-
-        def rate_of(group: int) -> str:
-            return f"{rate_name}({names[group]}{where})"
-
-        def add(entry: dict[int, float], low: float, high: float, text: str) -> None:
-            if not self.with_rows:
-                return
-            self.entries.append(({start + column: value for column, value in entry.items()}, low, high))
-            self.rows.append(Row(position, f"{constraint} [{grouping.name}]: {text}"))
-
-        if measure.comparison == "value":
-            pairs = [(a, a) for a in range(n_groups)]
-            for a in range(n_groups):
-                add({a: 1.0}, lower, upper, _between(lower, rate_of(a), upper))
-        else:
-            reference = None if constraint.reference is None else grouping.position(constraint.reference)
-            against = constraint.against if reference is None else "reference"
-            if measure.comparison == "covariance":
-                shares = _group_shares(self.cells, grouping)
-                # With two groups both rows are equal up to the sign: keep the second, which is the paper's s = 1.
-                pairs = compared_pairs(n_groups, "overall")[1 if n_groups == 2 else 0 :]
-                for a, b in pairs:
-                    text = _between(lower, f"cov({rate_of(a)})", upper)
-                    add({a: shares[a], b: -shares[a]}, lower, upper, text)
-            else:
-                pairs = compared_pairs(n_groups, against, reference)
-                for a, b in pairs:
-                    if measure.comparison == "difference" or constraint.bound is None:
-                        add({a: 1.0, b: -1.0}, lower, upper, _between(lower, f"{rate_of(a)} - {rate_of(b)}", upper))
-                        continue
-                    # δ·r_b ≤ r_a, and r_a ≤ r_b/δ as δ·r_a ≤ r_b, so that both rows have the scale of the paper.
-                    if lower > 0:
-                        add({b: lower, a: -1.0}, -math.inf, 0.0, f"{lower:g} {rate_of(b)} <= {rate_of(a)}")
-                    if math.isfinite(upper):
-                        inverse = lower if not isinstance(constraint.bound, tuple) else 1.0 / upper
-                        add({a: inverse, b: -1.0}, -math.inf, 0.0, f"{inverse:g} {rate_of(a)} <= {rate_of(b)}")
-        self.comparisons.append(GroupComparison(position, block, tuple(pairs)))
-
-
-def _between(lower: float, text: str, upper: float) -> str:
-    left = f"{lower:g} <= " if math.isfinite(lower) else ""
-    right = f" <= {upper:g}" if math.isfinite(upper) else ""
-    return f"{left}{text}{right}"

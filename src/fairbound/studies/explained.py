@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fairbound._errors import Message
+from fairbound._errors import LimitWarning, Message, SmallGroupWarning
 from fairbound._words import as_text
 from fairbound.data import is_missing
 from fairbound.evaluation import shuffled_importances
@@ -114,3 +117,17 @@ def small_group_notes(result: FitResult) -> list[str]:
         f"training rows: {', '.join(groups)}."
         for (grouping, fate), groups in fates.items()
     ]
+
+
+@contextmanager
+def collected_warnings() -> Iterator[list[str]]:
+    """Collect the warnings of a fit about its limits; show all other warnings."""
+    texts: list[str] = []
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", LimitWarning)
+        yield texts
+    for each in caught:
+        if not issubclass(each.category, LimitWarning):
+            warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)
+        elif not issubclass(each.category, SmallGroupWarning):  # the record of the fit names small groups, too
+            texts.append(str(each.message))

@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import os
-import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from fairbound._errors import InputError, LimitWarning, NameOf, SmallGroupWarning, python_name, render
+from fairbound._errors import InputError, NameOf, python_name, render
 from fairbound._tables import page_as_html, page_as_text
 from fairbound.data import Dataset
 from fairbound.fairness import Constraint, shortest
-from fairbound.studies.explained import base_notes, explain, scattered_columns, small_group_notes
+from fairbound.studies.explained import base_notes, collected_warnings, explain, scattered_columns, small_group_notes
 from fairbound.studies.frontier import SweptPoint
 from fairbound.studies.measured import Decisions
 from fairbound.studies.parts import Part, Parts, check_limited_columns, is_known, remarks, with_sensitive
 from fairbound.studies.reproduction import reproduction_of
-from fairbound.studies.settings import StudySettings, make_base
+from fairbound.studies.settings import StudySettings
 from fairbound.studies.summary import summarize
 from fairbound.studies.tables import is_kept, page_of, write_study
 
@@ -300,30 +299,11 @@ class Study:
     def _repr_html_(self) -> str:
         return page_as_html(*page_of(self)) if hasattr(self, "after") else f"<p>{escape(self.describe())}</p>"
 
-    def _classifier(self, limits: Sequence[Constraint], callback: Callback) -> ConstrainedClassifier:
-        """Return a classifier that is not fitted yet."""
-        from fairbound.estimator import ConstrainedClassifier
-
-        settings = self.settings
-        return ConstrainedClassifier(
-            list(limits),
-            hidden=settings.hidden,
-            base=make_base(settings.model, settings.seed),
-            pos_label=self.positive,
-            groups=settings.groups,
-            small_groups=settings.small_groups,
-            min_group_size=settings.min_group_size,
-            max_categories=settings.max_categories,
-            confidence=settings.confidence if limits else None,
-            random_state=settings.seed,
-            callbacks=[callback],
-        )
-
     def _fit(self, limits: Sequence[Constraint], callback: Callback) -> ConstrainedClassifier:
         """Train on the training rows; with a confidence, test on the calibration rows."""
         rows, apart = self.training, self.calibration if limits else None
-        with _collected() as self._warnings:
-            fitted = self._classifier(limits, callback).fit(
+        with collected_warnings() as self._warnings:
+            fitted = self.settings.classifier(limits, self.positive, callback).fit(
                 rows.X,
                 rows.y,
                 sensitive_features=rows.sensitive,
@@ -336,8 +316,8 @@ class Study:
     def _trace(self, callback: Callback) -> tuple[FrontierModel, ...]:
         """Train a classifier for each bound of the first limit."""
         rows = self.training
-        with _collected():  # the records of the models say the same
-            found = self._classifier(self.settings.limits, callback).frontier(
+        with collected_warnings():  # the records of the models say the same
+            found = self.settings.classifier(self.settings.limits, self.positive, callback).frontier(
                 rows.X,
                 rows.y,
                 self.settings.bounds,
@@ -403,17 +383,3 @@ class Study:
 def _is_finished(point: FrontierModel) -> bool:
     """Tell whether a bound of an interrupted frontier was reached; a constant keeps any bound without training."""
     return point.result.kept and point.result.status.value != "degenerate"
-
-
-@contextmanager
-def _collected() -> Iterator[list[str]]:
-    """Collect what training warns of; other warnings are shown."""
-    texts: list[str] = []
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", LimitWarning)
-        yield texts
-    for each in caught:
-        if not issubclass(each.category, LimitWarning):
-            warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)
-        elif not issubclass(each.category, SmallGroupWarning):  # the record of the fit names small groups, too
-            texts.append(str(each.message))

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fairbound._errors import InputError, argument, bad_value
 from fairbound._extras import missing_extra
 from fairbound._words import did_you_mean, lookup
 from fairbound.fairness import MEASURES, Constraint, as_constraints, resolve_measure
+
+if TYPE_CHECKING:
+    from fairbound.estimator import ConstrainedClassifier
 
 GROUPS = ("each", "intersection", "both")
 SMALL_GROUPS = ("error", "warn", "merge")
@@ -99,6 +102,26 @@ class StudySettings:
     def level(self) -> float:
         """Confidence level of intervals and verdicts."""
         return CONFIDENCE if self.confidence is None else self.confidence
+
+    def classifier(
+        self, limits: Sequence[Constraint], pos_label: str | None, callback: Callable[[dict[str, Any]], bool | None]
+    ) -> ConstrainedClassifier:
+        """Return a classifier with these settings under some of the limits, not fitted yet."""
+        from fairbound.estimator import ConstrainedClassifier
+
+        return ConstrainedClassifier(
+            list(limits),
+            hidden=self.hidden,
+            base=make_base(self.model, self.seed),
+            pos_label=pos_label,
+            groups=self.groups,
+            small_groups=self.small_groups,
+            min_group_size=self.min_group_size,
+            max_categories=self.max_categories,
+            confidence=self.confidence if limits else None,
+            random_state=self.seed,
+            callbacks=[callback],
+        )
 
     def as_call(self) -> str:
         """Return the call of `study` with these settings, without those that have their default.
