@@ -1,15 +1,15 @@
-"""A base model: any classifier with scores, the columns that it sees, and its scores as logits.
+"""A base model: any classifier with scores, its input columns, and its scores as logits.
 
-A base sees the columns in one of three forms, whichever suits it:
+A base gets the columns in one of three forms:
 
-    raw       the table as it came: pipelines, and models that are fitted already
-    codes     numbers with NaN where a value is missing, categories as codes: boosters that split on categories
-    encoded   the encoded columns of the correction: all others
+    raw       the table as given: for pipelines, and for models that are already fitted
+    codes     numbers with NaN for missing values, categories as codes: for boosters that split on categories
+    encoded   the encoded columns of the correction: for all other models
 
-and gives probabilities or margins.  Either becomes a score on the scale of the logits:
+It returns probabilities or margins.  Both become scores on the scale of logits:
 
-    probability p   log p/(1 − p), or with several classes log p_k less its mean; 0 counts as half the least p above 0
-    margin m        m / deviation, so that its sign stays and v = 1 is a sensible start
+    probability p   log p/(1 − p); with several classes log p_k − mean log p.  p = 0 is replaced by half the least p > 0
+    margin m        m / standard deviation.  The sign stays the same, and v = 1 is a sensible start
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ from fairbound.estimator.rows import Data, Parameters
 Floats = NDArray[np.float64]
 
 MOST_CODES = 200
-"""Categories of a column that a booster sees; the rarest beyond share one code."""
+"""Most categories of a column for a booster.  The rarest beyond this number share one code."""
 
 LEAST_CLIP, MOST_CLIP = 1e-6, 1e-2
-"""Probabilities of 0 and 1 count as at least and at most this far from there."""
+"""Range of the distance from 0 and 1 to which extreme probabilities are clipped."""
 
 
 # --- what a base can do --------------------------------------------------------------------------------------------
@@ -59,7 +59,7 @@ def _inner(base: Any) -> Any:
 
 
 def check_base(params: Parameters) -> None:
-    """Refuse what cannot be a base, in one sentence each."""
+    """Reject a `base=` that is not a classifier with scores."""
     base = params.base
     if base is None:
         return
@@ -110,20 +110,20 @@ def warn_of_unused_weights(base: Any, weights: Floats, stacklevel: int) -> None:
 
 
 class Columns(Protocol):
-    """How a base sees the columns of X."""
+    """The form in which a base gets the columns of X."""
 
     def fitted(self, data: Data) -> Columns:
-        """Return the same, learnt from these rows where anything is learnt from labels."""
+        """Return the same form; a transformer that learns from labels is fitted again on these rows."""
         ...
 
     def table(self, inputs: Inputs) -> Any:
-        """Return what the base is given."""
+        """Return the input of the base."""
         ...
 
 
 @dataclass(frozen=True, eq=False)
 class RawColumns:
-    """The table as it came."""
+    """The table as given."""
 
     def fitted(self, data: Data) -> RawColumns:  # noqa: ARG002 (as the protocol)
         """Return itself: nothing is learnt."""
@@ -136,7 +136,7 @@ class RawColumns:
 
 @dataclass(frozen=True, eq=False)
 class CodedColumns:
-    """Numbers as they are, categories as codes, NaN where a value is missing; the codes are of all training rows."""
+    """Numbers as they are, categories as codes, NaN for missing values.  All training rows determine the codes."""
 
     encoder: TableEncoder
 
@@ -163,13 +163,13 @@ class CodedColumns:
 
 @dataclass(frozen=True, eq=False)
 class EncodedColumns:
-    """The columns that an encoder makes; one of the user's own may learn from labels, so each fold has its own."""
+    """The columns of an encoder.  The user's own transformer may learn from labels, so each fold fits a copy."""
 
     params: Parameters | None
     encoder: Any
 
     def fitted(self, data: Data) -> EncodedColumns:
-        """Return itself, or for a transformer of the user's own one that is fitted on these rows."""
+        """Return itself; the user's own transformer is copied and fitted on these rows."""
         if self.params is None:
             return self
         return EncodedColumns(self.params, fitted_encoder(self.params, data))
@@ -201,12 +201,12 @@ def choose_columns(params: Parameters, data: Data, encoder: Any) -> Columns:
     most = min(MOST_CODES, getattr(base, "max_bins", MOST_CODES))
     codes = TableEncoder(categorical=categorical, max_categories=max(2, most), scale=False)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # what there is to say of the columns the other encoder has said
+        warnings.simplefilter("ignore", UserWarning)  # the encoder of the correction has warned about these columns
         return CodedColumns(codes.fit(data.inputs, sample_weight=data.loss_weights))
 
 
 def wants_raw(base: Any) -> bool:
-    """Tell whether a base takes the table as it is: a pipeline, or one that was told which columns are categories."""
+    """Tell whether a base gets the table as given: a pipeline, or a model with its own option for categories."""
     if isinstance(base, Pipeline):
         return True
     if is_a(base, "HistGradientBoostingClassifier"):
@@ -228,7 +228,7 @@ class BaseModel:
     columns: Columns
 
     def outputs(self, table: Any, classes: Sequence[Hashable]) -> Floats:
-        """Return probabilities of the classes, in their order, or margins: (n, 1) for two classes, of the last."""
+        """Return probabilities or margins of the classes, in their order; for two classes (n, 1), of the last."""
         name = base_name(self.estimator)
         method = "predict_proba" if gives_probabilities(self.estimator) else "decision_function"
         try:
@@ -260,7 +260,7 @@ def gives_probabilities(base: Any) -> bool:
 
 
 def _places(own: Sequence[Any], classes: Sequence[Hashable], name: str) -> list[int]:
-    """Return where the base has each of the classes: by its own labels, or by their numbers in order."""
+    """Return the position of each class among the base's classes, which are labels or the numbers 0, 1, ..."""
     in_order = np.unique(as_array(classes)).tolist()
     if not own or (own == list(range(len(classes))) and set(own) != set(classes)):
         return [in_order.index(each) for each in classes]
@@ -278,12 +278,12 @@ def fit_base(base: Any, columns: Columns, table: Any, y: NDArray[Any], weights: 
     ----------
     base : estimator
     columns : Columns
-        Fitted.
+        Already fitted.
     table : table of n rows
-        Of these columns.
+        The rows in the form of `columns`.
     y, weights : arrays of shape (n,)
     where : str
-        The rows in words, for a message.
+        A description of the rows, for messages.
     """
     estimator, options = clone(base), _category_options(base, columns)
     if is_a(base, "HistGradientBoostingClassifier"):
@@ -292,7 +292,7 @@ def fit_base(base: Any, columns: Columns, table: Any, y: NDArray[Any], weights: 
     weighted = weight_argument(base)
     if weighted is not None and (weights != 1.0).any():
         options[weighted] = weights
-    if is_a(base, "XGBClassifier"):  # which takes no labels but numbers from 0
+    if is_a(base, "XGBClassifier"):  # XGBoost accepts only the labels 0, 1, ...
         y = np.unique(y, return_inverse=True)[1]
     try:
         with sklearn.config_context(enable_metadata_routing=False, transform_output="default"):
@@ -303,7 +303,7 @@ def fit_base(base: Any, columns: Columns, table: Any, y: NDArray[Any], weights: 
 
 
 def _category_options(base: Any, columns: Columns) -> dict[str, Any]:
-    """Return what tells a booster which columns are codes."""
+    """Return the arguments that tell a booster which columns are codes."""
     if not isinstance(columns, CodedColumns) or not columns.categories:
         return {}
     named = "categorical_features" if is_a(base, "HistGradientBoostingClassifier") else "categorical_feature"
@@ -312,14 +312,14 @@ def _category_options(base: Any, columns: Columns) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class ScoreScale:
-    """How the outputs of a base become scores.
+    """The conversion of a base's outputs to scores.
 
     Attributes
     ----------
     probabilities : bool
-        Whether the outputs are probabilities; else margins.
+        Whether the outputs are probabilities; otherwise they are margins.
     unit : float
-        Of probabilities the least distance from 0 and 1, of margins their deviation.
+        For probabilities the least distance from 0 and 1, for margins their standard deviation.
     """
 
     probabilities: bool
@@ -331,7 +331,7 @@ class ScoreScale:
         if not probabilities:
             return cls(False, float(outputs.std()) or 1.0)
         distance = np.minimum(outputs, 1.0 - outputs)
-        if distance.min() > 0:  # a smooth base: its probabilities mean what they say
+        if distance.min() > 0:  # no probability is exactly 0 or 1, so clipping is only for overflow
             return cls(True, LEAST_CLIP)
         least = distance[distance > 0].min(initial=1.0)
         return cls(True, float(np.clip(0.5 * least, LEAST_CLIP, MOST_CLIP)))

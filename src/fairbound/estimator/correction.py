@@ -1,9 +1,10 @@
-"""The model over a base: v · base score + correction, and what there is to say of the two.
+"""The model over a base: v · base score + correction, and the scores that a user gives.
 
-    logit(x) = v · s(x) + h(x)          h linear or a small network in the encoded columns; v = 1 and h = 0 at first
+    logit(x) = v · s(x) + h(x)          h is linear or a small network in the encoded columns; training starts at
+                                        v = 1, h = 0
 
-The inputs of the module are the encoded columns, then the scores: one for two classes, one for each of several.  A
-linear correction is one linear layer of them all; a network h is skipped by the scores.
+The inputs of the module are the encoded columns, then the scores: one for two classes, otherwise one per class.  A
+linear correction is one linear layer of all inputs.  If h is a network, the scores bypass it.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ class Corrected(nn.Module):
 def corrected_module(
     hidden: Any, n_columns: int, n_labels: int, generator: torch.Generator, dtype: torch.dtype = torch.float64
 ) -> nn.Module:
-    """Return the module that begins as the base itself: v = 1 and a correction of 0."""
+    """Return a module that initially equals the base: v = 1, and a correction of 0."""
     n_scores = 1 if n_labels == 2 else n_labels
     if not len(hidden):
         plain = make_model(n_columns + n_scores, n_labels, hidden, generator=generator, dtype=dtype)
@@ -87,18 +88,18 @@ def read_base_score(given: Any, n_rows: int) -> Floats:
 
 
 def orient_scores(scores: Floats, n_labels: int, *, flipped: bool, fitting: bool = False) -> Floats:
-    """Return scores as the module takes them, from logits of shape (n,) or one column for each class.
+    """Return the scores as inputs of the module, from logits of shape (n,) or one column per class.
 
     Parameters
     ----------
     scores : array of shape (n,) or (n, classes)
-        Of two classes: logits of the second, or both probabilities.  Of several: logits, or probabilities, which are
-        not negative and sum to 1.
+        Two classes: logits of the second class, or the probabilities of both.  More classes: logits, or
+        probabilities.  Rows that are not negative and sum to 1 are probabilities.
     n_labels : int
     flipped : bool
-        Whether the positive of two classes is the first.
+        Whether the first of two classes is the positive one.
     fitting : bool
-        Whether these are all rows of a fit, which then are checked to be no probabilities of one class.
+        Whether these are all rows of a fit.  If so, a single column of probabilities is rejected.
     """
     wide = scores.reshape(len(scores), -1)
     probabilities = bool((wide >= 0).all() and (np.abs(wide.sum(axis=1) - 1.0) <= PROBABILITY_TOLERANCE).all())

@@ -1,8 +1,8 @@
 """Cross-fitting: every training row is scored by a base model that has not seen it.
 
-The rows are dealt into folds, label by label and group by group, so that every fold has the same shares of both.  The
-base is trained on all folds but one and scores that one.  `predict` then scores new rows by the base refitted on all
-rows, or by the average of the folds' models (`ensemble=True`).
+The folds are stratified by label and group.  For each fold, the base is trained on the other folds and scores the rows
+of this one.  `predict` scores new rows with the base refitted on all rows, or, if `ensemble=True`, with the average of
+the models of the folds.
 
     training row i   s_i = score of the model that was trained without the fold of i
     new row x        s(x) = score of the refitted model, or mean score of the folds' models
@@ -52,12 +52,12 @@ class FittedBase:
     Attributes
     ----------
     models : tuple of BaseModel
-        The base refitted on all rows, or one for each fold.
+        The base refitted on all rows, or one model per fold.
     scale : ScoreScale
     classes : tuple
-        The labels in the order of the scores; of two the positive one last.
+        The labels in the order of the scores.  If there are two, the positive one is last.
     scored : str
-        How the training rows were scored, in words.
+        A sentence on how the training rows were scored.
     """
 
     models: tuple[BaseModel, ...]
@@ -67,7 +67,7 @@ class FittedBase:
 
     @property
     def name(self) -> str:
-        """The base in a word, for messages and records."""
+        """The name of the base, for messages and records."""
         return base_name(self.models[0].estimator)
 
     @property
@@ -76,9 +76,9 @@ class FittedBase:
         return tuple(model.estimator for model in self.models)
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """Return what the base alone decides for new rows, at a score of 0 or by the largest score.
+        """Return the decisions of the base alone for new rows, by the sign of the score or the largest score.
 
-        X has the inputs of the model, without columns that hold groups.
+        X holds the inputs of the model, without the columns of groups.
         """
         scores = self.scores(read_inputs(X))
         places = scores.argmax(axis=1) if scores.shape[1] > 1 else (scores[:, 0] > 0).astype(np.intp)
@@ -93,7 +93,7 @@ class FittedBase:
 def cross_fit(
     params: Parameters, data: Data, cells: Cells, encoder: Any, seed: int, stacklevel: int
 ) -> tuple[Floats, FittedBase, CrossFitting | None]:
-    """Return the scores of the training rows, the base for new rows, and the folds where there are some.
+    """Return the scores of the training rows, the base for new rows, and the folds, if any.
 
     Parameters
     ----------
@@ -101,13 +101,13 @@ def cross_fit(
     data : Data
         The training rows.
     cells : Cells
-        Of these rows: their labels and groups.
+        The labels and groups of these rows.
     encoder : transformer, or None
         The fitted encoder of the correction.
     seed : int
-        Of the folds.
+        The seed of the folds.
     stacklevel : int
-        Of warnings.
+        The stack level of warnings.
     """
     base = params.base
     if isinstance(base, FittedBase):  # of a model that was read from a folder, or `base_` of another
@@ -144,16 +144,16 @@ class CrossFitting:
     def outputs(
         self, y: NDArray[Any], classes: Sequence[Hashable], usable: NDArray[np.bool_] | None = None
     ) -> tuple[Floats, tuple[BaseModel, ...]]:
-        """Return what models that have not seen a row give for it, and the models for new rows.
+        """Return the out-of-fold outputs of all rows, and the models for new rows.
 
         Parameters
         ----------
         y : array of shape (n,)
-            What is learnt.
+            The target of the models.
         classes : sequence
             The values of y in the order of the outputs.
         usable : array of shape (n,), optional
-            The rows that may be learnt from; all are scored.
+            The rows to train on.  All rows are scored.
         """
         outputs = np.full((len(y), 1 if len(classes) == 2 else len(classes)), np.nan)
         models = []
@@ -170,32 +170,32 @@ class CrossFitting:
 
 
 class _Table:
-    """The rows in the form that the base takes; made once, unless the columns are learnt from labels."""
+    """The rows in the form for the base.  They are computed once, unless the columns are learnt from labels."""
 
     def __init__(self, columns: Columns, data: Data) -> None:
         self.columns, self.data = columns, data
         self.whole = columns.table(data.inputs) if columns.fitted(data) is columns else None
 
     def fit(self, base: Any, y: NDArray[Any], rows: Rows, where: str) -> BaseModel:
-        """Fit a copy of the base to the values y of some of the rows."""
+        """Fit a copy of the base to y on the given rows."""
         columns = self.columns if self.whole is not None else self.columns.fitted(self.data.take(rows))
         return fit_base(base, columns, self.rows(columns, rows), y[rows], self.data.base_weights[rows], where)
 
     def rows(self, columns: Columns, rows: Rows) -> Any:
-        """Return some of the rows in that form."""
+        """Return the given rows in the form for the base."""
         if self.whole is None:
             return columns.table(self.data.inputs.take(rows))
         return self.whole if len(rows) == len(self.data.y) else _safe_indexing(self.whole, rows)
 
 
 def check_classes(base: FittedBase, cells: Cells) -> None:
-    """Refuse a base that was trained for other classes, or for the other one of two as positive."""
+    """Reject a base that was trained for other classes, or with another positive label."""
     if base.classes != cells.classes:
         raise ValueError(f"The base was trained for the classes {list(base.classes)}, but y has {list(cells.classes)}.")
 
 
 def is_prefit(params: Parameters) -> bool:
-    """Tell whether the base is used as it is: with cv="prefit", and a frozen one, which cannot be fitted again."""
+    """Tell whether the base is used as fitted: with cv="prefit", or because it is frozen and cannot be refitted."""
     return (isinstance(params.cv, str) and params.cv == PREFIT) or is_a(params.base, "FrozenEstimator")
 
 
@@ -211,7 +211,7 @@ def _check_fitted(base: Any) -> None:
 
 
 def check_spread(parts: Sequence[Floats], name: str) -> None:
-    """Refuse scores that say nothing of a row: the same for all rows of every fold."""
+    """Reject scores that are the same for all rows of every fold."""
     if not any(np.ptp(part, axis=0).max() > 0 for part in parts if len(part)):
         raise ValueError(
             f"{name} gives every row the same score, so there is nothing to correct: give it columns that tell rows "
@@ -228,10 +228,10 @@ def make_folds(cv: Any, data: Data, cells: Cells, seed: int) -> Folds:
     Parameters
     ----------
     cv : int, splitter, or sequence of (train, test)
-        The rows of a sequence are those of X.
+        A sequence has row numbers of X.
     data : Data
     cells : Cells
-        Labels and groups, which a number of folds is stratified by.
+        Labels and groups.  If `cv` is a number, the folds are stratified by them.
     seed : int
     """
     n_rows = len(data.y)
@@ -258,7 +258,7 @@ def make_folds(cv: Any, data: Data, cells: Cells, seed: int) -> Folds:
 
 
 def deal_folds(cells: Cells, n_folds: int, seed: int) -> Rows:
-    """Deal shuffled rows to the folds in turn, label by label and within a label group by group."""
+    """Deal shuffled rows to the folds in turn, sorted by label and within a label by group."""
     index = np.asarray(cells.index)
     atoms, labels = index // cells.n_labels, index % cells.n_labels
     order = np.random.default_rng(seed).permutation(len(index))
@@ -269,13 +269,13 @@ def deal_folds(cells: Cells, n_folds: int, seed: int) -> Rows:
 
 
 def _here(rows: Any, data: Data) -> Rows:
-    """Return rows of X as places among the rows that are trained on; rows that have left are left out."""
+    """Return row numbers of X as positions among the training rows; rows that are not among them are dropped."""
     chosen = np.asarray(rows)
     return np.flatnonzero(np.isin(data.positions, np.flatnonzero(chosen) if chosen.dtype == bool else chosen))
 
 
 def _check_folds(folds: Folds, cells: Cells) -> None:
-    """Refuse folds without which a class or a group has no row to learn from."""
+    """Reject folds whose training rows lack a class or a group."""
     index = np.asarray(cells.index)
     for fold, (train, _) in enumerate(folds):
         there = np.bincount(index[train], minlength=cells.n_cells).reshape(-1, cells.n_labels)

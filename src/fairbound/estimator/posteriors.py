@@ -1,9 +1,10 @@
 """Estimates of the group from the columns, as inputs of the correction.
 
-Without the group at decision time, the best rule under a limit on rates is a threshold on P(y | x) shifted by multiples
-of P(g | x), or of P(g, y | x) where the limited rate is one among the rows of a label (Menon and Williamson, *The cost
-of fairness in binary classification*, 2018).  So these probabilities are all that a correction needs, where they are
-well estimated: by copies of the base, trained on the group in place of the label and cross-fitted like it.
+If the group is not known at decision time, the best rule under a limit on rates is a threshold on P(y | x), shifted by
+multiples of P(g | x).  If the limited rate is among the rows of a label, the shift is by multiples of P(g, y | x)
+(Menon and Williamson, *The cost of fairness in binary classification*, 2018).  So a correction needs only these
+probabilities, provided that they are well estimated.  Copies of the base estimate them: they are trained on the group
+in place of the label, and cross-fitted like the base.
 
     selection rates    P(g | x)
     other rates        P(g | x, y) · P(y | x) for each label y, the first factor learnt from the rows of that label
@@ -30,7 +31,7 @@ from fairbound.fairness import RATES, Cells, Constraint, resolve_measure
 Floats = NDArray[np.float64]
 
 FEW_ROWS = 1000
-"""Below this many rows a group is badly estimated, and a limit may not carry over to new rows."""
+"""A group with fewer rows is badly estimated, and a limit may not carry over to new rows."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,12 +41,12 @@ class GroupPosterior:
     Attributes
     ----------
     names : tuple of str
-        Of the columns that it gives.
+        The names of the columns that it returns.
     n_groups : int
     label : int, or None
-        The place of the label among the classes.
+        The position of the label among the classes; None for all rows.
     models : tuple of BaseModel
-        For new rows.
+        The models for new rows.
     """
 
     names: tuple[str, ...]
@@ -71,19 +72,19 @@ class GroupPosterior:
 def fit_posteriors(
     work: CrossFitting | None, constraints: Sequence[Constraint], cells: Cells, scores: Floats, stacklevel: int
 ) -> tuple[Floats, tuple[GroupPosterior, ...]]:
-    """Return the columns of the training rows, cross-fitted, and the way to those of new rows.
+    """Return the cross-fitted columns of the training rows, and the estimators for new rows.
 
     Parameters
     ----------
     work : CrossFitting, or None
-        The base and its folds; None where the base is not trained here.
+        The base and its folds; None if the base is not trained in this fit.
     constraints : sequence of Constraint
-        Whose rates say which probabilities are needed.
+        Their rates determine which probabilities are needed.
     cells : Cells
     scores : array of shape (n, 1) or (n, classes)
         The cross-fitted base scores.
     stacklevel : int
-        Of warnings.
+        The stack level of warnings.
     """
     if work is None:
         raise ValueError(
@@ -119,7 +120,7 @@ def fit_posteriors(
 
 
 def needed_labels(constraints: Sequence[Constraint], cells: Cells) -> list[int | None]:
-    """Return the labels within which groups are to be told apart; None for all rows."""
+    """Return the labels among whose rows the group is estimated; None for all rows."""
     rates = {rate for each in constraints for rate in resolve_measure(each.measure).rates}
     overall: list[int | None] = [None] if RATES["selection_rate"] in rates else []
     return overall + (list(range(cells.n_labels)) if rates - {RATES["selection_rate"]} else [])
@@ -128,7 +129,7 @@ def needed_labels(constraints: Sequence[Constraint], cells: Cells) -> list[int |
 def _check_sizes(
     groups: Sequence[Any], group: NDArray[Any], usable: NDArray[np.bool_], work: CrossFitting, label: Any, level: int
 ) -> None:
-    """Refuse groups that a fold does not have; warn of groups that are too small to be estimated well."""
+    """Reject groups that a fold lacks; warn of groups that are too small for a good estimate."""
     where = "" if label is None else f" with the label {label!r}"
     for train, _ in work.folds:
         counts = np.bincount(group[train[usable[train]]], minlength=len(groups))

@@ -1,4 +1,4 @@
-"""The base scores of a fit: cross-fitted or given by the user, and what a record says of the base."""
+"""The base scores of a fit, cross-fitted or given by the user, and the record of the base."""
 
 from __future__ import annotations
 
@@ -25,24 +25,24 @@ from fairbound.fairness import Cells, as_constraints
 Floats = NDArray[np.float64]
 
 LOOKED_AT = 5000
-"""Rows that the size of the correction is measured on."""
+"""Number of rows on which the size of the correction is measured."""
 
 SHOWN = 8
-"""Columns that a printed record shows."""
+"""Number of columns in a printed record."""
 
 
 @dataclass(frozen=True, eq=False)
 class BaseScores:
-    """The scores of the training rows, and the way to those of other rows.
+    """The base scores of the training rows, and the models that score other rows.
 
     Attributes
     ----------
     training : array of shape (n, 1) or (n, classes)
-        Each by a model that has not seen the row, or as given by the user.
+        The score of each row from a model that has not seen it, or as given by the user.
     fitted : FittedBase, or None
-        What scores new rows; None where the user gives their scores.
+        The base that scores new rows; None if the user gives their scores.
     flipped : bool
-        Whether the positive of two classes is the first of the labels in order.
+        Whether the first of two classes, in sorted order, is the positive one.
     uses_columns : bool
         Whether the encoded columns are inputs of the correction.
     posteriors, training_posteriors
@@ -71,7 +71,7 @@ class BaseScores:
         return np.hstack([*columns, *([] if posteriors is None else [posteriors]), scores])
 
     def completed(self, inputs: Inputs, positions: NDArray[np.intp]) -> BaseScores:
-        """Return the same with a score for every row of X; those that were not trained on are scored as new rows."""
+        """Return a copy with a score for every row of X; rows outside the training rows are scored as new rows."""
         rest = np.setdiff1d(np.arange(inputs.n_rows), positions)
         if self.fitted is None or not len(rest):
             return self
@@ -86,19 +86,19 @@ class BaseScores:
 
     @property
     def name(self) -> str:
-        """The base in a word."""
+        """The name of the base."""
         return "base_score=" if self.fitted is None else self.fitted.name
 
     @property
     def scored(self) -> str:
-        """How the training rows were scored, in words."""
+        """A sentence on how the training rows were scored."""
         if self.fitted is None:
             return "Each row has the score that was given for it."
         told = " The model contains an estimate of the group, made from the columns." if self.posteriors else ""
         return self.fitted.scored + told
 
     def scores(self, inputs: Inputs, given: Any = None) -> Floats:
-        """Return the scores of other rows: those given for them, or else those of the base."""
+        """Return the scores of other rows: the given ones, or those of the base."""
         if given is not None:
             n_labels = max(2, self.training.shape[1])
             return orient_scores(read_base_score(given, inputs.n_rows), n_labels, flipped=self.flipped)
@@ -110,7 +110,7 @@ class BaseScores:
 def fit_scores(
     params: Parameters, data: Data, cells: Cells, encoder: Any, seed: int, stacklevel: int
 ) -> BaseScores | None:
-    """Return the base scores of a fit; None where there is no base."""
+    """Return the base scores of a fit; None without a base."""
     if not isinstance(params.base, FittedBase):
         check_base(params)
     flipped = cells.n_labels == 2 and cells.classes[0] != np.unique(data.y).tolist()[0]
@@ -145,16 +145,16 @@ class BaseResult:
     name : str
         The class of the base.
     scored : str
-        How the training rows were scored, in words.
+        A sentence on how the training rows were scored.
     accuracy : float
-        Of the decisions of the base alone.
+        The accuracy of the base alone.
     reached : tuple of float
         The measure of each limit by the decisions of the base alone.
     changed : float
-        Share of the rows, by weight, that the model decides otherwise than the base alone.
+        The weighted share of rows for which the model and the base alone decide differently.
     moved : dict
-        For each column of X the size of the correction by it, in logits: the mean change of the logit when the column
-        is set to its mean, the largest first.
+        The size of the correction for each column of X, in logits, the largest first.  It is the mean absolute change
+        of the logit when the column is set to its mean.
     """
 
     name: str
@@ -165,7 +165,7 @@ class BaseResult:
     moved: dict[str, float]
 
     def table(self, limits: Sequence[str]) -> Table:
-        """Return the base alone, and how the model differs from it, as a table."""
+        """Return a table of the base alone, and of the differences between the model and the base."""
         return Table(
             f"Base: {self.name}",
             (),
@@ -188,7 +188,7 @@ class BaseResult:
 def moved_columns(
     module: nn.Module, Z: Floats, base: BaseScores, names: Sequence[str], encoder: Any
 ) -> dict[str, float]:
-    """Return how much each column moves the logits: the mean change when it is set to its mean, the largest first.
+    """Return the mean absolute change of the logits when a column is set to its mean, the largest first.
 
     Parameters
     ----------
@@ -198,9 +198,9 @@ def moved_columns(
         Encoded columns, group posteriors, scores.
     base : BaseScores
     names : sequence of str
-        Of the inputs.
+        The names of the inputs.
     encoder : transformer, or None
-        Ours tells which inputs belong to one column; of others each input counts by itself.
+        `TableEncoder` knows which inputs belong to one column.  With another encoder each input is a column.
     """
     sample = Z[np.linspace(0, len(Z) - 1, min(len(Z), LOOKED_AT)).astype(np.intp)]
     n_scores = base.training.shape[1]

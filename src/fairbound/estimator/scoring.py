@@ -1,12 +1,12 @@
-"""Scorers for every measure, so that a search or a cross-validation can look at groups.
+"""Measures of decisions on other rows than the training rows: validation sets, and scorers of scikit-learn.
 
-A scorer is called with a fitted estimator and rows, and larger is better, as everywhere in scikit-learn:
+A scorer is called with a fitted estimator and rows.  As everywhere in scikit-learn, larger is better:
 
-    ratio                     the least ratio over the pairs of groups
+    ratio                     the smallest ratio over the pairs of groups
     difference, covariance    minus the largest difference
-    rate                      the least rate over the groups; for false positives and negatives minus the largest
+    rate                      the smallest rate over the groups; for false positives and negatives minus the largest
 
-Groups travel by metadata routing (`sensitive_features=`), or are columns of X, named once.
+Groups arrive by metadata routing (`sensitive_features=`), or are columns of X (`sensitive_columns=`).
 """
 
 from __future__ import annotations
@@ -36,13 +36,11 @@ from fairbound.fairness import (
     resolve_measure,
 )
 
-# --- watching --------------------------------------------------------------------------------------------------------
+# --- measures of other rows ------------------------------------------------------------------------------------------
 
-# Decisions on rows beside the training rows: the limits on a validation set, and measures for scorers.
-#
-# Rows that training has not seen may lack a label or a group.  A label that is missing there gets a row of weight 0,
-# so that the classes are those of the model; a group without the rows that a rate needs is left out of that rate, as
-# in an audit.
+# Rows outside the training rows may lack a label or a group of the model.  A missing label gets a row of weight 0, so
+# that the classes are those of the model.  A group without the rows that a rate needs is left out of that rate, as in
+# an audit.
 
 
 @dataclass(frozen=True)
@@ -123,7 +121,7 @@ class Watched:
 
 
 def _comparable(limit: Constraint, tally: Tally) -> bool:
-    """Tell whether these rows have the groups that a limit speaks of."""
+    """Tell whether these rows have the groups that a limit compares."""
     concerned = [each for each in tally.cells.groupings if limit.columns is None or each.name in limit.columns]
     wanted = limit.reference if limit.reference is not None else limit.group
     if wanted is not None:
@@ -132,13 +130,13 @@ def _comparable(limit: Constraint, tally: Tally) -> bool:
     return bool(concerned) and (alone or all(len(each.groups) > 1 for each in concerned))
 
 
-# --- scoring ---------------------------------------------------------------------------------------------------------
+# --- scorers ---------------------------------------------------------------------------------------------------------
 
 
 class FairnessScorer(BaseEstimator):
     """Score the decisions of any classifier by a measure.  Make it with `make_fairness_scorer`."""
 
-    # The groups are what it is for: they are asked for without a word from the user.
+    # The scorer always needs the groups, so it requests them by default.
     __metadata_request__score: ClassVar[dict[str, bool]] = {"sensitive_features": True}
 
     def __init__(
@@ -170,7 +168,7 @@ class FairnessScorer(BaseEstimator):
     def score(
         self, estimator: Any, X: Any, y: Any, *, sensitive_features: Any = None, sample_weight: Any = None
     ) -> float:
-        """Return the score of the estimator's decisions on the rows; NaN where the rows do not define it."""
+        """Return the score of the estimator's decisions on the rows; NaN if it is undefined on them."""
         limit, sign = self._limit()
         decided = np.asarray(estimator.predict(X))
         n_rows = len(decided)
@@ -192,7 +190,7 @@ class FairnessScorer(BaseEstimator):
         return math.nan if value is None else sign * value
 
     def _limit(self) -> tuple[Constraint, float]:
-        """The measure as a limit without a bound (or, for a rate, on the side that is worse), and the sign."""
+        """Return the measure as a limit without a bound, and the sign; a rate is limited on its worse side."""
         measure = resolve_measure(self.measure)
         bound: tuple[float | None, float | None] | None = None
         sign = 1.0 if measure.larger_is_stricter else -1.0
@@ -252,14 +250,14 @@ def make_fairness_scorer(
     Parameters
     ----------
     measure : str or Measure
-        Any measure, "disparate_impact" and the like, or a rate, such as "true_positive_rate".
+        A measure such as "disparate_impact", or a rate such as "true_positive_rate".
     sensitive_columns : column name or number, or several, optional
-        The columns of X that hold the groups; without it `sensitive_features` travels by metadata routing.
+        The columns of X that hold the groups.  Without it, pass `sensitive_features` by metadata routing.
     against, reference, group, classes
         As for a `Constraint`.
     groups : {"each", "intersection", "both"}
     pos_label : label, optional
-        The positive of two classes; by default that of the estimator, or as for a `ConstrainedClassifier`.
+        The positive one of two classes.  By default that of the estimator, or as in `ConstrainedClassifier`.
 
     Examples
     --------
@@ -270,5 +268,5 @@ def make_fairness_scorer(
     0.0
     """
     scorer = FairnessScorer(measure, sensitive_columns, against, reference, group, classes, groups, pos_label)
-    scorer._limit()  # what is wrong with the measure is better said now than in the middle of a search
+    scorer._limit()  # raises now, not in the middle of a search, if the measure is invalid
     return scorer
