@@ -1,4 +1,7 @@
-"""The paper's figures and tables by name, resumable, beside the printed numbers."""
+"""Reproduce the paper's figures and tables by name, and compare them with the printed numbers.
+
+A reproduction can be interrupted and resumed.
+"""
 
 from fairbound.experiments.catalogue import TITLES
 from fairbound.experiments.protocol import DATASETS, EPOCHS

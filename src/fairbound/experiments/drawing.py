@@ -1,4 +1,7 @@
-"""The look of the figures, in one place: matplotlib without its global state, so that nothing of the user's changes."""
+"""The style of the figures, and the figures as elements of a page.
+
+matplotlib's global state is not used, so that the user's own settings stay unchanged.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ if TYPE_CHECKING:
 
 
 COLORS = {"smoothed_step": "#0b6e99", "sigmoid": "#c1541d", "covariance": "#5c7a29"}
-"""Told apart by people who do not see all colours, and in print by lightness."""
+"""Colours that colour-blind readers can tell apart, and that differ in lightness in print."""
 
 INK, QUIET, GRID = "#1f2933", "#7b8794", "#e4e7eb"
 
@@ -51,7 +54,7 @@ STYLE: dict[Any, Any] = {
 
 @contextmanager
 def style() -> Iterator[None]:
-    """Draw within this: the style holds inside and nowhere else."""
+    """Apply the style to all drawing inside this context, and nowhere else."""
     try:
         import matplotlib as mpl
     except ImportError as error:
@@ -63,12 +66,12 @@ def style() -> Iterator[None]:
 def panels(
     title: str, columns: int, rows: int = 1, *, width: float = 3.1, height: float = 2.7, share_rows: bool = True
 ) -> tuple[Figure, list[Axes]]:
-    """A figure with a title and a grid of panels, row by row, the panels of a row on one vertical scale."""
+    """Return a figure with a title and a grid of panels, row by row; the panels of a row share a vertical scale."""
     from matplotlib.figure import Figure
 
-    # Above the panels the title, below them the legend.
+    # 0.6 inches for the title above the panels and the legend below them.
     figure = Figure(figsize=(width * columns, height * rows + 0.6), layout="constrained")
-    # About eleven of its letters to an inch.
+    # One inch holds about eleven letters of the title.
     lines = textwrap.fill(title, int(11 * width * columns))
     figure.suptitle(lines, x=0.01, ha="left", fontsize=10.5, fontweight="bold")
     grid = figure.subplots(rows, columns, squeeze=False, sharey="row" if share_rows else False)
@@ -76,21 +79,21 @@ def panels(
 
 
 def legend(figure: Figure, *axes: Axes) -> None:
-    """One legend below all panels, where it can hide nothing; each label once."""
+    """Draw one legend below all panels, where it hides nothing, with each label once."""
     found: dict[str, Any] = {}
     for each in axes:
         for handle, label in zip(*each.get_legend_handles_labels(), strict=True):
             found.setdefault(label, handle)
-    # Inches of the widest entry: its line and gaps, and its letters on average.
+    # Width of the widest entry in inches: 0.6 for its line and gaps, and an average width per letter.
     entry = 0.6 + 0.062 * max(map(len, found))
     columns = max(1, min(len(found), int(figure.get_figwidth() / entry)))
-    # As even as can be: four and two rather than five and one.
+    # Rows of equal length where possible: six entries in rows of at most five become three and three.
     columns = -(-len(found) // -(-len(found) // columns))
     figure.legend(list(found.values()), list(found), loc="outside lower center", ncols=columns)
 
 
 def missed(axes: Axes, low: float, high: float) -> None:
-    """Shade where a ratio achieved would fall short of the one demanded."""
+    """Shade the area in which an achieved ratio is below the demanded one."""
     axes.plot([low, high], [low, high], color=QUIET, linewidth=1, linestyle=":")
     axes.fill_between(
         [low, high], [0, 0], [low, high], color=QUIET, alpha=0.13, linewidth=0, label="short of the limit"
@@ -98,7 +101,7 @@ def missed(axes: Axes, low: float, high: float) -> None:
 
 
 def decades(axes: Axes) -> None:
-    """A horizontal scale by powers of ten, from loose on the left to strict on the right."""
+    """Use a logarithmic horizontal scale, from loose on the left to strict on the right."""
     from matplotlib.ticker import LogLocator
 
     axes.set_xscale("log")
@@ -109,7 +112,7 @@ def decades(axes: Axes) -> None:
 
 
 def _power(value: float) -> str:
-    """A power of ten in plain characters, which every font and every SVG has.
+    """Return a power of ten in plain characters, which every font has.
 
     >>> _power(0.001), _power(100.0), _power(1.0)
     ('10⁻³', '10²', '1')
@@ -121,12 +124,12 @@ def _power(value: float) -> str:
 
 
 def mark_printed(axes: Axes, x: float, y: float, *, label: str | None = None) -> None:
-    """A value that the paper prints."""
+    """Mark a value that the paper prints."""
     axes.plot([x], [y], marker="x", color=INK, linestyle="none", markersize=7, label=label, zorder=5)
 
 
 def save(figure: Figure, path: Path) -> list[Path]:
-    """Write PNG and SVG beside each other, the same bytes every time; return their paths."""
+    """Write the figure as PNG and SVG, with the same bytes every time; return their paths."""
     options: dict[str, dict[str, Any]] = {
         "png": {"dpi": 130, "metadata": {"Software": None}},
         "svg": {"metadata": {"Date": None, "Creator": None}},
@@ -138,12 +141,12 @@ def save(figure: Figure, path: Path) -> list[Path]:
     return [path.with_suffix(f".{form}") for form in options]
 
 
-# --- embedding -------------------------------------------------------------------------------------------------------
+# --- figures within a page -------------------------------------------------------------------------------------------
 
-# Figures within a page: matplotlib's SVG made smaller, with the page's own font and colours.
+# A page contains matplotlib's SVG, made smaller, with the font and colours of the page.
 #
-# Colours become the page's variables, so that a figure follows it into the dark and onto paper.  Several figures
-# share one page, so only the names that a figure refers to stay, each with the figure's own prefix.
+# Colours become CSS variables, so that a figure follows the page's dark mode and print style.  Several figures share
+# one page.  So an id is removed unless the figure refers to it, and the others get a prefix of the figure.
 
 
 VARIABLES = {
@@ -153,10 +156,10 @@ VARIABLES = {
     "#ffffff": "--card",
     **{color: f"--{name.replace('_', '-')}" for name, color in COLORS.items()},
 }
-"""The colours of `drawing`, and what they are called in the page's style."""
+"""The colours above, and their names in the style sheet of the page."""
 
 WIDE = 520.0
-"""Points: a wider figure needs the whole width of the page."""
+"""A figure wider than this, in points, takes the whole width of the page."""
 
 _TAG = re.compile(r"<[^>]+>")
 _NUMBER = re.compile(r"-?\d+\.\d{3,}")
@@ -167,21 +170,21 @@ def width_of(svg: str) -> float:
     """Return the width of a figure in points."""
     found = re.search(r'viewBox="0 0 ([\d.]+) ', svg)
     if found is None:
-        raise ValueError("This is no figure of matplotlib: its SVG has no viewBox that begins at 0 0.")
+        raise ValueError("The SVG is not a figure of matplotlib: it has no viewBox that begins at 0 0.")
     return float(found[1])
 
 
 def embed(svg: str, prefix: str, label: str) -> Markup:
-    """Return the element for a page.
+    """Return the SVG element for a page.
 
     Parameters
     ----------
     svg : str
-        A whole file, as matplotlib writes it.
+        The content of an SVG file from matplotlib.
     prefix : str
-        What sets its names apart from those of other figures.
+        The prefix of its ids, different for every figure of a page.
     label : str
-        What it shows, for those who do not see it.
+        A description for screen readers.
     """
     from markupsafe import Markup, escape
 
@@ -196,7 +199,7 @@ def embed(svg: str, prefix: str, label: str) -> Markup:
 
 
 def _tidy(tag: str, prefix: str, referred: set[str]) -> str:
-    """One tag with short numbers, our names, and no font and colours of its own."""
+    """Return a tag with rounded numbers, prefixed ids, CSS variables for colours, and no font of its own."""
 
     def name(found: re.Match[str]) -> str:
         return f' id="{prefix}-{found[1]}"' if found[1] in referred else ""

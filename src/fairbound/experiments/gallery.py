@@ -1,7 +1,7 @@
-"""The gallery: everything that `reproduce` has made on one page that stands alone, in the style of the report.
+"""The gallery: all results of `reproduce` on one self-contained page, in the style of the report.
 
-Beside each item stand the paper's claims with verdicts computed from the numbers.  No verdict is written here or in the
-template: they come from `claims`, and the page shows the checks that they are made of.
+Each item comes with the paper's claims and their verdicts.  `sections` computes every verdict from the numbers, and the
+page shows the checks behind it.  Neither this module nor the template contains a verdict.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def write_gallery(made: Reproduction, request: Request, command: str = "") -> Pa
     made : Reproduction
     request : Request
     command : str
-        The line that was typed; without it, the page does not say.
+        The command line to show on the page; empty for none.
 
     Returns
     -------
@@ -71,7 +71,7 @@ def write_gallery(made: Reproduction, request: Request, command: str = "") -> Pa
 
 
 def page_context(made: Reproduction, request: Request, command: str) -> dict[str, Any]:
-    """Return what the template shows."""
+    """Return the variables of the template."""
     shown = sections(made)
     judged = judge(made)
     outcomes = outcomes_of(made)
@@ -98,7 +98,7 @@ def page_context(made: Reproduction, request: Request, command: str) -> dict[str
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of what the numbers depend on."""
+    """Return the versions of the software on which the numbers depend."""
     return {
         "fairbound": fairbound.__version__,
         "torch": str(torch.__version__),
@@ -109,7 +109,7 @@ def versions() -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Rows:
-    """A data set in numbers and words."""
+    """The description of a data set on the page."""
 
     title: str
     train: int
@@ -125,7 +125,7 @@ def _rows(name: str, request: Request) -> Rows:
 
 
 def sample_warning(description: str) -> str:
-    """Say what it means that the rows are a sample, where the data set says that they are.
+    """Return a sentence about the sample, if the data set's description says that its rows are one.
 
     >>> sample_warning("California: a sample of 46 of its 100 rows.")
     'These are drawn from a 46% sample of the rows (46 of 100), not from all of them as in the paper.'
@@ -142,14 +142,14 @@ def sample_warning(description: str) -> str:
 
 
 def conditions(request: Request) -> list[str]:
-    """Return what sets this request apart from the paper's main experiments."""
+    """Return the differences between this request and the paper's main experiments, one sentence each."""
     found = []
     if request.part == "test":
         found.append("Ratios, accuracies and violations are those of the test rows, which no model was fitted to.")
     if request.batches:
-        found.append("Training goes by mini-batches, with the constraints on a part of the rows.")
+        found.append("Training uses mini-batches, and the constraints are computed on a part of the rows.")
     if request.limit is not None:
-        found.append(f"A quick look: only the first {request.limit:,} rows of each part; the paper’s numbers need all.")
+        found.append(f"A quick look: only the first {request.limit:,} rows of each part. The paper uses all rows.")
     if request.epochs != EPOCHS:
         found.append(f"A quick look: {request.epochs:,} epochs in place of the paper’s {EPOCHS:,}.")
     if request.seeds and request.seeds != SEEDS:
@@ -158,7 +158,7 @@ def conditions(request: Request) -> list[str]:
 
 
 def duration(seconds: float) -> str:
-    """Return a time in the units that a reader would choose.
+    """Return a duration as text, in suitable units.
 
     >>> [duration(seconds).replace("\N{NO-BREAK SPACE}", " ") for seconds in (0.36, 42.4, 754, 28260)]
     ['0.4 s', '42 s', '12 min 34 s', '7 h 51 min']

@@ -1,7 +1,7 @@
-"""What came out of a run, in the cells (group, label) of the training and of the test part.
+"""The outcome of a run: sums over the cells (group, label) of the training rows and of the test rows.
 
-Sums over cells are enough: accuracies, rates, ratios, violations and covariances are small functions of them, by
-decisions and by surrogate alike, for limits that the run had and for those that it had not.
+These sums are enough.  Accuracies, rates, ratios, violations and covariances are small functions of them, both by
+decisions and by surrogate.  This also holds for measures that the run did not limit.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ By = Literal["decisions", "surrogate"]
 
 @dataclass(frozen=True)
 class Part:
-    """Sums over the cells of one part of the rows: [group][label].
+    """Sums over the cells of the training rows or of the test rows, as [group][label].
 
     Attributes
     ----------
     groups : names of the two groups
-    totals : rows
-    decisions : rows predicted 1
+    totals : numbers of rows
+    decisions : numbers of rows with decision 1
     surrogate : sums of the surrogate φ
-    margins : sums of the margin itself, which the covariance is made of
+    margins : sums of the margin, for the covariance
     loss : float
     """
 
@@ -40,33 +40,33 @@ class Part:
 
     @property
     def accuracy(self) -> float:
-        """Share of the rows predicted right."""
+        """The share of rows with the right decision."""
         return sum(self._right(group) for group in (0, 1)) / sum(map(sum, self.totals))
 
     def group_accuracy(self, group: int) -> float:
-        """The same within a group."""
+        """Return the accuracy within a group."""
         return self._right(group) / sum(self.totals[group])
 
-    # `fairness` has these formulas for rows.  A stored run has no rows any more, only sums, and its surrogates may be
-    # below zero: the gallery must show the same numbers whatever version has made the runs.
+    # `fairness` computes the same formulas from rows.  A stored run has only sums, and its surrogate sums may be
+    # negative.  So the formulas are repeated here, and the gallery shows the same numbers for old results.
 
     def rates(self, measure: str, by: By = "decisions") -> tuple[float, float]:
-        """The two rates that the measure compares: selection rates, or true-positive rates."""
+        """Return the two rates that the measure compares: selection rates, or true-positive rates."""
         sums: Grid = getattr(self, by)
         if measure == "equal_impact":
             return (sums[0][1] / self.totals[0][1], sums[1][1] / self.totals[1][1])
         return (sum(sums[0]) / sum(self.totals[0]), sum(sums[1]) / sum(self.totals[1]))
 
     def ratio(self, measure: str = "disparate_impact", by: By = "decisions") -> float:
-        """The largest δ that the rates keep; 1 where nobody is selected.
+        """Return the largest δ that the rates keep; 1 if nobody is selected.
 
-        A surrogate may dip below zero, where a quotient has no meaning: at least 0.
+        Rates of a surrogate may be negative, and their quotient has no meaning.  So the result is at least 0.
         """
         lower, upper = sorted(self.rates(measure, by))
         return max(0.0, lower / upper) if upper > 0 else 1.0
 
     def violation(self, measure: str, bound: float, by: By = "decisions") -> float:
-        """max(δ·r₀ − r₁, δ·r₁ − r₀), which a kept ratio has at most 0; |cov| − ε for the covariance."""
+        """Return max(δ·r₀ − r₁, δ·r₁ − r₀), or |cov| − ε for the covariance; at most 0 if the limit is kept."""
         if measure == "covariance":
             return abs(self.covariance(by)) - bound
         first, second = self.rates(measure, by)
@@ -84,7 +84,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Outcome:
-    """A run and what came out of it.
+    """A run and its results.
 
     Attributes
     ----------
@@ -93,10 +93,10 @@ class Outcome:
     kept : bool
         Whether the decisions on the training rows keep every limit.
     status : str
-    history : lists by epoch, of training rows: accuracy, loss, exact and surrogate violation
+    history : lists with one entry per epoch, for the training rows: accuracy, loss, exact and surrogate violation
     seconds, processor_seconds, peak_megabytes : float
     version : str
-        Of the package.
+        The version of the package that made the run.
     """
 
     run: Run
@@ -111,11 +111,11 @@ class Outcome:
     history: dict[str, list[float]] = field(default_factory=dict, repr=False)
 
     def part(self, name: PartName) -> Part:
-        """The training or the test part."""
+        """Return the sums of the training or of the test rows."""
         return self.train if name == "train" else self.test
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
+        """Return plain values, for JSON."""
         return {"key": self.run.key, **asdict(self)}
 
     @classmethod

@@ -1,4 +1,7 @@
-"""The runs that each item is made of.  Items share runs: what one has trained, the next only looks up."""
+"""The runs that each item needs, and the study that it computes its figures and tables from.
+
+Items share runs: a run that one item has trained is looked up by the next.
+"""
 
 from __future__ import annotations
 
@@ -25,15 +28,15 @@ from fairbound.experiments.runs import Run, Setting
 from fairbound.experiments.store import Results
 
 SCALE_RATIOS = (0.8, 0.9)
-"""Where the scales are compared: limits that bind on every data set or on all but one."""
+"""The ratios at which scales are compared.  They bind on every data set, or on all but one."""
 
 SEARCH_TOLERANCE = 0.01
 SEARCH_FITS = 12
-"""Bisection over seven decades leaves a factor of 1.004 after twelve fits; who has not arrived by then does not."""
+"""Bisection over seven decades leaves a factor of 1.004 after twelve fits.  More fits would not help a search."""
 
 
 def unscaled(setting: Setting) -> list[Run]:
-    """Ratios demanded of surrogates as they are."""
+    """Return the runs with limits on ratios, for surrogates without scaling."""
     return [
         setting.free(),
         *(setting.limited(bound, surrogate=name, scale=UNSCALED) for name in SURROGATES for bound in RATIOS),
@@ -41,7 +44,7 @@ def unscaled(setting: Setting) -> list[Run]:
 
 
 def scaled(setting: Setting) -> list[Run]:
-    """Ratios demanded of scaled surrogates, and limits on the covariance."""
+    """Return the runs with limits on ratios, for scaled surrogates, and those with limits on the covariance."""
     return [
         setting.free(),
         *(setting.limited(bound, surrogate=name) for name in SURROGATES for bound in RATIOS),
@@ -50,7 +53,7 @@ def scaled(setting: Setting) -> list[Run]:
 
 
 def scales(setting: Setting) -> list[Run]:
-    """The same limits at several scales."""
+    """Return the runs with the same limits at several scales."""
     return [
         setting.free(),
         *(
@@ -63,35 +66,35 @@ def scales(setting: Setting) -> list[Run]:
 
 
 def penalties(setting: Setting) -> list[Run]:
-    """Constraints against regularisation."""
+    """Return the runs that compare constraints with regularisation."""
     return [*scaled(setting), *(setting.penalized(penalty, name) for name in APPROACHES for penalty in PENALTIES)]
 
 
 def scenario(setting: Setting, name: str, bound: float) -> Run:
-    """A row of Table 2 or 4."""
+    """Return the run of a row of Table 2 or 4."""
     return replace(setting.free(), limits=tuple((measure, bound) for measure in printed.SCENARIOS[name]))
 
 
 def scenarios(bound: float, setting: Setting) -> list[Run]:
-    """The rows of Table 2 or 4, by their ratio."""
+    """Return the runs of Table 2 or 4, given the ratio."""
     return [scenario(setting, name, bound) for name in printed.SCENARIOS]
 
 
 def seeds(setting: Setting) -> list[Run]:
-    """Limits from several random starts."""
+    """Return the runs with the same limits from several random starts."""
     return [setting.limited(bound, seed=seed) for bound in VARIANCE_RATIOS for seed in setting.seeds or SEEDS]
 
 
 @dataclass(frozen=True)
 class Search:
-    """The search for the penalty that gives a demanded ratio: bisection of log λ between 1e-4 and 1e3.
+    """The search for the penalty that reaches a demanded ratio: bisection of log λ between 1e-4 and 1e3.
 
     Attributes
     ----------
     target : float
-    fits : runs in the order of the search, as far as they have outcomes
-    found : whether the last one is within the tolerance
-    next : the run that is wanted next; None where the search is over
+    fits : the finished runs of the search, in their order
+    found : whether the last run is within the tolerance
+    next : the next run of the search; None if the search has ended
     """
 
     target: float
@@ -101,7 +104,7 @@ class Search:
 
 
 def search(setting: Setting, results: Results, target: float) -> Search:
-    """Follow the search as far as the results go."""
+    """Repeat the search with the results so far, up to the first run without a result."""
     strong, weak = math.log10(PENALTIES[0]), math.log10(PENALTIES[-1])
     fits: list[Run] = []
     while len(fits) < SEARCH_FITS:
@@ -121,7 +124,10 @@ def search(setting: Setting, results: Results, target: float) -> Search:
 
 
 def searches(setting: Setting, results: Results) -> list[Run]:
-    """The constrained fits, and the next step of each search: asked for again until nothing is missing."""
+    """Return the constrained fits, and the runs of each search up to the next one.
+
+    It is called again after these runs are done, until none is missing.
+    """
     runs = [setting.free(), *(setting.limited(target) for target in SCALE_RATIOS)]
     for target in SCALE_RATIOS:
         found = search(setting, results, target)
@@ -131,46 +137,44 @@ def searches(setting: Setting, results: Results) -> list[Run]:
 
 # --- study -----------------------------------------------------------------------------------------------------------
 
-# What the functions of an item are given: a setting, the outcomes, and the rows they are about.
-
 
 @dataclass(frozen=True)
 class Study:
-    """One data set under one solver, with all the outcomes that an item's runs asked for."""
+    """The argument of an item's functions: a data set, a solver, and the outcomes of the item's runs."""
 
     setting: Setting
     results: Results
     split: Split
 
     def outcome(self, run: Run) -> Outcome:
-        """What came out of a run."""
+        """Return the outcome of a run."""
         return self.results[run]
 
     def part(self, run: Run) -> Part:
-        """The same on the rows that are reported on."""
+        """Return the sums of a run over the reported rows (training or test)."""
         return self.results[run].part(self.setting.part)
 
     @property
     def title(self) -> str:
-        """The data set, the solver and the rows, in words."""
+        """The data set, the solver and the reported rows, as text."""
         rows = "training rows" if self.setting.part == "train" else "test rows"
         batches = ", mini-batches" if self.setting.batches else ""
         return f"{TITLES[self.setting.dataset]}, {self.setting.solver} solver, {rows}{batches}"
 
     @cached_property
     def free_ratio(self) -> float:
-        """The ratio of selection rates that training without limits reaches: stricter limits bind."""
+        """The ratio of selection rates without limits.  Stricter limits bind."""
         return self.outcome(self.setting.free()).train.ratio()
 
     def binding(self, ratios: tuple[float, ...]) -> list[float]:
-        """Those of the ratios that bind."""
+        """Return the ratios that bind."""
         return [ratio for ratio in ratios if ratio > self.free_ratio]
 
     def gap(self, run: Run) -> float:
-        """How far the ratio reached by the decisions lies from the one demanded."""
+        """Return the distance between the ratio of the decisions and the demanded one."""
         ((_, demanded),) = run.limits
         return self.gap_to(run, demanded)
 
     def gap_to(self, run: Run, demanded: float) -> float:
-        """The same for a run that was not told what is demanded."""
+        """Return the same distance for a run without a limit on the ratio."""
         return abs(self.part(run).ratio() - demanded)

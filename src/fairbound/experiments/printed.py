@@ -77,7 +77,7 @@ STATISTICS: dict[str, dict[str, float]] = {
 
 @dataclass(frozen=True)
 class PrintedCost:
-    """A row of Table 3: minutes of a run on average, megabytes at most, core-hours of the eight runs."""
+    """A row of Table 3: mean minutes per run, largest megabytes, total core-hours of the eight runs."""
 
     minutes: float
     megabytes: float
@@ -106,7 +106,7 @@ TABLE_3 = {
 }
 
 ACTIVE = {"dutch": (0.5, 0.6), "law": (0.7, 0.8), "acsincome": (0.7, 0.8)}
-"""Between which ratios the text says that the limit begins to bind."""
+"""The two ratios between which the limit begins to bind, according to the text."""
 
 SPREAD = {("dutch", 0.8): (78.004, 79.19), ("dutch", 0.9): (75.7034, 77.75)}
-"""Accuracies under DI alone that seeds of the paper's own program reached, percent: printed, and the highest known."""
+"""Accuracies of the paper's own program under DI alone, in percent: printed, and the highest known of any seed."""

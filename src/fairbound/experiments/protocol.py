@@ -1,9 +1,10 @@
-"""The constants of the paper's experiments (sections Experiments and Appendices C to E), and the names of its data.
+"""The constants of the paper's experiments (section Experiments, Appendices C to E), and the names of its data.
 
-Networks: Law linear, Dutch 32 hidden, ACSIncome 256 hidden, leaky ReLU.  Training: 500 epochs of whole batches, or of
-mini-batches of 5,000 with the constraints on a fixed third of the rows.  A covariance is at most 0.25 in size, so the
-limits on it that can bind are {1, 5} × 10^{−4 ... −1}, not those of the ratios.  Penalties are λ of the objective
-f + r/λ, from 1e-4 (strong) to 1e3 (weak).
+- Networks: linear for Law, 32 hidden units for Dutch, 256 for ACSIncome, leaky ReLU.
+- Training: 500 epochs of full batches, or of mini-batches of 5,000 rows with the constraints on a fixed third of all.
+- Limits on the covariance: {1, 5} × 10^{−4 ... −1}.  A covariance is at most 0.25 in size, so those of the ratios would
+  never bind.
+- Penalties: λ of the objective f + r/λ, from 1e-4 (strong) to 1e3 (weak).
 """
 
 from __future__ import annotations

@@ -1,10 +1,12 @@
-"""The way from names to files: run what is missing, then draw, tabulate and judge.
+"""Reproduce items by name: run the missing trainings, then write figures, tables, verdicts and the gallery.
 
-out/results.jsonl             one line for each finished run; what is there is not run again
-out/figures/NAME-DATA-SOLVER  .png and .svg
-out/tables/NAME-DATA-SOLVER   .csv and .md
-out/verdicts.json             the claims, computed; with -batches and -test in their names where asked for
-out/gallery.html              all of it on one page
+    out/results.jsonl             one line for each finished run; finished runs are not repeated
+    out/figures/NAME-DATA-SOLVER  .png and .svg
+    out/tables/NAME-DATA-SOLVER   .csv and .md
+    out/verdicts.json             the verdicts on the paper's claims
+    out/gallery.html              everything on one page
+
+The file names contain -batches for mini-batches, and -test for test rows.
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ RESULTS = "results.jsonl"
 
 @dataclass(frozen=True)
 class Exhibit:
-    """An item made for one setting: its tables, what its claims came to, the files of its figure and of its tables."""
+    """An item for one setting: its tables, the checks of its claims, and the files of its figure and tables."""
 
     item: Item
     setting: Setting
@@ -47,7 +49,7 @@ class Exhibit:
 
 @dataclass
 class Reproduction:
-    """What `reproduce` has made, in how many seconds, and how many runs were not there before."""
+    """The results of `reproduce`, its duration in seconds, and the number of new runs."""
 
     out: Path
     exhibits: list[Exhibit] = field(default_factory=list)
@@ -57,7 +59,7 @@ class Reproduction:
 
     @property
     def verdicts(self) -> list[ClaimVerdict]:
-        """The claims of all exhibits."""
+        """The verdicts on the claims of all exhibits."""
         return verdicts(
             (exhibit.setting.solver if exhibit.item.trains else "", check)
             for exhibit in self.exhibits
@@ -67,14 +69,14 @@ class Reproduction:
 
 @dataclass(frozen=True)
 class Request:
-    """What to reproduce.
+    """The items, data sets and solvers to reproduce.
 
     Parameters
     ----------
     names : names of items
     datasets, solvers
-    part : the rows that are reported on
-    batches : whether training goes by mini-batches
+    part : the reported rows, "train" or "test"
+    batches : whether training uses mini-batches
     epochs, limit, seeds : fewer epochs, rows and random starts, for a quick look
     data_dir : the folder with the data files
     """
@@ -91,17 +93,17 @@ class Request:
 
     @property
     def suffix(self) -> str:
-        """What tells the files of mini-batches and of test rows from the others in one folder."""
+        """The part of file names that marks mini-batches and test rows."""
         return "-batches" * self.batches + "-test" * (self.part == "test")
 
     def items(self) -> list[Item]:
-        """The items, in the order of the paper."""
+        """Return the items, in the order of the paper."""
         for name in self.names:
             lookup(ITEMS, name, "item")
         return [item for name, item in ITEMS.items() if name in self.names]
 
     def settings(self, item: Item) -> list[Setting]:
-        """What the item is made for; once only where no training is involved."""
+        """Return the settings of an item; only one if the item involves no training."""
         solvers = self.solvers if item.trains else self.solvers[:1]
         datasets = self.datasets if item.name != "figure-1" else self.datasets[:1]
         return [
@@ -120,7 +122,7 @@ class Request:
 
 
 def planned(request: Request, results: Results) -> list[Run]:
-    """All runs that the request needs, as far as the results tell."""
+    """Return all runs of the request that are known so far; a search adds runs when its last one is done."""
     return [
         run for item in request.items() for setting in request.settings(item) for run in item.runs(setting, results)
     ]
@@ -136,22 +138,23 @@ def reproduce(
     overwrite: bool = False,
     exact: bool = False,
 ) -> Reproduction:
-    """Run what is missing, and write figures, tables, verdicts and the gallery, which records the command.
+    """Perform the missing runs, and write figures, tables, verdicts and the gallery.
 
     Parameters
     ----------
     request : Request
     out : Path
-        The folder.
+        The folder for the files.
     jobs : int
-        Processes.
+        The number of processes.
     report : function of Progress, optional
         Called after each run.
     command : str
+        The command line, which the gallery shows.
     overwrite : bool
-        Whether files of our names in `out` that are not ours may be replaced.
+        Whether files in `out` with the same names may be replaced, even if another program wrote them.
     exact : bool
-        Whether text in CSV tables is written as it is, even if a spreadsheet would take it for a formula.
+        Whether text in CSV tables is written unchanged, even if a spreadsheet would read it as a formula.
     """
     started = time.perf_counter()
     if not overwrite:
@@ -161,7 +164,7 @@ def reproduce(
         sweep(folder)
     results = Results(out / RESULTS)
     known = len(results)
-    # A search asks for its next step when it knows the last: several rounds.
+    # A search needs the result of one run to plan the next, so several rounds may be needed.
     while missing := results.missing(planned(request, results)):
         complete(missing, results, jobs=jobs, data_dir=request.data_dir, limit=request.limit, report=report)
     made = Reproduction(out, results=results, trained=len(results) - known)
@@ -176,7 +179,7 @@ def reproduce(
 
 
 def refuse_foreign(out: Path) -> None:
-    """Raise if the folder has files of our names without the results that we would have left beside them."""
+    """Reject a folder that has files with our names but no results file: another program wrote them."""
     if out.is_dir() and not (out / RESULTS).exists():
         names = ("gallery*.html", "verdicts*.json", "figures", "tables")
         found = sorted(path.name for name in names for path in out.glob(name))
@@ -208,7 +211,7 @@ def exhibit(
 
 
 def _stem(item: Item, setting: Setting) -> str:
-    """The name of an exhibit's files."""
+    """Return the name of an exhibit's files, without the extension."""
     parts = [item.name]
     if item.name != "figure-1":
         parts.append(setting.dataset)

@@ -1,6 +1,6 @@
-"""Runs in parallel processes, each on one core, with the results kept as they come.
+"""Perform runs in parallel processes, one core each, and store every result as soon as it is there.
 
-Through joblib, so that a larger study goes to a cluster by `with joblib.parallel_config(backend="dask"):` around it.
+joblib starts the processes.  To use a cluster, call it inside `with joblib.parallel_config(backend="dask"):`.
 """
 
 from __future__ import annotations
@@ -40,18 +40,16 @@ from fairbound.training import (
     train,
 )
 
-# --- performing ------------------------------------------------------------------------------------------------------
-
-# One run, from the data to its outcome: the paper's program, or the fast solver, on the paper's rows.
+# --- one run ---------------------------------------------------------------------------------------------------------
 
 
 REGULARITY = 1e-5
-"""Weight of the ℓ2 term of the fast solver, as by default in the estimator; the paper's program has none."""
+"""Weight of the ℓ2 term of the fast solver, the estimator's default.  The paper's program has no such term."""
 
 
 @lru_cache(maxsize=3)
 def load_rows(name: str, data_dir: str | None = None, limit: int | None = None) -> Split:
-    """The rows of the paper's protocol; with a limit, the first so many of each part, for a quick look."""
+    """Return the rows of the paper's protocol; with a `limit`, only the first rows of each part."""
     split = load_dataset(name, protocol="paper", data_dir=data_dir)
     if limit is None:
         return split
@@ -59,7 +57,7 @@ def load_rows(name: str, data_dir: str | None = None, limit: int | None = None) 
 
 
 def fingerprint(split: Split) -> str:
-    """A short name for the numbers that a run sees."""
+    """Return a short hash of the inputs, labels and groups of a run."""
     digest = hashlib.sha256()
     for part in (split.train, split.test):
         for array in (part.X, part.y, *(part.sensitive[name] for name in sorted(part.sensitive))):
@@ -68,7 +66,7 @@ def fingerprint(split: Split) -> str:
 
 
 def perform(run: Run, data_dir: str | None = None, limit: int | None = None) -> Outcome:
-    """Train as the run says, on one core, and look at both parts."""
+    """Train according to the run, on one core, and measure the training and the test rows."""
     split = load_rows(run.dataset, data_dir, limit)
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
@@ -96,7 +94,7 @@ def perform(run: Run, data_dir: str | None = None, limit: int | None = None) -> 
 
 
 def make_problem(run: Run, rows: Dataset) -> TrainingProblem:
-    """The paper's network with the run's limits and penalty."""
+    """Return the training problem of a run: the paper's network, with the run's limits and penalty."""
     generator = torch.Generator().manual_seed(run.seed)
     module = make_model(rows.X.shape[1], hidden=NETWORKS[run.dataset], generator=generator)
     constraints = [_constraint(run, measure, bound) for measure, bound in run.limits]
@@ -113,7 +111,7 @@ def make_problem(run: Run, rows: Dataset) -> TrainingProblem:
 
 
 def _run_paper(run: Run, rows: Dataset) -> tuple[TrainingProblem, TrainingResult]:
-    """The paper's program: its constants, its epochs, and its last iterate."""
+    """Train as the paper's program does, with its constants and epochs, and return the last iterate."""
     problem = make_problem(run, rows)
     all_rows = problem.rows(rows.X)
     batches: FullBatch | StratifiedBatches = FullBatch(all_rows)
@@ -138,19 +136,19 @@ def _run_fast(run: Run, rows: Dataset) -> tuple[TrainingProblem, TrainingResult]
 
 def _constraint(run: Run, measure: str, bound: float) -> Constraint:
     if measure == "covariance":
-        # Made of its own linear surrogate; beyond 0.25 there is nothing to limit, and a constraint refuses to try.
+        # A covariance is at most 0.25 in size, and `Covariance` rejects larger bounds.
         return Covariance(min(bound, 0.25))
     return Constraint(bound, measure=measure, surrogate=_surrogate(run))
 
 
 def _surrogate(run: Run) -> Surrogate:
-    # A covariance run has no surrogate of the step; what it does is looked at through the paper's own.
+    # A run with a limit on the covariance has no surrogate of the step: it is measured with the paper's surrogate.
     name, scale = ("smoothed_step", 50.0) if run.surrogate == "covariance" else (run.surrogate, run.scale)
     return SURROGATES[name](scale=scale)
 
 
 def _look(run: Run, module: torch.nn.Module, rows: Dataset) -> Part:
-    """Sums over the cells of some rows."""
+    """Return the sums over the cells of the given rows."""
     cells = Cells.build(rows.y, rows.sensitive)
     surrogate = _surrogate(run)
     problem = TrainingProblem(
@@ -181,7 +179,7 @@ def _history(result: TrainingResult) -> dict[str, list[float]]:
 
 
 def _forget_peak() -> None:
-    """Let the largest memory be counted anew, where the system can (Linux); elsewhere it is that of the process."""
+    """Reset the peak memory of the process on Linux; other systems report the peak since the process started."""
     if sys.platform == "linux":
         # Containers may mount it read-only.
         with suppress(OSError):
@@ -195,16 +193,16 @@ def _peak_megabytes() -> float:
                 return float(line.split()[1]) / 1024
     import resource
 
-    # macOS counts bytes here.
+    # macOS reports bytes here.
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
 
 
-# --- running ---------------------------------------------------------------------------------------------------------
+# --- many runs -------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Progress:
-    """How far the runs are: how many are done of how many, the last one, and the seconds that remain, by estimate."""
+    """The state of the runs: finished and total number, the last finished run, and the estimated remaining seconds."""
 
     done: int
     total: int
@@ -221,24 +219,25 @@ def complete(
     limit: int | None = None,
     report: Callable[[Progress], None] | None = None,
 ) -> None:
-    """Perform the runs that have no outcome yet; an interrupt keeps those that are finished.
+    """Perform the runs that have no outcome yet.  After an interrupt, finished runs are kept.
 
     Parameters
     ----------
     runs : sequence of Run
     results : Results
     jobs : int
-        Processes; -1 is one for each core.
+        The number of processes; -1 means one per core.
     data_dir : str, optional
         The folder with the data files.
     limit : int, optional
-        Rows of each part, for a quick look.
+        The number of rows of each part, for a quick look.
     report : function of Progress, optional
+        Called after each run.
     """
-    # At hand wherever scikit-learn is.
+    # scikit-learn depends on joblib, so it is always installed.
     from joblib import Parallel, delayed, effective_n_jobs
 
-    # The longest first: no process is left alone with a long one at the end.
+    # The longest runs first, so that no process works alone on a long run at the end.
     missing = sorted(results.missing(runs), key=lambda run: -run.cost)
     if not missing:
         return
@@ -262,12 +261,12 @@ def complete(
 
 @contextmanager
 def _ended(outcomes: Generator[Outcome]) -> Iterator[None]:
-    """End the processes, also on an interrupt."""
+    """End the processes after the last run or an interrupt."""
     try:
         yield
     finally:
         with warnings.catch_warnings():
-            # joblib warns that what was under way is lost, which an interrupt means.
+            # joblib warns that unfinished tasks are lost.  After an interrupt this is expected.
             warnings.filterwarnings("ignore", "[0-9]+ tasks", UserWarning)
             outcomes.close()
 
@@ -275,7 +274,7 @@ def _ended(outcomes: Generator[Outcome]) -> Iterator[None]:
 def _remaining(
     waiting: dict[Run, None], results: Results, processes: int, elapsed: float, finished: list[Run]
 ) -> float | None:
-    """Seconds, from runs of the same kind where there are any, else from the cost of all that are finished."""
+    """Estimate the remaining seconds from finished runs of the same kind, or else from all finished runs."""
     spent: dict[tuple[str, str, bool], list[float]] = {}
     for outcome in results:
         spent.setdefault(_kind(outcome.run), []).append(outcome.seconds / outcome.run.cost)

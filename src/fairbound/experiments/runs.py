@@ -1,4 +1,4 @@
-"""What defines a run, and therefore what a stored result is looked up by."""
+"""The definition of a run, which is also the key of its stored result."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ Limits = tuple[tuple[str, float], ...]
 
 @dataclass(frozen=True)
 class Run:
-    """One training: two runs that are equal give the same numbers.
+    """One training.  Equal runs give the same numbers.
 
     Parameters
     ----------
     dataset : str
     data : str
-        Fingerprint of the rows, so that results of another file or another draw are never taken for these.
+        A hash of the rows, so that results for other rows are never used by mistake.
     solver : {"paper", "fast"}
-        `StochasticSQP` with the paper's constants, whose last iterate counts; or `fit`.
+        "paper" is the last iterate of `StochasticSQP` with the paper's constants.  "fast" is `fit`.
     surrogate : {"smoothed_step", "sigmoid", "covariance"}
-        What stands for the decisions in the limits and in the penalty.
+        The surrogate of the decisions in the limits and in the penalty.
     scale : float
     limits : pairs of a measure and its bound
     penalty : float, optional
-        λ of the objective f + r/λ, with r the square of the difference of selection rates by surrogate.
+        λ of the objective f + r/λ.  r is the squared difference of selection rates by surrogate.
     batches : bool
-        Mini-batches in place of whole passes.
+        Whether to use mini-batches instead of full batches.
     seed : int
     epochs : int
     """
@@ -50,30 +50,30 @@ class Run:
 
     @cached_property
     def key(self) -> str:
-        """A short name for all of the above."""
+        """A hash of all fields."""
         return hashlib.sha256(json.dumps(asdict(self)).encode()).hexdigest()[:16]
 
     @property
     def cost(self) -> float:
-        """About how long it takes, in units that agree between runs of one data set and solver."""
+        """An estimate of the duration, comparable between runs of one data set and solver."""
         width = max([1, *NETWORKS[self.dataset]])
         if self.solver == "fast":
             return 100.0 * (20 + width)
         return self.epochs * (20 + width) * (4.0 if self.batches else 1.0)
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
+        """Return plain values, for JSON."""
         return asdict(self)
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Run:
-        """Undo `as_dict`, after JSON has made lists of tuples."""
+        """Build a run from `as_dict` after a round trip through JSON, which turns tuples into lists."""
         return read_record(cls, values)
 
 
 @dataclass(frozen=True)
 class Setting:
-    """What an item is made for: a data set, a solver, the rows that are reported on."""
+    """The conditions of an item: a data set, a solver and the reported rows; its methods build runs."""
 
     dataset: str
     data: str
@@ -84,18 +84,18 @@ class Setting:
     seeds: tuple[int, ...] = ()
 
     def free(self, **options: Any) -> Run:
-        """A run without limits."""
+        """Return a run without limits."""
         return Run(self.dataset, self.data, self.solver, batches=self.batches, epochs=self.epochs, **options)
 
     def limited(self, bound: float, measure: str = "disparate_impact", **options: Any) -> Run:
-        """A run under one limit."""
+        """Return a run with one limit."""
         return replace(self.free(**options), limits=((measure, bound),))
 
     def covariance(self, bound: float) -> Run:
-        """A run whose covariance is limited."""
+        """Return a run with a limit on the covariance."""
         return self.limited(bound, "covariance", surrogate="covariance", scale=1.0)
 
     def penalized(self, penalty: float, surrogate: str = "smoothed_step") -> Run:
-        """A run whose unfairness is penalised with weight 1/λ."""
+        """Return a run with a penalty of weight 1/λ on the difference of selection rates."""
         scale = 1.0 if surrogate == "covariance" else SCALE
         return self.free(penalty=penalty, surrogate=surrogate, scale=scale)

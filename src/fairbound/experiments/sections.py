@@ -1,4 +1,4 @@
-"""What the gallery shows of each item: its claims with their verdicts, its figures and its tables."""
+"""The sections of the gallery: verdicts on the paper's claims, figures and tables of each item, and headlines."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 
 # --- claims ----------------------------------------------------------------------------------------------------------
 
-# Verdicts on the paper's claims, computed from outcomes and never written by hand.
+# Verdicts on the paper's claims are computed from the outcomes, never written by hand.
 #
-# A claim is looked at through checks, each of which says one thing of one data set with its figures.  All true: the
-# claim holds; some: it holds in part; none: it does not hold.  The two solvers are judged apart: what the paper
-# observed of its own need not be true of a better one.
+# A claim has several checks, each about one data set, with its figures.  If all are true, the claim holds.  If some
+# are, it holds in part.  If none is, it does not hold.  Each solver gets its own verdict: an observation about the
+# paper's solver need not be true of a better one.
 
 
 Word = Literal["holds", "holds in part", "does not hold", "not measured"]
@@ -38,17 +38,17 @@ Word = Literal["holds", "holds in part", "does not hold", "not measured"]
 
 @dataclass(frozen=True)
 class Check:
-    """One thing that a claim says, and whether the numbers bear it out.
+    """One statement of a claim, and whether the numbers support it.
 
     Attributes
     ----------
     claim : str
-        The claim that it belongs to, in a sentence.
+        The claim, as a sentence.
     holds : bool
     figures : str
-        The numbers, in a sentence.
+        A sentence with the numbers.
     because : str
-        Where it does not hold and the reason is known: the reason.
+        The reason, if the check is false and the reason is known.
     """
 
     claim: str
@@ -59,7 +59,7 @@ class Check:
 
 @dataclass(frozen=True)
 class ClaimVerdict:
-    """A claim and its checks, for one solver; the empty name is for what involves no training."""
+    """A claim and its checks, for one solver.  The solver is empty if no training is involved."""
 
     claim: str
     solver: str
@@ -67,7 +67,7 @@ class ClaimVerdict:
 
     @property
     def word(self) -> Word:
-        """The verdict in a word or two."""
+        """The verdict as text."""
         held = [check.holds for check in self.checks]
         if not held:
             return "not measured"
@@ -77,7 +77,7 @@ class ClaimVerdict:
 
 
 def verdicts(checks: Iterable[tuple[str, Check]]) -> list[ClaimVerdict]:
-    """Gather checks, each with its solver, by claim and solver, in the order in which the claims come first."""
+    """Group pairs of a solver and a check by claim and solver, in the order of the first check of each claim."""
     by_claim: dict[str, dict[str, list[Check]]] = {}
     for solver, check in checks:
         by_claim.setdefault(check.claim, {}).setdefault(solver, []).append(check)
@@ -100,12 +100,12 @@ TONES: dict[Word, tuple[str, str]] = {
 SOLVERS = {"paper": "paper’s solver", "fast": "fast solver", "": "no training"}
 
 LONG = 12
-"""Tables of more rows are folded where a figure shows the same."""
+"""A longer table is folded if a figure shows the same numbers."""
 
 
 @dataclass(frozen=True)
 class Judged:
-    """A claim, its verdicts by solver, and the items it is looked at in."""
+    """A claim, its verdicts by solver, and the items that check it."""
 
     claim: str
     verdicts: dict[str, ClaimVerdict]
@@ -114,7 +114,7 @@ class Judged:
 
 @dataclass(frozen=True)
 class Picture:
-    """A figure within the page, and its files beside it."""
+    """A figure of the page, and links to its files."""
 
     solver: str
     svg: Markup
@@ -124,7 +124,7 @@ class Picture:
 
 @dataclass(frozen=True)
 class Grid:
-    """A table as text, with what is a number, what is printed in the paper, and its files."""
+    """A table as text, with marks for numbers and for values printed in the paper, and links to its files."""
 
     title: str
     folded: bool
@@ -136,7 +136,7 @@ class Grid:
 
     @property
     def narrow(self) -> bool:
-        """Whether it needs only a part of the width."""
+        """Whether the table needs only a part of the page's width."""
         return len(self.headings) <= 4
 
 
@@ -152,7 +152,7 @@ class Shown:
 
 @dataclass(frozen=True)
 class Section:
-    """An item with all that was made for it."""
+    """An item with its claims, figures and tables."""
 
     name: str
     label: str
@@ -164,7 +164,7 @@ class Section:
 
     @property
     def compact(self) -> bool:
-        """Whether the data sets have room beside each other."""
+        """Whether the data sets fit side by side."""
         return all(not each.pictures and all(table.narrow for table in each.tables) for each in self.shown)
 
     @property
@@ -174,7 +174,7 @@ class Section:
 
 
 def label_of(name: str) -> str:
-    """Return what an item is called in a text.
+    """Return the name of an item for headings and text.
 
     >>> label_of("figure-2"), label_of("scale-selection"), label_of("figure-variance")
     ('Figure 2', 'Scale selection', 'Variance')
@@ -192,7 +192,7 @@ def judge(made: Reproduction) -> list[Judged]:
 
 
 def outcomes_of(made: Reproduction) -> list[Outcome]:
-    """Return what came out of all the runs that were needed, each once."""
+    """Return the outcomes of all runs of the exhibits, each once."""
     runs = (run for exhibit in made.exhibits for run in exhibit.item.runs(exhibit.setting, made.results))
     return [made.results[run] for run in dict.fromkeys(runs)]
 
@@ -203,7 +203,7 @@ def _items_of(claim: str, exhibits: Iterable[Exhibit]) -> tuple[str, ...]:
 
 
 def sections(made: Reproduction) -> list[Section]:
-    """Everything, item by item."""
+    """Return the sections of the page, one per item."""
     by_item: dict[str, list[Exhibit]] = {}
     for exhibit in made.exhibits:
         by_item.setdefault(exhibit.item.name, []).append(exhibit)
@@ -211,7 +211,7 @@ def sections(made: Reproduction) -> list[Section]:
 
 
 def _section(made: Reproduction) -> Section:
-    """What was made for one item."""
+    """Return the section of one item."""
     item, outcomes = made.exhibits[0].item, outcomes_of(made)
     by_dataset: dict[str, list[Exhibit]] = {}
     for exhibit in made.exhibits:
@@ -228,7 +228,7 @@ def _section(made: Reproduction) -> Section:
 
 
 def _shown(name: str, dataset: str, exhibits: list[Exhibit], out: Path) -> Shown:
-    # The surrogates themselves are the same for all data.
+    # Figure 1 shows the surrogates, which do not depend on the data.
     title = "" if name == "figure-1" else TITLES.get(dataset, dataset)
     return Shown(
         title,
@@ -253,7 +253,7 @@ def _picture(exhibit: Exhibit, out: Path) -> Picture:
 
 
 def _links(paths: Iterable[Path], out: Path) -> tuple[tuple[str, str], ...]:
-    """The kind and the address of files, as seen from the page."""
+    """Return the kind of each file, and its address relative to the page."""
     return tuple((path.suffix[1:].upper(), Path(os.path.relpath(path, out)).as_posix()) for path in paths)
 
 
@@ -283,12 +283,12 @@ def _is_numeric(cells: list[str]) -> bool:
 
 # --- headlines -------------------------------------------------------------------------------------------------------
 
-# The few numbers at the top of the gallery: how many claims hold, and what the runs and a demanded limit cost.
+# The numbers at the top of the gallery: how many claims hold, and the cost of the runs and of a demanded limit.
 
 
 @dataclass
 class ClaimCounts:
-    """How many verdicts there are of each word, and how many of their checks are true."""
+    """The number of verdicts of each kind, and the number of true checks."""
 
     words: Counter[str] = field(default_factory=Counter)
     true: int = 0
@@ -296,7 +296,7 @@ class ClaimCounts:
 
 
 def tallies(judged: Iterable[Judged]) -> dict[str, ClaimCounts]:
-    """Count the verdicts of each solver, and last of what involves none."""
+    """Count the verdicts of each solver; claims that involve no solver come last."""
     found: dict[str, ClaimCounts] = {}
     for claim in judged:
         for solver, verdict in claim.verdicts.items():
@@ -308,7 +308,7 @@ def tallies(judged: Iterable[Judged]) -> dict[str, ClaimCounts]:
 
 
 def costs(exhibits: Iterable[Exhibit]) -> dict[str, tuple[float, float]]:
-    """Return the processor seconds of the runs of Table 3 by solver, ours and printed, where that table was made."""
+    """Return the processor seconds of the runs of Table 3 by solver, ours and printed; empty without that table."""
     found: dict[str, tuple[float, float]] = {}
     for exhibit in exhibits:
         if exhibit.item.name == "table-3":
@@ -325,9 +325,15 @@ def costs(exhibits: Iterable[Exhibit]) -> dict[str, tuple[float, float]]:
 
 @dataclass(frozen=True)
 class Price:
-    """What limits cost that bind: how many there are, seconds by constraint, then fits and seconds by search.
+    """The cost of limits that bind, by constraint and by a search over penalties.
 
-    `reached` counts the searches that came to what was demanded.
+    Attributes
+    ----------
+    limits : number of limits
+    seconds : processor seconds of the constrained fits
+    fits : number of fits of the searches
+    search_seconds : processor seconds of the searches
+    reached : number of searches that reached the demanded ratio
     """
 
     limits: int
@@ -338,7 +344,7 @@ class Price:
 
 
 def prices(exhibits: Iterable[Exhibit], results: Results) -> dict[str, Price]:
-    """Return the cost of demanded ratios by solver, over the data sets that the search was made for."""
+    """Return the cost of demanded ratios by solver, summed over the data sets of the item `search-cost`."""
     found: dict[str, Price] = {}
     for exhibit in exhibits:
         setting = exhibit.setting

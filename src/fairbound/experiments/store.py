@@ -1,7 +1,7 @@
-"""The results file: one line of JSON for each finished run, looked up by what defines the run.
+"""The results file: one line of JSON for each finished run, found by the run's key.
 
-Lines are only ever added, each in one write, so that an interrupt or a full disk costs at most the run under way; a
-last line that was cut short is dropped when the file is opened again.
+Lines are only added, each in one write.  So an interrupt or a full disk loses at most the current run.  An incomplete
+last line is dropped when the file is opened again.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
 LARGEST = 2**30
-"""Bytes of the file; a run takes about 40,000."""
+"""Largest size of the file in bytes.  A run takes about 40,000."""
 START = b'{"key":'
-"""How every line begins."""
+"""The first characters of every line."""
 
 
 class Results:
-    """Outcomes by run, and the file that they are kept in.
+    """Outcomes by run, and the file that stores them.
 
     Parameters
     ----------
     path : path, optional
-        The file, read when there is one; without a path, outcomes live in memory only.
+        The file.  An existing file is read.  Without a path, outcomes are only in memory.
 
     Attributes
     ----------
     outdated : int
-        How many of the file's results are left alone because another version of the package made them.
+        The number of results in the file that are ignored because another version of the package made them.
     """
 
     def __init__(self, path: Path | None = None) -> None:
@@ -61,7 +61,7 @@ class Results:
         for number, line in enumerate(whole.splitlines(), start=1):
             try:
                 values = parse_json(line)
-                # Before anything else: another version's results may have other fields.
+                # The version is checked first: results of another version may have other fields.
                 if values["version"] != fairbound.__version__:
                     self.outdated += 1
                     continue
@@ -70,13 +70,13 @@ class Results:
                 raise ValueError(_foreign(path, number)) from error
             self._outcomes[outcome.run.key] = outcome
         if rest:
-            # Cut short by an interrupt, what was under way is run again; but only what we have written is dropped.
+            # An interrupt left an incomplete line: its run is repeated.  A line that we did not write is an error.
             if rest[: len(START)] != START[: len(rest)]:
                 raise ValueError(_foreign(path, len(whole.splitlines()) + 1))
             os.truncate(path, len(whole) + 1 if whole else 0)
 
     def add(self, outcome: Outcome) -> None:
-        """Keep an outcome, on disk first."""
+        """Store an outcome, on disk first."""
         if self.path is not None:
             line = json.dumps(outcome.as_dict(), separators=(",", ":")).encode() + b"\n"
             with _locked(self.path) as file:
@@ -85,7 +85,7 @@ class Results:
                     file.write(line)
                     file.flush()
                     os.fsync(file.fileno())
-                except OSError:  # a full disk leaves no half of a line
+                except OSError:  # such as a full disk: remove the incomplete line
                     os.truncate(self.path, end)
                     raise
         self._outcomes[outcome.run.key] = outcome
@@ -103,18 +103,18 @@ class Results:
         return len(self._outcomes)
 
     def missing(self, runs: Iterable[Run]) -> list[Run]:
-        """Those of the runs that have no outcome yet, each once, in their order."""
+        """Return the runs that have no outcome yet, each once, in their order."""
         return [run for run in dict.fromkeys(runs) if run not in self]
 
 
 @contextmanager
 def _locked(path: Path) -> Iterator[BinaryIO]:
-    """Open the file, made if there is none, while no other run reads or writes it."""
+    """Open the file with a lock, and create it if it does not exist."""
     if path.exists() and not path.is_file():
         raise ValueError(f"{path} is not a regular file; give another --out.")
     with path.open("ab") as file:
         if fcntl is not None:
-            with suppress(OSError):  # a disk without locks
+            with suppress(OSError):  # some file systems have no locks
                 fcntl.flock(file, fcntl.LOCK_EX)
         yield file
 

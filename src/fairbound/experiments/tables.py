@@ -1,4 +1,4 @@
-"""Tables: plain numbers in CSV, rounded ones in Markdown and in the gallery."""
+"""Tables, written as CSV with exact numbers, or as Markdown and HTML with rounded ones."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ Value = str | float | int | bool | None
 
 @dataclass(frozen=True)
 class Column:
-    """A heading and how its numbers are written (a format specification such as ".2f")."""
+    """A heading, and the format specification of its numbers, such as ".2f"."""
 
     heading: str
     form: str = ""
 
     def write(self, value: Value) -> str:
-        """A value in the column's own form; nothing where there is no value."""
+        """Return a value as text; empty for None."""
         if value is None:
             return ""
         if isinstance(value, bool):
@@ -41,7 +41,7 @@ class Table:
 
     @classmethod
     def build(cls, title: str, columns: Columns, rows: Sequence[Sequence[Value]]) -> Table:
-        """Make a table; columns of text may be given by their heading alone."""
+        """Build a table.  A column of text may be given by its heading alone."""
         made = tuple(Column(column) if isinstance(column, str) else column for column in columns)
         for row in rows:
             if len(row) != len(made):
@@ -49,11 +49,14 @@ class Table:
         return cls(title, made, tuple(map(tuple, rows)))
 
     def written(self) -> list[list[str]]:
-        """The rows as text."""
+        """Return the rows as text."""
         return [[column.write(value) for column, value in zip(self.columns, row, strict=True)] for row in self.rows]
 
     def to_csv(self, *, exact: bool = False) -> str:
-        """Headings, and values at full precision; unless `exact`, no text is what a spreadsheet runs as a formula."""
+        """Return headings and values at full precision.
+
+        Unless `exact`, text that a spreadsheet would run as a formula is escaped.
+        """
         cell = (lambda value: value) if exact else for_spreadsheet
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
@@ -62,7 +65,7 @@ class Table:
         return text.getvalue()
 
     def to_markdown(self) -> str:
-        """A table for a page, numbers to the right."""
+        """Return a Markdown table with numbers aligned to the right."""
         lines = [
             [column.heading for column in self.columns],
             ["---:" if column.form else "---" for column in self.columns],

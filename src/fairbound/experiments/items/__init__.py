@@ -1,4 +1,4 @@
-"""The items of the paper by name: what each runs, shows and checks."""
+"""The figures and tables of the paper by name, with their runs, tables and checks."""
 
 from fairbound.experiments.items.registry import ITEMS, Item
 

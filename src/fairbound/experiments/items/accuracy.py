@@ -1,4 +1,4 @@
-"""Figure 4: the accuracy that limits leave, and how the decisions meet them."""
+"""Figure 4: accuracy under limits, and whether the decisions keep them."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 
 HIGH = 0.01
-"""An accuracy that has fallen by no more than this (a point) counts as high still."""
+"""Accuracy counts as high if it has fallen by at most this (one point)."""
 
 
 def draw(study: Study) -> Figure:
-    """Accuracy and violation against what is demanded."""
+    """Draw accuracy and violation against the demanded limit."""
     figure, axes = panels(f"{study.title}: accuracy under limits, and how they are met", 3, 2, height=2.2)
     for column, name in enumerate((*SURROGATES, "covariance")):
         bounds = COVARIANCES if name == "covariance" else RATIOS
@@ -56,14 +56,14 @@ def draw(study: Study) -> Figure:
                 mark_printed(top, bound, value, label=None if index else "printed")
     axes[0].set_ylabel("accuracy, %")
     axes[3].set_ylabel("violation (kept: up to 0)")
-    # Room above what is kept, so that a limit that is missed stands out.
+    # Extend the axis above 0, so that a limit that is not kept stands out.
     axes[3].set_ylim(top=max(0.04, axes[3].get_ylim()[1]))
     legend(figure, axes[0], axes[3])
     return figure
 
 
 def tabulate(study: Study) -> list[Table]:
-    """Accuracy and violation of every run."""
+    """Return the accuracy and the violation of every run."""
     columns: Columns = [
         "surrogate",
         Column("limit", ".4g"),
@@ -85,7 +85,7 @@ def tabulate(study: Study) -> list[Table]:
 
 
 def check(study: Study) -> list[Check]:
-    """Limits are met, and accuracy stays high until they bind."""
+    """Check that limits are met, and that accuracy stays high until they bind."""
     found = []
     free = study.part(study.setting.free()).accuracy
     for name in SURROGATES:

@@ -13,7 +13,7 @@ from fairbound.experiments.sections import Check
 from fairbound.experiments.tables import Column, Columns, Table, Value
 
 SLIGHTLY = 1.5
-"""A constrained run that takes up to this many times a regularised one is slightly dearer."""
+"""A constrained run costs slightly more if it takes at most this many times as long as a regularised one."""
 
 
 def _outcomes(study: Study, name: str, approach: str) -> list[Outcome]:
@@ -22,7 +22,7 @@ def _outcomes(study: Study, name: str, approach: str) -> list[Outcome]:
 
 
 def tabulate(study: Study) -> list[Table]:
-    """Ours in seconds, the printed in minutes and hours."""
+    """Return our times in seconds, and the printed ones in minutes and hours."""
     columns: Columns = [
         "surrogate",
         "approach",
@@ -61,7 +61,7 @@ def tabulate(study: Study) -> list[Table]:
 
 
 def check(study: Study) -> list[Check]:
-    """Constraints are slightly dearer than regularisation, run by run."""
+    """Check that a constrained run costs at most slightly more than a regularised one."""
     found = []
     for name in APPROACHES:
         limited, weighted = (

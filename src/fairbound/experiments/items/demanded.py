@@ -16,16 +16,16 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 TIGHT = 0.02
-"""Ratios this near are matched: the printed violation of Dutch at 0.9 stands for a ratio of 0.918."""
+"""Ratios within this distance match.  The printed violation of Dutch at 0.9 means a ratio of 0.918."""
 
 NEAR = 0.5
-"""A ratio that has come at least half of the way from where it was without limits is nearly reached."""
+"""A ratio is nearly reached if it covers at least this share of the distance from the ratio without limits."""
 
 RAISED = 0.05
-"""Half a step of the grid of ratios: what is less may be the noise of training."""
+"""Half a step of the grid of ratios.  A smaller change may be noise of training."""
 
 SLACK = 0.005
-"""By how much a limit on a difference of rates may be missed by decisions and still count as met."""
+"""A limit counts as met if the decisions violate it by at most this."""
 
 
 def _runs(study: Study, name: str, scale: float) -> list[Run]:
@@ -33,7 +33,7 @@ def _runs(study: Study, name: str, scale: float) -> list[Run]:
 
 
 def draw_ratios(study: Study, scale: float) -> Figure:
-    """Achieved against demanded ratio, by surrogate and by decisions; with scaled ones, the covariance too."""
+    """Draw achieved against demanded ratios, by surrogate and by decisions; if scaled, the covariance too."""
     with_covariance = scale == SCALE
     words = f"scaled by {scale:g}" if scale != UNSCALED else "not scaled"
     figure, axes = panels(f"{study.title}: ratios demanded and achieved, {words}", 3 if with_covariance else 2)
@@ -42,7 +42,7 @@ def draw_ratios(study: Study, scale: float) -> Figure:
         missed(ax, RATIOS[0], RATIOS[-1])
         ax.axvline(study.free_ratio, color=QUIET, linewidth=1, linestyle="--", label="binds to the right")
         ax.plot(RATIOS, [p.ratio() for p in found], "o-", color=COLORS[name], markersize=4, label="by decisions")
-        # Hollow and larger, so that both are seen where they agree.
+        # Larger hollow marks, so that both are visible where they coincide.
         by_surrogate = [p.ratio(by="surrogate") for p in found]
         ax.plot(RATIOS, by_surrogate, "o:", color=QUIET, markersize=8, fillstyle="none", label="by surrogate")
         ax.set_title(WORDS[name])
@@ -62,7 +62,7 @@ def draw_ratios(study: Study, scale: float) -> Figure:
 
 
 def tabulate_ratios(study: Study, scale: float) -> list[Table]:
-    """Every point of the figure."""
+    """Return every point of the figure."""
     columns: Columns = [
         "surrogate",
         Column("demanded", ".4g"),
@@ -80,14 +80,14 @@ def tabulate_ratios(study: Study, scale: float) -> list[Table]:
     if scale == SCALE:
         for bound in COVARIANCES:
             part = study.part(study.setting.covariance(bound))
-            # Whether a covariance binds shows in the covariance of the margins.
+            # The limit applies to the covariance of the margins, so this shows whether it binds.
             binds = abs(part.covariance("surrogate")) > 0.99 * bound
             rows.append(["covariance", bound, None, part.ratio(), 100 * part.accuracy, binds])
     return [Table.build(f"{study.title}: ratios demanded and achieved", columns, rows)]
 
 
 def _largest_gap(study: Study, name: str, scale: float) -> tuple[float, float] | None:
-    """The largest gap among the ratios that bind, and where."""
+    """Return the largest gap among the ratios that bind, and the demanded ratio."""
     gaps = [
         (study.gap(study.setting.limited(bound, surrogate=name, scale=scale)), bound) for bound in study.binding(RATIOS)
     ]
@@ -95,10 +95,9 @@ def _largest_gap(study: Study, name: str, scale: float) -> tuple[float, float] |
 
 
 def _least_share(study: Study, name: str, free: float) -> tuple[float, float] | None:
-    """The least part of the way from the ratio without limits to a demanded one that is gone, and where.
+    """Return the smallest share covered of the distance from `free` to a demanded ratio, and the demanded ratio.
 
-    A share of a short way would be noise: where there are longer ones, ways shorter than half a step of the grid of
-    ratios do not count.
+    A share of a short distance would be noise.  So distances below half a step of the grid count only if all are.
     """
     bounds = [bound for bound in study.binding(RATIOS) if bound > free]
     far = [bound for bound in bounds if bound - free >= 0.05]
@@ -113,13 +112,13 @@ def _least_share(study: Study, name: str, free: float) -> tuple[float, float] | 
 
 
 def check_unscaled(study: Study) -> list[Check]:
-    """The smoothed step nearly matches, the sigmoid does not."""
+    """Check that the smoothed step nearly reaches the ratio, and that the sigmoid does not."""
     found = []
     for name, claim in (
         ("smoothed_step", "Without scaling, the smoothed step nearly reaches the ratio demanded."),
         ("sigmoid", "Without scaling, the sigmoid does not nearly reach the ratio demanded."),
     ):
-        # On the rows that are reported on, as is the ratio that was reached.
+        # The ratio without limits is that of the reported rows, like the achieved ratios.
         free = study.part(study.setting.free()).ratio()
         gap, way = _largest_gap(study, name, UNSCALED), _least_share(study, name, free)
         if gap is not None and way is not None:
@@ -135,14 +134,14 @@ def check_unscaled(study: Study) -> list[Check]:
 
 
 def because(study: Study) -> str:
-    """Why a surrogate may miss nothing."""
+    """Return the reason why the fast solver reaches the limit with any surrogate; empty for the paper's solver."""
     if study.setting.solver == "fast":
-        return "The fast solver works with the exact measures at the end, so that any surrogate reaches the limit."
+        return "The fast solver uses the exact measures at the end, so it reaches the limit with any surrogate."
     return ""
 
 
 def check_scaled(study: Study) -> list[Check]:
-    """Scaled surrogates match; where the limit begins to bind."""
+    """Check that scaled surrogates match the ratio, and where the limit begins to bind."""
     found = []
     for name in SURROGATES:
         gap = _largest_gap(study, name, SCALE)
@@ -172,7 +171,7 @@ def check_scaled(study: Study) -> list[Check]:
 
 
 def _check_covariance(study: Study) -> Check:
-    """Whether the strictest limit raises the ratio, and which limit it takes for 0.9, which binds on all the data."""
+    """Check that the strictest limit on the covariance raises the ratio; state which limit a ratio of 0.9 needs."""
     free = study.part(study.setting.free()).ratio()
     reached = {bound: study.part(study.setting.covariance(bound)).ratio() for bound in COVARIANCES}
     strictest = min(COVARIANCES)
@@ -186,7 +185,7 @@ def _check_covariance(study: Study) -> Check:
 
 
 def check_unseen(study: Study) -> list[Check]:
-    """Test rows look like training rows."""
+    """Check that accuracies and ratios on test rows are similar to those on training rows."""
     accuracy, ratio = 0.0, 0.0
     for name in SURROGATES:
         for bound in RATIOS:

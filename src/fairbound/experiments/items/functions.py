@@ -1,4 +1,4 @@
-"""Figure 1: the surrogates as they are, and scaled."""
+"""Figure 1: the surrogates, without and with scaling."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SHOWN_SCALE = 10.0
 
 
 def distance(name: str, scale: float) -> float:
-    """The mean of |φ(scale·t) − 1{t > 0}| over margins of a probability, −½ to ½."""
+    """Return the mean of |φ(scale·t) − 1{t > 0}| over margins t of a probability, from −½ to ½."""
     margins = (torch.arange(2000, dtype=torch.float64) + 0.5) / 2000 - 0.5
     return float((KINDS[name](scale=scale).value(margins) - (margins > 0).double()).abs().mean())
 
@@ -45,7 +45,7 @@ def draw(_: Study) -> Figure:
 
 
 def tabulate(_: Study) -> list[Table]:
-    """How far each is from the step."""
+    """Return the mean distance of each surrogate from the step."""
     rows: list[list[Value]] = [
         [WORDS[name], scale, distance(name, scale)] for name in SURROGATES for scale in (1.0, SHOWN_SCALE, 50.0)
     ]
@@ -54,7 +54,7 @@ def tabulate(_: Study) -> list[Table]:
 
 
 def check(_: Study) -> list[Check]:
-    """Whether scaling brings them closer."""
+    """Check that scaling brings the surrogates closer to the step."""
     found = []
     for name in SURROGATES:
         plain, scaled = distance(name, 1.0), distance(name, SHOWN_SCALE)

@@ -10,20 +10,23 @@ from fairbound.experiments.sections import Check
 from fairbound.experiments.tables import Column, Columns, Table, Value
 
 ROUNDING = 0.05
-"""Points of accuracy: 8 rows of Law's 16,638."""
+"""Accuracies within this many points are equal: 8 of the 16,638 rows of Law."""
 
 SPREAD = 1.2
 """Points of accuracy between seeds of the paper's own program on Dutch (78.00 to 79.19 at 0.8)."""
 
 MET = 1e-3
-"""Violations up to this are met by the paper's solver, whose surrogates leave such gaps; the fast one has none."""
+"""The largest violation that counts as kept for the paper's solver, whose surrogates leave gaps of this size.
+
+The fast solver leaves none.
+"""
 
 MET_UNSEEN = 0.02
-"""The same on test rows, whose rates are those of a few thousand people."""
+"""The same on test rows.  Their rates vary more, since they come from a few thousand people."""
 
 
 def tabulate(study: Study, bound: float) -> list[Table]:
-    """Ours, and the printed row below each."""
+    """Return our rows, each followed by the printed one."""
     columns: Columns = [
         "limits",
         "whose",
@@ -53,7 +56,7 @@ def tabulate(study: Study, bound: float) -> list[Table]:
 
 
 def check(study: Study, bound: float) -> list[Check]:
-    """Printed accuracies reached; both limits kept, at a price."""
+    """Check that the printed accuracies are reached, and that both limits are kept at a cost."""
     found = _check_printed(study, bound) if study.setting.part == "train" else []
     parts = {name: study.part(scenario(study.setting, name, bound)) for name in printed.SCENARIOS}
     both = parts["both"]
@@ -71,7 +74,9 @@ def check(study: Study, bound: float) -> list[Check]:
     )
     because = ""
     if both.accuracy > single + ROUNDING / 100:
-        because = "Different local solutions: one limit alone has ended at a worse one than both together."
+        because = (
+            "The runs ended at different local solutions: one limit alone ended at a worse one than both together."
+        )
     found.append(
         Check(
             "Both limits together cost at least as much as either alone.",
@@ -102,11 +107,9 @@ def _check_printed(study: Study, bound: float) -> list[Check]:
         holds = low <= ours <= high
         because = ""
         if _shortened(study):
-            because = "Fewer rows or epochs than in the paper, or mini-batches, where the printed numbers have none."
+            because = "These runs have fewer rows or epochs than the paper's, or use mini-batches where it does not."
         elif study.setting.dataset == "acsincome":
-            because = (
-                "These are other rows: a draw from those that were loaded, where the paper drew from all of California."
-            )
+            because = "These are other rows: a draw from the loaded rows, while the paper drew from all of California."
         elif not holds:
             because = "Seeds and orders of arithmetic end at different local solutions of the same problem."
         found.append(Check("The printed accuracies come out again.", holds, figures, because))
@@ -114,13 +117,13 @@ def _check_printed(study: Study, bound: float) -> list[Check]:
 
 
 def _shortened(study: Study) -> bool:
-    """Whether training was not on all rows for all epochs in whole batches."""
+    """Tell whether training had fewer rows or epochs than the paper's, or used mini-batches."""
     rows = measured(study)["rows"] != printed.STATISTICS[study.setting.dataset]["rows"]
     return rows or study.setting.batches or study.setting.epochs != EPOCHS
 
 
 def _expected(dataset: str, name: str, bound: float, stated: float) -> tuple[float, float]:
-    """Where an honest repetition may land, percent: rounding on Law, the spread of seeds on networks."""
+    """Return the range of expected accuracies in percent: rounding for Law, the spread of seeds for networks."""
     if dataset == "law":
         return stated - ROUNDING, stated + ROUNDING
     low, high = printed.SPREAD.get((dataset, bound), (stated, stated)) if name == "only DI" else (stated, stated)

@@ -1,4 +1,4 @@
-"""Figure 5, constraints against regularisation, and what a demanded ratio costs: one fit, or a search."""
+"""Figure 5, constraints against regularisation, and the cost of a demanded ratio by one fit or by a search."""
 
 from __future__ import annotations
 
@@ -16,29 +16,29 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 STEADY = 0.005
-"""A step back smaller than this is the noise of single rows, and no loss of monotony."""
+"""A smaller decrease of the ratio is noise of single rows, and still counts as monotone."""
 
 COMPARED = 0.9
-"""The ratio at which accuracies are compared: it binds on every data set."""
+"""The ratio at which accuracies are compared.  It binds on every data set."""
 
 ROUNDING = 5e-4
-"""Accuracies nearer than this are equal: 8 rows of Law's 16,638."""
+"""Accuracies within this are equal: 8 of the 16,638 rows of Law."""
 
 
 def constrained(study: Study, name: str) -> list[tuple[float, Run]]:
-    """Limits from loose to strict, and their runs."""
+    """Return the limits from loose to strict, with their runs."""
     if name == "covariance":
         return [(bound, study.setting.covariance(bound)) for bound in reversed(COVARIANCES)]
     return [(bound, study.setting.limited(bound, surrogate=name)) for bound in RATIOS]
 
 
 def penalized(study: Study, name: str) -> list[tuple[float, Run]]:
-    """Penalties from weak (large λ) to strong, and their runs."""
+    """Return the penalties from weak (large λ) to strong, with their runs."""
     return [(penalty, study.setting.penalized(penalty, name)) for penalty in reversed(PENALTIES)]
 
 
 def draw(study: Study) -> Figure:
-    """Accuracy and ratio, limit by limit and penalty by penalty, one row for each surrogate."""
+    """Draw accuracy and ratio against limits and against penalties, with one row of panels per surrogate."""
     figure, axes = panels(f"{study.title}: constraints and regularisation", 2, 3, height=2.1, width=4.4)
     for row, name in enumerate(APPROACHES):
         accuracy_axes = []
@@ -62,7 +62,7 @@ def draw(study: Study) -> Figure:
             left.set_ylim(-0.03, 1.03)
             left.set_title(f"{WORDS[name]}: {'regularisation' if column else 'constraint'}")
             accuracy_axes.append(right)
-        # What either way costs is only seen on one scale.
+        # One scale for both panels, so that their accuracies can be compared.
         low = min(axis.get_ylim()[0] for axis in accuracy_axes)
         high = max(axis.get_ylim()[1] for axis in accuracy_axes)
         for axis in accuracy_axes:
@@ -75,7 +75,7 @@ def draw(study: Study) -> Figure:
 
 
 def tabulate(study: Study) -> list[Table]:
-    """Every point of the figure."""
+    """Return every point of the figure."""
     columns: Columns = [
         "surrogate",
         "approach",
@@ -93,7 +93,7 @@ def tabulate(study: Study) -> list[Table]:
 
 
 def largest_step_back(ratios: list[float]) -> float:
-    """By how much a ratio falls at most from one point to the next stronger; 0 where it never falls."""
+    """Return the largest decrease of the ratio from one point to the next stronger one; 0 if it never falls."""
     return max([0.0, *(before - after for before, after in pairwise(ratios))])
 
 
@@ -102,13 +102,13 @@ def _said(back: float) -> str:
 
 
 def _accuracies(study: Study, points: list[tuple[float, Run]]) -> list[float]:
-    """Of the models that keep the compared ratio on training rows, which is where one can choose them."""
+    """Return the accuracies of the models that keep the compared ratio on training rows, where a user would choose."""
     kept = [run for _, run in points if study.outcome(run).train.ratio() >= COMPARED - STEADY]
     return [study.part(run).accuracy for run in kept]
 
 
 def check(study: Study) -> list[Check]:
-    """Constraints answer monotonously, regularisation does not, and costs more accuracy."""
+    """Check that ratios are monotone under constraints but not under penalties, which also cost more accuracy."""
     found = []
     for name in APPROACHES:
         limited = [(bound, study.part(run)) for bound, run in constrained(study, name)]
@@ -133,7 +133,7 @@ def check(study: Study) -> list[Check]:
 
 
 def tabulate_search(study: Study) -> list[Table]:
-    """What one demanded ratio costs either way."""
+    """Return the cost of each demanded ratio by a constraint and by a search."""
     columns: Columns = [
         Column("ratio demanded", "g"),
         "approach",
@@ -162,12 +162,12 @@ def tabulate_search(study: Study) -> list[Table]:
 
 
 def _end(study: Study, found: Search) -> Run:
-    """What a search ends with: its nearest fit by the training rows, which are all that it can see."""
+    """Return the result of a search: the fit whose ratio on training rows is nearest to the target."""
     return min(found.fits, key=lambda fit: abs(study.outcome(fit).train.ratio() - found.target))
 
 
 def check_search(study: Study) -> list[Check]:
-    """One constrained fit against a search."""
+    """Check that one constrained fit reaches the ratio, and compare it with a search."""
     claim = "A demanded ratio takes one constrained fit, and a search over penalties."
     found = []
     for target in study.binding(SCALE_RATIOS):

@@ -36,7 +36,7 @@ def _no_runs(_: Setting, __: Results) -> list[Run]:
 
 
 def _planned(plan: Callable[[Setting], list[Run]]) -> Callable[[Setting, Results], list[Run]]:
-    """A plan that does not depend on what was found so far."""
+    """Return a plan that ignores the results so far."""
     return lambda setting, _: plan(setting)
 
 
@@ -48,13 +48,15 @@ class Item:
     ----------
     name : str
     runs : function of a setting and the results so far
-        The runs it needs; asked for again until none is missing.
+        Return the runs that the item needs.  It is called again until none is missing.
     tabulate : function of a study
+        Return the tables.
     check : function of a study
-        What the claims come to.
+        Return the checks of the claims.
     draw : function of a study, optional
+        Return the figure.
     trains : bool
-        Whether it depends on a solver at all.
+        Whether the item depends on a solver.
     """
 
     name: str
@@ -66,7 +68,7 @@ class Item:
 
     @property
     def title(self) -> str:
-        """What it shows."""
+        """The title of the item."""
         return TITLES[self.name]
 
 

@@ -1,4 +1,4 @@
-"""The choice of the scale: the gap between ratios demanded and achieved, and the speed of training, at each."""
+"""The choice of the scale: for each scale, the gap between demanded and achieved ratio, and the speed of training."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 SMALLEST = TIGHT / 4
-"""A gap within this of the least is as small: a quarter of what separates matched from not matched."""
+"""A gap counts as smallest if it exceeds the least by at most this: a quarter of the tolerance for a match."""
 
 SLOWER = 1.25
-"""Training that settles within this many times the epochs is no slower."""
+"""Training is no slower if it settles within this many times the epochs."""
 
 EQUAL = 0.005
-"""Accuracies within half a point are as good as each other."""
+"""Accuracies within this (half a point) count as equal."""
 
 
 def draw(study: Study) -> Figure:
-    """The gap at each scale, and how soon training settles there."""
+    """Draw the gap at each scale, and the number of epochs until training settles."""
     figure, (left, right) = panels(f"{study.title}: the choice of the scale", 2, share_rows=False)
     for name in SURROGATES:
         for bound, line in zip(SCALE_RATIOS, ("-", "--"), strict=True):
@@ -60,7 +60,7 @@ def draw(study: Study) -> Figure:
 
 
 def settled(study: Study, run: Run) -> int:
-    """The epoch from which on accuracy stays within half a point of its last value and the limit is nearly met."""
+    """Return the epoch after which accuracy stays within half a point of its last value, and the limit is met."""
     history = study.outcome(run).history
     last = history["accuracy"][-1]
     unsettled = [
@@ -74,7 +74,7 @@ def settled(study: Study, run: Run) -> int:
 
 
 def tabulate(study: Study) -> list[Table]:
-    """Gap, accuracy and speed at each scale."""
+    """Return the gap, accuracy and speed at each scale."""
     columns: Columns = [
         "surrogate",
         Column("demanded", "g"),
@@ -108,7 +108,7 @@ def tabulate(study: Study) -> list[Table]:
 
 
 def check(study: Study) -> list[Check]:
-    """50 is as good as any, and training there is no slower."""
+    """Check that the gap at a scale of 50 is the smallest, and that training there is no slower."""
     found = []
     for name in SURROGATES:
         for bound in SCALE_RATIOS:
@@ -140,7 +140,7 @@ def check(study: Study) -> list[Check]:
 
 
 def _check_accuracy(study: Study, name: str, bound: float, gaps: dict[float, float]) -> list[Check]:
-    """Whether the steep slopes of large scales cost accuracy, against smaller scales that match as well."""
+    """Check that large scales, with their steep slopes, are as accurate as smaller scales that also match."""
     accuracies = {
         scale: study.part(study.setting.limited(bound, surrogate=name, scale=scale)).accuracy for scale in SCALES
     }

@@ -1,4 +1,4 @@
-"""The figure of the appendix on variance: accuracy and violation per epoch, over five random starts."""
+"""The figure of the appendix on variance: accuracy and violation by epoch, over five random starts."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 AGREE = 0.005
-"""A standard deviation of accuracy up to half a point is agreement."""
+"""Random starts agree if the standard deviation of accuracy is at most this (half a point)."""
 
 MET = 0.01
-"""Violations of training by decisions up to this are met at the last epoch."""
+"""The limit counts as met if the decisions on training rows violate it by at most this at the last epoch."""
 
 
 def _runs(study: Study, bound: float) -> list[Run]:
@@ -27,7 +27,7 @@ def _runs(study: Study, bound: float) -> list[Run]:
 
 
 def draw(study: Study) -> Figure:
-    """Mean and one standard deviation by epoch; where there are none (fast solver, test rows), the ends by ratio."""
+    """Draw mean and standard deviation by epoch; without a history (fast solver, test rows), the results by ratio."""
     if study.setting.solver == "fast" or study.setting.part == "test":
         return _draw_ends(study)
     number = len(VARIANCE_RATIOS)
@@ -51,7 +51,7 @@ def draw(study: Study) -> Figure:
             ax.set_xlim(0, len(mean))
             if name == "accuracy":
                 ax.set_title(f"ratio {bound:g}")
-                # The first epochs come from nowhere near, and would flatten all that follows.
+                # The first epochs are far from the others, and would flatten the rest of the curve.
                 lowest.append(min(mean[20:] or mean))
             else:
                 ax.axhline(0.0, color=INK, linewidth=0.8)
@@ -68,7 +68,7 @@ def _draw_ends(study: Study) -> Figure:
     for seed in study.setting.seeds or SEEDS:
         parts = [study.part(study.setting.limited(bound, seed=seed)) for bound in VARIANCE_RATIOS]
         for ax, values in ((left, [100 * part.accuracy for part in parts]), (right, [part.ratio() for part in parts])):
-            # Hollow, so that several at one place are seen to be several.
+            # Hollow marks, so that coinciding points remain visible.
             ax.plot(
                 VARIANCE_RATIOS, values, "o", color=COLORS["smoothed_step"], fillstyle="none", label="one random start"
             )
@@ -83,7 +83,7 @@ def _draw_ends(study: Study) -> Figure:
 
 
 def tabulate(study: Study) -> list[Table]:
-    """Where the random starts end."""
+    """Return the results of the random starts."""
     columns: Columns = [
         Column("ratio demanded", "g"),
         Column("accuracy, mean %", ".2f"),
@@ -104,7 +104,7 @@ def tabulate(study: Study) -> list[Table]:
 
 
 def check(study: Study) -> list[Check]:
-    """Several seeds agree."""
+    """Check that several seeds agree."""
     found = []
     for bound in VARIANCE_RATIOS:
         parts = [study.part(run) for run in _runs(study, bound)]

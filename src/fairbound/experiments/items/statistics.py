@@ -1,4 +1,4 @@
-"""Table 1: what the data sets themselves show, beside the printed numbers."""
+"""Table 1: statistics of the data sets, beside the printed numbers."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ ACS_REASON = (
 )
 
 SHARES = 1e-3
-"""The printed shares have three digits for Law, the last of which is not always rounded from the counts."""
+"""Tolerance for shares.  The printed ones have three digits for Law, and the last is not always rounded correctly."""
 
 
 def measured(study: Study) -> dict[str, float]:
-    """The statistics by the names of the printed ones; S = 1 are men, or White people on Law.
+    """Return the statistics by their printed names.  S = 1 means men, or White people on Law.
 
-    The paper's column of Law is its training part, those of the others are all rows.
+    The paper's column for Law describes the training rows, and the other columns all rows.
     """
     counts = study.split.train.describe().counts
     if study.setting.dataset != "law":
@@ -42,14 +42,14 @@ def _write(value: float) -> str:
 
 
 def tabulate(study: Study) -> list[Table]:
-    """Ours beside the printed."""
+    """Return our statistics beside the printed ones."""
     printed = STATISTICS[study.setting.dataset]
     rows = [[name, _write(value), _write(printed[name])] for name, value in measured(study).items()]
     return [Table.build(f"{TITLES[study.setting.dataset]}, statistics", ["statistic", "ours", "printed"], rows)]
 
 
 def check(study: Study) -> list[Check]:
-    """Counts equal to the printed ones."""
+    """Check that the counts equal the printed ones."""
     ours, printed = measured(study), STATISTICS[study.setting.dataset]
     counts = [name for name, value in ours.items() if isinstance(value, int)]
     same = [name for name in counts if ours[name] == printed[name]]
