@@ -14,7 +14,7 @@ over the other groups, and list the groups that are left out.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,6 +27,7 @@ from fairbound.fairness import (
     MEASURES,
     RATES,
     Combine,
+    ComparedPair,
     Constraint,
     ConstraintSystem,
     GroupComparison,
@@ -122,9 +123,9 @@ def audit_tally(
     compared = _compared(measures)
     if systems is None:
         systems = tally.compile_all(audited_measures(tally, compared))
-    rates = _Rates(tally, systems)
     # Without a column of two groups or more there is nothing to compile.
     measured = dict(zip(compared, systems, strict=True)) if systems else {}
+    rates = _Rates(tally, measured)
     return Audit(
         rows=len(tally.cells),
         weighted=tally.weighted,
@@ -161,7 +162,7 @@ class CountedRate(NamedTuple):
 class _Rates:
     """Every rate that an audit needs, counted once."""
 
-    def __init__(self, tally: Tally, systems: Sequence[ConstraintSystem]) -> None:
+    def __init__(self, tally: Tally, measured: Mapping[Measure, ConstraintSystem]) -> None:
         self.tally = tally
         self.counts = {
             (grouping.name, outcome): tally.counts(grouping, outcome)
@@ -172,10 +173,9 @@ class _Rates:
         for grouping, outcome in self.counts:
             for rate in RATES.values():
                 self._count(grouping, outcome, rate, monotone=False)
-        for system in systems:
-            monotone = resolve_measure(system.constraints[0].measure).monotone
+        for measure, system in measured.items():
             for block in system.blocks:
-                self._count(block.grouping.name, block.outcome, block.rate, monotone=monotone)
+                self._count(block.grouping.name, block.outcome, block.rate, monotone=measure.monotone)
 
     def _count(self, grouping: str, outcome: int, rate: RateFunction, *, monotone: bool) -> None:
         if (grouping, outcome, rate, monotone) in self.found:
@@ -284,17 +284,18 @@ def _measures(
         found: dict[str, Any] = {"value": None, "lower": None, "upper": None, "pair": None}
         left_out: tuple[Hashable, ...] = ()
         if system is not None and len(grouping.groups) > 1:
-            here = system.select(
-                [
-                    each
-                    for each in system.comparisons
-                    if each.block.grouping.name == grouping.name and each.block.outcome == outcome
-                ]
+            comparisons = tuple(
+                each
+                for each in system.comparisons
+                if each.block.grouping.name == grouping.name and each.block.outcome == outcome
             )
-            found["value"] = rates.tally.measured(here)
-            left_out = _left_out(rates, here.comparisons, monotone=measure.monotone)
-            if found["value"] is not None and measure.comparison != "covariance":
-                found |= _compare(rates, measure, here.comparisons, alpha)
+            all_of_it = len(comparisons) == len(system.comparisons)
+            worst = rates.tally.worst(system if all_of_it else system.select(comparisons))
+            left_out = _left_out(rates, comparisons, monotone=measure.monotone)
+            if worst is not None:
+                found["value"] = worst.value
+                if measure.comparison != "covariance":
+                    found |= _compare(rates, measure, comparisons, worst, alpha)
         label = cells.classes[outcome] if several else None
         yield MeasureAudit(measure.name, measure.description, grouping.name, label, **found, left_out=left_out)
 
@@ -307,44 +308,43 @@ def _left_out(rates: _Rates, comparisons: tuple[GroupComparison, ...], *, monoto
     return tuple(found)
 
 
-def _compare(rates: _Rates, measure: Measure, comparisons: tuple[GroupComparison, ...], alpha: float) -> dict[str, Any]:
+def _compare(
+    rates: _Rates, measure: Measure, comparisons: tuple[GroupComparison, ...], worst: ComparedPair, alpha: float
+) -> dict[str, Any]:
     """Return the interval of the measure, and the pair of groups that is furthest apart."""
-    known: list[tuple[GroupComparison, list[Statistic], list[tuple[int, int]]]] = []
+    known: list[tuple[list[Statistic], list[tuple[int, int]]]] = []
     for comparison in comparisons:
         block = comparison.block
         _, defined, statistics = rates.of(block.grouping.name, block.outcome, block.rate, monotone=measure.monotone)
         if statistics is None:
             return {}
-        known.append((comparison, statistics, [(a, b) for a, b in comparison.pairs if defined[a] and defined[b]]))
+        known.append((statistics, [(a, b) for a, b in comparison.pairs if defined[a] and defined[b]]))
     n_rates = sum(
         statistics[position].n_rates
-        for _, statistics, pairs in known
+        for statistics, pairs in known
         for position in {position for pair in pairs for position in pair}
     )
-    lowest, highest, apart = [], [], []
-    for comparison, statistics, pairs in known:
+    nearest, furthest = [], []
+    for statistics, pairs in known:
         intervals = [statistic.interval(alpha / n_rates) for statistic in statistics]
-        values = [statistic.value for statistic in statistics]
-        groups = comparison.block.grouping.groups
-        name = rate_name(comparison.block.rate, measure.name)
         for a, b in pairs:
-            low, high = _pair_interval(measure, intervals[a], intervals[b])
-            lowest.append(low)
-            highest.append(high)
-            apart.append((measure.scalar(values, [(a, b)]), (groups[a], groups[b], name)))
-    if measure.comparison == "ratio":
-        return {"lower": min(lowest), "upper": min(highest), "pair": min(apart, key=lambda each: each[0])[1]}
-    return {"lower": max(lowest), "upper": max(highest), "pair": max(apart, key=lambda each: each[0])[1]}
+            nearest.append(_nearest_rates(intervals[a], intervals[b]))
+            furthest += [(intervals[a][0], intervals[b][1]), (intervals[b][0], intervals[a][1])]
+    apart, close = _over_pairs(measure, furthest), _over_pairs(measure, nearest)
+    lower, upper = (apart, close) if measure.comparison == "ratio" else (close, apart)
+    groups = (*worst.block.grouping.groups, None)
+    first, second = (groups[place] for place in worst.places)
+    return {"lower": lower, "upper": upper, "pair": (first, second, rate_name(worst.block.rate, measure.name))}
 
 
-def _pair_interval(measure: Measure, first: tuple[float, float], second: tuple[float, float]) -> tuple[float, float]:
-    """Return the least and the largest measure of a pair of groups that their intervals allow."""
+def _nearest_rates(first: tuple[float, float], second: tuple[float, float]) -> tuple[float, float]:
+    """Return the rates of two groups that are nearest to each other within their intervals."""
     # If the intervals overlap, both rates may be equal; else the nearest rates are the facing ends.
-    nearest = [max(first[0], second[0]), max(first[0], second[0])]
     if first[1] < second[0] or second[1] < first[0]:
-        nearest = [min(first[1], second[1]), max(first[0], second[0])]
-    furthest = ((first[0], second[1]), (second[0], first[1]))
-    values = [measure.scalar(rates, [(0, 1)]) for rates in furthest]
-    if measure.comparison == "ratio":
-        return min(values), measure.scalar(nearest, [(0, 1)])
-    return measure.scalar(nearest, [(0, 1)]), max(values)
+        return min(first[1], second[1]), max(first[0], second[0])
+    return max(first[0], second[0]), max(first[0], second[0])
+
+
+def _over_pairs(measure: Measure, pairs: Sequence[tuple[float, float]]) -> float:
+    """Return the measure over pairs of rates: the least ratio, or the largest difference."""
+    return measure.scalar([rate for pair in pairs for rate in pair], [(2 * i, 2 * i + 1) for i in range(len(pairs))])

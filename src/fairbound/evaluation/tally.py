@@ -19,6 +19,7 @@ import itertools
 import math
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -136,7 +137,7 @@ class GroupCounts:
 
     def values(self, rate: RateFunction) -> list[float]:
         """Return the rate of each group, weighted as the measures are."""
-        return evaluate(rate, self.sums[0 if len(self.sums) == 1 else 1]).tolist()
+        return self._evaluate(rate, 0 if len(self.sums) == 1 else 1).tolist()
 
     def defined(self, rate: RateFunction) -> list[bool]:
         """Say for which groups, and everyone, the rate divides by something."""
@@ -163,17 +164,27 @@ class GroupCounts:
 
     def _shares(self, rate: RateFunction, whole: Callable[[GroupSums], np.ndarray]) -> list[Statistic]:
         wholes, parts = [], []
-        for sums in self.sums:
+        for power, sums in enumerate(self.sums):
             trials = whole(sums)
             wholes.append(trials.tolist())
             # An empty whole has no part, whatever the rate makes of it.
-            parts.append((np.nan_to_num(evaluate(rate, sums)) * trials).tolist())
+            parts.append((np.nan_to_num(self._evaluate(rate, power)) * trials).tolist())
         if self.largest_weight is None:
             return [Share(round(part), trials) for part, trials in zip(parts[0], wholes[0], strict=True)]
         return [
             WeightedShare(rows, weight, part, squares, part_squares, self.largest_weight)
             for rows, weight, squares, part, part_squares in zip(*wholes, *parts[1:], strict=True)
         ]
+
+    def _evaluate(self, rate: RateFunction, power: int) -> np.ndarray:
+        """Return the rate of each group from the sums with that power of the weights; each is computed once."""
+        if (rate, power) not in self._evaluated:
+            self._evaluated[rate, power] = evaluate(rate, self.sums[power])
+        return self._evaluated[rate, power]
+
+    @cached_property
+    def _evaluated(self) -> dict[tuple[RateFunction, int], np.ndarray]:
+        return {}
 
 
 @dataclass(frozen=True, eq=False)
@@ -275,9 +286,15 @@ class Tally:
         return int((known == 0).sum())
 
     def counts(self, grouping: Grouping, outcome: int) -> GroupCounts:
-        """Return the sums of a grouping for one outcome, from which all its rates follow."""
-        sums = tuple(group_sums(S, cells, grouping, outcome) for cells, S in self.powers)
-        return GroupCounts(sums, self.largest_weight, self.cells.n_labels == 2)
+        """Return the sums of a grouping for one outcome, from which all its rates follow; they are added up once."""
+        if (grouping, outcome) not in self._counted:
+            sums = tuple(group_sums(S, cells, grouping, outcome) for cells, S in self.powers)
+            self._counted[grouping, outcome] = GroupCounts(sums, self.largest_weight, self.cells.n_labels == 2)
+        return self._counted[grouping, outcome]
+
+    @cached_property
+    def _counted(self) -> dict[tuple[Grouping, int], GroupCounts]:
+        return {}
 
     def statistics(
         self, rate: RateFunction, grouping: Grouping, outcome: int, *, monotone: bool = False

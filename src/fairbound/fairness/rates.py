@@ -17,6 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, fields
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -53,17 +54,17 @@ class GroupSums:
     correct: Array
     one_row: float
 
-    @property
+    @cached_property
     def selected(self) -> Array:
         """Return S of all rows of the group."""
         return self.selected_positives + self.selected_negatives
 
-    @property
+    @cached_property
     def rejected(self) -> Array:
         """Return R of all rows of the group."""
         return self.rejected_positives + self.rejected_negatives
 
-    @property
+    @cached_property
     def size(self) -> Array:
         """Return N of all rows of the group."""
         return self.positives + self.negatives
