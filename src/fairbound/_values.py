@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -38,6 +38,25 @@ def as_values(values: Any, name: str) -> np.ndarray:
         raise InputError(
             "{name} holds lists of different lengths.", "Give one value for each row.", name=name
         ) from None
+
+
+def as_objects(values: Sequence[Any]) -> np.ndarray:
+    """Return a list as an array of objects, unchanged."""
+    array = np.empty(len(values), dtype=object)
+    for row, value in enumerate(values):  # numpy would make further dimensions of lists among them
+        array[row] = value
+    return array
+
+
+def with_gaps(values: Any) -> Any:
+    """Return a masked array with NaN or None in its masked places; return anything else unchanged."""
+    if not np.ma.isMaskedArray(values):
+        return values
+    if not np.ma.getmaskarray(values).any():
+        return values.data
+    found = np.array(values.data, dtype=values.dtype if values.dtype.kind == "f" else object)
+    found[np.ma.getmaskarray(values)] = np.nan if found.dtype.kind == "f" else None
+    return found
 
 
 def as_numbers(values: Any, name: str) -> np.ndarray:

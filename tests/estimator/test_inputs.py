@@ -19,7 +19,7 @@ from torch import nn
 from fairbound import ConstrainedClassifier
 from fairbound.estimator import TableEncoder
 from fairbound.estimator.encoder import CategoryColumn, NumberColumn
-from fairbound.estimator.inputs import read_inputs
+from fairbound.estimator.inputs import read_inputs, share_inputs
 
 
 def table():
@@ -422,6 +422,17 @@ def fitted(values, **params):
 
 def asked(clf, values):
     return clf.predict_proba(pd.DataFrame({"c": values, "x": 0.5})).tolist()
+
+
+def test_shared_inputs_are_encoded_once_for_equal_encoders_and_anew_for_others():
+    X = pd.DataFrame({"age": [20.0, 30.0, 40.0, 50.0], "job": ["cook", "nurse", "cook", "smith"]})
+    shared = share_inputs(X)
+    one, same, other = (TableEncoder().fit(rows) for rows in (X, X, X[:3]))
+    first = one.transform(shared)
+    assert same.transform(shared) is first
+    assert other.transform(shared).tolist() == other.transform(X).tolist() != first.tolist()
+    assert one.transform(shared).tolist() == first.tolist() == one.transform(X).tolist()
+    assert one.transform(shared.take(slice(2))).tolist() == first[:2].tolist()
 
 
 def test_text_of_training_as_numbers_is_matched_or_refused():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 import fairbound
 from fairbound import Dataset, load, load_dataset, make_disparate_data
 from fairbound.cli.program import make_program
+from fairbound.estimator import TableEncoder
 from fairbound.studies import Study, StudySettings
 
 LIMIT = "disparate_impact >= 0.8"
@@ -70,6 +72,24 @@ def test_it_has_both_models_their_rows_and_the_summary(found):
     assert reached["before"]["value"] == pytest.approx(min(before.values()) / max(before.values()), abs=1e-12)
     assert reached["after"]["value"] == pytest.approx(min(after.values()) / max(after.values()), abs=1e-12)
     assert reached["before"]["value"] < 0.8 <= reached["after"]["value"] + 1e-12
+
+
+def test_the_rows_of_each_part_are_encoded_once_for_all_models(data, monkeypatch):
+    encoded: Counter[int] = Counter()
+    encode = TableEncoder.encode
+
+    def counted(self: TableEncoder, inputs: Any) -> Any:
+        encoded[inputs.n_rows] += 1
+        return encode(self, inputs)
+
+    monkeypatch.setattr(TableEncoder, "encode", counted)
+    swept = fairbound.study(data, LIMIT, bounds=[0.7])
+    assert [model.bound for model in swept.frontier] == [0.7, 0.8]
+    assert swept.summary["model"]["inputs"]
+    assert encoded == {480: 1, 120: 1}
+    for model in (swept.before, *(each.classifier for each in swept.frontier)):
+        for part in (swept.training, swept.held_out):
+            assert model.predict(part.X).tolist() == model.predict(part.inputs).tolist()
 
 
 def test_it_prints_as_a_page(found):

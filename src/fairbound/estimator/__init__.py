@@ -7,6 +7,7 @@ from fairbound.estimator.correction import Corrected
 from fairbound.estimator.cross_fitting import FittedBase
 from fairbound.estimator.encoder import FARTHEST, CategoryColumn, NumberColumn, TableEncoder
 from fairbound.estimator.frontier import FrontierModel
+from fairbound.estimator.inputs import Inputs, share_inputs
 from fairbound.estimator.modules import FeedForward
 from fairbound.estimator.posteriors import GroupPosterior
 from fairbound.estimator.predictor import Recalibration, SidedMap, Temperature
@@ -30,6 +31,7 @@ __all__ = [
     "FrontierModel",
     "GroupPosterior",
     "InputScaleWarning",
+    "Inputs",
     "LimitWarning",
     "NumberColumn",
     "PositiveLabelWarning",
@@ -43,4 +45,5 @@ __all__ = [
     "base_name",
     "is_a",
     "make_fairness_scorer",
+    "share_inputs",
 ]

@@ -23,7 +23,8 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from fairbound._errors import InputError, Message, argument, bad_value
-from fairbound.estimator.inputs import Floats, Inputs, Words, canonical, read_inputs
+from fairbound.data import as_word
+from fairbound.estimator.inputs import NUMBERS, Floats, Inputs, Words, read_inputs
 from fairbound.estimator.names import check_names, learn_names
 from fairbound.estimator.rows import read_weights
 
@@ -141,6 +142,18 @@ class CategoryColumn:
         return (self.codes(values)[:, None] == np.arange(len(self.outputs))).astype(np.float64)
 
 
+def canonical(word: str) -> str:
+    """Return text in one form: a number without leading or trailing zeros, "True" or "False", else unchanged.
+
+    >>> canonical("01"), canonical("2.50"), canonical("true"), canonical("A1")
+    ('1', '2.5', 'True', 'A1')
+    """
+    if word.lower() in ("true", "false"):
+        return word.capitalize()
+    number = NUMBERS.number(word.strip())
+    return word if number is None or math.isinf(number) else as_word(number)
+
+
 Column = NumberColumn | CategoryColumn
 
 
@@ -212,10 +225,14 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         inputs = read_inputs(X)
         check_names(self, inputs)
-        return self.encode(inputs)
+        return self.encoded(inputs)
+
+    def encoded(self, inputs: Inputs) -> Floats:
+        """Return the encoded rows of inputs whose columns have been checked; inputs that are shared have them ready."""
+        return inputs.encoded_once((self.strict, self.columns_), self.encode)
 
     def encode(self, inputs: Inputs) -> Floats:
-        """Return the encoded rows of inputs whose columns have been checked against those of `fit`."""
+        """Encode the rows of inputs whose columns have been checked against those of `fit`."""
         matrix = plain_numbers(inputs) if self.strict else inputs.matrix()
         if matrix is not None and all(
             isinstance(column, NumberColumn) and not column.missing for column in self.columns_

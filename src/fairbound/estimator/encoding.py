@@ -51,7 +51,7 @@ def _fitted(encoder: TableEncoder, data: Data) -> TableEncoder:
 def encode(encoder: Any, inputs: Inputs) -> Floats:
     """Return the encoded inputs; without an encoder, the inputs as numbers."""
     if isinstance(encoder, TableEncoder):
-        return encoder.encode(inputs)  # the estimator has checked the names
+        return encoder.encoded(inputs)  # the estimator has checked the names
     if encoder is None:
         read, whose = inputs, "Column"
     else:

@@ -21,10 +21,9 @@ import torch
 from numpy.typing import NDArray
 
 from fairbound._errors import InputError, SmallGroupWarning
-from fairbound._values import as_values, in_order
+from fairbound._values import as_objects, as_values, in_order, with_gaps
 from fairbound._words import quoted
 from fairbound.data import Dataset, is_missing
-from fairbound.estimator.inputs import as_objects, with_gaps
 from fairbound.fairness import Cells, Constraint, Grouping, name_columns, resolve_measure, undefined_groups
 
 SmallGroups = Literal["error", "warn", "merge"]

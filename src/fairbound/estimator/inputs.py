@@ -14,8 +14,8 @@ A column is numbers if its type says so, or if it holds Python objects that all 
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from numbers import Real
 from typing import Any
@@ -27,7 +27,7 @@ from scipy import sparse
 from sklearn.utils import check_array
 
 from fairbound._errors import InputError, InputTypeError
-from fairbound._values import as_values
+from fairbound._values import as_objects, as_values, with_gaps
 from fairbound.data import ColumnFormat, Dataset, as_word, is_missing
 from fairbound.estimator.names import column_names, find_name
 
@@ -55,12 +55,24 @@ class Inputs:
     names : tuple of str, or None
         The names of the columns, where they all are text.
     n_rows, n_columns : int
+    encoded : dict, or None
+        The rows as numbers, by what the encoder has learnt.  Only `share_inputs` keeps them, and only the last ones.
     """
 
     native: Any
     names: tuple[str, ...] | None
     n_rows: int
     n_columns: int
+    encoded: dict[Hashable, Floats] | None = None
+
+    def encoded_once(self, encoding: Hashable, encode: Callable[[Inputs], Floats]) -> Floats:
+        """Return the encoded rows.  Shared inputs are encoded once, as long as the encoding stays the same."""
+        if self.encoded is None:
+            return encode(self)
+        if encoding not in self.encoded:
+            self.encoded.clear()  # one matrix at a time: it may be large
+            self.encoded[encoding] = encode(self)
+        return self.encoded[encoding]
 
     def label(self, position: int) -> str:
         """Return the name of a column for a message."""
@@ -272,6 +284,11 @@ def read_inputs(X: Any) -> Inputs:
     return Inputs(array, None, *array.shape)
 
 
+def share_inputs(X: Any) -> Inputs:
+    """Read X for several models.  Models whose encoders have learnt the same encode its rows only once."""
+    return replace(read_inputs(X), encoded={})
+
+
 def _read_columns(columns: Mapping[Any, Any]) -> Inputs:
     """Read a dictionary of columns as an array with names: of numbers if all columns are, of objects otherwise."""
     arrays = []
@@ -292,37 +309,6 @@ def _read_columns(columns: Mapping[Any, Any]) -> Inputs:
     for position, array in enumerate(arrays):
         matrix[:, position] = array
     return Inputs(matrix, column_names(list(columns)), *matrix.shape)
-
-
-def canonical(word: str) -> str:
-    """Return text in one form: a number without leading or trailing zeros, "True" or "False", else unchanged.
-
-    >>> canonical("01"), canonical("2.50"), canonical("true"), canonical("A1")
-    ('1', '2.5', 'True', 'A1')
-    """
-    if word.lower() in ("true", "false"):
-        return word.capitalize()
-    number = NUMBERS.number(word.strip())
-    return word if number is None or math.isinf(number) else as_word(number)
-
-
-def as_objects(values: Sequence[Any]) -> NDArray[np.object_]:
-    """Return a list as an array of objects, unchanged."""
-    array = np.empty(len(values), dtype=object)
-    for row, value in enumerate(values):  # numpy would make further dimensions of lists among them
-        array[row] = value
-    return array
-
-
-def with_gaps(values: Any) -> Any:
-    """Return a masked array with NaN or None in its masked places; return anything else unchanged."""
-    if not np.ma.isMaskedArray(values):
-        return values
-    if not np.ma.getmaskarray(values).any():
-        return values.data
-    found = np.array(values.data, dtype=values.dtype if values.dtype.kind == "f" else object)
-    found[np.ma.getmaskarray(values)] = np.nan if found.dtype.kind == "f" else None
-    return found
 
 
 def _without_sparse_columns(X: Any) -> Any:

@@ -235,9 +235,10 @@ class Predictor:
         check_is_fitted(self)
         inputs = self._read_new(X)
         scores, parts = None if base_score is None else read_base_score(base_score, inputs.n_rows), []
-        for start in range(0, inputs.n_rows, ENCODED_AT_ONCE):
-            rows = slice(start, start + ENCODED_AT_ONCE)
-            part = inputs.take(rows) if inputs.n_rows > ENCODED_AT_ONCE else inputs
+        at_once = ENCODED_AT_ONCE if inputs.encoded is None else inputs.n_rows  # shared inputs are kept encoded
+        for start in range(0, inputs.n_rows, at_once):
+            rows = slice(start, start + at_once)
+            part = inputs.take(rows) if inputs.n_rows > at_once else inputs
             given = None if scores is None else scores[rows]
             parts.append(logits(self.module_, self._numbers(part, given), len(self.classes_)))
         found = torch.cat(parts)

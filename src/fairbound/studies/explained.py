@@ -51,7 +51,7 @@ def _coefficients(classifier: ConstrainedClassifier, training: Part) -> list[dic
     from torch import nn
 
     (layer,) = (each for each in classifier.module_.modules() if isinstance(each, nn.Linear))
-    spread = np.asarray(classifier.encoder_.transform(training.X)).std(axis=0)
+    spread = np.asarray(classifier.encoder_.transform(training.inputs)).std(axis=0)
     # The columns of numbers are scaled by the encoder; `coef_` is in the units of the file.
     weights = layer.weight.detach().numpy() * spread
     labels = [None] if len(classifier.classes_) == 2 else [str(label) for label in classifier.classes_]

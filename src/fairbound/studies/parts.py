@@ -12,7 +12,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,6 +22,9 @@ from fairbound._values import as_array
 from fairbound.data import DATASETS, Backend, Dataset, installed_backend, is_missing
 from fairbound.fairness import Constraint
 from fairbound.studies.settings import StudySettings
+
+if TYPE_CHECKING:
+    from fairbound.estimator import Inputs
 
 CALIBRATION = 0.3
 """Share of the rows that are not held out, on which models are tested for a confidence."""
@@ -51,6 +55,13 @@ class Part:
     def of(cls, data: Dataset) -> Part:
         """Make the table, with the first library that is installed."""
         return cls(data, data.frame(backend=table_backend()), as_array(data.target_names)[data.y])
+
+    @cached_property
+    def inputs(self) -> Inputs:
+        """The table as the models of a study share it."""
+        from fairbound.estimator import share_inputs
+
+        return share_inputs(self.X)
 
     def __len__(self) -> int:
         return len(self.data)

@@ -304,7 +304,7 @@ class Study:
         rows, apart = self.training, self.calibration if limits else None
         with collected_warnings() as self._warnings:
             fitted = self.settings.classifier(limits, self.positive, callback).fit(
-                rows.X,
+                rows.inputs,
                 rows.y,
                 sensitive_features=rows.sensitive,
                 sample_weight=rows.weight,
@@ -318,7 +318,7 @@ class Study:
         rows = self.training
         with collected_warnings():  # the records of the models say the same
             found = self.settings.classifier(self.settings.limits, self.positive, callback).frontier(
-                rows.X,
+                rows.inputs,
                 rows.y,
                 self.settings.bounds,
                 sensitive_features=rows.sensitive,
@@ -356,13 +356,13 @@ class Study:
     def _decide(self, classifier: ConstrainedClassifier, part: Part) -> Any:
         """Return the decisions about a part; over a base, training rows have the scores of models without them."""
         scores = classifier.base_score_ if part is self.training else None
-        return classifier.predict(part.X) if scores is None else classifier.predict(part.X, base_score=scores)
+        return classifier.predict(part.inputs) if scores is None else classifier.predict(part.inputs, base_score=scores)
 
     def _swept(self, point: FrontierModel) -> SweptPoint:
         return SweptPoint(
             point=point.as_dict(),
             training=self._decide(point.classifier, self.training),
-            held_out=None if self.held_out is None else point.classifier.predict(self.held_out.X),
+            held_out=None if self.held_out is None else point.classifier.predict(self.held_out.inputs),
         )
 
     def _notes(self) -> list[str]:
