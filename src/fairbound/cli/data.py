@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fairbound.cli import options
-from fairbound.cli.options import examples
+from fairbound.cli.options import examples, with_options
 from fairbound.cli.output import Output
 
 if TYPE_CHECKING:
@@ -72,22 +72,10 @@ def list_command(data_dir: options.DataFolder = None, json: options.Json = False
     output.result({"command": "data list", "datasets": listed})
 
 
+@with_options
 def describe_command(
     source: options.TableOrName,
-    target: options.TargetUnlessKnown = None,
-    sensitive: options.SensitiveUnlessKnown = None,
-    positive: options.Positive = None,
-    negative: options.Negative = None,
-    multiclass: options.Multiclass = False,
-    drop_unlabelled: options.DropUnlabelled = False,
-    bands: options.Bands = None,
-    missing: options.Missing = None,
-    decimal: options.Decimal = None,
-    categorical: options.Categorical = None,
-    ignore: options.Ignore = None,
-    delimiter: options.Delimiter = None,
-    encoding: options.Encoding = "utf-8",
-    data_dir: options.DataFolder = None,
+    reading: options.DescribingOptions,
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
@@ -100,30 +88,12 @@ def describe_command(
     from fairbound.cli.files import check_source
     from fairbound.cli.first_look import show_columns, show_label
     from fairbound.cli.inputs import load
-    from fairbound.cli.options import parse_bands
 
     check_source(source)
     from fairbound.studies import columns_taken, label_values, remarks
 
     output = Output(json, quiet)
-    data = load(
-        source,
-        target=target,
-        sensitive=sensitive,
-        positive=positive,
-        negative=negative,
-        multiclass=multiclass,
-        drop_unlabelled=drop_unlabelled,
-        bands=parse_bands(bands),
-        missing=missing,
-        decimal=decimal,
-        categorical=categorical,
-        ignore=ignore,
-        delimiter=delimiter,
-        encoding=encoding,
-        data_dir=data_dir,
-        quiet=quiet or json,
-    )
+    data = load(source, reading, quiet=output.silent)
     described = [data.describe(name) for name in data.sensitive]
     gaps = data.table.missing()
     notes = [render(note, option_name) for note in remarks(data)]

@@ -53,20 +53,21 @@ def demo_command(
     from fairbound.cli.files import fresh_folder
     from fairbound.cli.inputs import load
     from fairbound.cli.studying import run_study, show_frontier, show_summary
-    from fairbound.studies import Study, StudySettings, metrics_of, write_files
+    from fairbound.studies import Study, metrics_of, write_files
 
     output = Output(json, quiet)
     place = Path(out) if out is not None else Path(tempfile.mkdtemp(prefix="fairbound-demo-")) / DATA
     with fresh_folder(place) as folder:
-        data = load(DATA, sensitive=[GROUPS])
+        data = load(DATA, options.ReadingOptions(sensitive=[GROUPS]))
         _head(output, "1. What the labels themselves do by race, before any model")
         output.text(repr(data.describe(GROUPS)))
-        study = Study(data, StudySettings.build(LIMIT, BOUNDS, test_size=HELD_OUT, seed=seed))
+        training = options.StudyOptions(test=HELD_OUT, seed=seed)
+        study = Study(data, training.settings(LIMIT, BOUNDS))
         run_study(study, output, context)
         if study.interrupted and not study.frontier:
             raise KeyboardInterrupt
         # Some rows are held back to test models on, so there are fewer to train on.
-        certain = Study(data, StudySettings.build(LIMIT, test_size=HELD_OUT, confidence=CONFIDENCE, seed=seed))
+        certain = Study(data, training.settings(LIMIT, confidence=CONFIDENCE))
         run_study(certain, output, context)
         with finishing(output):
             write_files(study, folder, place)

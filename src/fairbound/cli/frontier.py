@@ -8,8 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from fairbound.cli import options
-from fairbound.cli.errors import INTERRUPTED, KEPT, NOT_KEPT, complain
-from fairbound.cli.options import examples
+from fairbound.cli.options import examples, with_options
 from fairbound.cli.output import Output, finishing
 
 Measure = Annotated[str, typer.Option("--measure", metavar="NAME", help="What is limited, such as disparate_impact.")]
@@ -41,38 +40,19 @@ def register(app: typer.Typer, command: Any) -> None:
     )(frontier_command)
 
 
+@with_options
 def frontier_command(
+    *,
     context: typer.Context,
     source: options.TableOrName,
     out: options.Out,
-    target: options.TargetUnlessKnown = None,
-    sensitive: options.SensitiveUnlessKnown = None,
+    reading: options.ReadingOptions,
     measure: Measure = "disparate_impact",
     bounds: Bounds = None,
     choose: Choose = None,
     require: options.RequireIfAny = None,
-    model: options.Model = "linear",
-    test: options.Test = None,
-    test_file: options.TestFile = None,
-    seed: options.Seed = 0,
+    training: options.StudyOptions,
     no_models: NoModels = False,
-    positive: options.Positive = None,
-    negative: options.Negative = None,
-    multiclass: options.Multiclass = False,
-    drop_unlabelled: options.DropUnlabelled = False,
-    weight: options.Weight = None,
-    bands: options.Bands = None,
-    missing: options.Missing = None,
-    decimal: options.Decimal = None,
-    categorical: options.Categorical = None,
-    max_categories: options.MaxCategories = 50,
-    ignore: options.Ignore = None,
-    groups: options.Groups = "each",
-    small_groups: options.SmallGroups = "error",
-    min_group_size: options.MinGroupSize = 10,
-    delimiter: options.Delimiter = None,
-    encoding: options.Encoding = "utf-8",
-    data_dir: options.DataFolder = None,
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
@@ -82,56 +62,18 @@ def frontier_command(
     exit code is 1 if a bound is not kept on the training rows. Ctrl-C leaves the bounds that are finished.
     """
     from fairbound.cli.files import check_source, fresh_folder, refuse_existing
-    from fairbound.cli.first_look import show_columns, show_label
-    from fairbound.cli.inputs import load_parts
-    from fairbound.cli.options import check_held_out, parse_bands, swept_limit
-    from fairbound.cli.studying import run_study, show_frontier, show_notes
+    from fairbound.cli.options import swept_limit
+    from fairbound.cli.studying import exit_after, read_study, run_study, show_frontier, show_notes
 
     refuse_existing(Path(out))
     check_source(source)
-    from fairbound.studies import Study, StudySettings, write_files
+    from fairbound.studies import write_files
 
     limit, grid = swept_limit(measure, bounds, choose)
-    settings = StudySettings.build(
-        [limit, *(require or ())],
-        grid,
-        model=model,
-        test_size=check_held_out(test, test_file),
-        seed=seed,
-        groups=groups,
-        small_groups=small_groups,
-        min_group_size=min_group_size,
-        max_categories=max_categories,
-    )
-    cuts = parse_bands(bands)
+    settings = training.settings([limit, *(require or ())], grid, max_categories=reading.max_categories)
     output = Output(json, quiet)
     with fresh_folder(out) as folder:
-        with output.stage(f"Reading {source}"):
-            data, held_out = load_parts(
-                source,
-                test_file,
-                target=target,
-                sensitive=sensitive,
-                positive=positive,
-                negative=negative,
-                multiclass=multiclass,
-                drop_unlabelled=drop_unlabelled,
-                weight=weight,
-                bands=cuts,
-                missing=missing,
-                decimal=decimal,
-                categorical=categorical,
-                max_categories=max_categories,
-                ignore=ignore,
-                delimiter=delimiter,
-                encoding=encoding,
-                data_dir=data_dir,
-                quiet=quiet or json,
-            )
-        study = Study(data, settings, held_out=held_out)
-        output.text(study.describe())
-        show_label(output, data)
-        show_columns(output, data)
+        study = read_study(source, training.test_file, reading, settings, output)
         run_study(study, output, context)
         if study.interrupted and not study.frontier:
             raise KeyboardInterrupt
@@ -143,7 +85,4 @@ def frontier_command(
     files = "frontier.csv, frontier.json, model" + ("" if no_models else ", models")
     output.text(f"Written to {out}: {files}, report.html, summary.json, model-card.md.")
     output.result({"command": "frontier", "out": out, **found})
-    if study.interrupted:
-        complain(f"Interrupted: {out} has {study.interruption}")
-        raise typer.Exit(INTERRUPTED)
-    raise typer.Exit(KEPT if found["kept"] else NOT_KEPT)
+    exit_after(study, out, kept=found["kept"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,8 +12,10 @@ from fairbound._errors import Message, argument
 from fairbound._weights import check_weights
 from fairbound._words import did_you_mean, listed
 from fairbound.cli.files import existing_file, open_table
+from fairbound.cli.options import parse_bands
 
 if TYPE_CHECKING:
+    from fairbound.cli.options import ReadingOptions
     from fairbound.data import Dataset
     from fairbound.fairness import Constraint
 
@@ -59,58 +61,42 @@ def is_known_dataset(source: str) -> bool:
     return source in DATASETS and not Path(source).is_file()
 
 
-def load_parts(source: str, test_file: str | None, **options: Any) -> tuple[Dataset, Dataset | None]:
+def load_parts(
+    source: str, test_file: str | None, reading: ReadingOptions, *, quiet: bool
+) -> tuple[Dataset, Dataset | None]:
     """Return the rows of a file or data set, and those of a file of held-out rows, read in the same way."""
     import numpy as np
 
-    data = load(source, **options)
+    data = load(source, reading, quiet=quiet)
     if test_file is None:
         return data, None
     if is_known_dataset(source):
         raise ValueError(f"{source!r} is a known data set, and --test-file is for files; leave it out.")
-    held_out = load(test_file, like=data, **options)
+    held_out = load(test_file, reading, quiet=quiet, like=data)
     if len(np.unique(held_out.y)) < 2:
         raise ValueError(f"All rows of {test_file} (--test-file) have the same label; give rows of at least two.")
     return data, held_out
 
 
-def load(
-    source: str,
-    *,
-    target: str | None = None,
-    sensitive: Sequence[str] | None = None,
-    positive: Sequence[str] | None = None,
-    negative: Sequence[str] | None = None,
-    multiclass: bool = False,
-    drop_unlabelled: bool = False,
-    weight: str | None = None,
-    bands: Mapping[str, Sequence[float]] | None = None,
-    missing: Sequence[str] | None = None,
-    decimal: str | None = None,
-    categorical: Sequence[str] | None = None,
-    max_categories: int = 50,
-    ignore: Sequence[str] | None = None,
-    delimiter: str | None = None,
-    encoding: str = "utf-8",
-    data_dir: str | None = None,
-    quiet: bool = False,
-    like: Dataset | None = None,
-) -> Dataset:
+FOR_FILES = (
+    "positive",
+    "negative",
+    "multiclass",
+    "drop_unlabelled",
+    "weight",
+    "bands",
+    "missing",
+    "decimal",
+    "categorical",
+    "ignore",
+)
+"""Options that a known data set does not take."""
+
+
+def load(source: str, reading: ReadingOptions, *, quiet: bool = False, like: Dataset | None = None) -> Dataset:
     """Return a known data set, or the user's file as a `Dataset`; `like` is another part of the same data."""
     if is_known_dataset(source):
-        for_files = {
-            "--positive": positive,
-            "--negative": negative,
-            "--multiclass": multiclass,
-            "--drop-unlabelled": drop_unlabelled,
-            "--weight": weight,
-            "--bands": bands,
-            "--missing": missing,
-            "--decimal": decimal,
-            "--categorical": categorical,
-            "--ignore": ignore,
-        }
-        return _known(source, target, sensitive, [name for name, given in for_files.items() if given], data_dir, quiet)
+        return _known(source, reading, quiet)
     from fairbound._values import as_array
     from fairbound.data import DATASETS, MISSING, read_table
 
@@ -121,50 +107,48 @@ def load(
             f"Known data sets: {', '.join(DATASETS)}."
         )
     existing_file(source)
-    if target is None:
+    if reading.target is None:
         raise ValueError(f"Which column of {path.name} is the label? Name it with --target.")
-    if not sensitive:
+    if not reading.sensitive:
         raise ValueError(f"Which columns of {path.name} are sensitive? Name at least one with --sensitive.")
     data = read_table(
         path,
-        target=target,
-        sensitive=list(sensitive),
-        positive=positive or None,
-        negative=negative or None,
-        drop_unlabelled=drop_unlabelled,
-        weight=weight,
-        bands=bands,
-        missing=(*MISSING, *(missing or ())),
-        decimal=decimal,
-        categorical=list(categorical or ()),
-        max_categories=max_categories,
-        ignore=list(ignore or ()),
-        delimiter=delimiter,
-        encoding=encoding,
+        target=reading.target,
+        sensitive=list(reading.sensitive),
+        positive=reading.positive or None,
+        negative=reading.negative or None,
+        drop_unlabelled=reading.drop_unlabelled,
+        weight=reading.weight,
+        bands=parse_bands(reading.bands),
+        missing=(*MISSING, *(reading.missing or ())),
+        decimal=reading.decimal,
+        categorical=list(reading.categorical or ()),
+        max_categories=reading.max_categories,
+        ignore=list(reading.ignore or ()),
+        delimiter=reading.delimiter,
+        encoding=reading.encoding,
         like=like,
     )
-    check_binary(as_array(data.target_names)[data.y], target, positive, multiclass)
+    check_binary(as_array(data.target_names)[data.y], reading.target, reading.positive, reading.multiclass)
     return data
 
 
-def _known(
-    name: str,
-    target: str | None,
-    sensitive: Sequence[str] | None,
-    for_files: Sequence[str],
-    data_dir: str | None,
-    quiet: bool,
-) -> Dataset:
+def _known(name: str, reading: ReadingOptions, quiet: bool) -> Dataset:
     from dataclasses import replace
 
     from fairbound.data import load_dataset
 
-    if for_files:
-        raise ValueError(f"{name!r} is a known data set, and {for_files[0]} is for files; leave it out.")
-    data = load_dataset(name, data_dir=data_dir, progress=False if quiet else None)
-    if target not in (None, data.target):
-        raise ValueError(f"The label of the data set {name!r} is {data.target!r}, not {target!r}; leave out --target.")
-    chosen = list(sensitive or list(data.sensitive)[:1])
+    for option in FOR_FILES:
+        if getattr(reading, option):
+            raise ValueError(
+                f"{name!r} is a known data set, and --{option.replace('_', '-')} is for files; leave it out."
+            )
+    data = load_dataset(name, data_dir=reading.data_dir, progress=False if quiet else None)
+    if reading.target not in (None, data.target):
+        raise ValueError(
+            f"The label of the data set {name!r} is {data.target!r}, not {reading.target!r}; leave out --target."
+        )
+    chosen = list(reading.sensitive or list(data.sensitive)[:1])
     for each in chosen:
         if each not in data.sensitive:
             raise ValueError(

@@ -1,9 +1,15 @@
-"""The options that several commands share, with one wording of their help."""
+"""The options that several commands share, with one wording of their help.
+
+Options that belong together are the fields of a dataclass, such as `ReadingOptions`.  A command takes the dataclass as
+one parameter, and `with_options` makes an option of each field.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+import inspect
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from typing import TYPE_CHECKING, Annotated, Any, get_origin, get_type_hints
 
 import typer
 
@@ -11,6 +17,7 @@ from fairbound.cli.files import existing_file
 
 if TYPE_CHECKING:
     from fairbound.fairness import Constraint
+    from fairbound.studies import StudySettings
 
 
 def examples(*lines: tuple[str, str]) -> str:
@@ -162,22 +169,122 @@ SmallGroups = Annotated[
 MinGroupSize = Annotated[int, _option("--min-group-size", min=1, help="Groups with fewer rows count as small.")]
 
 
-# --- settings --------------------------------------------------------------------------------------------------------
-
-# Convert options into the arguments of a study.
-
+# --- options that belong together ------------------------------------------------------------------------------------
 
 HELD_OUT = 0.2  # the default share of the rows
 
 
-def check_held_out(share: float | None, file: str | None) -> float:
-    """Return the share of the rows to hold out; 0 if a file has the held-out rows."""
-    if file is None:
-        return HELD_OUT if share is None else share
-    if share is not None:
-        raise ValueError("--test holds a share of the rows out, and --test-file brings others; give one of both.")
-    existing_file(file)
-    return 0.0
+@dataclass(frozen=True, kw_only=True)
+class ReadingOptions:
+    """How a file, or a known data set, becomes a `Dataset`."""
+
+    target: TargetUnlessKnown = None
+    sensitive: SensitiveUnlessKnown = None
+    positive: Positive = None
+    negative: Negative = None
+    multiclass: Multiclass = False
+    drop_unlabelled: DropUnlabelled = False
+    weight: Weight = None
+    bands: Bands = None
+    missing: Missing = None
+    decimal: Decimal = None
+    categorical: Categorical = None
+    max_categories: MaxCategories = 50
+    ignore: Ignore = None
+    delimiter: Delimiter = None
+    encoding: Encoding = "utf-8"
+    data_dir: DataFolder = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class DescribingOptions(ReadingOptions):
+    """The same where nothing is trained: without the options that concern models."""
+
+    weight: str | None = None
+    max_categories: int = 50
+
+
+@dataclass(frozen=True, kw_only=True)
+class StudyOptions:
+    """How the models of a study are trained and tested."""
+
+    model: Model = "linear"
+    test: Test = None
+    test_file: TestFile = None
+    seed: Seed = 0
+    groups: Groups = "each"
+    small_groups: SmallGroups = "error"
+    min_group_size: MinGroupSize = 10
+
+    def settings(
+        self, limits: str | Iterable[Constraint | str], bounds: Sequence[float] | None = None, **further: Any
+    ) -> StudySettings:
+        """Return these options as the settings of a study; `further` are settings that other options have."""
+        from fairbound.studies import StudySettings
+
+        own = {each.name: getattr(self, each.name) for each in fields(self) if each.name not in ("test", "test_file")}
+        return StudySettings.build(limits, bounds, test_size=self._test_size(), **own, **further)
+
+    def _test_size(self) -> float:
+        """Return the share of the rows to hold out; 0 if a file has the held-out rows."""
+        if self.test_file is None:
+            return HELD_OUT if self.test is None else self.test
+        if self.test is not None:
+            raise ValueError("--test holds a share of the rows out, and --test-file brings others; give one of both.")
+        existing_file(self.test_file)
+        return 0.0
+
+
+SELDOM = (
+    *(each.name for each in fields(ReadingOptions) if each.name not in ("target", "sensitive")),
+    "groups",
+    "small_groups",
+    "min_group_size",
+    "json",
+    "quiet",
+)
+"""Options at the end of a help page, in this order."""
+
+
+def with_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Return the command with an option for each field of its parameters that are dataclasses.
+
+    Only fields that are declared as options become options; others keep their defaults.
+    """
+    hints = get_type_hints(command, include_extras=True)
+    bundles: dict[str, list[str]] = {}
+    parameters: list[inspect.Parameter] = []
+    for parameter in inspect.signature(command).parameters.values():
+        kind = hints[parameter.name]
+        if not is_dataclass(kind):
+            parameters.append(parameter.replace(annotation=kind, kind=inspect.Parameter.KEYWORD_ONLY))
+            continue
+        declared = get_type_hints(kind, include_extras=True)
+        options = [each for each in fields(kind) if get_origin(declared[each.name]) is Annotated]
+        bundles[parameter.name] = [each.name for each in options]
+        parameters += [
+            inspect.Parameter(
+                each.name, inspect.Parameter.KEYWORD_ONLY, default=each.default, annotation=declared[each.name]
+            )
+            for each in options
+        ]
+    parameters.sort(key=lambda each: SELDOM.index(each.name) + 1 if each.name in SELDOM else 0)
+
+    def run(**given: Any) -> None:
+        made = {
+            name: hints[name](**{option: given.pop(option) for option in options}) for name, options in bundles.items()
+        }
+        command(**given, **made)
+
+    run.__doc__ = command.__doc__
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # typer reads these two
+    run.__annotations__ = {each.name: each.annotation for each in parameters}
+    return run
+
+
+# --- settings --------------------------------------------------------------------------------------------------------
+
+# Convert options into the arguments of a study.
 
 
 def swept_limit(measure: str, bounds: Sequence[float] | None, choose: float | None) -> tuple[Constraint, list[float]]:

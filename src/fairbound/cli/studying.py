@@ -4,16 +4,34 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import typer
 
-from fairbound.cli.errors import option_name
+from fairbound.cli.errors import INTERRUPTED, KEPT, NOT_KEPT, complain, option_name
 from fairbound.cli.output import Interruptible, Output
 
 if TYPE_CHECKING:
     from fairbound._tables import Table
+    from fairbound.cli.options import ReadingOptions
+    from fairbound.studies import Study, StudySettings
+
+
+def read_study(
+    source: str, test_file: str | None, reading: ReadingOptions, settings: StudySettings, output: Output
+) -> Study:
+    """Read the rows, and show what is known of them before anything is trained."""
+    from fairbound.cli.first_look import show_columns, show_label
+    from fairbound.cli.inputs import load_parts
     from fairbound.studies import Study
+
+    with output.stage(f"Reading {source}"):
+        data, held_out = load_parts(source, test_file, reading, quiet=output.silent)
+    study = Study(data, settings, held_out=held_out)
+    output.text(study.describe())
+    show_label(output, data)
+    show_columns(output, data)
+    return study
 
 
 def run_study(study: Study, output: Output, context: typer.Context) -> None:
@@ -62,3 +80,11 @@ def show_notes(output: Output, summary: Mapping[str, Any]) -> None:
     """Print the notes, but not the last one: it says where the rows come from."""
     for note in summary["notes"][:-1]:
         output.text(f"Note: {note}")
+
+
+def exit_after(study: Study, out: str, *, kept: bool) -> NoReturn:
+    """Exit with the code for an interrupt, or for whether every limit is kept."""
+    if study.interrupted:
+        complain(f"Interrupted: {out} has {study.interruption}")
+        raise typer.Exit(INTERRUPTED)
+    raise typer.Exit(KEPT if kept else NOT_KEPT)

@@ -37,6 +37,16 @@ class Metric(Protocol):
         ...
 
 
+def check_state(owner: Any, state: dict[str, Any], other: str) -> None:
+    """Reject a state that does not have the keys of the owner's own; `other` says who else may have saved it."""
+    expected = sorted(owner.state_dict())
+    if sorted(state) != expected:
+        raise ValueError(
+            f"{type(owner).__name__}.load_state_dict: expected the keys {expected}, got {sorted(state)}; the state was "
+            f"saved by {other}."
+        )
+
+
 class Hessian(ABC):
     """Base class of diagonal matrices H that are updated from the gradients of the objective."""
 
@@ -64,11 +74,7 @@ class Hessian(ABC):
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore the state that `state_dict` returned."""
-        if set(state) != set(self.state_dict()):
-            raise ValueError(
-                f"{type(self).__name__}.load_state_dict: expected the keys {sorted(self.state_dict())}, "
-                f"got {sorted(state)}; the state was saved by another kind of Hessian."
-            )
+        check_state(self, state, "another kind of Hessian")
 
 
 class Identity(Hessian):

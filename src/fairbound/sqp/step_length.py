@@ -22,6 +22,7 @@ from typing import Any, ClassVar
 import torch
 
 from fairbound._words import lookup
+from fairbound.sqp.hessian import check_state
 from fairbound.sqp.problem import Evaluation, Jacobian
 
 _FLOOR = 1e-12  # least Lipschitz estimate; that of a linear function is 0, and we divide by it
@@ -60,11 +61,7 @@ class StepLength(ABC):
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore the state that `state_dict` returned."""
-        if set(state) != set(self.state_dict()):
-            raise ValueError(
-                f"{type(self).__name__}.load_state_dict: expected the keys {sorted(self.state_dict())}, "
-                f"got {sorted(state)}; the state was saved by another rule for the step length."
-            )
+        check_state(self, state, "another rule for the step length")
 
 
 class FixedStep(StepLength):
