@@ -146,6 +146,15 @@ def test_there_are_not_too_many_modules():
     assert len(modules()) <= MOST_MODULES, "let a small module move in with the one that it serves"
 
 
+def test_a_class_name_belongs_to_one_class():
+    homes: dict[str, list[str]] = {}
+    for module, path in modules():
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ClassDef):
+                homes.setdefault(node.name, []).append(module)
+    assert {name: found for name, found in homes.items() if len(found) > 1} == {}
+
+
 def test_the_walk_sees_the_package():
     assert {"data", "fairness", "sqp", "training"} <= {room_of(module) for module, _ in modules()}
 

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairbound import audit, certify
-from fairbound._tables import Table
+from fairbound._tables import TextTable
 from fairbound._text import escaped_json, for_spreadsheet, visible
-from fairbound.experiments.tables import Table as Exhibit
+from fairbound.experiments.tables import ResultTable as Exhibit
 from fairbound.report.card import escaped
 from fairbound.report.templating import escaped as label
 
@@ -92,5 +92,5 @@ def test_results_of_the_library_show_what_is_hidden():
         assert hidden(str(found), keep="\n") == []
         assert hidden(found._repr_html_(), keep="\n") == []
         assert "\\x1b]0;title" in str(found)
-    table = Table("a\nb", ("h\x1b",), (("one\ntwo",),))
+    table = TextTable("a\nb", ("h\x1b",), (("one\ntwo",),))
     assert table.as_text() == "a\\nb\n  h\\x1b\n  one\\ntwo"

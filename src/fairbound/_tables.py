@@ -14,7 +14,7 @@ _WIDTH = 110
 
 
 @dataclass(frozen=True)
-class Table:
+class TextTable:
     """A title, a header and rows of text; the first `left` columns are aligned to the left, the others to the right.
 
     An empty header has none shown.
@@ -53,7 +53,7 @@ class Table:
         return f"<table><caption>{_escaped(self.title)}</caption>{head}<tbody>{body}</tbody></table>"
 
 
-def page_as_text(heading: str, tables: Iterable[Table], notes: Iterable[str], name_of: NameOf = python_name) -> str:
+def page_as_text(heading: str, tables: Iterable[TextTable], notes: Iterable[str], name_of: NameOf = python_name) -> str:
     """Return heading, tables and notes, an empty line between them; heading and notes are wrapped.
 
     Notes that are messages name arguments as `name_of` does.
@@ -71,7 +71,7 @@ def _wrapped(text: str) -> str:
     return textwrap.fill(visible(text), _WIDTH, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
 
 
-def page_as_html(heading: str, tables: Iterable[Table], notes: Iterable[str]) -> str:
+def page_as_html(heading: str, tables: Iterable[TextTable], notes: Iterable[str]) -> str:
     """Return the same page for a notebook."""
     paragraphs = "".join(f"<p>{_escaped(note)}</p>" for note in notes)
     body = "".join(table.as_html() for table in tables)

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 import fairbound
-from fairbound.experiments.outcomes import Grid, Outcome, Part
-from fairbound.experiments.plans import Study
+from fairbound.experiments.outcomes import CellSums, Grid, Outcome
+from fairbound.experiments.plans import Evidence
 from fairbound.experiments.running import load_rows
 from fairbound.experiments.runs import Run, Setting
 from fairbound.experiments.store import Results
@@ -19,9 +19,9 @@ Numbers = tuple[float, float]
 """An accuracy and a ratio of selection rates."""
 
 
-def part(accuracy: float, ratio: float, *, surrogate_ratio: float | None = None, rate: float = 0.5) -> Part:
+def part(accuracy: float, ratio: float, *, surrogate_ratio: float | None = None, rate: float = 0.5) -> CellSums:
     """Two groups, of which the second is selected at `rate` and the first at `ratio` times that."""
-    return Part(
+    return CellSums(
         ("a", "b"),
         totals=((HALF, HALF), (HALF, HALF)),
         decisions=_select(accuracy, ratio, rate),
@@ -40,7 +40,7 @@ def _select(accuracy: float, ratio: float, rate: float) -> Grid:
     return grid[0], grid[1]
 
 
-def outcome(run: Run, train: Part, test: Part | None = None, **changes: object) -> Outcome:
+def outcome(run: Run, train: CellSums, test: CellSums | None = None, **changes: object) -> Outcome:
     """What a run might have come to."""
     history = {
         name: [value] * 10
@@ -71,11 +71,11 @@ def demanded(run: Run) -> float:
     return run.limits[0][1] if run.limits and run.limits[0][0] != "covariance" else 0.5
 
 
-def study(
+def evidence(
     setting: Setting, runs: Iterable[Run], numbers: Callable[[Run], Numbers] = lambda run: (0.8, demanded(run))
-) -> Study:
-    """A study of made-up outcomes; by default each run reaches exactly what it was asked for."""
+) -> Evidence:
+    """Evidence of made-up outcomes; by default each run reaches exactly what it was asked for."""
     results = Results()
     for run in runs:
         results.add(outcome(run, part(*numbers(run))))
-    return Study(setting, results, load_rows("law"))
+    return Evidence(setting, results, load_rows("law"))

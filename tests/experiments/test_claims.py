@@ -7,7 +7,7 @@ from fairbound.experiments import plans
 from fairbound.experiments.items import ITEMS, accuracy, cost, demanded, limits, penalized, scales, spread, statistics
 from fairbound.experiments.items.functions import distance
 from fairbound.experiments.outcomes import Outcome
-from fairbound.experiments.plans import Study
+from fairbound.experiments.plans import Evidence
 from fairbound.experiments.printed import STATISTICS
 from fairbound.experiments.protocol import RATIOS, SCALES, SEEDS
 from fairbound.experiments.running import load_rows
@@ -47,13 +47,13 @@ def test_solvers_are_judged_apart():
 def test_ratios_that_are_matched_and_ratios_that_are_not():
     """What is demanded is reached; then it is missed by 0.05 where it binds, for one surrogate of two."""
     match = "Scaled surrogates match the ratio demanded."
-    met = made_up.study(SETTING, plans.scaled(SETTING), lambda run: (0.8, max(0.5, made_up.demanded(run))))
+    met = made_up.evidence(SETTING, plans.scaled(SETTING), lambda run: (0.8, max(0.5, made_up.demanded(run))))
     assert words(demanded.check_scaled(met))[match] == "holds"
 
     def short(run: Run) -> made_up.Numbers:
         return 0.8, max(0.5, made_up.demanded(run) - (0.05 if run.surrogate == "sigmoid" else 0.0))
 
-    missed = made_up.study(SETTING, plans.scaled(SETTING), short)
+    missed = made_up.evidence(SETTING, plans.scaled(SETTING), short)
     assert words(demanded.check_scaled(missed))[match] == "holds in part"
     (check,) = [c for c in demanded.check_scaled(missed) if c.claim == match and not c.holds]
     assert "sigmoid: largest gap 0.05" in check.figures
@@ -61,14 +61,14 @@ def test_ratios_that_are_matched_and_ratios_that_are_not():
 
 def test_limits_that_do_not_bind_are_no_gap():
     """Without limits the ratio is 0.75: a demanded 0.2 that ends at 0.75 is not missed."""
-    found = made_up.study(SETTING, plans.scaled(SETTING), lambda run: (0.8, max(0.75, made_up.demanded(run))))
+    found = made_up.evidence(SETTING, plans.scaled(SETTING), lambda run: (0.8, max(0.75, made_up.demanded(run))))
     assert found.binding(RATIOS) == [0.8, 0.9]
     assert words(demanded.check_scaled(found))["Scaled surrogates match the ratio demanded."] == "holds"
 
 
 @pytest.mark.parametrize(("free", "word"), [(0.55, "holds"), (0.45, "does not hold")])
 def test_where_a_limit_begins_to_bind(free, word):
-    found = made_up.study(
+    found = made_up.evidence(
         SETTING, plans.scaled(SETTING), lambda run: (0.8, max(free, made_up.demanded(run) * bool(run.limits)))
     )
     claim = "The limit on disparate impact begins to bind where the paper says."
@@ -84,7 +84,7 @@ def test_surrogates_without_scaling(share, smooth, sigmoid):
     def reached(run: Run) -> made_up.Numbers:
         return 0.8, 0.45 + share * max(0.0, made_up.demanded(run) - 0.45) * bool(run.limits)
 
-    found = made_up.study(SETTING, plans.unscaled(SETTING), reached)
+    found = made_up.evidence(SETTING, plans.unscaled(SETTING), reached)
     result = words(demanded.check_unscaled(found))
     assert result["Without scaling, the smoothed step nearly reaches the ratio demanded."] == smooth
     assert result["Without scaling, the sigmoid does not nearly reach the ratio demanded."] == sigmoid
@@ -94,19 +94,19 @@ def test_scales():
     def reached(run: Run) -> made_up.Numbers:
         return 0.8, made_up.demanded(run) - 0.3 / run.scale if run.limits else 0.5
 
-    good = made_up.study(SETTING, plans.scales(SETTING), reached)
+    good = made_up.evidence(SETTING, plans.scales(SETTING), reached)
     assert words(scales.check(good)) == {
         "A scale of 50 gives the smallest gap.": "holds",
         "A larger scale does not slow training.": "holds",
         "A larger scale does not make the result worse.": "holds",
     }
-    steep = made_up.study(SETTING, plans.scales(SETTING), lambda run: (0.8 - 1e-4 * run.scale, reached(run)[1]))
+    steep = made_up.evidence(SETTING, plans.scales(SETTING), lambda run: (0.8 - 1e-4 * run.scale, reached(run)[1]))
     assert words(scales.check(steep))["A larger scale does not make the result worse."] == "does not hold"
 
     def worse(run: Run) -> made_up.Numbers:
         return 0.8, made_up.demanded(run) - 0.003 * run.scale if run.limits else 0.5
 
-    bad = made_up.study(SETTING, plans.scales(SETTING), worse)
+    bad = made_up.evidence(SETTING, plans.scales(SETTING), worse)
     assert words(scales.check(bad))["A scale of 50 gives the smallest gap."] == "does not hold"
 
 
@@ -120,7 +120,7 @@ def test_a_larger_scale_that_slows_training_is_noticed():
     results = Results()
     for run in plans.scales(SETTING):
         results.add(slow_start(run, int(run.scale)))
-    found = Study(SETTING, results, load_rows("law"))
+    found = Evidence(SETTING, results, load_rows("law"))
     assert scales.settled(found, SETTING.limited(0.8, scale=SCALES[-1])) == 100
     assert words(scales.check(found))["A larger scale does not slow training."] == "does not hold"
 
@@ -130,13 +130,13 @@ def test_accuracy_that_stays_and_accuracy_that_falls():
         "Accuracy remains high up to where the limits begin to bind.",
         "Hard limits on scaled surrogates are met by the decisions.",
     )
-    high = made_up.study(SETTING, plans.scaled(SETTING))
+    high = made_up.evidence(SETTING, plans.scaled(SETTING))
     assert words(accuracy.check(high)) == {claim: "holds", met: "holds"}
 
     def falls(run: Run) -> made_up.Numbers:
         return 0.9 - 0.2 * made_up.demanded(run) * bool(run.limits), made_up.demanded(run) - 0.1 * bool(run.limits)
 
-    assert words(accuracy.check(made_up.study(SETTING, plans.scaled(SETTING), falls))) == {
+    assert words(accuracy.check(made_up.evidence(SETTING, plans.scaled(SETTING), falls))) == {
         claim: "does not hold",
         met: "does not hold",
     }
@@ -150,7 +150,7 @@ def test_monotone_constraints_and_penalties_that_are_not():
             return 0.7, 0.95 if 0.01 < run.penalty < 1 else 0.6  # up, and down again
         return 0.8, 0.9 if run.surrogate == "covariance" else max(0.5, made_up.demanded(run))
 
-    found = words(penalized.check(made_up.study(SETTING, plans.penalties(SETTING), paper)))
+    found = words(penalized.check(made_up.evidence(SETTING, plans.penalties(SETTING), paper)))
     assert (found[monotone], found[steady]) == ("holds", "holds")
     assert found["At equal ratio, constraints are at least as accurate."] == "holds"
 
@@ -159,7 +159,7 @@ def test_monotone_constraints_and_penalties_that_are_not():
             return 0.9, 0.9 if run.penalty < 1 else 0.6
         return 0.8, 1.0 - (run.limits[0][1] if run.limits else 0.5)
 
-    found = words(penalized.check(made_up.study(SETTING, plans.penalties(SETTING), contrary)))
+    found = words(penalized.check(made_up.evidence(SETTING, plans.penalties(SETTING), contrary)))
     assert found[steady] == "does not hold"
     assert found[monotone] == "holds in part"  # a covariance of contrary sign is as it should be
 
@@ -173,7 +173,7 @@ def test_the_cost_of_a_demanded_ratio():
             if run.penalty is not None:
                 ratio = 0.5 + 0.5 / (1 + run.penalty)
             results.add(made_up.outcome(run, made_up.part(0.8, ratio)))
-    found = Study(SETTING, results, load_rows("law"))
+    found = Evidence(SETTING, results, load_rows("law"))
     assert words(penalized.check_search(found)) == {claim: "holds"}
     (table,) = penalized.tabulate_search(found)
     assert [row[2] for row in table.rows if row[1] == "one constrained fit"] == [1, 1]
@@ -181,7 +181,7 @@ def test_the_cost_of_a_demanded_ratio():
     # A constrained fit that misses, beside a search that hits at once.
     for bound in plans.SCALE_RATIOS:
         results.add(made_up.outcome(SETTING.limited(bound), made_up.part(0.8, 0.6)))
-    assert words(penalized.check_search(Study(SETTING, results, load_rows("law")))) == {claim: "does not hold"}
+    assert words(penalized.check_search(Evidence(SETTING, results, load_rows("law")))) == {claim: "does not hold"}
 
 
 @pytest.mark.parametrize("bound", [0.8, 0.9])
@@ -197,34 +197,34 @@ def test_printed_accuracies(bound):
         "The printed accuracies come out again.",
         "The fast solver is at least as accurate as printed, with its limits kept exactly.",
     )
-    found = made_up.study(SETTING, plans.scenarios(bound, SETTING), as_printed)
+    found = made_up.evidence(SETTING, plans.scenarios(bound, SETTING), as_printed)
     assert words(limits.check(found, bound))[claim] == "holds"
-    found = made_up.study(SETTING, plans.scenarios(bound, SETTING), lambda run: (as_printed(run)[0] - 0.03, bound))
+    found = made_up.evidence(SETTING, plans.scenarios(bound, SETTING), lambda run: (as_printed(run)[0] - 0.03, bound))
     assert words(limits.check(found, bound))[claim] == "does not hold"
-    found = made_up.study(FAST, plans.scenarios(bound, FAST), lambda run: (as_printed(run)[0] + 0.01, bound))
+    found = made_up.evidence(FAST, plans.scenarios(bound, FAST), lambda run: (as_printed(run)[0] + 0.01, bound))
     assert words(limits.check(found, bound))[fast] == "holds"
-    found = made_up.study(FAST, plans.scenarios(bound, FAST), lambda run: (as_printed(run)[0] + 0.01, bound - 1e-3))
+    found = made_up.evidence(FAST, plans.scenarios(bound, FAST), lambda run: (as_printed(run)[0] + 0.01, bound - 1e-3))
     assert words(limits.check(found, bound))[fast] in ("does not hold", "holds in part")
 
 
 def test_both_limits_together():
     kept, dearer = "Both limits are kept together.", "Both limits together cost at least as much as either alone."
-    found = made_up.study(SETTING, plans.scenarios(0.8, SETTING), lambda run: (0.8 - 0.01 * len(run.limits), 0.8))
+    found = made_up.evidence(SETTING, plans.scenarios(0.8, SETTING), lambda run: (0.8 - 0.01 * len(run.limits), 0.8))
     assert words(limits.check(found, 0.8)) | {"The printed accuracies come out again.": ""} == {
         kept: "holds",
         dearer: "holds",
         "The printed accuracies come out again.": "",
     }
-    found = made_up.study(SETTING, plans.scenarios(0.8, SETTING), lambda run: (0.8 + 0.01 * len(run.limits), 0.7))
+    found = made_up.evidence(SETTING, plans.scenarios(0.8, SETTING), lambda run: (0.8 + 0.01 * len(run.limits), 0.7))
     assert words(limits.check(found, 0.8))[kept] == "does not hold"
     assert words(limits.check(found, 0.8))[dearer] == "does not hold"
 
 
 def test_seeds_that_agree_and_seeds_that_do_not():
     claim = "Several random starts agree."
-    agree = made_up.study(SETTING, plans.seeds(SETTING))
+    agree = made_up.evidence(SETTING, plans.seeds(SETTING))
     assert words(spread.check(agree)) == {claim: "holds"}
-    apart = made_up.study(
+    apart = made_up.evidence(
         SETTING, plans.seeds(SETTING), lambda run: (0.7 + 0.05 * SEEDS.index(run.seed), made_up.demanded(run))
     )
     assert words(spread.check(apart)) == {claim: "does not hold"}
@@ -236,9 +236,9 @@ def test_test_rows():
     for run in plans.scaled(SETTING):
         seen = made_up.part(0.8, made_up.demanded(run))
         results.add(made_up.outcome(run, seen, made_up.part(0.8, made_up.demanded(run) - 0.04)))
-    assert words(demanded.check_unseen(Study(SETTING, results, load_rows("law")))) == {claim: "holds"}
+    assert words(demanded.check_unseen(Evidence(SETTING, results, load_rows("law")))) == {claim: "holds"}
     results.add(made_up.outcome(SETTING.limited(0.9), made_up.part(0.8, 0.9), made_up.part(0.75, 0.9)))
-    assert words(demanded.check_unseen(Study(SETTING, results, load_rows("law")))) == {claim: "does not hold"}
+    assert words(demanded.check_unseen(Evidence(SETTING, results, load_rows("law")))) == {claim: "does not hold"}
 
 
 def test_the_time_of_constraints():
@@ -247,21 +247,23 @@ def test_the_time_of_constraints():
     for run in plans.penalties(SETTING):
         seconds = 2.0 if run.limits and run.surrogate == "sigmoid" else 1.0
         results.add(made_up.outcome(run, made_up.part(0.8, 0.8), processor_seconds=seconds))
-    assert words(cost.check(Study(SETTING, results, load_rows("law")))) == {claim: "holds in part"}
-    (table,) = cost.tabulate(Study(SETTING, results, load_rows("law")))
+    assert words(cost.check(Evidence(SETTING, results, load_rows("law")))) == {claim: "holds in part"}
+    (table,) = cost.tabulate(Evidence(SETTING, results, load_rows("law")))
     assert [row[7] for row in table.rows] == [8.0, 8.0, 8.0, 16.0, 8.0, 8.0]
 
 
 def test_the_data_of_law_are_those_of_the_paper_and_a_part_of_them_is_not():
     setting = Setting("law", "rows")
     claim = "The data are those of the paper."
-    assert words(statistics.check(Study(setting, Results(), load_rows("law")))) == {claim: "holds"}
-    assert words(statistics.check(Study(setting, Results(), load_rows("law", limit=5000)))) == {claim: "does not hold"}
+    assert words(statistics.check(Evidence(setting, Results(), load_rows("law")))) == {claim: "holds"}
+    assert words(statistics.check(Evidence(setting, Results(), load_rows("law", limit=5000)))) == {
+        claim: "does not hold"
+    }
 
 
 @pytest.mark.usefixtures("dutch_file")
 def test_the_data_of_dutch_are_those_of_the_paper():
-    found = statistics.measured(Study(Setting("dutch", "rows"), Results(), load_rows("dutch")))
+    found = statistics.measured(Evidence(Setting("dutch", "rows"), Results(), load_rows("dutch")))
     counts = {name for name, value in found.items() if isinstance(value, int)}
     assert {name: found[name] for name in counts} == {name: STATISTICS["dutch"][name] for name in counts}
     # The printed shares are not quite those of the printed counts: 31,657 of 60,420 are 0.5239, printed as 0.5242.
@@ -282,7 +284,7 @@ def test_every_item_can_be_shown_from_its_own_runs(name, solver):
         for run in missing:
             results.add(made_up.outcome(run, made_up.part(0.8, made_up.demanded(run))))
     split = load_rows("law")
-    found = Study(setting, results, split)
+    found = Evidence(setting, results, split)
     for table in item.tabulate(found):
         assert all(column.heading for column in table.columns)
         assert "nan" not in table.to_csv().lower()
@@ -302,7 +304,7 @@ def test_items_can_be_shown_for_test_rows_and_for_batches(name, solver, options)
         for run in missing:
             seen = made_up.part(0.8, made_up.demanded(run))
             results.add(made_up.outcome(run, seen, made_up.part(0.75, made_up.demanded(run))))
-    found = Study(setting, results, load_rows("law"))
+    found = Evidence(setting, results, load_rows("law"))
     assert item.tabulate(found)
     item.check(found)
     if item.draw is not None:
@@ -315,7 +317,7 @@ def test_random_starts_on_test_rows_are_drawn_from_test_rows():
     results = Results()
     for run in plans.seeds(setting):
         results.add(made_up.outcome(run, made_up.part(0.8, 0.9), made_up.part(0.6, 0.7)))
-    axes = spread.draw(Study(setting, results, load_rows("law"))).axes
+    axes = spread.draw(Evidence(setting, results, load_rows("law"))).axes
     heights = {round(float(y), 6) for line in axes[0].lines for y in line.get_ydata()}
     assert heights == {60.0}
 
@@ -323,13 +325,13 @@ def test_random_starts_on_test_rows_are_drawn_from_test_rows():
 def test_a_limit_on_the_covariance_that_raises_nothing_is_noticed():
     """A ratio that is high without limits is no merit of the limit."""
     claim = "A limit on the covariance raises the ratio too."
-    flat = made_up.study(SETTING, plans.scaled(SETTING), lambda _: (0.8, 0.85))
+    flat = made_up.evidence(SETTING, plans.scaled(SETTING), lambda _: (0.8, 0.85))
     assert words(demanded.check_scaled(flat))[claim] == "does not hold"
 
     def raised(run: Run) -> made_up.Numbers:
         return 0.8, 0.95 if run.surrogate == "covariance" and run.limits[0][1] <= 0.01 else 0.85
 
-    found = made_up.study(SETTING, plans.scaled(SETTING), raised)
+    found = made_up.evidence(SETTING, plans.scaled(SETTING), raised)
     assert words(demanded.check_scaled(found))[claim] == "holds"
     (check,) = [check for check in demanded.check_scaled(found) if check.claim == claim]
     assert "0.9 takes 0.01 or less" in check.figures
@@ -337,9 +339,9 @@ def test_a_limit_on_the_covariance_that_raises_nothing_is_noticed():
 
 def test_constraints_that_do_not_reach_what_a_penalty_reaches_are_no_better():
     claim = "At equal ratio, constraints are at least as accurate."
-    found = made_up.study(SETTING, plans.penalties(SETTING), lambda run: (0.7, 0.95 if run.penalty else 0.6))
+    found = made_up.evidence(SETTING, plans.penalties(SETTING), lambda run: (0.7, 0.95 if run.penalty else 0.6))
     assert words(penalized.check(found))[claim] == "does not hold"
-    neither = made_up.study(SETTING, plans.penalties(SETTING), lambda _: (0.7, 0.6))
+    neither = made_up.evidence(SETTING, plans.penalties(SETTING), lambda _: (0.7, 0.6))
     assert claim not in words(penalized.check(neither))
 
 
@@ -353,7 +355,7 @@ def test_a_search_and_a_constraint_are_judged_by_the_same_rows():
             if run.penalty is not None:
                 ratio = 0.5 + 0.5 / (1 + run.penalty)
             results.add(made_up.outcome(run, made_up.part(0.8, ratio), made_up.part(0.8, ratio - 0.05)))
-    found = Study(setting, results, load_rows("law"))
+    found = Evidence(setting, results, load_rows("law"))
     (table,) = penalized.tabulate_search(found)
     assert [row[-1] for row in table.rows] == [False] * 4
     for target, row in zip(plans.SCALE_RATIOS, table.rows[1::2], strict=True):
@@ -369,7 +371,7 @@ def test_a_search_and_a_constraint_are_judged_by_the_same_rows():
     ids=["batches", "epochs"],
 )
 def test_a_shorter_run_says_why_its_accuracies_are_not_the_printed_ones(setting):
-    found = made_up.study(setting, plans.scenarios(0.8, setting), lambda _: (0.7, 0.8))
+    found = made_up.evidence(setting, plans.scenarios(0.8, setting), lambda _: (0.7, 0.8))
     reasons = {check.because for check in limits.check(found, 0.8) if "printed" in check.claim}
     assert len(reasons) == 1
     assert "mini-batches" in reasons.pop()
@@ -383,7 +385,7 @@ def test_unscaled_surrogates_on_test_rows_begin_where_test_rows_are_without_limi
         wanted = made_up.demanded(run) if run.limits else 0.0
         reached = 0.6 + 0.2 * max(0.0, wanted - 0.6)
         results.add(made_up.outcome(run, made_up.part(0.8, max(0.45, wanted)), made_up.part(0.8, reached)))
-    checks = demanded.check_unscaled(Study(setting, results, load_rows("law")))
+    checks = demanded.check_unscaled(Evidence(setting, results, load_rows("law")))
     assert [check.holds for check in checks] == [False, True]
     assert all("from 0.600 without limits" in check.figures for check in checks)
 
@@ -394,7 +396,7 @@ def test_accuracies_on_test_rows_are_of_models_chosen_by_training_rows():
     results = Results()
     for run in plans.penalties(setting):
         results.add(made_up.outcome(run, made_up.part(0.8, 0.9), made_up.part(0.7 if run.penalty else 0.75, 0.88)))
-    found = penalized.check(Study(setting, results, load_rows("law")))
+    found = penalized.check(Evidence(setting, results, load_rows("law")))
     checks = [check for check in found if check.claim == "At equal ratio, constraints are at least as accurate."]
     assert [check.holds for check in checks] == [True] * 3
     assert "75.00% by constraint and 70.00%" in checks[0].figures

@@ -117,7 +117,7 @@ def _located(source: str) -> Iterator[None]:
 
 
 @dataclass(frozen=True)
-class Rows:
+class NewRows:
     """Rows to decide: the names of all columns, the values of those that the model needs, and a function to write all.
 
     The function takes the file to create, the new columns, and whether these are written exactly.
@@ -136,7 +136,7 @@ def read_rows(
     encoding: str = "utf-8",
     data_dir: str | None = None,
     quiet: bool = True,
-) -> Rows:
+) -> NewRows:
     """Read a file, or a known data set, as training read its file."""
     from fairbound.cli.files import open_table
     from fairbound.cli.inputs import is_known_dataset
@@ -152,7 +152,7 @@ def read_rows(
         for name in needed:
             if name not in shown:
                 raise no_column(source, name, shown, "the model needs it")
-        return Rows(
+        return NewRows(
             list(shown),
             {name: shown[name] for name in needed},
             lambda file, added, exact: write_columns(shown, file, added, exact=exact),
@@ -160,7 +160,7 @@ def read_rows(
     table = open_table(source, delimiter=delimiter, encoding=encoding)
     for name in needed:
         table.check_column(name, "the model needs it")
-    return Rows(
+    return NewRows(
         table.names,
         table.read_by(formats, categories),
         lambda file, added, exact: append_columns(table, file, added, exact=exact),

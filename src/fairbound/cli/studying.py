@@ -12,7 +12,7 @@ from fairbound.cli.errors import INTERRUPTED, KEPT, NOT_KEPT, complain, option_n
 from fairbound.cli.output import Interruptible, Output
 
 if TYPE_CHECKING:
-    from fairbound._tables import Table
+    from fairbound._tables import TextTable
     from fairbound.cli.options import ReadingOptions
     from fairbound.studies import Study, StudySettings
 
@@ -53,7 +53,7 @@ def command_of(context: typer.Context) -> str:
     return shlex.join([*context.command_path.split(), *context.meta.get("arguments", [])])
 
 
-def show_table(output: Output, table: Table) -> None:
+def show_table(output: Output, table: TextTable) -> None:
     """Print a table."""
     output.table(table.title, table.header, table.rows, left=table.left)
 

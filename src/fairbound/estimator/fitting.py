@@ -27,7 +27,7 @@ from fairbound.estimator.certified import choose, predictor, with_certificate
 from fairbound.estimator.confidence import SEQUENCE_EFFORT
 from fairbound.estimator.encoding import encode, encoded_names, fitted_encoder, warn_of_scales
 from fairbound.estimator.groups import SmallGroup, count_missing, settle_small_groups
-from fairbound.estimator.messages import Outcome, count_rows, has_run_out
+from fairbound.estimator.messages import FitFacts, count_rows, has_run_out
 from fairbound.estimator.modules import first_module, logits, on_device, output_bias, try_module
 from fairbound.estimator.result import FitResult, group_results, limit_results
 from fairbound.estimator.rows import Data, Parameters, warn_if_guessed
@@ -156,10 +156,10 @@ class Fitting:
             predict = predictor(self.module, self.problem, inputs, calibration.y.dtype)
             result, choice = choose(self.problem, self.Z, predict, calibration, self.params, **options)
         progress.close()
-        record, outcome = self._finish(result, watched, eval_inputs, mend=choice is None)
+        record, facts = self._finish(result, watched, eval_inputs, mend=choice is None)
         if choice is not None:
             record = with_certificate(record, choice)
-        self._warn(record, outcome)
+        self._warn(record, facts)
         return record
 
     def frontier(self, bounds: Sequence[float], position: int) -> list[tuple[FrontierPoint, Fitting, FitResult]]:
@@ -201,7 +201,7 @@ class Fitting:
         eval_inputs: Floats | None = None,
         *,
         mend: bool = True,
-    ) -> tuple[FitResult, Outcome]:
+    ) -> tuple[FitResult, FitFacts]:
         """Count the decisions of the trained module; return the record, and the facts for its messages."""
         self.module.to("cpu", torch.float64)
         assessment, notes = self._confirm(result, mend=mend)
@@ -211,10 +211,10 @@ class Fitting:
         there = None
         if watched is not None and eval_inputs is not None:
             there = decide(logits(self.module, eval_inputs, self.cells.n_labels), self.problem.threshold)
-        outcome = self._outcome(result, assessment)
-        notes = [*notes, *outcome.notes()]
-        said = outcome.message(replace(result, assessment=assessment))
-        return self._record(result, assessment, watched, there, notes, said), outcome
+        facts = self._facts(result, assessment)
+        notes = [*notes, *facts.notes()]
+        said = facts.message(replace(result, assessment=assessment))
+        return self._record(result, assessment, watched, there, notes, said), facts
 
     def _numbers(self, data: Data) -> Floats:
         """Return the inputs of the module for rows that are not trained on, as `predict` makes them."""
@@ -291,8 +291,8 @@ class Fitting:
             counts=self.cells.sums(decision_indicators(decisions, self.cells.outcomes)),
         )
 
-    def _outcome(self, result: TrainingResult, assessment: Assessment) -> Outcome:
-        return Outcome(
+    def _facts(self, result: TrainingResult, assessment: Assessment) -> FitFacts:
+        return FitFacts(
             constraints=self.constraints,
             classes=self.cells.classes,
             decided=count_rows(self.decisions(), self.cells.n_labels),
@@ -356,7 +356,7 @@ class Fitting:
             moved=moved_columns(self.module, self.Z, self.base, self.input_names, self.encoder),
         )
 
-    def _warn(self, record: FitResult, outcome: Outcome) -> None:
+    def _warn(self, record: FitResult, facts: FitFacts) -> None:
         name = type(self.params).__name__
         if not record.kept:
             missed = "; ".join(f"{each.limit} (reached {each.reached:.4f})" for each in record.limits if not each.kept)
@@ -368,6 +368,6 @@ class Fitting:
         elif record.certified is False:
             warnings.warn(f"{name} is not certified. {record.message}", LimitWarning, stacklevel=4)
         elif self.constraints and record.status is Status.DEGENERATE:
-            warnings.warn(outcome.degenerate_warning(name), LimitWarning, stacklevel=4)
-        elif outcome.handfuls:
-            warnings.warn(outcome.handful_warning(name), LimitWarning, stacklevel=4)
+            warnings.warn(facts.degenerate_warning(name), LimitWarning, stacklevel=4)
+        elif facts.handfuls:
+            warnings.warn(facts.handful_warning(name), LimitWarning, stacklevel=4)

@@ -31,7 +31,7 @@ LISTED = 5
 
 
 @dataclass(frozen=True)
-class Outcome:
+class FitFacts:
     """The facts that the sentences about a fit depend on.
 
     Attributes

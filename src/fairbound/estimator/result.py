@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from fairbound._records import as_json, read_record
-from fairbound._tables import Table, page_as_html, page_as_text
+from fairbound._tables import TextTable, page_as_html, page_as_text
 from fairbound._words import as_text, count, number
 from fairbound.estimator.confidence import claim_of_choice
 from fairbound.estimator.groups import SmallGroup
@@ -222,7 +222,7 @@ class FitResult:
                 raise ValueError(f"the groups of {group.grouping!r} do not have the same rates")
         return found
 
-    def _page(self) -> tuple[str, list[Table], list[str]]:
+    def _page(self) -> tuple[str, list[TextTable], list[str]]:
         heading = f"Status: {self.status.value}. {self.message}"
         tables = [self._overview()]
         if self.limits:
@@ -251,11 +251,11 @@ class FitResult:
         )
         return heading, tables, notes
 
-    def _overview(self) -> Table:
+    def _overview(self) -> TextTable:
         accuracy = f"{self.accuracy:.2%}"
         if self.eval_accuracy is not None:
             accuracy += f" (validation: {self.eval_accuracy:.2%} of {count(self.eval_rows or 0)} rows)"
-        return Table(
+        return TextTable(
             "Fit",
             (),
             (
@@ -277,7 +277,7 @@ class FitResult:
             return ""
         return f" (least found under the limits: {number(self.least_loss, 4)})"
 
-    def _limit_table(self) -> Table:
+    def _limit_table(self) -> TextTable:
         watched = any(limit.eval_reached is not None for limit in self.limits)
         header = ("limit", "reached", "kept", "price in loss", *(("validation", "kept") if watched else ()))
         rows = tuple(
@@ -290,9 +290,9 @@ class FitResult:
             )
             for limit in self.limits
         )
-        return Table("Limits", header, rows)
+        return TextTable("Limits", header, rows)
 
-    def _trial_table(self) -> Table:
+    def _trial_table(self) -> TextTable:
         rows = tuple(
             (
                 f"{100 * trial.strictness:g}% stricter" if trial.strictness else "as asked",
@@ -303,9 +303,9 @@ class FitResult:
             )
             for trial in self.trials
         )
-        return Table("Models tested, in this order", ("trained for", "accuracy", "test", "bounds", ""), rows)
+        return TextTable("Models tested, in this order", ("trained for", "accuracy", "test", "bounds", ""), rows)
 
-    def _group_tables(self) -> list[Table]:
+    def _group_tables(self) -> list[TextTable]:
         tables = []
         for name in dict.fromkeys(group.grouping for group in self.groups):
             groups = [group for group in self.groups if group.grouping == name]
@@ -313,7 +313,7 @@ class FitResult:
                 shown = [rate for rate in SHOWN_RATES if rate in groups[0].rates[label]]
                 where = f", class {label}" if len(groups[0].rates) > 1 else f", positive label {label}"
                 tables.append(
-                    Table(
+                    TextTable(
                         f"{name}: rates{where}",
                         ("group", "rows", *(rate.replace("_", " ") for rate in shown)),
                         tuple(

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import nn
 
-from fairbound._tables import Table
+from fairbound._tables import TextTable
 from fairbound._words import number
 from fairbound.estimator.base import check_base
 from fairbound.estimator.correction import orient_scores, read_base_score, score_names
@@ -164,9 +164,9 @@ class BaseResult:
     changed: float
     moved: dict[str, float]
 
-    def table(self, limits: Sequence[str]) -> Table:
+    def table(self, limits: Sequence[str]) -> TextTable:
         """Return a table of the base alone, and of the differences between the model and the base."""
-        return Table(
+        return TextTable(
             f"Base: {self.name}",
             (),
             (

@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import Any, Literal
 
 from fairbound._records import as_json
-from fairbound._tables import Table, page_as_html, page_as_text
+from fairbound._tables import TextTable, page_as_html, page_as_text
 from fairbound._words import EVERYONE, as_text, count, group_text, lookup, number, percent
 from fairbound.evaluation.tally import MERGED
 
@@ -261,7 +261,7 @@ SHOWN = (  # three rates per table, so that a line fits a terminal
 FEW_ROWS = 30
 
 
-def audit_page(audit: Audit) -> tuple[str, list[Table], list[str]]:
+def audit_page(audit: Audit) -> tuple[str, list[TextTable], list[str]]:
     """Return heading, tables and notes."""
     positive = (
         f", positive label {audit.classes[1]!r}" if len(audit.classes) == 2 else f", {len(audit.classes)} classes"
@@ -277,7 +277,7 @@ def audit_page(audit: Audit) -> tuple[str, list[Table], list[str]]:
     return heading, tables, list(audit.notes)
 
 
-def _counts(audit: Audit, grouping: str, groups: list[GroupAudit]) -> Table:
+def _counts(audit: Audit, grouping: str, groups: list[GroupAudit]) -> TextTable:
     two = len(audit.classes) == 2
     labels = tuple(f"label {label}" for label in audit.classes)
     cells = ("true pos.", "false pos.", "false neg.", "true neg.") if two else ("right", "wrong")
@@ -291,20 +291,20 @@ def _counts(audit: Audit, grouping: str, groups: list[GroupAudit]) -> Table:
             counted = [right, sum(group.labels.values()) - right]
         numbers = [group.rows, *group.labels.values(), *counted]
         rows.append((group.name, *(count(each) for each in numbers)))
-    return Table(f"{grouping}: counts", ("group", "rows", *labels, *cells), tuple(rows))
+    return TextTable(f"{grouping}: counts", ("group", "rows", *labels, *cells), tuple(rows))
 
 
-def _rates(audit: Audit, grouping: str, groups: list[GroupAudit], label: Hashable) -> Iterator[Table]:
+def _rates(audit: Audit, grouping: str, groups: list[GroupAudit], label: Hashable) -> Iterator[TextTable]:
     where = f", class {label}" if len(audit.classes) > 2 else ""
     for names in SHOWN:
-        yield Table(
+        yield TextTable(
             f"{grouping}: rates{where}",
             ("group", *(name.replace("_", " ") for name in names)),
             tuple((group.name, *(str(group.rates[label][name]) for name in names)) for group in groups),
         )
 
 
-def _measures(audit: Audit, grouping: str) -> Table:
+def _measures(audit: Audit, grouping: str) -> TextTable:
     def interval(measure: MeasureAudit) -> str:
         return "-" if measure.lower is None else f"{number(measure.lower)} to {number(measure.upper)}"
 
@@ -324,7 +324,7 @@ def _measures(audit: Audit, grouping: str) -> Table:
         if measure.grouping == grouping
     )
     header = ("measure", *(("class",) if several else ()), "furthest apart", "value", "interval")
-    return Table(f"{grouping}: measures over all pairs of groups", header, rows, left=len(header) - 2)
+    return TextTable(f"{grouping}: measures over all pairs of groups", header, rows, left=len(header) - 2)
 
 
 def audit_notes(audit: Audit) -> Iterator[str]:

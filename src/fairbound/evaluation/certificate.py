@@ -23,7 +23,7 @@ from typing import Any
 
 from fairbound._errors import InputError, Message, NameOf, argument, python_name
 from fairbound._records import as_json, read_record, read_value
-from fairbound._tables import Table, page_as_html, page_as_text
+from fairbound._tables import TextTable, page_as_html, page_as_text
 from fairbound._values import as_numbers
 from fairbound._weights import check_largest_weight
 from fairbound._words import at_least, at_most, count, number, percent
@@ -145,15 +145,17 @@ class Certificate:
             weighted=read_value(bool, values["weighted"], "weighted"),
         )
 
-    def limit_table(self, title: str = "Limits") -> Table:
+    def limit_table(self, title: str = "Limits") -> TextTable:
         """Return the verdicts and bounds as a table."""
         limits = tuple(
             (str(limit.limit), limit.verdict.value, number(limit.value, 4), sides_in_words(limit))
             for limit in self.limits
         )
-        return Table(title, ("limit", "verdict", "measured", f"with {percent(self.confidence)} confidence"), limits, 2)
+        return TextTable(
+            title, ("limit", "verdict", "measured", f"with {percent(self.confidence)} confidence"), limits, 2
+        )
 
-    def _page(self) -> tuple[str, list[Table], list[str]]:
+    def _page(self) -> tuple[str, list[TextTable], list[str]]:
         heading = f"Certificate: {self.verdict.value} ({count(self.rows)} rows, {percent(self.confidence)} confidence)"
         sure = f"with {percent(self.confidence)} confidence"
         rates = tuple(
@@ -168,7 +170,9 @@ class Certificate:
         tables = [self.limit_table()]
         if rates:
             tables.append(
-                Table(f"Rates, all within their intervals {sure}", ("groups", "rate", "measured", "interval"), rates, 2)
+                TextTable(
+                    f"Rates, all within their intervals {sure}", ("groups", "rate", "measured", "interval"), rates, 2
+                )
             )
         notes: list[str] = [
             Message("{limit}: {reason}", limit=limit.limit, reason=limit.reason)

@@ -108,7 +108,7 @@ def versions() -> dict[str, str]:
 
 
 @dataclass(frozen=True)
-class Rows:
+class DataDescription:
     """The description of a data set on the page."""
 
     title: str
@@ -118,10 +118,10 @@ class Rows:
     warning: str
 
 
-def _rows(name: str, request: Request) -> Rows:
+def _rows(name: str, request: Request) -> DataDescription:
     split = load_rows(name, request.data_dir, request.limit)
     description = split.train.description
-    return Rows(TITLES[name], len(split.train), len(split.test), description, sample_warning(description))
+    return DataDescription(TITLES[name], len(split.train), len(split.test), description, sample_warning(description))
 
 
 def sample_warning(description: str) -> str:

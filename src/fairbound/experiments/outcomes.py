@@ -18,7 +18,7 @@ By = Literal["decisions", "surrogate"]
 
 
 @dataclass(frozen=True)
-class Part:
+class CellSums:
     """Sums over the cells of the training rows or of the test rows, as [group][label].
 
     Attributes
@@ -89,7 +89,7 @@ class Outcome:
     Attributes
     ----------
     run : Run
-    train, test : Part
+    train, test : CellSums
     kept : bool
         Whether the decisions on the training rows keep every limit.
     status : str
@@ -100,8 +100,8 @@ class Outcome:
     """
 
     run: Run
-    train: Part
-    test: Part
+    train: CellSums
+    test: CellSums
     kept: bool
     status: str
     seconds: float
@@ -110,7 +110,7 @@ class Outcome:
     version: str
     history: dict[str, list[float]] = field(default_factory=dict, repr=False)
 
-    def part(self, name: PartName) -> Part:
+    def part(self, name: PartName) -> CellSums:
         """Return the sums of the training or of the test rows."""
         return self.train if name == "train" else self.test
 

@@ -1,4 +1,4 @@
-"""The runs that each item needs, and the study that it computes its figures and tables from.
+"""The runs that each item needs, and the evidence that it computes its figures and tables from.
 
 Items share runs: a run that one item has trained is looked up by the next.
 """
@@ -11,7 +11,7 @@ from functools import cached_property
 
 from fairbound.data import Split
 from fairbound.experiments import printed
-from fairbound.experiments.outcomes import Outcome, Part
+from fairbound.experiments.outcomes import CellSums, Outcome
 from fairbound.experiments.protocol import (
     APPROACHES,
     COVARIANCES,
@@ -135,11 +135,11 @@ def searches(setting: Setting, results: Results) -> list[Run]:
     return runs
 
 
-# --- study -----------------------------------------------------------------------------------------------------------
+# --- evidence --------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class Study:
+class Evidence:
     """The argument of an item's functions: a data set, a solver, and the outcomes of the item's runs."""
 
     setting: Setting
@@ -150,7 +150,7 @@ class Study:
         """Return the outcome of a run."""
         return self.results[run]
 
-    def part(self, run: Run) -> Part:
+    def part(self, run: Run) -> CellSums:
         """Return the sums of a run over the reported rows (training or test)."""
         return self.results[run].part(self.setting.part)
 

@@ -24,13 +24,13 @@ from fairbound._words import lookup
 from fairbound.experiments import drawing
 from fairbound.experiments.gallery import write_gallery
 from fairbound.experiments.items import ITEMS, Item
-from fairbound.experiments.plans import Study
+from fairbound.experiments.plans import Evidence
 from fairbound.experiments.protocol import DATASETS, EPOCHS, PartName, SolverName
 from fairbound.experiments.running import Progress, complete, fingerprint, load_rows
 from fairbound.experiments.runs import Run, Setting
 from fairbound.experiments.sections import Check, ClaimVerdict, verdicts
 from fairbound.experiments.store import Results
-from fairbound.experiments.tables import Table
+from fairbound.experiments.tables import ResultTable
 
 RESULTS = "results.jsonl"
 
@@ -41,7 +41,7 @@ class Exhibit:
 
     item: Item
     setting: Setting
-    tables: tuple[Table, ...]
+    tables: tuple[ResultTable, ...]
     checks: tuple[Check, ...]
     figures: tuple[Path, ...] = ()
     table_files: tuple[Path, ...] = ()
@@ -194,8 +194,8 @@ def exhibit(
     item: Item, setting: Setting, request: Request, results: Results, out: Path, *, exact: bool = False
 ) -> Exhibit:
     """Draw, tabulate and judge one item from finished runs."""
-    study = Study(setting, results, load_rows(setting.dataset, request.data_dir, request.limit))
-    tables, checks = item.tabulate(study), item.check(study)
+    evidence = Evidence(setting, results, load_rows(setting.dataset, request.data_dir, request.limit))
+    tables, checks = item.tabulate(evidence), item.check(evidence)
     stem = _stem(item, setting)
     table_files: list[Path] = []
     for index, table in enumerate(tables):
@@ -206,7 +206,7 @@ def exhibit(
     figures: Sequence[Path] = ()
     if item.draw is not None:
         with drawing.style():
-            figures = drawing.save(item.draw(study), out / "figures" / stem)
+            figures = drawing.save(item.draw(evidence), out / "figures" / stem)
     return Exhibit(item, setting, tuple(tables), tuple(checks), tuple(figures), tuple(table_files))
 
 

@@ -20,7 +20,7 @@ import torch
 
 import fairbound
 from fairbound.data import Dataset, Split, load_dataset
-from fairbound.experiments.outcomes import Grid, Outcome, Part
+from fairbound.experiments.outcomes import CellSums, Grid, Outcome
 from fairbound.experiments.protocol import BATCH_SIZE, NETWORKS
 from fairbound.experiments.runs import Run
 from fairbound.experiments.store import Results
@@ -147,7 +147,7 @@ def _surrogate(run: Run) -> Surrogate:
     return SURROGATES[name](scale=scale)
 
 
-def _look(run: Run, module: torch.nn.Module, rows: Dataset) -> Part:
+def _look(run: Run, module: torch.nn.Module, rows: Dataset) -> CellSums:
     """Return the sums over the cells of the given rows."""
     cells = Cells.build(rows.y, rows.sensitive)
     surrogate = _surrogate(run)
@@ -158,7 +158,7 @@ def _look(run: Run, module: torch.nn.Module, rows: Dataset) -> Part:
     sums = {each.surrogate.name: found.sums[index] for index, each in enumerate(problem.system.surrogates)}
     (grouping,) = cells.groupings
     first, second = map(str, grouping.groups)
-    return Part(
+    return CellSums(
         (first, second),
         _grid(cells.totals),
         _grid(found.counts[:, 0]),

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal
 from fairbound.experiments.drawing import WIDE, embed, width_of
 from fairbound.experiments.plans import SCALE_RATIOS, search
 from fairbound.experiments.protocol import TITLES
-from fairbound.experiments.tables import Table
+from fairbound.experiments.tables import ResultTable
 from fairbound.report import MINUS
 
 if TYPE_CHECKING:
@@ -257,7 +257,7 @@ def _links(paths: Iterable[Path], out: Path) -> tuple[tuple[str, str], ...]:
     return tuple((path.suffix[1:].upper(), Path(os.path.relpath(path, out)).as_posix()) for path in paths)
 
 
-def _grid(exhibit: Exhibit, table: Table, files: tuple[tuple[str, str], ...]) -> Grid:
+def _grid(exhibit: Exhibit, table: ResultTable, files: tuple[tuple[str, str], ...]) -> Grid:
     written = table.written()
     numeric = tuple(_is_numeric([row[place] for row in written]) for place in range(len(table.columns)))
     rows = tuple(

@@ -32,7 +32,7 @@ Columns = Sequence[Column | str]
 
 
 @dataclass(frozen=True)
-class Table:
+class ResultTable:
     """A title, columns and rows of plain values."""
 
     title: str
@@ -40,7 +40,7 @@ class Table:
     rows: tuple[tuple[Value, ...], ...]
 
     @classmethod
-    def build(cls, title: str, columns: Columns, rows: Sequence[Sequence[Value]]) -> Table:
+    def build(cls, title: str, columns: Columns, rows: Sequence[Sequence[Value]]) -> ResultTable:
         """Build a table.  A column of text may be given by its heading alone."""
         made = tuple(Column(column) if isinstance(column, str) else column for column in columns)
         for row in rows:

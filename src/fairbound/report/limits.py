@@ -12,7 +12,7 @@ from fairbound.report.words import SIGNS, VERDICT_TONES, Tone, bounds_in_words, 
 
 
 @dataclass(frozen=True)
-class LimitLine:
+class LimitOnPart:
     """One limit on one part of the rows."""
 
     rows: str
@@ -30,7 +30,7 @@ class LimitTable:
 
     text: str
     price: str
-    lines: tuple[LimitLine, ...]
+    lines: tuple[LimitOnPart, ...]
     needed: tuple[tuple[str, str, str, str], ...]
 
 
@@ -96,7 +96,9 @@ def _needed(certificate: Mapping[str, Any], place: int) -> Iterator[tuple[str, s
             yield grouping, group, count(here), count(rows)
 
 
-def _line(rows: str, found: Mapping[str, Any], bounds: list[float], certificate: Mapping[str, Any] | None) -> LimitLine:
+def _line(
+    rows: str, found: Mapping[str, Any], bounds: list[float], certificate: Mapping[str, Any] | None
+) -> LimitOnPart:
     before, after = found["before"], found["after"]
     kept: dict[bool | None, tuple[Tone, str]] = {
         True: ("good", f"{SIGNS['good']} kept"),
@@ -107,7 +109,7 @@ def _line(rows: str, found: Mapping[str, Any], bounds: list[float], certificate:
     if certificate is not None:
         tone = VERDICT_TONES.get(certificate["verdict"], "plain")
         verdict = (tone, f"{SIGNS[tone]} {certificate['verdict']}")
-    return LimitLine(
+    return LimitOnPart(
         rows,
         "–" if before is None else numbers.beside(before["value"], bounds),
         numbers.beside(after["value"], bounds),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from fairbound._drafts import CONTENT, draft_beside
 from fairbound._files import as_utf8
-from fairbound._tables import Table
+from fairbound._tables import TextTable
 from fairbound._words import group_text, number
 from fairbound.fairness import shortest
 from fairbound.studies.parts import columns_taken, label_values
@@ -96,7 +96,7 @@ def _verdicts(certificate: Mapping[str, Any] | None) -> dict[str, Any] | None:
     }
 
 
-def summary_tables(summary: Mapping[str, Any]) -> list[Table]:
+def summary_tables(summary: Mapping[str, Any]) -> list[TextTable]:
     """Return accuracy and rates by group, before and after, and what became of the limits."""
     tables = [_overview_table(summary)]
     tables += [_class_table(summary)] if len(summary["classes"]) > 2 else []
@@ -117,7 +117,7 @@ def _groups(part: Mapping[str, Any], models: Sequence[str]) -> Iterator[tuple[st
         yield f"{groups[0]['grouping']}: {name}" if several else name, list(groups)
 
 
-def _class_table(summary: Mapping[str, Any]) -> Table:
+def _class_table(summary: Mapping[str, Any]) -> TextTable:
     """Return one line for each group and class, with its rates side by side."""
     part, models = _shown_part(summary)
     lines = []
@@ -128,10 +128,10 @@ def _class_table(summary: Mapping[str, Any]) -> Table:
             lines.append((name, label, *cells))
     said = " (no limit -> with limits)" if len(models) == 2 else ""
     header = ("group", "class", *(rate.replace("_", " ") for rate in RATES))
-    return Table(f"Rates of each class{said}", header, tuple(lines), left=2)
+    return TextTable(f"Rates of each class{said}", header, tuple(lines), left=2)
 
 
-def _overview_table(summary: Mapping[str, Any]) -> Table:
+def _overview_table(summary: Mapping[str, Any]) -> TextTable:
     """Return accuracy and, with two classes, the rates by group."""
     part, models = _shown_part(summary)
     where = "training rows" if summary["parts"]["held_out"] is None else "held-out rows"
@@ -148,10 +148,10 @@ def _overview_table(summary: Mapping[str, Any]) -> Table:
         for name, groups in _groups(part, models):
             for rate in groups[0]["rates"]:
                 rows.append((f"{rate}, {name}", *(number(group["rates"][rate], 4) for group in groups)))
-    return Table(f"{part['rows']:,} {where}", ("", *headings), tuple(rows))
+    return TextTable(f"{part['rows']:,} {where}", ("", *headings), tuple(rows))
 
 
-def _limit_table(summary: Mapping[str, Any]) -> Table:
+def _limit_table(summary: Mapping[str, Any]) -> TextTable:
     """Return what each limit reaches on the parts of the rows, and the verdicts."""
     held_out = summary["parts"]["held_out"]
     certificate = held_out["certificate"] if held_out is not None else None
@@ -168,7 +168,7 @@ def _limit_table(summary: Mapping[str, Any]) -> Table:
         if calibration is not None:
             row += [calibration["limits"][position]["verdict"]]
         rows.append(tuple(row))
-    return Table("Limits", tuple(header), tuple(rows))
+    return TextTable("Limits", tuple(header), tuple(rows))
 
 
 def frontier_lines(frontier: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -194,7 +194,7 @@ def _line(point: Mapping[str, Any]) -> dict[str, Any]:
     return line | {"loss_price": point["loss_price"], "accuracy_price": point["accuracy_price"]}
 
 
-def frontier_table(frontier: Mapping[str, Any]) -> Table:
+def frontier_table(frontier: Mapping[str, Any]) -> TextTable:
     """Return what each bound reaches and costs."""
     lines = frontier_lines(frontier)
     held_out = "held_out_value" in lines[0]
@@ -217,14 +217,14 @@ def frontier_table(frontier: Mapping[str, Any]) -> Table:
             ]
         row.append("-" if line["accuracy_price"] is None else f"{line['accuracy_price']:.2f}")
         rows.append(tuple(row))
-    return Table(frontier["description"], (*header, "points for the next 0.01"), tuple(rows))
+    return TextTable(frontier["description"], (*header, "points for the next 0.01"), tuple(rows))
 
 
 GAIN = "Gain: points of accuracy over the best constant prediction, which keeps any ratio."
 """Explains a column of `frontier_table`."""
 
 
-def page_of(study: Study) -> tuple[str, list[Table], list[str]]:
+def page_of(study: Study) -> tuple[str, list[TextTable], list[str]]:
     """Return heading, tables and notes of a study that has been run."""
     summary = study.summary
     heading = study.describe()

@@ -6,22 +6,22 @@ import statistics
 
 from fairbound.experiments.items.penalized import constrained, penalized
 from fairbound.experiments.outcomes import Outcome
-from fairbound.experiments.plans import Study
+from fairbound.experiments.plans import Evidence
 from fairbound.experiments.printed import TABLE_3
 from fairbound.experiments.protocol import APPROACHES, WORDS
 from fairbound.experiments.sections import Check
-from fairbound.experiments.tables import Column, Columns, Table, Value
+from fairbound.experiments.tables import Column, Columns, ResultTable, Value
 
 SLIGHTLY = 1.5
 """A constrained run costs slightly more if it takes at most this many times as long as a regularised one."""
 
 
-def _outcomes(study: Study, name: str, approach: str) -> list[Outcome]:
-    points = constrained(study, name) if approach == "constraint" else penalized(study, name)
-    return [study.outcome(run) for _, run in points]
+def _outcomes(evidence: Evidence, name: str, approach: str) -> list[Outcome]:
+    points = constrained(evidence, name) if approach == "constraint" else penalized(evidence, name)
+    return [evidence.outcome(run) for _, run in points]
 
 
-def tabulate(study: Study) -> list[Table]:
+def tabulate(evidence: Evidence) -> list[ResultTable]:
     """Return our times in seconds, and the printed ones in minutes and hours."""
     columns: Columns = [
         "surrogate",
@@ -38,8 +38,8 @@ def tabulate(study: Study) -> list[Table]:
     rows: list[list[Value]] = []
     for name in APPROACHES:
         for approach in ("regularization", "constraint"):
-            outcomes = _outcomes(study, name, approach)
-            stated = TABLE_3[study.setting.dataset, name, approach]
+            outcomes = _outcomes(evidence, name, approach)
+            stated = TABLE_3[evidence.setting.dataset, name, approach]
             total = sum(outcome.processor_seconds for outcome in outcomes)
             rows.append(
                 [
@@ -56,20 +56,22 @@ def tabulate(study: Study) -> list[Table]:
                 ]
             )
     return [
-        Table.build(f"{study.title}: time and memory (one core a run; another machine than the paper's)", columns, rows)
+        ResultTable.build(
+            f"{evidence.title}: time and memory (one core a run; another machine than the paper's)", columns, rows
+        )
     ]
 
 
-def check(study: Study) -> list[Check]:
+def check(evidence: Evidence) -> list[Check]:
     """Check that a constrained run costs at most slightly more than a regularised one."""
     found = []
     for name in APPROACHES:
         limited, weighted = (
-            statistics.fmean(outcome.processor_seconds for outcome in _outcomes(study, name, approach))
+            statistics.fmean(outcome.processor_seconds for outcome in _outcomes(evidence, name, approach))
             for approach in ("constraint", "regularization")
         )
         figures = (
-            f"{study.title}, {WORDS[name]}: {limited:.2f} s a constrained run, {weighted:.2f} s a regularised one, "
+            f"{evidence.title}, {WORDS[name]}: {limited:.2f} s a constrained run, {weighted:.2f} s a regularised one, "
             f"{limited / weighted:.2f} times; slightly means up to {SLIGHTLY:g}."
         )
         claim = "A run with constraints costs at most slightly more than one with a penalty."

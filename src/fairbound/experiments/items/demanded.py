@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from fairbound.experiments import printed
 from fairbound.experiments.drawing import COLORS, QUIET, decades, legend, missed, panels
-from fairbound.experiments.plans import Study
+from fairbound.experiments.plans import Evidence
 from fairbound.experiments.protocol import COVARIANCES, RATIOS, SCALE, SURROGATES, TITLES, UNSCALED, WORDS
 from fairbound.experiments.runs import Run
 from fairbound.experiments.sections import Check
-from fairbound.experiments.tables import Column, Columns, Table, Value
+from fairbound.experiments.tables import Column, Columns, ResultTable, Value
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -28,19 +28,19 @@ SLACK = 0.005
 """A limit counts as met if the decisions violate it by at most this."""
 
 
-def _runs(study: Study, name: str, scale: float) -> list[Run]:
-    return [study.setting.limited(bound, surrogate=name, scale=scale) for bound in RATIOS]
+def _runs(evidence: Evidence, name: str, scale: float) -> list[Run]:
+    return [evidence.setting.limited(bound, surrogate=name, scale=scale) for bound in RATIOS]
 
 
-def draw_ratios(study: Study, scale: float) -> Figure:
+def draw_ratios(evidence: Evidence, scale: float) -> Figure:
     """Draw achieved against demanded ratios, by surrogate and by decisions; if scaled, the covariance too."""
     with_covariance = scale == SCALE
     words = f"scaled by {scale:g}" if scale != UNSCALED else "not scaled"
-    figure, axes = panels(f"{study.title}: ratios demanded and achieved, {words}", 3 if with_covariance else 2)
+    figure, axes = panels(f"{evidence.title}: ratios demanded and achieved, {words}", 3 if with_covariance else 2)
     for ax, name in zip(axes, SURROGATES, strict=False):
-        found = [study.part(run) for run in _runs(study, name, scale)]
+        found = [evidence.part(run) for run in _runs(evidence, name, scale)]
         missed(ax, RATIOS[0], RATIOS[-1])
-        ax.axvline(study.free_ratio, color=QUIET, linewidth=1, linestyle="--", label="binds to the right")
+        ax.axvline(evidence.free_ratio, color=QUIET, linewidth=1, linestyle="--", label="binds to the right")
         ax.plot(RATIOS, [p.ratio() for p in found], "o-", color=COLORS[name], markersize=4, label="by decisions")
         # Larger hollow marks, so that both are visible where they coincide.
         by_surrogate = [p.ratio(by="surrogate") for p in found]
@@ -52,7 +52,7 @@ def draw_ratios(study: Study, scale: float) -> Figure:
     legend(figure, axes[0])
     if with_covariance:
         ax = axes[2]
-        found = [study.part(study.setting.covariance(bound)) for bound in COVARIANCES]
+        found = [evidence.part(evidence.setting.covariance(bound)) for bound in COVARIANCES]
         ax.plot(COVARIANCES, [p.ratio() for p in found], "o-", color=COLORS["covariance"], markersize=4)
         decades(ax)
         ax.set_title("covariance")
@@ -61,7 +61,7 @@ def draw_ratios(study: Study, scale: float) -> Figure:
     return figure
 
 
-def tabulate_ratios(study: Study, scale: float) -> list[Table]:
+def tabulate_ratios(evidence: Evidence, scale: float) -> list[ResultTable]:
     """Return every point of the figure."""
     columns: Columns = [
         "surrogate",
@@ -73,37 +73,39 @@ def tabulate_ratios(study: Study, scale: float) -> list[Table]:
     ]
     rows: list[list[Value]] = []
     for name in SURROGATES:
-        for bound, run in zip(RATIOS, _runs(study, name, scale), strict=True):
-            part = study.part(run)
-            binds = bound > study.free_ratio
+        for bound, run in zip(RATIOS, _runs(evidence, name, scale), strict=True):
+            part = evidence.part(run)
+            binds = bound > evidence.free_ratio
             rows.append([WORDS[name], bound, part.ratio(by="surrogate"), part.ratio(), 100 * part.accuracy, binds])
     if scale == SCALE:
         for bound in COVARIANCES:
-            part = study.part(study.setting.covariance(bound))
+            part = evidence.part(evidence.setting.covariance(bound))
             # The limit applies to the covariance of the margins, so this shows whether it binds.
             binds = abs(part.covariance("surrogate")) > 0.99 * bound
             rows.append(["covariance", bound, None, part.ratio(), 100 * part.accuracy, binds])
-    return [Table.build(f"{study.title}: ratios demanded and achieved", columns, rows)]
+    return [ResultTable.build(f"{evidence.title}: ratios demanded and achieved", columns, rows)]
 
 
-def _largest_gap(study: Study, name: str, scale: float) -> tuple[float, float] | None:
+def _largest_gap(evidence: Evidence, name: str, scale: float) -> tuple[float, float] | None:
     """Return the largest gap among the ratios that bind, and the demanded ratio."""
     gaps = [
-        (study.gap(study.setting.limited(bound, surrogate=name, scale=scale)), bound) for bound in study.binding(RATIOS)
+        (evidence.gap(evidence.setting.limited(bound, surrogate=name, scale=scale)), bound)
+        for bound in evidence.binding(RATIOS)
     ]
     return max(gaps) if gaps else None
 
 
-def _least_share(study: Study, name: str, free: float) -> tuple[float, float] | None:
+def _least_share(evidence: Evidence, name: str, free: float) -> tuple[float, float] | None:
     """Return the smallest share covered of the distance from `free` to a demanded ratio, and the demanded ratio.
 
     A share of a short distance would be noise.  So distances below half a step of the grid count only if all are.
     """
-    bounds = [bound for bound in study.binding(RATIOS) if bound > free]
+    bounds = [bound for bound in evidence.binding(RATIOS) if bound > free]
     far = [bound for bound in bounds if bound - free >= 0.05]
     shares = [
         (
-            (study.part(study.setting.limited(bound, surrogate=name, scale=UNSCALED)).ratio() - free) / (bound - free),
+            (evidence.part(evidence.setting.limited(bound, surrogate=name, scale=UNSCALED)).ratio() - free)
+            / (bound - free),
             bound,
         )
         for bound in far or bounds
@@ -111,7 +113,7 @@ def _least_share(study: Study, name: str, free: float) -> tuple[float, float] | 
     return min(shares) if shares else None
 
 
-def check_unscaled(study: Study) -> list[Check]:
+def check_unscaled(evidence: Evidence) -> list[Check]:
     """Check that the smoothed step nearly reaches the ratio, and that the sigmoid does not."""
     found = []
     for name, claim in (
@@ -119,82 +121,83 @@ def check_unscaled(study: Study) -> list[Check]:
         ("sigmoid", "Without scaling, the sigmoid does not nearly reach the ratio demanded."),
     ):
         # The ratio without limits is that of the reported rows, like the achieved ratios.
-        free = study.part(study.setting.free()).ratio()
-        gap, way = _largest_gap(study, name, UNSCALED), _least_share(study, name, free)
+        free = evidence.part(evidence.setting.free()).ratio()
+        gap, way = _largest_gap(evidence, name, UNSCALED), _least_share(evidence, name, free)
         if gap is not None and way is not None:
             share, bound = way
             near = share >= NEAR
             figures = (
-                f"{study.title}: largest gap {gap[0]:.3f}, at a demanded {gap[1]:g}; from {free:.3f} "
+                f"{evidence.title}: largest gap {gap[0]:.3f}, at a demanded {gap[1]:g}; from {free:.3f} "
                 f"without limits it comes at least {max(share, 0):.0%} of the way, at a demanded {bound:g}; nearly "
                 f"means {NEAR:.0%}."
             )
-            found.append(Check(claim, near == (name == "smoothed_step"), figures, because(study)))
+            found.append(Check(claim, near == (name == "smoothed_step"), figures, because(evidence)))
     return found
 
 
-def because(study: Study) -> str:
+def because(evidence: Evidence) -> str:
     """Return the reason why the fast solver reaches the limit with any surrogate; empty for the paper's solver."""
-    if study.setting.solver == "fast":
+    if evidence.setting.solver == "fast":
         return "The fast solver uses the exact measures at the end, so it reaches the limit with any surrogate."
     return ""
 
 
-def check_scaled(study: Study) -> list[Check]:
+def check_scaled(evidence: Evidence) -> list[Check]:
     """Check that scaled surrogates match the ratio, and where the limit begins to bind."""
     found = []
     for name in SURROGATES:
-        gap = _largest_gap(study, name, SCALE)
+        gap = _largest_gap(evidence, name, SCALE)
         if gap is not None:
             figures = (
-                f"{study.title}, {WORDS[name]}: largest gap {gap[0]:.4f}, at a demanded {gap[1]:g}; "
+                f"{evidence.title}, {WORDS[name]}: largest gap {gap[0]:.4f}, at a demanded {gap[1]:g}; "
                 f"matched means within {TIGHT:g}."
             )
             found.append(Check("Scaled surrogates match the ratio demanded.", gap[0] <= TIGHT, figures))
-    loose = [ratio for ratio in RATIOS if ratio <= study.free_ratio]
-    strict = study.binding(RATIOS)
-    if loose and strict and study.setting.part == "train":
-        stated = printed.ACTIVE[study.setting.dataset]
+    loose = [ratio for ratio in RATIOS if ratio <= evidence.free_ratio]
+    strict = evidence.binding(RATIOS)
+    if loose and strict and evidence.setting.part == "train":
+        stated = printed.ACTIVE[evidence.setting.dataset]
         bracket = (loose[-1], strict[0])
         figures = (
-            f"{study.title}: without limits the ratio is {study.free_ratio:.4f}, so the limit begins to bind between "
-            f"{bracket[0]:g} and {bracket[1]:g}; stated: between {stated[0]:g} and {stated[1]:g}."
+            f"{evidence.title}: without limits the ratio is {evidence.free_ratio:.4f}, so the limit begins to bind "
+            f"between {bracket[0]:g} and {bracket[1]:g}; stated: between {stated[0]:g} and {stated[1]:g}."
         )
         because = {
             "law": "The paper's own Table 2 has a slack of 0.012 at 0.8 on Law, where the limit does not bind yet.",
             "acsincome": "These are other rows than the paper's.",
-        }.get(study.setting.dataset, "")
+        }.get(evidence.setting.dataset, "")
         claim = "The limit on disparate impact begins to bind where the paper says."
         found.append(Check(claim, bracket == stated, figures, "" if bracket == stated else because))
-    found.append(_check_covariance(study))
+    found.append(_check_covariance(evidence))
     return found
 
 
-def _check_covariance(study: Study) -> Check:
+def _check_covariance(evidence: Evidence) -> Check:
     """Check that the strictest limit on the covariance raises the ratio; state which limit a ratio of 0.9 needs."""
-    free = study.part(study.setting.free()).ratio()
-    reached = {bound: study.part(study.setting.covariance(bound)).ratio() for bound in COVARIANCES}
+    free = evidence.part(evidence.setting.free()).ratio()
+    reached = {bound: evidence.part(evidence.setting.covariance(bound)).ratio() for bound in COVARIANCES}
     strictest = min(COVARIANCES)
     enough = [bound for bound, ratio in reached.items() if ratio >= RATIOS[-1]]
     figures = (
-        f"{study.title}: from {free:.3f} without limits to {reached[strictest]:.3f} at a covariance of {strictest:g}; "
+        f"{evidence.title}: from {free:.3f} without limits to {reached[strictest]:.3f} at a covariance of "
+        f"{strictest:g}; "
         + (f"{RATIOS[-1]:g} takes {max(enough):g} or less" if enough else f"{RATIOS[-1]:g} is not reached")
         + f"; raised means by {RAISED:g}."
     )
     return Check("A limit on the covariance raises the ratio too.", reached[strictest] >= free + RAISED, figures)
 
 
-def check_unseen(study: Study) -> list[Check]:
+def check_unseen(evidence: Evidence) -> list[Check]:
     """Check that accuracies and ratios on test rows are similar to those on training rows."""
     accuracy, ratio = 0.0, 0.0
     for name in SURROGATES:
         for bound in RATIOS:
-            outcome = study.outcome(study.setting.limited(bound, surrogate=name))
+            outcome = evidence.outcome(evidence.setting.limited(bound, surrogate=name))
             accuracy = max(accuracy, abs(outcome.train.accuracy - outcome.test.accuracy))
             ratio = max(ratio, abs(outcome.train.ratio() - outcome.test.ratio()))
     figures = (
-        f"{TITLES[study.setting.dataset]}, {study.setting.solver} solver: over all limits, accuracies on training and "
-        f"test rows differ by up to {100 * accuracy:.2f} points and ratios by up to {ratio:.3f}; similar means up to "
-        "1 point and 0.05."
+        f"{TITLES[evidence.setting.dataset]}, {evidence.setting.solver} solver: over all limits, accuracies on "
+        f"training and test rows differ by up to {100 * accuracy:.2f} points and ratios by up to {ratio:.3f}; similar "
+        "means up to 1 point and 0.05."
     )
     return [Check("Results on test rows are similar.", accuracy <= 0.01 and ratio <= 0.05, figures)]

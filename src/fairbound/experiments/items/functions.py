@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import torch
 
 from fairbound.experiments.drawing import COLORS, INK, QUIET, legend, panels
-from fairbound.experiments.plans import Study
+from fairbound.experiments.plans import Evidence
 from fairbound.experiments.protocol import SURROGATES, WORDS
 from fairbound.experiments.sections import Check
-from fairbound.experiments.tables import Column, Columns, Table, Value
+from fairbound.experiments.tables import Column, Columns, ResultTable, Value
 from fairbound.fairness import SURROGATES as KINDS
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def distance(name: str, scale: float) -> float:
     return float((KINDS[name](scale=scale).value(margins) - (margins > 0).double()).abs().mean())
 
 
-def draw(_: Study) -> Figure:
+def draw(_: Evidence) -> Figure:
     """Both panels."""
     figure, (left, right) = panels("Surrogates of the step function", 2)
     t = torch.linspace(-1.5, 1.5, 601, dtype=torch.float64)
@@ -44,16 +44,16 @@ def draw(_: Study) -> Figure:
     return figure
 
 
-def tabulate(_: Study) -> list[Table]:
+def tabulate(_: Evidence) -> list[ResultTable]:
     """Return the mean distance of each surrogate from the step."""
     rows: list[list[Value]] = [
         [WORDS[name], scale, distance(name, scale)] for name in SURROGATES for scale in (1.0, SHOWN_SCALE, 50.0)
     ]
     columns: Columns = ["surrogate", Column("scale", "g"), Column("mean distance from the step", ".4f")]
-    return [Table.build("Distance from the step over margins of −½ to ½", columns, rows)]
+    return [ResultTable.build("Distance from the step over margins of −½ to ½", columns, rows)]
 
 
-def check(_: Study) -> list[Check]:
+def check(_: Evidence) -> list[Check]:
     """Check that scaling brings the surrogates closer to the step."""
     found = []
     for name in SURROGATES:

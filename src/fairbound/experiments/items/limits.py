@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from fairbound.experiments import printed
 from fairbound.experiments.items.statistics import measured
-from fairbound.experiments.plans import Study, scenario
+from fairbound.experiments.plans import Evidence, scenario
 from fairbound.experiments.protocol import EPOCHS, TITLES
 from fairbound.experiments.sections import Check
-from fairbound.experiments.tables import Column, Columns, Table, Value
+from fairbound.experiments.tables import Column, Columns, ResultTable, Value
 
 ROUNDING = 0.05
 """Accuracies within this many points are equal: 8 of the 16,638 rows of Law."""
@@ -25,7 +25,7 @@ MET_UNSEEN = 0.02
 """The same on test rows.  Their rates vary more, since they come from a few thousand people."""
 
 
-def tabulate(study: Study, bound: float) -> list[Table]:
+def tabulate(evidence: Evidence, bound: float) -> list[ResultTable]:
     """Return our rows, each followed by the printed one."""
     columns: Columns = [
         "limits",
@@ -35,7 +35,7 @@ def tabulate(study: Study, bound: float) -> list[Table]:
     ]
     rows: list[list[Value]] = []
     for name in printed.SCENARIOS:
-        part = study.part(scenario(study.setting, name, bound))
+        part = evidence.part(scenario(evidence.setting, name, bound))
         violations = [
             part.violation(measure, bound, by)
             for by in ("surrogate", "decisions")
@@ -43,33 +43,33 @@ def tabulate(study: Study, bound: float) -> list[Table]:
         ]
         accuracies = [100 * part.accuracy, 100 * part.group_accuracy(1), 100 * part.group_accuracy(0)]
         rows.append([name, "ours", *accuracies, *violations])
-        row = printed.TABLES[bound][study.setting.dataset, name]
+        row = printed.TABLES[bound][evidence.setting.dataset, name]
         rows.append(
             [name, "printed", row.accuracy, row.male, row.female, row.surrogate_di, row.surrogate_ei, row.exact_di,
              row.exact_ei]
         )  # fmt: skip
-    first, second = study.part(scenario(study.setting, "both", bound)).groups
+    first, second = evidence.part(scenario(evidence.setting, "both", bound)).groups
     groups = f"S = 1 is {second}, S = 0 is {first}"
-    if study.setting.part == "test" or study.setting.batches:
+    if evidence.setting.part == "test" or evidence.setting.batches:
         groups += "; the printed rows are of training rows and whole batches"
-    return [Table.build(f"{study.title}: ratio {bound:g} ({groups})", columns, rows)]
+    return [ResultTable.build(f"{evidence.title}: ratio {bound:g} ({groups})", columns, rows)]
 
 
-def check(study: Study, bound: float) -> list[Check]:
+def check(evidence: Evidence, bound: float) -> list[Check]:
     """Check that the printed accuracies are reached, and that both limits are kept at a cost."""
-    found = _check_printed(study, bound) if study.setting.part == "train" else []
-    parts = {name: study.part(scenario(study.setting, name, bound)) for name in printed.SCENARIOS}
+    found = _check_printed(evidence, bound) if evidence.setting.part == "train" else []
+    parts = {name: evidence.part(scenario(evidence.setting, name, bound)) for name in printed.SCENARIOS}
     both = parts["both"]
     amounts = [both.violation(measure, bound) for measure in printed.SCENARIOS["both"]]
-    tolerance = MET if study.setting.part == "train" else MET_UNSEEN
+    tolerance = MET if evidence.setting.part == "train" else MET_UNSEEN
     figures = (
-        f"{study.title}, {bound:g}: violations by decisions {amounts[0]:.4f} (DI) and {amounts[1]:.4f} (EI); kept "
+        f"{evidence.title}, {bound:g}: violations by decisions {amounts[0]:.4f} (DI) and {amounts[1]:.4f} (EI); kept "
         f"means up to {tolerance:g}."
     )
     found.append(Check("Both limits are kept together.", max(amounts) <= tolerance, figures))
     single = min(parts["only DI"].accuracy, parts["only EI"].accuracy)
     figures = (
-        f"{study.title}, {bound:g}: {100 * both.accuracy:.2f}% under both, {100 * parts['only DI'].accuracy:.2f}% "
+        f"{evidence.title}, {bound:g}: {100 * both.accuracy:.2f}% under both, {100 * parts['only DI'].accuracy:.2f}% "
         f"under DI, {100 * parts['only EI'].accuracy:.2f}% under EI; up to {ROUNDING:g} points are equal."
     )
     because = ""
@@ -88,13 +88,13 @@ def check(study: Study, bound: float) -> list[Check]:
     return found
 
 
-def _check_printed(study: Study, bound: float) -> list[Check]:
+def _check_printed(evidence: Evidence, bound: float) -> list[Check]:
     found = []
     for name in printed.SCENARIOS:
-        outcome = study.outcome(scenario(study.setting, name, bound))
-        ours, stated = 100 * outcome.train.accuracy, printed.TABLES[bound][study.setting.dataset, name].accuracy
-        where = f"{TITLES[study.setting.dataset]}, {name}, {bound:g}"
-        if study.setting.solver == "fast":
+        outcome = evidence.outcome(scenario(evidence.setting, name, bound))
+        ours, stated = 100 * outcome.train.accuracy, printed.TABLES[bound][evidence.setting.dataset, name].accuracy
+        where = f"{TITLES[evidence.setting.dataset]}, {name}, {bound:g}"
+        if evidence.setting.solver == "fast":
             figures = (
                 f"{where}: {ours:.2f}% against {stated:.2f}% printed, limits "
                 f"{'kept exactly' if outcome.kept else 'NOT kept'}."
@@ -102,13 +102,13 @@ def _check_printed(study: Study, bound: float) -> list[Check]:
             claim = "The fast solver is at least as accurate as printed, with its limits kept exactly."
             found.append(Check(claim, ours >= stated and outcome.kept, figures))
             continue
-        low, high = _expected(study.setting.dataset, name, bound, stated)
+        low, high = _expected(evidence.setting.dataset, name, bound, stated)
         figures = f"{where}: {ours:.2f}% against {stated:.2f}% printed; expected between {low:.2f}% and {high:.2f}%."
         holds = low <= ours <= high
         because = ""
-        if _shortened(study):
+        if _shortened(evidence):
             because = "These runs have fewer rows or epochs than the paper's, or use mini-batches where it does not."
-        elif study.setting.dataset == "acsincome":
+        elif evidence.setting.dataset == "acsincome":
             because = "These are other rows: a draw from the loaded rows, while the paper drew from all of California."
         elif not holds:
             because = "Seeds and orders of arithmetic end at different local solutions of the same problem."
@@ -116,10 +116,10 @@ def _check_printed(study: Study, bound: float) -> list[Check]:
     return found
 
 
-def _shortened(study: Study) -> bool:
+def _shortened(evidence: Evidence) -> bool:
     """Tell whether training had fewer rows or epochs than the paper's, or used mini-batches."""
-    rows = measured(study)["rows"] != printed.STATISTICS[study.setting.dataset]["rows"]
-    return rows or study.setting.batches or study.setting.epochs != EPOCHS
+    rows = measured(evidence)["rows"] != printed.STATISTICS[evidence.setting.dataset]["rows"]
+    return rows or evidence.setting.batches or evidence.setting.epochs != EPOCHS
 
 
 def _expected(dataset: str, name: str, bound: float, stated: float) -> tuple[float, float]:

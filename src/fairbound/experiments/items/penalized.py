@@ -6,11 +6,11 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from fairbound.experiments.drawing import COLORS, QUIET, decades, legend, missed, panels
-from fairbound.experiments.plans import SCALE_RATIOS, SEARCH_FITS, SEARCH_TOLERANCE, Search, Study, search
+from fairbound.experiments.plans import SCALE_RATIOS, SEARCH_FITS, SEARCH_TOLERANCE, Evidence, Search, search
 from fairbound.experiments.protocol import APPROACHES, COVARIANCES, PENALTIES, RATIOS, WORDS
 from fairbound.experiments.runs import Run
 from fairbound.experiments.sections import Check
-from fairbound.experiments.tables import Column, Columns, Table, Value
+from fairbound.experiments.tables import Column, Columns, ResultTable, Value
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -25,30 +25,30 @@ ROUNDING = 5e-4
 """Accuracies within this are equal: 8 of the 16,638 rows of Law."""
 
 
-def constrained(study: Study, name: str) -> list[tuple[float, Run]]:
+def constrained(evidence: Evidence, name: str) -> list[tuple[float, Run]]:
     """Return the limits from loose to strict, with their runs."""
     if name == "covariance":
-        return [(bound, study.setting.covariance(bound)) for bound in reversed(COVARIANCES)]
-    return [(bound, study.setting.limited(bound, surrogate=name)) for bound in RATIOS]
+        return [(bound, evidence.setting.covariance(bound)) for bound in reversed(COVARIANCES)]
+    return [(bound, evidence.setting.limited(bound, surrogate=name)) for bound in RATIOS]
 
 
-def penalized(study: Study, name: str) -> list[tuple[float, Run]]:
+def penalized(evidence: Evidence, name: str) -> list[tuple[float, Run]]:
     """Return the penalties from weak (large λ) to strong, with their runs."""
-    return [(penalty, study.setting.penalized(penalty, name)) for penalty in reversed(PENALTIES)]
+    return [(penalty, evidence.setting.penalized(penalty, name)) for penalty in reversed(PENALTIES)]
 
 
-def draw(study: Study) -> Figure:
+def draw(evidence: Evidence) -> Figure:
     """Draw accuracy and ratio against limits and against penalties, with one row of panels per surrogate."""
-    figure, axes = panels(f"{study.title}: constraints and regularisation", 2, 3, height=2.1, width=4.4)
+    figure, axes = panels(f"{evidence.title}: constraints and regularisation", 2, 3, height=2.1, width=4.4)
     for row, name in enumerate(APPROACHES):
         accuracy_axes = []
-        for column, points in enumerate((constrained(study, name), penalized(study, name))):
+        for column, points in enumerate((constrained(evidence, name), penalized(evidence, name))):
             left = axes[2 * row + column]
             right = left.twinx()
             right.spines["right"].set_visible(True)
             right.grid(visible=False)
             bounds = [bound for bound, _ in points]
-            parts = [study.part(run) for _, run in points]
+            parts = [evidence.part(run) for _, run in points]
             label = f"ratio, {WORDS[name]} (left scale)"
             left.plot(bounds, [part.ratio() for part in parts], "o-", color=COLORS[name], markersize=4, label=label)
             accuracies = [100 * part.accuracy for part in parts]
@@ -74,7 +74,7 @@ def draw(study: Study) -> Figure:
     return figure
 
 
-def tabulate(study: Study) -> list[Table]:
+def tabulate(evidence: Evidence) -> list[ResultTable]:
     """Return every point of the figure."""
     columns: Columns = [
         "surrogate",
@@ -85,11 +85,14 @@ def tabulate(study: Study) -> list[Table]:
     ]
     rows: list[list[Value]] = []
     for name in APPROACHES:
-        for approach, points in (("constraint", constrained(study, name)), ("regularisation", penalized(study, name))):
+        for approach, points in (
+            ("constraint", constrained(evidence, name)),
+            ("regularisation", penalized(evidence, name)),
+        ):
             for bound, run in points:
-                part = study.part(run)
+                part = evidence.part(run)
                 rows.append([WORDS[name], approach, bound, part.ratio(), 100 * part.accuracy])
-    return [Table.build(f"{study.title}: constraints and regularisation", columns, rows)]
+    return [ResultTable.build(f"{evidence.title}: constraints and regularisation", columns, rows)]
 
 
 def largest_step_back(ratios: list[float]) -> float:
@@ -101,30 +104,30 @@ def _said(back: float) -> str:
     return f"the largest step back of the ratio is {back:.4f}; up to {STEADY:g} counts as none."
 
 
-def _accuracies(study: Study, points: list[tuple[float, Run]]) -> list[float]:
+def _accuracies(evidence: Evidence, points: list[tuple[float, Run]]) -> list[float]:
     """Return the accuracies of the models that keep the compared ratio on training rows, where a user would choose."""
-    kept = [run for _, run in points if study.outcome(run).train.ratio() >= COMPARED - STEADY]
-    return [study.part(run).accuracy for run in kept]
+    kept = [run for _, run in points if evidence.outcome(run).train.ratio() >= COMPARED - STEADY]
+    return [evidence.part(run).accuracy for run in kept]
 
 
-def check(study: Study) -> list[Check]:
+def check(evidence: Evidence) -> list[Check]:
     """Check that ratios are monotone under constraints but not under penalties, which also cost more accuracy."""
     found = []
     for name in APPROACHES:
-        limited = [(bound, study.part(run)) for bound, run in constrained(study, name)]
+        limited = [(bound, evidence.part(run)) for bound, run in constrained(evidence, name)]
         back = largest_step_back([part.ratio() for _, part in limited])
-        figures = f"{study.title}, {WORDS[name]}: {_said(back)}"
+        figures = f"{evidence.title}, {WORDS[name]}: {_said(back)}"
         found.append(Check("A stricter constraint never lowers the ratio.", back <= STEADY, figures))
-        weighted = [study.part(run) for _, run in penalized(study, name)]
+        weighted = [evidence.part(run) for _, run in penalized(evidence, name)]
         back = largest_step_back([part.ratio() for part in weighted])
-        figures = f"{study.title}, {WORDS[name]}: {_said(back)}"
+        figures = f"{evidence.title}, {WORDS[name]}: {_said(back)}"
         found.append(Check("A stronger penalty can lower the ratio.", back > STEADY, figures))
-        by_limit, by_weight = (_accuracies(study, points(study, name)) for points in (constrained, penalized))
+        by_limit, by_weight = (_accuracies(evidence, points(evidence, name)) for points in (constrained, penalized))
         if by_limit or by_weight:
             one, other = (f"{100 * max(some):.2f}%" if some else "none" for some in (by_limit, by_weight))
             figures = (
-                f"{study.title}, {WORDS[name]}: the best accuracy of models with a ratio of {COMPARED - STEADY:g} or "
-                f"more on training rows is {one} by constraint and {other} by regularisation; up to "
+                f"{evidence.title}, {WORDS[name]}: the best accuracy of models with a ratio of {COMPARED - STEADY:g} "
+                f"or more on training rows is {one} by constraint and {other} by regularisation; up to "
                 f"{100 * ROUNDING:g} points are equal."
             )
             holds = max(by_limit, default=0.0) >= max(by_weight, default=0.0) - ROUNDING
@@ -132,7 +135,7 @@ def check(study: Study) -> list[Check]:
     return found
 
 
-def tabulate_search(study: Study) -> list[Table]:
+def tabulate_search(evidence: Evidence) -> list[ResultTable]:
     """Return the cost of each demanded ratio by a constraint and by a search."""
     columns: Columns = [
         Column("ratio demanded", "g"),
@@ -145,42 +148,42 @@ def tabulate_search(study: Study) -> list[Table]:
     ]
     rows: list[list[Value]] = []
     for target in SCALE_RATIOS:
-        run = study.setting.limited(target)
-        part = study.part(run)
+        run = evidence.setting.limited(target)
+        part = evidence.part(run)
         near = abs(part.ratio() - target) <= SEARCH_TOLERANCE
         rows.append(
-            [target, "one constrained fit", 1, study.outcome(run).processor_seconds, part.ratio(),
+            [target, "one constrained fit", 1, evidence.outcome(run).processor_seconds, part.ratio(),
              100 * part.accuracy, near]
         )  # fmt: skip
-        found = search(study.setting, study.results, target)
-        end = _end(study, found)
-        part = study.part(end)
-        seconds = sum(study.outcome(fit).processor_seconds for fit in found.fits)
-        near = study.gap_to(end, target) <= SEARCH_TOLERANCE
+        found = search(evidence.setting, evidence.results, target)
+        end = _end(evidence, found)
+        part = evidence.part(end)
+        seconds = sum(evidence.outcome(fit).processor_seconds for fit in found.fits)
+        near = evidence.gap_to(end, target) <= SEARCH_TOLERANCE
         rows.append([target, "search over λ", len(found.fits), seconds, part.ratio(), 100 * part.accuracy, near])
-    return [Table.build(f"{study.title}: what a demanded ratio costs", columns, rows)]
+    return [ResultTable.build(f"{evidence.title}: what a demanded ratio costs", columns, rows)]
 
 
-def _end(study: Study, found: Search) -> Run:
+def _end(evidence: Evidence, found: Search) -> Run:
     """Return the result of a search: the fit whose ratio on training rows is nearest to the target."""
-    return min(found.fits, key=lambda fit: abs(study.outcome(fit).train.ratio() - found.target))
+    return min(found.fits, key=lambda fit: abs(evidence.outcome(fit).train.ratio() - found.target))
 
 
-def check_search(study: Study) -> list[Check]:
+def check_search(evidence: Evidence) -> list[Check]:
     """Check that one constrained fit reaches the ratio, and compare it with a search."""
     claim = "A demanded ratio takes one constrained fit, and a search over penalties."
     found = []
-    for target in study.binding(SCALE_RATIOS):
-        run = study.setting.limited(target)
-        one, part = study.outcome(run), study.part(run)
-        reached = study.gap_to(run, target) <= SEARCH_TOLERANCE
-        looked = search(study.setting, study.results, target)
-        seconds = sum(study.outcome(fit).processor_seconds for fit in looked.fits)
-        end = _end(study, looked)
-        hit, other = study.gap_to(end, target) <= SEARCH_TOLERANCE, study.part(end)
+    for target in evidence.binding(SCALE_RATIOS):
+        run = evidence.setting.limited(target)
+        one, part = evidence.outcome(run), evidence.part(run)
+        reached = evidence.gap_to(run, target) <= SEARCH_TOLERANCE
+        looked = search(evidence.setting, evidence.results, target)
+        seconds = sum(evidence.outcome(fit).processor_seconds for fit in looked.fits)
+        end = _end(evidence, looked)
+        hit, other = evidence.gap_to(end, target) <= SEARCH_TOLERANCE, evidence.part(end)
         came = "reached it" if hit else f"ended at {other.ratio():.4f}"
         figures = (
-            f"{study.title}, {target:g} ± {SEARCH_TOLERANCE:g}: one constrained fit ({one.processor_seconds:.1f} s, "
+            f"{evidence.title}, {target:g} ± {SEARCH_TOLERANCE:g}: one constrained fit ({one.processor_seconds:.1f} s, "
             f"ratio {part.ratio():.4f}, {100 * part.accuracy:.2f}%); the search {came} in {len(looked.fits)} "
             f"fits of at most {SEARCH_FITS} ({seconds:.1f} s, {100 * other.accuracy:.2f}%)."
         )

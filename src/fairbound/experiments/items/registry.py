@@ -20,12 +20,12 @@ from fairbound.experiments.items import (
     spread,
     statistics,
 )
-from fairbound.experiments.plans import Study
+from fairbound.experiments.plans import Evidence
 from fairbound.experiments.protocol import SCALE, UNSCALED
 from fairbound.experiments.runs import Run, Setting
 from fairbound.experiments.sections import Check
 from fairbound.experiments.store import Results
-from fairbound.experiments.tables import Table
+from fairbound.experiments.tables import ResultTable
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -49,11 +49,11 @@ class Item:
     name : str
     runs : function of a setting and the results so far
         Return the runs that the item needs.  It is called again until none is missing.
-    tabulate : function of a study
+    tabulate : function of the evidence
         Return the tables.
-    check : function of a study
+    check : function of the evidence
         Return the checks of the claims.
-    draw : function of a study, optional
+    draw : function of the evidence, optional
         Return the figure.
     trains : bool
         Whether the item depends on a solver.
@@ -61,9 +61,9 @@ class Item:
 
     name: str
     runs: Callable[[Setting, Results], list[Run]]
-    tabulate: Callable[[Study], list[Table]]
-    check: Callable[[Study], list[Check]]
-    draw: Callable[[Study], Figure] | None = None
+    tabulate: Callable[[Evidence], list[ResultTable]]
+    check: Callable[[Evidence], list[Check]]
+    draw: Callable[[Evidence], Figure] | None = None
     trains: bool = True
 
     @property
@@ -72,8 +72,8 @@ class Item:
         return TITLES[self.name]
 
 
-def _check_scaled(study: Study) -> list[Check]:
-    return [*demanded.check_scaled(study), *demanded.check_unseen(study)]
+def _check_scaled(evidence: Evidence) -> list[Check]:
+    return [*demanded.check_scaled(evidence), *demanded.check_unseen(evidence)]
 
 
 def _scenarios(name: str, bound: float) -> Item:

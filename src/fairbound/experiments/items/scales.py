@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from fairbound.experiments.drawing import COLORS, legend, panels
 from fairbound.experiments.items.demanded import SLACK, TIGHT, because
-from fairbound.experiments.plans import SCALE_RATIOS, Study
+from fairbound.experiments.plans import SCALE_RATIOS, Evidence
 from fairbound.experiments.protocol import SCALE, SCALES, SURROGATES, UNSCALED, WORDS
 from fairbound.experiments.runs import Run
 from fairbound.experiments.sections import Check
-from fairbound.experiments.tables import Column, Columns, Table, Value
+from fairbound.experiments.tables import Column, Columns, ResultTable, Value
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -25,19 +25,19 @@ EQUAL = 0.005
 """Accuracies within this (half a point) count as equal."""
 
 
-def draw(study: Study) -> Figure:
+def draw(evidence: Evidence) -> Figure:
     """Draw the gap at each scale, and the number of epochs until training settles."""
-    figure, (left, right) = panels(f"{study.title}: the choice of the scale", 2, share_rows=False)
+    figure, (left, right) = panels(f"{evidence.title}: the choice of the scale", 2, share_rows=False)
     for name in SURROGATES:
         for bound, line in zip(SCALE_RATIOS, ("-", "--"), strict=True):
-            runs = [study.setting.limited(bound, surrogate=name, scale=scale) for scale in SCALES]
-            if study.setting.solver == "paper":
-                speeds: list[float] = [settled(study, run) for run in runs]
+            runs = [evidence.setting.limited(bound, surrogate=name, scale=scale) for scale in SCALES]
+            if evidence.setting.solver == "paper":
+                speeds: list[float] = [settled(evidence, run) for run in runs]
             else:
-                speeds = [study.outcome(run).processor_seconds for run in runs]
-            binds = bound > study.free_ratio
+                speeds = [evidence.outcome(run).processor_seconds for run in runs]
+            binds = bound > evidence.free_ratio
             label = f"{WORDS[name]}, {bound:g}" + ("" if binds else " (does not bind)")
-            for axes, values in ((left, [study.gap(run) for run in runs]), (right, speeds)):
+            for axes, values in ((left, [evidence.gap(run) for run in runs]), (right, speeds)):
                 axes.plot(
                     SCALES,
                     values,
@@ -48,7 +48,7 @@ def draw(study: Study) -> Figure:
                     label=label,
                 )
     left.set_ylabel("|achieved − demanded|")
-    right.set_ylabel("epochs until settled" if study.setting.solver == "paper" else "seconds")
+    right.set_ylabel("epochs until settled" if evidence.setting.solver == "paper" else "seconds")
     for axes in (left, right):
         axes.set_ylim(bottom=0)
         axes.set_xscale("log")
@@ -59,9 +59,9 @@ def draw(study: Study) -> Figure:
     return figure
 
 
-def settled(study: Study, run: Run) -> int:
+def settled(evidence: Evidence, run: Run) -> int:
     """Return the epoch after which accuracy stays within half a point of its last value, and the limit is met."""
-    history = study.outcome(run).history
+    history = evidence.outcome(run).history
     last = history["accuracy"][-1]
     unsettled = [
         epoch
@@ -73,7 +73,7 @@ def settled(study: Study, run: Run) -> int:
     return unsettled[-1] + 1 if unsettled else 0
 
 
-def tabulate(study: Study) -> list[Table]:
+def tabulate(evidence: Evidence) -> list[ResultTable]:
     """Return the gap, accuracy and speed at each scale."""
     columns: Columns = [
         "surrogate",
@@ -89,47 +89,47 @@ def tabulate(study: Study) -> list[Table]:
     for bound in SCALE_RATIOS:
         for name in SURROGATES:
             for scale in SCALES:
-                run = study.setting.limited(bound, surrogate=name, scale=scale)
-                part, outcome = study.part(run), study.outcome(run)
-                epochs = settled(study, run) if outcome.history else None
+                run = evidence.setting.limited(bound, surrogate=name, scale=scale)
+                part, outcome = evidence.part(run), evidence.outcome(run)
+                epochs = settled(evidence, run) if outcome.history else None
                 rows.append(
                     [
                         WORDS[name],
                         bound,
                         scale,
                         part.ratio(),
-                        study.gap(run),
+                        evidence.gap(run),
                         100 * part.accuracy,
                         epochs,
                         outcome.processor_seconds,
                     ]
                 )
-    return [Table.build(f"{study.title}: scales", columns, rows)]
+    return [ResultTable.build(f"{evidence.title}: scales", columns, rows)]
 
 
-def check(study: Study) -> list[Check]:
+def check(evidence: Evidence) -> list[Check]:
     """Check that the gap at a scale of 50 is the smallest, and that training there is no slower."""
     found = []
     for name in SURROGATES:
         for bound in SCALE_RATIOS:
-            if bound <= study.free_ratio:
+            if bound <= evidence.free_ratio:
                 continue
-            runs = {scale: study.setting.limited(bound, surrogate=name, scale=scale) for scale in SCALES}
-            gaps = {scale: study.gap(run) for scale, run in runs.items()}
+            runs = {scale: evidence.setting.limited(bound, surrogate=name, scale=scale) for scale in SCALES}
+            gaps = {scale: evidence.gap(run) for scale, run in runs.items()}
             best = min(gaps, key=lambda scale: gaps[scale])
             figures = (
-                f"{study.title}, {WORDS[name]}, {bound:g}: gap {gaps[SCALE]:.4f} at 50; the least is {gaps[best]:.4f}, "
-                f"at {best:g}; as small means within {SMALLEST:g}."
+                f"{evidence.title}, {WORDS[name]}, {bound:g}: gap {gaps[SCALE]:.4f} at 50; the least is "
+                f"{gaps[best]:.4f}, at {best:g}; as small means within {SMALLEST:g}."
             )
             holds = gaps[SCALE] <= gaps[best] + SMALLEST
             found.append(
-                Check("A scale of 50 gives the smallest gap.", holds, figures, "" if holds else because(study))
+                Check("A scale of 50 gives the smallest gap.", holds, figures, "" if holds else because(evidence))
             )
-            found += _check_accuracy(study, name, bound, gaps)
-            if study.setting.solver == "paper":
-                epochs = {scale: settled(study, run) for scale, run in runs.items()}
+            found += _check_accuracy(evidence, name, bound, gaps)
+            if evidence.setting.solver == "paper":
+                epochs = {scale: settled(evidence, run) for scale, run in runs.items()}
                 figures = (
-                    f"{study.title}, {WORDS[name]}, {bound:g}: settled after {epochs[SCALE]} epochs at 50, "
+                    f"{evidence.title}, {WORDS[name]}, {bound:g}: settled after {epochs[SCALE]} epochs at 50, "
                     f"{epochs[100.0]} at 100, {epochs[UNSCALED]} at 1; settled means that accuracy stays within "
                     f"{100 * EQUAL:g} points of its last and the limit is met within {SLACK:g}, no slower up to "
                     f"{SLOWER:g} times the epochs."
@@ -139,10 +139,10 @@ def check(study: Study) -> list[Check]:
     return found
 
 
-def _check_accuracy(study: Study, name: str, bound: float, gaps: dict[float, float]) -> list[Check]:
+def _check_accuracy(evidence: Evidence, name: str, bound: float, gaps: dict[float, float]) -> list[Check]:
     """Check that large scales, with their steep slopes, are as accurate as smaller scales that also match."""
     accuracies = {
-        scale: study.part(study.setting.limited(bound, surrogate=name, scale=scale)).accuracy for scale in SCALES
+        scale: evidence.part(evidence.setting.limited(bound, surrogate=name, scale=scale)).accuracy for scale in SCALES
     }
     matched = [scale for scale in SCALES if scale < SCALE and gaps[scale] <= TIGHT]
     if not matched:
@@ -150,7 +150,7 @@ def _check_accuracy(study: Study, name: str, bound: float, gaps: dict[float, flo
     best = max(matched, key=lambda scale: accuracies[scale])
     least = min(accuracies[SCALE], accuracies[SCALES[-1]])
     figures = (
-        f"{study.title}, {WORDS[name]}, {bound:g}: {100 * accuracies[SCALE]:.2f}% at 50, "
+        f"{evidence.title}, {WORDS[name]}, {bound:g}: {100 * accuracies[SCALE]:.2f}% at 50, "
         f"{100 * accuracies[SCALES[-1]]:.2f}% at {SCALES[-1]:g}; the best of the smaller scales that match is "
         f"{100 * accuracies[best]:.2f}%, at {best:g}; no worse means within {100 * EQUAL:g} points."
     )

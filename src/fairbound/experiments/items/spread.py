@@ -6,11 +6,11 @@ import statistics
 from typing import TYPE_CHECKING
 
 from fairbound.experiments.drawing import COLORS, INK, legend, missed, panels
-from fairbound.experiments.plans import Study
+from fairbound.experiments.plans import Evidence
 from fairbound.experiments.protocol import SEEDS, VARIANCE_RATIOS
 from fairbound.experiments.runs import Run
 from fairbound.experiments.sections import Check
-from fairbound.experiments.tables import Column, Columns, Table, Value
+from fairbound.experiments.tables import Column, Columns, ResultTable, Value
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -22,20 +22,20 @@ MET = 0.01
 """The limit counts as met if the decisions on training rows violate it by at most this at the last epoch."""
 
 
-def _runs(study: Study, bound: float) -> list[Run]:
-    return [study.setting.limited(bound, seed=seed) for seed in study.setting.seeds or SEEDS]
+def _runs(evidence: Evidence, bound: float) -> list[Run]:
+    return [evidence.setting.limited(bound, seed=seed) for seed in evidence.setting.seeds or SEEDS]
 
 
-def draw(study: Study) -> Figure:
+def draw(evidence: Evidence) -> Figure:
     """Draw mean and standard deviation by epoch; without a history (fast solver, test rows), the results by ratio."""
-    if study.setting.solver == "fast" or study.setting.part == "test":
-        return _draw_ends(study)
+    if evidence.setting.solver == "fast" or evidence.setting.part == "test":
+        return _draw_ends(evidence)
     number = len(VARIANCE_RATIOS)
-    title = f"{study.title}: mean and one standard deviation over random starts, by epoch"
+    title = f"{evidence.title}: mean and one standard deviation over random starts, by epoch"
     figure, axes = panels(title, number, 2, height=1.9, width=2.1)
     lowest = []
     for column, bound in enumerate(VARIANCE_RATIOS):
-        histories = [study.outcome(run).history for run in _runs(study, bound)]
+        histories = [evidence.outcome(run).history for run in _runs(evidence, bound)]
         for row, (name, factor) in enumerate((("accuracy", 100.0), ("exact_violation", 1.0))):
             ax = axes[number * row + column]
             by_epoch = [
@@ -62,11 +62,11 @@ def draw(study: Study) -> Figure:
     return figure
 
 
-def _draw_ends(study: Study) -> Figure:
-    figure, (left, right) = panels(f"{study.title}: random starts", 2, share_rows=False)
+def _draw_ends(evidence: Evidence) -> Figure:
+    figure, (left, right) = panels(f"{evidence.title}: random starts", 2, share_rows=False)
     missed(right, VARIANCE_RATIOS[0], VARIANCE_RATIOS[-1])
-    for seed in study.setting.seeds or SEEDS:
-        parts = [study.part(study.setting.limited(bound, seed=seed)) for bound in VARIANCE_RATIOS]
+    for seed in evidence.setting.seeds or SEEDS:
+        parts = [evidence.part(evidence.setting.limited(bound, seed=seed)) for bound in VARIANCE_RATIOS]
         for ax, values in ((left, [100 * part.accuracy for part in parts]), (right, [part.ratio() for part in parts])):
             # Hollow marks, so that coinciding points remain visible.
             ax.plot(
@@ -74,7 +74,7 @@ def _draw_ends(study: Study) -> Figure:
             )
     left.set_ylabel("accuracy, %")
     right.set_ylabel("ratio achieved")
-    lowest = min(study.part(run).ratio() for bound in VARIANCE_RATIOS for run in _runs(study, bound))
+    lowest = min(evidence.part(run).ratio() for bound in VARIANCE_RATIOS for run in _runs(evidence, bound))
     right.set_ylim(min(lowest, VARIANCE_RATIOS[0]) - 0.02, 1.02)
     legend(figure, right)
     for ax in (left, right):
@@ -82,7 +82,7 @@ def _draw_ends(study: Study) -> Figure:
     return figure
 
 
-def tabulate(study: Study) -> list[Table]:
+def tabulate(evidence: Evidence) -> list[ResultTable]:
     """Return the results of the random starts."""
     columns: Columns = [
         Column("ratio demanded", "g"),
@@ -94,25 +94,26 @@ def tabulate(study: Study) -> list[Table]:
     ]
     rows: list[list[Value]] = []
     for bound in VARIANCE_RATIOS:
-        parts = [study.part(run) for run in _runs(study, bound)]
+        parts = [evidence.part(run) for run in _runs(evidence, bound)]
         accuracies = [100 * part.accuracy for part in parts]
         worst = max(part.violation("disparate_impact", bound) for part in parts)
         mean, deviation = statistics.fmean(accuracies), statistics.pstdev(accuracies)
         rows.append([bound, mean, deviation, min(accuracies), max(accuracies), worst])
-    number = len(study.setting.seeds or SEEDS)
-    return [Table.build(f"{study.title}: {number} random starts", columns, rows)]
+    number = len(evidence.setting.seeds or SEEDS)
+    return [ResultTable.build(f"{evidence.title}: {number} random starts", columns, rows)]
 
 
-def check(study: Study) -> list[Check]:
+def check(evidence: Evidence) -> list[Check]:
     """Check that several seeds agree."""
     found = []
     for bound in VARIANCE_RATIOS:
-        parts = [study.part(run) for run in _runs(study, bound)]
+        parts = [evidence.part(run) for run in _runs(evidence, bound)]
         deviation = statistics.pstdev(part.accuracy for part in parts)
         worst = max(part.violation("disparate_impact", bound) for part in parts)
         figures = (
-            f"{study.title}, {bound:g}: standard deviation of accuracy {100 * deviation:.2f} points over {len(parts)} "
-            f"seeds, largest violation {worst:.4f}; agreement means up to {100 * AGREE:g} points and {MET:g}."
+            f"{evidence.title}, {bound:g}: standard deviation of accuracy {100 * deviation:.2f} points over "
+            f"{len(parts)} seeds, largest violation {worst:.4f}; agreement means up to {100 * AGREE:g} points and "
+            f"{MET:g}."
         )
         found.append(Check("Several random starts agree.", deviation <= AGREE and worst <= MET, figures))
     return found

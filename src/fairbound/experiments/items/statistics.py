@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from fairbound.experiments.plans import Study
+from fairbound.experiments.plans import Evidence
 from fairbound.experiments.printed import STATISTICS
 from fairbound.experiments.protocol import TITLES
 from fairbound.experiments.sections import Check
-from fairbound.experiments.tables import Table
+from fairbound.experiments.tables import ResultTable
 
 ACS_REASON = (
     "The printed draw is from all 195,665 rows of California; these are 50,000 of the rows that were loaded, "
@@ -17,14 +17,14 @@ SHARES = 1e-3
 """Tolerance for shares.  The printed ones have three digits for Law, and the last is not always rounded correctly."""
 
 
-def measured(study: Study) -> dict[str, float]:
+def measured(evidence: Evidence) -> dict[str, float]:
     """Return the statistics by their printed names.  S = 1 means men, or White people on Law.
 
     The paper's column for Law describes the training rows, and the other columns all rows.
     """
-    counts = study.split.train.describe().counts
-    if study.setting.dataset != "law":
-        counts = counts + study.split.test.describe().counts
+    counts = evidence.split.train.describe().counts
+    if evidence.setting.dataset != "law":
+        counts = counts + evidence.split.test.describe().counts
     (n00, n01), (n10, n11) = counts.tolist()
     s0, s1, y0, y1 = n00 + n01, n10 + n11, n00 + n10, n01 + n11
     r0, r1 = n01 / s0, n11 / s1
@@ -41,23 +41,25 @@ def _write(value: float) -> str:
     return f"{value:,}" if isinstance(value, int) else f"{value:.4f}"
 
 
-def tabulate(study: Study) -> list[Table]:
+def tabulate(evidence: Evidence) -> list[ResultTable]:
     """Return our statistics beside the printed ones."""
-    printed = STATISTICS[study.setting.dataset]
-    rows = [[name, _write(value), _write(printed[name])] for name, value in measured(study).items()]
-    return [Table.build(f"{TITLES[study.setting.dataset]}, statistics", ["statistic", "ours", "printed"], rows)]
+    printed = STATISTICS[evidence.setting.dataset]
+    rows = [[name, _write(value), _write(printed[name])] for name, value in measured(evidence).items()]
+    return [
+        ResultTable.build(f"{TITLES[evidence.setting.dataset]}, statistics", ["statistic", "ours", "printed"], rows)
+    ]
 
 
-def check(study: Study) -> list[Check]:
+def check(evidence: Evidence) -> list[Check]:
     """Check that the counts equal the printed ones."""
-    ours, printed = measured(study), STATISTICS[study.setting.dataset]
+    ours, printed = measured(evidence), STATISTICS[evidence.setting.dataset]
     counts = [name for name, value in ours.items() if isinstance(value, int)]
     same = [name for name in counts if ours[name] == printed[name]]
     near = max(abs(value - printed[name]) for name, value in ours.items() if name not in counts)
     figures = (
-        f"{TITLES[study.setting.dataset]}: {len(same)} of {len(counts)} counts as printed, "
+        f"{TITLES[evidence.setting.dataset]}: {len(same)} of {len(counts)} counts as printed, "
         f"shares and statistics within {near:.4f}; those of the paper means all counts, and shares within {SHARES:g}."
     )
     holds = len(same) == len(counts) and near <= SHARES
-    because = ACS_REASON if study.setting.dataset == "acsincome" else ""
+    because = ACS_REASON if evidence.setting.dataset == "acsincome" else ""
     return [Check("The data are those of the paper.", holds, figures, "" if holds else because)]
