@@ -224,3 +224,14 @@ def test_a_group_named_where_a_column_belongs(fairbound, tmp_path):
     found = fairbound("train", "loans.csv", *given)
     assert found.code == 2
     assert f"[{group}]" in found.stderr
+
+
+def test_an_error_of_the_base_names_the_option_of_the_model(fairbound, tmp_path):
+    write_csv(
+        tmp_path / "same.csv", ("id", "income", "sex", "approved"), [(i, 1, "mf"[i % 2], i % 3 % 2) for i in range(120)]
+    )
+    found = fairbound("train", "same.csv", *LOANS, "--require", LIMIT, "--model", "boosted", "--out", "run", "--quiet")
+    assert found.code == 2
+    for part in ("HistGradientBoostingClassifier (--model)", "the same score"):
+        assert part in found.stderr
+    assert "base=" not in found.stderr

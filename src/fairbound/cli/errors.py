@@ -40,6 +40,7 @@ EXIT_CODES = {
 TRACEBACK_VARIABLE = "FAIRBOUND_TRACEBACK"
 
 OPTIONS = {
+    "base": "--model",
     "by": "--sensitive",
     "bands": "--bands",
     "bounds": "--bounds",

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fairbound._errors import Message, argument
-from fairbound._weights import check_weights
 from fairbound._words import did_you_mean, listed
 from fairbound.cli.files import existing_file, open_table
 from fairbound.cli.options import parse_bands
@@ -206,6 +205,7 @@ def read_decisions(
     import numpy as np
 
     from fairbound._values import as_array
+    from fairbound._weights import check_weights
     from fairbound.data import as_word, code_labels, group_values, is_missing
     from fairbound.evaluation import match_decisions, match_positive
 

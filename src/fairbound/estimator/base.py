@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 
+from fairbound._errors import InputError, InputTypeError, Message, message_of
 from fairbound._values import as_array
 from fairbound.estimator.encoder import CategoryColumn, TableEncoder
 from fairbound.estimator.encoding import encode, fitted_encoder
@@ -50,6 +51,11 @@ def base_name(base: Any) -> str:
     return name if inner is None else f"{name}({base_name(inner)})"
 
 
+def named_base(base: Any) -> Message:
+    """Return the base as the beginning of a message, with the argument that it came from."""
+    return Message("The base {name} ({base=})", name=base_name(base))
+
+
 def _inner(base: Any) -> Any:
     """Return the estimator that a pipeline ends with, or that a search or a calibration wraps; None for others."""
     if isinstance(base, Pipeline):
@@ -64,16 +70,18 @@ def check_base(params: Parameters) -> None:
     if base is None:
         return
     if isinstance(base, type):
-        raise TypeError(f"base={base.__name__} is a class: give an instance, base={base.__name__}().")
+        raise InputTypeError("{base=} is the class {name}.", "Give an instance, {name}().", name=base.__name__)
     if params.module is not None:
-        raise ValueError("base= and module= do not go together: shape the correction of a base by hidden=.")
+        raise InputError("{base=} and {module=} exclude each other.", "Shape the correction of a base by {hidden=}.")
     if not hasattr(base, "fit"):
-        raise TypeError(
-            f"base={base!r} has no method fit: give a classifier, such as HistGradientBoostingClassifier()."
+        raise InputTypeError(
+            "{base=base} has no method fit.", "Give a classifier, such as HistGradientBoostingClassifier().", base=base
         )
     if not hasattr(base, "predict_proba") and not hasattr(base, "decision_function"):
-        raise TypeError(
-            f"base={base_name(base)} gives no scores: it needs the method predict_proba or decision_function."
+        raise InputTypeError(
+            "{base} gives no scores.",
+            "It needs the method predict_proba or decision_function.",
+            base=named_base(base),
         )
 
 
@@ -98,12 +106,12 @@ def weight_argument(base: Any) -> str | None:
 def warn_of_unused_weights(base: Any, weights: Floats, stacklevel: int) -> None:
     """Warn if rows have different weights and the base cannot take them."""
     if weights.min() < weights.max() and weight_argument(base) is None:
-        warnings.warn(
-            f"base={base_name(base)} does not take sample weights, so it is trained without them; the correction and "
-            "the limits use them.",
-            UserWarning,
-            stacklevel=stacklevel + 1,
+        message = Message(
+            "{base} does not take sample weights, so it is trained without them. The correction and the limits use "
+            "them.",
+            base=named_base(base),
         )
+        warnings.warn(UserWarning(message), stacklevel=stacklevel + 1)
 
 
 # --- the columns that a base sees ----------------------------------------------------------------------------------
@@ -229,13 +237,15 @@ class BaseModel:
 
     def outputs(self, table: Any, classes: Sequence[Hashable]) -> Floats:
         """Return probabilities or margins of the classes, in their order; for two classes (n, 1), of the last."""
-        name = base_name(self.estimator)
+        name = named_base(self.estimator)
         method = "predict_proba" if gives_probabilities(self.estimator) else "decision_function"
         try:
             with sklearn.config_context(enable_metadata_routing=False, transform_output="default"):
                 found = np.asarray(getattr(self.estimator, method)(table), dtype=np.float64)
         except Exception as error:
-            raise ValueError(f"base={name} failed in {method}: {error}") from error
+            raise InputError(
+                "{base} failed in {method}: {error}", base=name, method=method, error=message_of(error)
+            ) from error
         own = [
             each.item() if isinstance(each, np.generic) else each for each in getattr(self.estimator, "classes_", ())
         ]
@@ -243,13 +253,21 @@ class BaseModel:
         if found.ndim == 1 and len(classes) == 2:
             found = np.stack([-found, found], axis=1)
         if found.ndim != 2 or found.shape[1] != len(classes):
-            raise ValueError(
-                f"base={name} gives scores of shape {found.shape} by {method}: {len(classes)} classes need one score "
-                "for each class."
+            raise InputError(
+                "{base} gives scores of shape {shape} by {method}, but {count} classes need one score for each class.",
+                base=name,
+                shape=found.shape,
+                method=method,
+                count=len(classes),
             )
         if not np.isfinite(found).all():
             row = int(np.argwhere(~np.isfinite(found))[0][0])
-            raise ValueError(f"base={name} gives NaN or infinity by {method}, first for row {row} of those it scored.")
+            raise InputError(
+                "{base} gives NaN or infinity by {method}, first for row {row} of those that it scored.",
+                base=name,
+                method=method,
+                row=row,
+            )
         found = found[:, places]
         return found[:, 1:] if len(classes) == 2 else found
 
@@ -259,14 +277,18 @@ def gives_probabilities(base: Any) -> bool:
     return hasattr(base, "predict_proba")
 
 
-def _places(own: Sequence[Any], classes: Sequence[Hashable], name: str) -> list[int]:
+def _places(own: Sequence[Any], classes: Sequence[Hashable], base: Message) -> list[int]:
     """Return the position of each class among the base's classes, which are labels or the numbers 0, 1, ..."""
     in_order = np.unique(as_array(classes)).tolist()
     if not own or (own == list(range(len(classes))) and set(own) != set(classes)):
         return [in_order.index(each) for each in classes]
     if set(own) != set(classes):
-        raise ValueError(
-            f"base={name} knows the classes {list(own)}, but y has {in_order}: train it on the same labels."
+        raise InputError(
+            "{base} knows the classes {own}, but y has {classes}.",
+            "Train it on the same labels.",
+            base=base,
+            own=list(own),
+            classes=in_order,
         )
     return [own.index(each) for each in classes]
 
@@ -298,7 +320,12 @@ def fit_base(base: Any, columns: Columns, table: Any, y: NDArray[Any], weights: 
         with sklearn.config_context(enable_metadata_routing=False, transform_output="default"):
             estimator.fit(table, y, **options)
     except Exception as error:
-        raise ValueError(f"base={base_name(base)} failed when it was fitted on {where}: {error}") from error
+        raise InputError(
+            "{base} failed when it was fitted on {where}: {error}",
+            base=named_base(base),
+            where=where,
+            error=message_of(error),
+        ) from error
     return BaseModel(estimator, columns)
 
 

@@ -21,6 +21,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted
 
+from fairbound._errors import InputError, Message, bad_value
 from fairbound._values import as_array
 from fairbound.estimator.base import (
     BaseModel,
@@ -32,6 +33,7 @@ from fairbound.estimator.base import (
     fit_base,
     gives_probabilities,
     is_a,
+    named_base,
     warn_of_unused_weights,
 )
 from fairbound.estimator.inputs import Inputs, read_inputs
@@ -43,6 +45,7 @@ Rows = NDArray[np.intp]
 Folds = list[tuple[Rows, Rows]]
 
 PREFIT = "prefit"
+ALLOWED_CV = 'at least 2 folds, "prefit", or a splitter of scikit-learn'
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,14 +121,14 @@ def cross_fit(
         _check_fitted(base)
         models: tuple[BaseModel, ...] = (BaseModel(base, RawColumns()),)
         outputs = models[0].outputs(data.inputs.native, cells.classes)
-        check_spread([outputs], f"base={base_name(base)}")
+        check_spread([outputs], named_base(base))
         scored = "Each row was scored by the fitted base."
     else:
         warn_of_unused_weights(base, data.base_weights, stacklevel + 1)
         folds = make_folds(params.cv, data, cells, seed)
         work = CrossFitting(base, _Table(choose_columns(params, data, encoder), data), folds, bool(params.ensemble))
         outputs, models = work.outputs(data.y, cells.classes)
-        check_spread([outputs[test] for _, test in folds], f"base={base_name(base)}")
+        check_spread([outputs[test] for _, test in folds], named_base(base))
         later = "the average of these models" if params.ensemble else "the base refitted on all rows"
         scored = f"Each row was scored by a model that had not seen it ({len(folds)} folds); predict uses {later}."
     scale = ScoreScale.learn(outputs, probabilities)
@@ -191,7 +194,12 @@ class _Table:
 def check_classes(base: FittedBase, cells: Cells) -> None:
     """Reject a base that was trained for other classes, or with another positive label."""
     if base.classes != cells.classes:
-        raise ValueError(f"The base was trained for the classes {list(base.classes)}, but y has {list(cells.classes)}.")
+        raise InputError(
+            "{base} was trained for the classes {own}, but y has {classes}.",
+            base=named_base(base.models[0].estimator),
+            own=list(base.classes),
+            classes=list(cells.classes),
+        )
 
 
 def is_prefit(params: Parameters) -> bool:
@@ -203,19 +211,21 @@ def _check_fitted(base: Any) -> None:
     try:
         check_is_fitted(base)
     except (NotFittedError, TypeError) as error:
-        raise ValueError(
-            f"cv={PREFIT!r} takes a base that is fitted, but base={base_name(base)} is not: fit it first, or give a "
-            "number of folds. clone() and searches make estimators new; sklearn.frozen.FrozenEstimator(base) stays "
-            "fitted."
+        raise InputError(
+            "{cv='prefit'} takes a base that is fitted, and {name} ({base=}) is not.",
+            "Fit it first, or give a number of folds. clone() and searches make estimators new; "
+            "sklearn.frozen.FrozenEstimator(base) stays fitted.",
+            name=base_name(base),
         ) from error
 
 
-def check_spread(parts: Sequence[Floats], name: str) -> None:
-    """Reject scores that are the same for all rows of every fold."""
+def check_spread(parts: Sequence[Floats], scores: Message) -> None:
+    """Reject scores that are the same for all rows of every fold; the message begins with `scores`."""
     if not any(np.ptp(part, axis=0).max() > 0 for part in parts if len(part)):
-        raise ValueError(
-            f"{name} gives every row the same score, so there is nothing to correct: give it columns that tell rows "
-            "apart, or another base."
+        raise InputError(
+            "{scores} gives every row the same score, so there is nothing to correct.",
+            "Give columns that tell rows apart, or another base.",
+            scores=scores,
         )
 
 
@@ -237,11 +247,11 @@ def make_folds(cv: Any, data: Data, cells: Cells, seed: int) -> Folds:
     n_rows = len(data.y)
     if isinstance(cv, Integral) and not isinstance(cv, bool):
         if cv < 2:
-            raise ValueError(f'cv={cv!r}: must be at least 2 folds, "prefit", or a splitter of scikit-learn.')
+            raise bad_value("cv", cv, ALLOWED_CV)
         fold_of = deal_folds(cells, int(cv), seed)
         folds = [(np.flatnonzero(fold_of != fold), np.flatnonzero(fold_of == fold)) for fold in range(int(cv))]
     elif isinstance(cv, str) or not (hasattr(cv, "split") or isinstance(cv, Iterable)):
-        raise ValueError(f'cv={cv!r}: must be a number of folds, "prefit", or a splitter of scikit-learn.')
+        raise bad_value("cv", cv, ALLOWED_CV)
     elif hasattr(cv, "split"):
         folds = [(np.asarray(train), np.asarray(test)) for train, test in cv.split(np.zeros((n_rows, 1)), data.y)]
     else:
@@ -249,9 +259,11 @@ def make_folds(cv: Any, data: Data, cells: Cells, seed: int) -> Folds:
     times = np.bincount(np.concatenate([test for _, test in folds]), minlength=n_rows)
     if (times != 1).any():
         row = int(np.argmax(times != 1))
-        raise ValueError(
-            f"cv= has row {data.positions[row]} of X in {times[row]} test parts, but each row is scored once: give "
-            "folds whose test parts hold every row, such as KFold."
+        raise InputError(
+            "{cv=} has row {row} of X in {times} test parts, but each row is scored once.",
+            "Give folds whose test parts hold every row, such as KFold.",
+            row=int(data.positions[row]),
+            times=int(times[row]),
         )
     _check_folds(folds, cells)
     return folds
@@ -286,7 +298,12 @@ def _check_folds(folds: Folds, cells: Cells) -> None:
         for what, counts, where in counted:
             lacking = [each for each, count in counts.items() if not count]
             if lacking:
-                raise ValueError(
-                    f"Fold {fold + 1} of {len(folds)} leaves no row {what} {lacking[0]!r}{where} to train the base on: "
-                    "give more such rows, or merge them with others."
+                raise InputError(
+                    "Fold {fold} of {folds} leaves no row {what} {value!r}{where} to train the base on ({base=}).",
+                    "Give more such rows, or merge them with others.",
+                    fold=fold + 1,
+                    folds=len(folds),
+                    what=what,
+                    value=lacking[0],
+                    where=where,
                 )

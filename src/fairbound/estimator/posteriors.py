@@ -22,8 +22,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairbound._errors import LimitWarning
-from fairbound.estimator.base import BaseModel, base_name, gives_probabilities
+from fairbound._errors import InputError, LimitWarning, Message
+from fairbound.estimator.base import BaseModel, gives_probabilities, named_base
 from fairbound.estimator.cross_fitting import CrossFitting
 from fairbound.estimator.inputs import Inputs
 from fairbound.fairness import RATES, Cells, Constraint, resolve_measure
@@ -87,16 +87,19 @@ def fit_posteriors(
         The stack level of warnings.
     """
     if work is None:
-        raise ValueError(
-            'correction="groups" and "both" train copies of the base on the group, so they need a base and folds: '
-            'with cv="prefit" or base_score= use correction="columns".'
+        raise InputError(
+            "{correction='groups'} and 'both' train copies of the base on the group, so they need a base and folds.",
+            "With {cv='prefit'} or {base_score=} use {correction='columns'}.",
         )
     if not constraints or not cells.groupings:
-        raise ValueError('correction="groups" and "both" need limits between groups: give constraints=.')
+        raise InputError(
+            "{correction='groups'} and 'both' need limits between groups.", "Give limits with {constraints=}."
+        )
     if not gives_probabilities(work.base):
-        raise ValueError(
-            f"base={base_name(work.base)} has no predict_proba, so it cannot estimate the group: use "
-            'correction="columns", or another base.'
+        raise InputError(
+            "{base} has no predict_proba, so it cannot estimate the group.",
+            "Use {correction='columns'}, or another base.",
+            base=named_base(work.base),
         )
     training, found = [], []
     index = np.asarray(cells.index)
@@ -134,15 +137,21 @@ def _check_sizes(
     for train, _ in work.folds:
         counts = np.bincount(group[train[usable[train]]], minlength=len(groups))
         if not counts.all():
-            raise ValueError(
-                f'correction="groups" needs rows of every group in each fold, but a fold has none of the group '
-                f'{groups[int(counts.argmin())]!r}{where}: use correction="columns".'
+            raise InputError(
+                "{correction='groups'} needs rows of every group in each fold, but a fold has none of the group "
+                "{group!r}{where}.",
+                "Use {correction='columns'}.",
+                group=groups[int(counts.argmin())],
+                where=where,
             )
     counts = np.bincount(group[usable], minlength=len(groups))
     if counts.min() < FEW_ROWS:
-        warnings.warn(
-            f"The group {groups[int(counts.argmin())]!r} has {counts.min()} rows{where}, too few to estimate it well "
-            f'(fewer than {FEW_ROWS}), so a limit may not carry over to new rows: correction="columns" is safer.',
-            LimitWarning,
-            stacklevel=level + 1,
+        message = Message(
+            "The group {group!r} has {rows} rows{where}, too few to estimate it well (fewer than {few}). A limit may "
+            "not carry over to new rows; {correction='columns'} is safer.",
+            group=groups[int(counts.argmin())],
+            rows=int(counts.min()),
+            where=where,
+            few=FEW_ROWS,
         )
+        warnings.warn(LimitWarning(message), stacklevel=level + 1)

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import nn
 
+from fairbound._errors import InputError, argument
 from fairbound._tables import TextTable
 from fairbound._words import number
 from fairbound.estimator.base import check_base
@@ -103,7 +104,7 @@ class BaseScores:
             n_labels = max(2, self.training.shape[1])
             return orient_scores(read_base_score(given, inputs.n_rows), n_labels, flipped=self.flipped)
         if self.fitted is None:
-            raise ValueError("The model was fitted with base_score=, so it needs base_score= for these rows, too.")
+            raise InputError("The model was fitted with {base_score=}, so it needs {base_score=} for these rows, too.")
         return self.fitted.scores(inputs)
 
 
@@ -116,15 +117,17 @@ def fit_scores(
     flipped = cells.n_labels == 2 and cells.classes[0] != np.unique(data.y).tolist()[0]
     if data.base_score is not None:
         if params.base is not None:
-            raise ValueError("base= and base_score= are both given: leave one of them out.")
+            raise InputError("{base=} and {base_score=} are both given.", "Leave one of them out.")
         if params.module is not None:
-            raise ValueError("base_score= and module= do not go together: shape the correction of a base by hidden=.")
+            raise InputError(
+                "{base_score=} and {module=} exclude each other.", "Shape the correction of a base by {hidden=}."
+            )
         given = orient_scores(data.base_score, cells.n_labels, flipped=flipped, fitting=True)
-        check_spread([given], "base_score=")
+        check_spread([given], argument("base_score"))
         found, work = BaseScores(given, None, flipped), None
     elif params.base is None:
         if params.correction != "columns":
-            raise ValueError(f"correction={params.correction!r} is for a base: give base=.")
+            raise InputError("{correction=value} is for a base.", "Give {base=}.", value=params.correction)
         return None
     else:
         training, fitted, work = cross_fit(params, data, cells, encoder, seed, stacklevel + 1)
