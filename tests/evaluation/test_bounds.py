@@ -6,9 +6,9 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import stats
+from scipy import special, stats
 
 from fairbound.evaluation.bounds import (
     LimitLine,
@@ -19,6 +19,13 @@ from fairbound.evaluation.bounds import (
     quantity,
 )
 from fairbound.evaluation.intervals import Share
+from fairbound.evaluation.score_test import (
+    can_be_enumerated,
+    likeliest_of_difference,
+    likeliest_of_ratio,
+    lower_bound_by_score_test,
+    score_statistic,
+)
 
 ROUNDING = 1e-12
 GRID = np.concatenate([[0.0, 0.005], np.linspace(0.02, 0.98, 49), [0.995, 1.0]])
@@ -204,3 +211,70 @@ def test_the_bound_against_everyone_is_a_number_below_what_was_seen(a, not_a, b,
     if group.trials:
         pair = (group.value, everyone.value) if group_first else (everyone.value, group.value)
         assert bound <= float(quantity(kind)(*pair)) + 1e-12
+
+
+# --- the score test --------------------------------------------------------------------------------------------------
+
+
+def _score(first, second, alpha, kind, limit):
+    return lower_bound_by_score_test(first, second, alpha, kind, limit)
+
+
+@pytest.mark.parametrize(
+    ("kind", "limit", "sizes", "alpha"),
+    [
+        ("ratio", 0.8, (12, 12), 0.05),
+        ("ratio", 1.25, (5, 20), 0.3),
+        ("ratio", 1.0, (20, 5), 0.05),
+        ("difference", -0.1, (12, 12), 0.05),
+        ("difference", 0.2, (5, 20), 0.3),
+    ],
+)
+def test_the_bound_of_the_score_test_errs_with_probability_alpha_at_most(kind, limit, sizes, alpha):
+    assert _errors(_score, kind, limit, sizes, alpha).max() <= alpha + ROUNDING
+
+
+@pytest.mark.parametrize(("kind", "limit", "at"), [("ratio", 0.8, 0.3), ("difference", -0.1, 0.5)])
+def test_the_score_test_is_more_powerful_than_the_bound_for_large_groups(kind, limit, at):
+    n, m, alpha = 10, 30, 0.05
+    power = {}
+    for bound in (_score, _independent):
+        passes = np.array(
+            [[bound(Share(a, n), Share(b, m), alpha, kind, limit) >= limit for b in range(m + 1)] for a in range(n + 1)]
+        )
+        power[bound] = stats.binom.pmf(np.arange(n + 1), n, at) @ passes @ stats.binom.pmf(np.arange(m + 1), m, at)
+    assert power[_score] > power[_independent] + 0.02
+
+
+@given(st.integers(1, 60), st.integers(1, 60), st.sampled_from(KINDS), st.floats(0.05, 1.9))
+def test_the_score_rises_with_the_first_count_and_falls_with_the_second(n, m, kind, limit):
+    limit = limit if kind == "ratio" else limit - 1.0
+    score = score_statistic(np.arange(n + 1.0)[:, None], n, np.arange(m + 1.0), m, kind, limit)
+    slack = 1e-6 * np.maximum(abs(score), 1.0)
+    assert (np.diff(score, axis=0) >= -slack[1:]).all()
+    assert (np.diff(score, axis=1) <= slack[:, 1:]).all()
+
+
+@given(st.integers(1, 40), st.integers(1, 40), st.integers(0, 40), st.integers(0, 40), st.sampled_from(KINDS))
+@settings(max_examples=25)
+def test_the_likeliest_rates_on_the_line_are_found(n, m, a, b, kind):
+    """Against a fine grid of the likelihood along the line."""
+    a, b, limit = min(a, n), min(b, m), 0.8 if kind == "ratio" else -0.1
+    find = likeliest_of_ratio if kind == "ratio" else likeliest_of_difference
+    first, second = find(np.float64(a), n, np.float64(b), m, limit)
+
+    def likelihood(r):
+        q = limit * r if kind == "ratio" else r + limit
+        return special.xlogy(a, q) + special.xlog1py(n - a, -q) + special.xlogy(b, r) + special.xlog1py(m - b, -r)
+
+    grid = np.linspace(0.1 if kind == "difference" else 0.0, 1.0, 4001)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        assert likelihood(second) >= np.nanmax(likelihood(grid)) - 1e-9
+    assert first == pytest.approx(limit * second if kind == "ratio" else second + limit)
+
+
+def test_the_score_test_is_used_for_whole_counts_with_few_outcomes():
+    assert can_be_enumerated(Share(3, 10), Share(5, 999))
+    assert not can_be_enumerated(Share(3.5, 10), Share(5, 999))  # planning scales counts
+    assert not can_be_enumerated(Share(0, 0), Share(5, 10))
+    assert not can_be_enumerated(Share(500, 1000), Share(500, 1000))

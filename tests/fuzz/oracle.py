@@ -3,7 +3,8 @@
 Written from the documented definitions (docs/audit.md, docs/certificate.md) and not from the code: a rate is counted by
 masks over the rows, where the package sums over cells; Clopper-Pearson comes from the
 inverse of the binomial distribution; the Bernstein bound is
-evaluated on the rows, where the package has closed forms of sums; the bound for two independent rates is a scan.
+evaluated on the rows, where the package has closed forms of sums; two independent rates are tested by enumeration if
+they have few outcomes, with the likeliest rates found by halving, and else bounded by a scan.
 
 Conventions
 -----------
@@ -219,6 +220,45 @@ def pair_interval(kind: str, first: tuple[float, float], second: tuple[float, fl
     if kind == "ratio":
         return min(corners), max([*corners, nearest]) if overlap else nearest
     return min([*corners, nearest]) if overlap else nearest, max(corners)
+
+
+def few_outcomes(first: Sample, second: Sample) -> bool:
+    """Tell whether the score test applies (docs/certificate.md)."""
+    n1, n2 = len(first.part), len(second.part)
+    return min(n1, n2) > 0 and (n1 + 1) * (n2 + 1) <= 1_000_000
+
+
+def score_p_value(first: Sample, second: Sample, alpha: float, kind: str, limit: float) -> float:
+    """Return the p-value of the score test of Q <= limit, by enumeration of all outcomes on a grid of second rates."""
+    x1, n1, x2, n2 = int(first.part.sum()), len(first.part), int(second.part.sum()), len(second.part)
+    gamma = alpha / 50
+    one, two = np.meshgrid(np.arange(n1 + 1), np.arange(n2 + 1), indexing="ij")
+
+    def first_rate(r: np.ndarray) -> np.ndarray:
+        return np.clip(limit * r if kind == "ratio" else r + limit, 0.0, 1.0)
+
+    slope = limit if kind == "ratio" else 1.0
+    low = np.full(one.shape, max(0.0, -limit) if kind == "difference" else 0.0)
+    high = np.full(one.shape, min(1.0, 1.0 / limit) if kind == "ratio" else min(1.0, 1.0 - limit))
+    for _ in range(40):  # the derivative of the log-likelihood falls along the line
+        r = (low + high) / 2
+        q = first_rate(r)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            rising = slope * (one - n1 * q) / (q * (1 - q)) + (two - n2 * r) / (r * (1 - r)) > 0
+        low, high = np.where(rising, r, low), np.where(rising, high, r)
+    r, q = (low + high) / 2, first_rate((low + high) / 2)
+    distance = one / n1 - (limit * two / n2 if kind == "ratio" else two / n2 + limit)
+    spread = np.sqrt(np.maximum(q * (1 - q) / n1 + slope**2 * r * (1 - r) / n2, 0.0))
+    score = np.where(abs(distance) < 1e-12, 0.0, distance / np.maximum(spread, 1e-9))
+    extreme = score >= score[x1, x2] - 1e-5 * abs(score[x1, x2])
+    bottom, top = second.interval(gamma, None)
+    rates = np.linspace(bottom, top, 60)[:, None]
+    if kind == "difference":
+        rates = rates[rates[:, 0] + limit >= 0]
+    of_first = stats.binom.pmf(np.arange(n1 + 1), n1, first_rate(rates))
+    of_second = stats.binom.pmf(np.arange(n2 + 1), n2, rates)
+    chances = ((of_first @ extreme) * of_second).sum(axis=1).tolist()
+    return gamma + max(chances, default=0.0)
 
 
 def least_of_two(

@@ -29,6 +29,7 @@ from fairbound.evaluation.bounds import (
     quantity,
 )
 from fairbound.evaluation.intervals import Share, Statistic, WeightedShare
+from fairbound.evaluation.score_test import can_be_enumerated, lower_bound_by_score_test
 from fairbound.evaluation.tally import Tally
 from fairbound.fairness import Constraint, ConstraintSystem, RateBlock, RateFunction, resolve_measure, share_of_selected
 
@@ -103,6 +104,8 @@ class Requirement:
         kind = _pair_kind(self.kind)
         compare = quantity(kind)
         if isinstance(self.first, Share) and isinstance(self.second, Share):
+            if self.relation == "independent" and can_be_enumerated(self.first, self.second):
+                return lower_bound_by_score_test(self.first, self.second, alpha, kind, self.limit)
             if self.relation == "independent":
                 return lower_bound_independent(self.first, self.second, alpha, compare, LimitLine.of(kind, self.limit))
             if self.relation == "complementary":
