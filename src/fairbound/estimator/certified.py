@@ -22,6 +22,7 @@ from fairbound._errors import InputError
 from fairbound.data import draw_parts
 from fairbound.estimator.confidence import CertifiedChoice, train_for_confidence
 from fairbound.estimator.modules import logits
+from fairbound.estimator.parameters import stated_solver
 from fairbound.estimator.result import FitResult, TrialResult
 from fairbound.estimator.rows import Data, Parameters
 from fairbound.evaluation import sides_in_words
@@ -50,7 +51,7 @@ def check_confident(params: Parameters, data: Data) -> None:
             "Use {small_groups='error'}.",
             policy=params.small_groups,
         )
-    if params.solver == "stochastic":
+    if stated_solver(params) == "stochastic":
         raise InputError(
             "{confidence=} does not work with {solver='stochastic'}: it trains a sequence of models on all "
             "rows at once.",

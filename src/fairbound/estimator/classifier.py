@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, ClassVar, Self
 
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.base import ClassifierMixin, clone
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 from torch import nn
@@ -25,9 +25,9 @@ from fairbound.estimator.fitting import Fitting
 from fairbound.estimator.frontier import FrontierModel, frontier_models
 from fairbound.estimator.groups import align_groups
 from fairbound.estimator.inputs import Inputs, read_inputs
-from fairbound.estimator.messages import ALLOWED, nested_parameters, readable_constraints, with_parameters
 from fairbound.estimator.modules import last_network
 from fairbound.estimator.names import learn_names
+from fairbound.estimator.parameters import ALLOWED, NamedParameters
 from fairbound.estimator.predictor import Predictor
 from fairbound.estimator.result import FitResult
 from fairbound.estimator.rows import Data, read_data, read_further
@@ -35,7 +35,7 @@ from fairbound.fairness import Cells, Constraint
 from fairbound.training import Effort
 
 
-class ConstrainedClassifier(Predictor, ClassifierMixin, BaseEstimator):
+class ConstrainedClassifier(Predictor, ClassifierMixin, NamedParameters):
     """A classifier trained under limits on measured disparities between groups.
 
     Parameters
@@ -64,6 +64,10 @@ class ConstrainedClassifier(Predictor, ClassifierMixin, BaseEstimator):
         What to optimise under the limits.  "loss" is the cross-entropy; among models within 5% of the least loss, the
         most accurate is returned.  "accuracy" optimises decisions alone, and probabilities mean little then.
     solver : {"auto", "quasi-newton", "stochastic"}
+        How to train: by passes over all rows, or by mini-batches first and passes over all rows at the end.  "auto"
+        takes mini-batches only for very large data.  Networks with Dropout or BatchNorm need "stochastic".
+    batch_size, epochs : int, optional
+        Of mini-batches: rows of a batch, and passes over the rows, half of them without limits.
     threshold : float
         With two classes, the decision is positive if the positive probability exceeds this.
     l2 : float
@@ -172,6 +176,8 @@ class ConstrainedClassifier(Predictor, ClassifierMixin, BaseEstimator):
         correction: str = "columns",
         objective: str = "loss",
         solver: str = "auto",
+        batch_size: int | None = None,
+        epochs: int | None = None,
         threshold: float = 0.5,
         l2: float = 1e-5,
         pos_label: Any = None,
@@ -203,6 +209,8 @@ class ConstrainedClassifier(Predictor, ClassifierMixin, BaseEstimator):
         self.correction = correction
         self.objective = objective
         self.solver = solver
+        self.batch_size = batch_size
+        self.epochs = epochs
         self.threshold = threshold
         self.l2 = l2
         self.pos_label = pos_label
@@ -373,22 +381,6 @@ class ConstrainedClassifier(Predictor, ClassifierMixin, BaseEstimator):
 
         check_is_fitted(self)
         export_onnx(self, path, overwrite=overwrite)
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return the parameters; with `deep` also those of each limit, as `constraints__disparate_impact__bound`."""
-        params = super().get_params(deep=deep)
-        return (
-            {**params, **nested_parameters("constraints", readable_constraints(self.constraints))} if deep else params
-        )
-
-    def set_params(self, **params: Any) -> Self:
-        """Set parameters, including those of a limit, such as `constraints__disparate_impact__bound=0.9`."""
-        prefix = "constraints__"
-        nested = {key.removeprefix(prefix): value for key, value in params.items() if key.startswith(prefix)}
-        super().set_params(**{key: value for key, value in params.items() if not key.startswith(prefix)})
-        if nested:
-            self.constraints = with_parameters("constraints", readable_constraints(self.constraints), nested)
-        return self
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

@@ -29,6 +29,7 @@ from fairbound.estimator.encoding import encode, encoded_names, fitted_encoder, 
 from fairbound.estimator.groups import SmallGroup, count_missing, settle_small_groups
 from fairbound.estimator.messages import FitFacts, count_rows, has_run_out
 from fairbound.estimator.modules import first_module, logits, on_device, output_bias, try_module
+from fairbound.estimator.parameters import stated_effort, stated_solver
 from fairbound.estimator.result import FitResult, group_results, limit_results
 from fairbound.estimator.rows import Data, Parameters, warn_if_guessed
 from fairbound.estimator.scores import BaseResult, fit_scores, moved_columns
@@ -40,6 +41,7 @@ from fairbound.training import (
     L2,
     SMALL_EFFORT,
     Assessment,
+    Effort,
     FrontierPoint,
     TrainingProblem,
     TrainingResult,
@@ -67,6 +69,12 @@ def as_callbacks(stated: Any) -> list[Callback]:
         if not callable(each):
             raise TypeError(f"callbacks= has {each!r}: give functions that take a row of the history, a dictionary.")
     return listed
+
+
+def _copied(module: nn.Module, solver: str) -> nn.Module:
+    """Return a copy of the last fit's module; mini-batches had left that in evaluation mode."""
+    copied = copy.deepcopy(module)
+    return copied.train() if solver == "stochastic" else copied
 
 
 class Fitting:
@@ -105,7 +113,7 @@ class Fitting:
             self.input_names = self.base.names(self.input_names, cells.classes)
         self.generator = torch.Generator().manual_seed(seed)
         self.module = (
-            copy.deepcopy(module)
+            _copied(module, stated_solver(params))
             if module is not None
             else first_module(
                 params.module,
@@ -142,12 +150,10 @@ class Fitting:
             "objective": "accuracy" if self.params.objective == "accuracy" else "loss",
             "callback": self._callback(progress, watched, eval_inputs),
         }
-        effort = self.params.effort
+        effort, solver = self._effort(), stated_solver(self.params)
         choice = None
         if calibration is None:
-            result = fit(
-                self.problem, self.Z, solver=self.params.solver, effort=effort, generator=self.generator, **options
-            )
+            result = fit(self.problem, self.Z, solver=solver, effort=effort, generator=self.generator, **options)
         else:
             if effort is None and is_small(len(self.Z), self.problem.n_parameters):
                 effort = SMALL_EFFORT
@@ -172,7 +178,9 @@ class Fitting:
             position=position,
             loss_weights=self.data.loss_weights,
             objective="accuracy" if self.params.objective == "accuracy" else "loss",
-            effort=self.params.effort or FRONTIER_EFFORT,
+            solver="stochastic" if stated_solver(self.params) == "stochastic" else "quasi-newton",
+            effort=self._effort() or FRONTIER_EFFORT,
+            generator=self.generator,
             callback=self._callback(progress, None, None),
         )
         progress.close()
@@ -215,6 +223,9 @@ class Fitting:
         notes = [*notes, *facts.notes()]
         said = facts.message(replace(result, assessment=assessment))
         return self._record(result, assessment, watched, there, notes, said), facts
+
+    def _effort(self) -> Effort | None:
+        return stated_effort(self.params, len(self.Z), self.problem.n_parameters)
 
     def _numbers(self, data: Data) -> Floats:
         """Return the inputs of the module for rows that are not trained on, as `predict` makes them."""

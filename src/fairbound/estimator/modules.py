@@ -18,7 +18,7 @@ from fairbound.estimator.inputs import Inputs
 from fairbound.estimator.names import check_names
 from fairbound.estimator.rows import Data
 from fairbound.fairness import as_logits, probabilities
-from fairbound.training import make_model
+from fairbound.training import evaluation_mode, make_model
 
 DOUBLE_UP_TO = 5e6
 """Rows times parameters up to which training runs in double precision."""
@@ -89,8 +89,8 @@ def try_module(module: nn.Module, Z: NDArray[np.float64]) -> None:
     """Reject a module that cannot take the inputs, with a message of our own."""
     dtype = next(module.parameters()).dtype
     try:
-        with torch.no_grad():
-            module(torch.from_numpy(Z[:2]).to(dtype))  # two rows: layers that couple rows have another error message
+        with evaluation_mode(module), torch.no_grad():
+            module(torch.from_numpy(Z[:2]).to(dtype))
     except (RuntimeError, ValueError, IndexError, TypeError) as error:
         raise ValueError(
             f"The module cannot take rows of {Z.shape[1]} inputs, which is what X becomes: {str(error).rstrip('.')}. "

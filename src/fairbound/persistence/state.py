@@ -201,7 +201,7 @@ def _module(
         module.load_state_dict(dict(tensors))
     except RuntimeError as error:
         raise ModelFileError(f"The weights of {name} do not fit the module that you gave: {error}") from error
-    return module
+    return module.eval()  # decisions must not depend on chance
 
 
 def _correction_of(scores: BaseScores) -> str:

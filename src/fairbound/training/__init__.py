@@ -5,7 +5,7 @@ This package connects `fairbound.fairness`, which evaluates constraints, with `f
 
 from fairbound.training.assessment import Assessment, RateSupport, rates_on_a_handful
 from fairbound.training.batches import FullBatch, StratifiedBatches
-from fairbound.training.effort import PHASES, SMALL_EFFORT, Effort, Phase, is_small
+from fairbound.training.effort import PHASES, SMALL_EFFORT, Effort, Phase, choose_effort, is_small
 from fairbound.training.fitting import choose_solver, fit
 from fairbound.training.frontiers import (
     FRONTIER_EFFORT,
@@ -17,7 +17,7 @@ from fairbound.training.frontiers import (
     loss_price,
 )
 from fairbound.training.losses import L2, LOSSES, SmoothedL1, SquaredMeasure
-from fairbound.training.models import assign, make_model, trainable
+from fairbound.training.models import assign, evaluation_mode, make_model, trainable
 from fairbound.training.problem import Batch, TrainingProblem
 from fairbound.training.rows import Rows
 from fairbound.training.trainer import TrainingResult, assess_now, choose_status, train
@@ -45,8 +45,10 @@ __all__ = [
     "TrainingResult",
     "assess_now",
     "assign",
+    "choose_effort",
     "choose_solver",
     "choose_status",
+    "evaluation_mode",
     "fit",
     "follow_path",
     "frontier",

@@ -56,8 +56,14 @@ class Effort:
         Largest number of rounds of the accurate phase.  It ends when a round gains less than a tenth of `worth`.
     starts : int
         Number of starting points from which the limits are approached.
-    epochs, batch_size : int
-        Epochs and batch size of mini-batch training, which is used if the data are too large for whole passes.
+    epochs : int
+        Passes over the rows by mini-batches: half without limits, half with them.
+    batch_size : int, optional
+        Rows of a mini-batch.  By default a fiftieth of the rows, between 64 and 8,192.
+    learning_rate : float
+        First learning rate of Adam, which trains without limits by mini-batches.
+    constraint_share : float
+        Share of the rows on which mini-batches evaluate the constraints, at most 50,000 rows.
     """
 
     free: Phase = Phase(80, progress=5e-3, least=50)
@@ -74,7 +80,9 @@ class Effort:
     starts: int = 1
     accurate_rounds: int = 3
     epochs: int = 20
-    batch_size: int = 8192
+    batch_size: int | None = None
+    learning_rate: float = 0.02
+    constraint_share: float = 1 / 3
 
 
 SMALL_UP_TO = 1e5

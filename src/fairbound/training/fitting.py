@@ -7,19 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 from typing import Any, Literal
 
 import torch
+from torch import Tensor
 
 from fairbound._words import lookup
-from fairbound.sqp import StochasticSQP
-from fairbound.training.batches import StratifiedBatches
 from fairbound.training.effort import Effort
+from fairbound.training.mini_batches import MiniBatches, run_mini_batches
+from fairbound.training.models import LayerModes
 from fairbound.training.problem import TrainingProblem
 from fairbound.training.stages import Objective, confirm, find_free_optimum, reach_limits
 from fairbound.training.state import FitState, HistoryCallback
-from fairbound.training.trainer import TrainingResult, train
+from fairbound.training.trainer import TrainingResult
 
 # --- threads ---------------------------------------------------------------------------------------------------------
 
@@ -82,7 +82,8 @@ def fit(
         "loss" takes the most accurate model within 5% of the least loss (`Effort.loss_slack`), so that probabilities
         stay meaningful.  "accuracy" takes the most accurate model, whatever its loss.
     solver : {"auto", "quasi-newton", "stochastic"}
-        Whole passes, or mini-batches first; by default chosen from the size of data and model.
+        Whole passes, or mini-batches first (`mini_batches`); by default chosen from the size of data and model.
+        Mini-batches leave the module in evaluation mode.
     effort : Effort, optional
     callback : function of one history row, optional
         Called at every iteration; return True to stop early with the best model found.
@@ -92,15 +93,19 @@ def fit(
     lookup({"loss": None, "accuracy": None}, objective, "objective")
     lookup({"auto": None, "quasi-newton": None, "stochastic": None}, solver, "solver")
     with suitable_threads(len(problem.cells), problem.n_parameters):
-        state = FitState(problem, X, loss_weights, effort, callback)
         if solver == "auto":
-            solver = choose_solver(len(state.rows), problem.n_parameters)
+            solver = choose_solver(len(problem.cells), problem.n_parameters)
+        modes = LayerModes(problem.module)
+        if solver == "stochastic":
+            problem.module.eval()
+        state = FitState(problem, X, loss_weights, effort, callback)
+        points: list[Tensor] = []
         try:
             if solver == "quasi-newton":
                 find_free_optimum(state)
             else:
-                sample(state, problem, generator or torch.Generator().manual_seed(0))
-            reach_limits(state, problem, objective)
+                points = run_mini_batches(state, problem, MiniBatches(state, modes, generator))
+            reach_limits(state, problem, objective, points)
         finally:
             # Also on an interrupt, leave the best model found in the module.
             state.assign_best(problem)
@@ -110,15 +115,3 @@ def fit(
 def choose_solver(n_rows: int, n_parameters: int) -> Solver:
     """Return "quasi-newton" if a pass over all rows takes at most about a minute on one core, else "stochastic"."""
     return "quasi-newton" if n_rows * n_parameters <= WHOLE_PASS_LIMIT else "stochastic"
-
-
-def sample(state: FitState, problem: TrainingProblem, generator: torch.Generator) -> None:
-    """Approach the limits in mini-batches, with the constraints on a fixed subset."""
-    size = min(state.effort.batch_size, len(state.rows))
-    batches = StratifiedBatches(state.rows, size, constraints="subset", generator=generator)
-    optimizer = StochasticSQP.from_paper(problem.parameters)
-    try:
-        result = train(problem, batches, optimizer, epochs=state.effort.epochs, callback=partial(state.log, "sample"))
-    finally:
-        state.w = problem.current()  # `train` leaves its best model there, also on an interrupt
-    state.free = result.assessment

@@ -20,7 +20,9 @@ from torch import Tensor
 
 from fairbound.fairness import Constraint, ConstraintSystem, resolve_measure
 from fairbound.training.effort import Effort, Phase
-from fairbound.training.fitting import suitable_threads
+from fairbound.training.fitting import Solver, suitable_threads
+from fairbound.training.mini_batches import MiniBatches
+from fairbound.training.models import LayerModes
 from fairbound.training.problem import TrainingProblem
 from fairbound.training.stages import Objective, confirm, find_free_optimum, reach_limits
 from fairbound.training.state import FitState, HistoryCallback
@@ -94,8 +96,10 @@ def frontier(
     position: int = 0,
     loss_weights: Any = None,
     objective: Objective = "loss",
+    solver: Solver = "quasi-newton",
     effort: Effort = FRONTIER_EFFORT,
     callback: HistoryCallback | None = None,
+    generator: torch.Generator | None = None,
 ) -> Frontier:
     """Fit models for several bounds of one of the problem's constraints; the other constraints stay unchanged.
 
@@ -107,7 +111,9 @@ def frontier(
         Bounds, in any order.
     position : int
         Position of the constraint whose bound varies.
-    loss_weights, objective, effort, callback
+    solver : {"quasi-newton", "stochastic"}
+        How the model without limits is trained; each bound takes whole passes.
+    loss_weights, objective, effort, callback, generator
         As for `fit`.  Each result has its own history and counts of passes.  The counts of the first result include the
         free phase.
     """
@@ -121,7 +127,15 @@ def frontier(
     ordered = sorted({float(bound) for bound in bounds}, reverse=not stricter_is_larger)
     sets = [_with_bound(constraints, position, bound) for bound in ordered]
     path = follow_path(
-        problem, X, sets, loss_weights=loss_weights, objective=objective, effort=effort, callback=callback
+        problem,
+        X,
+        sets,
+        loss_weights=loss_weights,
+        objective=objective,
+        solver=solver,
+        effort=effort,
+        callback=callback,
+        generator=generator,
     )
     return Frontier(_add_prices(ordered, path, position), problem)
 
@@ -147,8 +161,10 @@ def follow_path(
     *,
     loss_weights: Any = None,
     objective: Objective = "loss",
+    solver: Solver = "quasi-newton",
     effort: Effort = FRONTIER_EFFORT,
     callback: HistoryCallback | None = None,
+    generator: torch.Generator | None = None,
 ) -> list[PathPoint]:
     """Fit a model under each set of constraints, each started from the previous one.
 
@@ -157,10 +173,16 @@ def follow_path(
     """
     problems = [problem.with_constraints(constraints) for constraints in constraint_sets]
     with suitable_threads(len(problem.cells), problem.n_parameters):
+        modes = LayerModes(problem.module)
+        if solver == "stochastic":
+            problem.module.eval()
         state = FitState(problem, X, loss_weights, effort, callback)
         records = []
         try:
-            find_free_optimum(state)
+            if solver == "stochastic":
+                MiniBatches(state, modes, generator).find_free_model(effort.epochs)
+            else:
+                find_free_optimum(state)
             state.history = []
             for each in problems:
                 reach_limits(state, each, objective)
@@ -175,7 +197,7 @@ def follow_path(
             vars(state).update(record)
             state.started += time.perf_counter()
             chosen = confirm(state, each)
-            result = state.result(each, chosen, by_loss=objective == "loss", solver="quasi-newton")
+            result = state.result(each, chosen, by_loss=objective == "loss", solver=solver)
             path.append(PathPoint(each, result, chosen.w, state.multipliers))
         _replace_dominated(path, state)
         return path

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from itertools import pairwise
 from numbers import Integral
 
@@ -89,6 +90,53 @@ def assign(parameters: Sequence[nn.Parameter], flat: Tensor) -> None:
             parameter.copy_(part.reshape(parameter.shape))
 
 
+def accepts(module: nn.Module, X: Tensor) -> bool:
+    """Return whether the module can be called with these rows."""
+    try:
+        with evaluation_mode(module), torch.no_grad():
+            module(X)
+    except (RuntimeError, TypeError, ValueError, IndexError):
+        return False
+    return True
+
+
+BY_BATCHES = 'Train by mini-batches, with solver="stochastic"'
+
+_NORMS = (nn.modules.batchnorm._BatchNorm, nn.modules.batchnorm._LazyNormBase)
+
+
+def _mode_dependent(module: nn.Module) -> Iterator[tuple[str, nn.Module]]:
+    """Yield the layers that couple rows or act by chance in the module's present mode."""
+    for name, part in module.named_modules():
+        if isinstance(part, _NORMS) and (part.training or not part.track_running_stats):
+            yield name, part
+        if isinstance(part, nn.modules.dropout._DropoutNd) and part.training and part.p > 0:
+            yield name, part
+
+
+class LayerModes:
+    """The mode of every layer of a module (training or evaluation) at one time."""
+
+    def __init__(self, module: nn.Module) -> None:
+        self.modes = [(part, part.training) for part in module.modules()]
+
+    def restore(self) -> None:
+        """Set every layer to its mode at that time."""
+        for part, mode in self.modes:
+            part.training = mode
+
+
+@contextmanager
+def evaluation_mode(module: nn.Module) -> Iterator[None]:
+    """Set the module to evaluation mode, and restore the mode of every layer afterwards."""
+    modes = LayerModes(module)
+    module.eval()
+    try:
+        yield
+    finally:
+        modes.restore()
+
+
 def check_rows_are_independent(module: nn.Module, X: Tensor) -> None:
     """Raise an error if the module's output for a row depends on the other rows or on chance.
 
@@ -96,19 +144,18 @@ def check_rows_are_independent(module: nn.Module, X: Tensor) -> None:
     before they change running statistics or draw random numbers.  For all others, the outputs of a few rows are
     computed together and one by one, and compared.
     """
-    coupling = (nn.modules.batchnorm._BatchNorm, nn.modules.batchnorm._LazyNormBase)
-    for name, part in module.named_modules():
-        if isinstance(part, coupling) and (part.training or not part.track_running_stats):
-            raise ValueError(
-                f"The module's layer {name!r} ({type(part).__name__}) normalises over the batch, so a row's output "
-                "depends on the other rows and no rate is a sum over rows. Use LayerNorm, or call module.eval() before "
-                "training."
-            )
-        if isinstance(part, nn.modules.dropout._DropoutNd) and part.training and part.p > 0:
+    for name, part in _mode_dependent(module):
+        if isinstance(part, nn.modules.dropout._DropoutNd):
             raise ValueError(
                 f"The module's layer {name!r} ({type(part).__name__}) drops units by chance, so the same row has "
-                "different outputs. Call module.eval() before training, or remove the layer."
+                f"different outputs. {BY_BATCHES}, call module.eval() before training, or remove the layer."
             )
+        keeps = part.track_running_stats  # else evaluation mode normalises over the batch, too
+        raise ValueError(
+            f"The module's layer {name!r} ({type(part).__name__}) normalises over the batch, so a row's output depends "
+            f"on the other rows and no rate is a sum over rows. {f'{BY_BATCHES}, use' if keeps else 'Use'} LayerNorm, "
+            "or call module.eval() before training."
+        )
     # Rows are sorted by cell, so take rows from all over the data; the first ones may be alike.
     n_probe = min(len(X), 8)
     probe = X[torch.arange(n_probe) * (len(X) - 1) // max(n_probe - 1, 1)]
@@ -117,7 +164,7 @@ def check_rows_are_independent(module: nn.Module, X: Tensor) -> None:
         if not torch.allclose(together, again, rtol=1e-3, atol=1e-5, equal_nan=True):
             raise ValueError(
                 "The module gives different outputs for the same rows (dropout in training mode?). "
-                "Call module.eval() before training, or remove the random layer."
+                f"{BY_BATCHES}, call module.eval() before training, or remove the random layer."
             )
         apart = torch.cat([_output(module, row[None]) for row in probe])
         if together.shape != apart.shape or not torch.allclose(together, apart, rtol=1e-3, atol=1e-5, equal_nan=True):

@@ -10,7 +10,8 @@ which bounds the memory.  The size of the chunks changes results by rounding err
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -28,10 +29,11 @@ from fairbound.fairness import (
     decision_indicators,
 )
 from fairbound.sqp import Evaluation, Jacobian
-from fairbound.training.gradients import GradientEngine, choose_engine
+from fairbound.training.gradients import GradientEngine, SliceGradients, choose_engine
+from fairbound.training.layers import FeedForwardGradients
 from fairbound.training.losses import Loss, LossFunction, Regularizer, SquaredMeasure, resolve_loss
-from fairbound.training.models import assign, check_rows_are_independent, flatten, trainable
-from fairbound.training.rows import Rows
+from fairbound.training.models import accepts, assign, check_rows_are_independent, evaluation_mode, flatten, trainable
+from fairbound.training.rows import Rows, as_matrix, as_tensor
 from fairbound.training.sweep import Chunk, Sweep, SweepTotals, chunks, segment_sums
 
 CHUNK_NUMBERS = 2**21
@@ -126,11 +128,27 @@ class TrainingProblem:
         """Return the number of trainable parameters."""
         return sum(parameter.numel() for parameter in self.parameters)
 
-    def rows(self, X: Any, *, loss_weights: Any = None) -> Rows:
-        """Return all rows of the data in cell order, checked, in the precision of the module."""
-        rows = Rows.build(X, self.cells, loss_weights=loss_weights, dtype=self.parameters[0].dtype)
-        check_rows_are_independent(self.module, rows.X)
-        as_logits(self.module(rows.X[:1]).detach(), self.cells.n_labels)
+    def inputs(self, X: Any, dtype: torch.dtype | None = None) -> Tensor:
+        """Return X as a tensor with a row for each row of the cells, in the precision of the module by default.
+
+        Whole numbers stay integers if the module does not take other numbers, as `nn.Embedding` does not.
+        """
+        given, precision = as_tensor(X), self.parameters[0].dtype
+        numbers = as_matrix(given, len(self.cells), dtype or precision)
+        if given.is_floating_point() or accepts(self.module, numbers[:1].to(precision)):
+            return numbers
+        return given.to(torch.int64) if accepts(self.module, given[:1].to(torch.int64)) else numbers
+
+    def rows(self, X: Any, *, loss_weights: Any = None, batches: bool = False) -> Rows:
+        """Return all rows of the data in cell order, checked, in the precision of the module.
+
+        With `batches`, the rows are for mini-batches.  Then layers such as Dropout and BatchNorm are allowed, since
+        constraints are evaluated in evaluation mode.
+        """
+        rows = Rows.build(self.inputs(X), self.cells, loss_weights=loss_weights, dtype=None)
+        with evaluation_mode(self.module) if batches else nullcontext():
+            check_rows_are_independent(self.module, rows.X)
+            as_logits(self.module(rows.X[:1]).detach(), self.cells.n_labels)
         return rows
 
     def with_constraints(
@@ -157,10 +175,18 @@ class TrainingProblem:
         return self.evaluate_with_sweep(batch)[0]
 
     def evaluate_with_sweep(self, batch: Rows | Batch) -> tuple[Evaluation, Sweep]:
-        """Return the evaluation and the sweep over the rows of the loss, whose logits give the exact measures."""
+        """Return the evaluation and the sweep over the rows of the loss, whose logits give the exact measures.
+
+        For a `Batch`, the loss is that of the module in its present mode, by one pass over the rows of the loss.  So
+        Dropout drops units and BatchNorm learns its statistics.  The constraints are evaluated in evaluation mode.
+        """
         loss_rows, rate_rows = _parts(batch)
-        sweep = self.sweep(loss_rows)
-        rate_sweep = sweep if rate_rows is loss_rows else self.sweep(rate_rows)
+        with evaluation_mode(self.module) if isinstance(batch, Batch) else nullcontext():
+            sweep = self.sweep(loss_rows)
+            rate_sweep = sweep if rate_rows is loss_rows else self.sweep(rate_rows)
+        if isinstance(batch, Batch) and not isinstance(self._engine, FeedForwardGradients):
+            loss, gradient = self._loss_in_present_mode(loss_rows)
+            sweep = replace(sweep, loss=loss, loss_gradient=gradient)
         assert sweep.loss_gradient is not None
         value, gradient = self.regularize(loss_rows, sweep)
         c, rows, basis = self._constraints_and_jacobian(rate_rows, rate_sweep)
@@ -177,8 +203,9 @@ class TrainingProblem:
     def values(self, batch: Rows | Batch) -> tuple[float, Tensor]:
         """Return f and c, without gradients."""
         loss_rows, rate_rows = _parts(batch)
-        sweep = self.sweep(loss_rows, gradients=False)
-        rate_sweep = sweep if rate_rows is loss_rows else self.sweep(rate_rows, gradients=False)
+        with evaluation_mode(self.module) if isinstance(batch, Batch) else nullcontext():
+            sweep = self.sweep(loss_rows, gradients=False)
+            rate_sweep = sweep if rate_rows is loss_rows else self.sweep(rate_rows, gradients=False)
         value, _ = self.regularize(loss_rows, sweep)
         first = rate_sweep.sums[: len(self.system.surrogates)]
         return sweep.loss + value, self.system.values(cell_sums(first, rate_rows, self.cells.n_cells))
@@ -197,6 +224,14 @@ class TrainingProblem:
             else:
                 totals.add(chunk, self._engine.outputs(rows.X[start:stop]))
         return totals.sweep(gradients=gradients)
+
+    def _loss_in_present_mode(self, rows: Rows) -> tuple[float, Tensor]:
+        """Return loss and gradient by one forward pass over all rows, in the present mode of the module."""
+        totals = SweepTotals(self.loss, (), self.cells.n_labels, 1, self.n_parameters)
+        chunk = Chunk(rows.labels, rows.loss_weights, rows.cell_weights, [(0, 0, len(rows))])
+        cotangents = partial(totals.add_with_cotangents, chunk)
+        SliceGradients(self.module).accumulate(rows.X, chunk.slices, cotangents, totals.gradients)
+        return totals.loss, totals.gradients[0, 0]
 
     def count(self, rows: Rows, decisions: Tensor) -> Tensor:
         """Return sums of decisions (class indices in the order of `rows`) over cells, (K, 2·O).

@@ -68,7 +68,9 @@ class Rows:
         return len(self.offsets) - 1
 
     @classmethod
-    def build(cls, X: Any, cells: Cells, *, loss_weights: Any = None, dtype: torch.dtype = torch.float32) -> Rows:
+    def build(
+        cls, X: Any, cells: Cells, *, loss_weights: Any = None, dtype: torch.dtype | None = torch.float32
+    ) -> Rows:
         """Return all rows of the data, sorted by cell; `loss_weights` are scaled to sum 1 and equal by default."""
         matrix = as_matrix(X, len(cells), dtype)
         weights = torch.ones(len(cells), dtype=torch.float64)
@@ -119,7 +121,10 @@ class Rows:
         )
 
 
-def _as_tensor(X: Any) -> Tensor:
+def as_tensor(X: Any) -> Tensor:
+    """Return the inputs as a tensor of numbers, in their own type."""
+    if isinstance(X, Tensor):
+        return X
     array = np.ascontiguousarray(X)
     try:
         array = array if array.dtype.kind in "fiub" else array.astype(np.float64)
@@ -130,9 +135,9 @@ def _as_tensor(X: Any) -> Tensor:
     return torch.from_numpy(array if array.flags.writeable else array.copy())  # torch warns about read-only arrays
 
 
-def as_matrix(X: Any, n: int | None, dtype: torch.dtype) -> Tensor:
-    """Return the inputs as a tensor of finite numbers with n rows."""
-    matrix = X if isinstance(X, Tensor) else _as_tensor(X)
+def as_matrix(X: Any, n: int | None, dtype: torch.dtype | None) -> Tensor:
+    """Return the inputs as a tensor of finite numbers with n rows, in their own type if `dtype` is None."""
+    matrix = as_tensor(X)
     if matrix.ndim < 2:
         raise ValueError(f"X must have shape (n, features), but has shape {tuple(matrix.shape)}.")
     if n is not None and len(matrix) != n:
@@ -144,8 +149,8 @@ def as_matrix(X: Any, n: int | None, dtype: torch.dtype) -> Tensor:
             raise ValueError(
                 f"X contains NaN or infinity, first in row {row}, column {column}: impute or drop these values."
             )
-        matrix = matrix.to(dtype)
+        matrix = matrix if dtype is None else matrix.to(dtype)
         if not torch.isfinite(matrix).all():
             raise ValueError(f"X contains values too large for {dtype}: scale the inputs.")
         return matrix
-    return matrix.to(dtype)
+    return matrix if dtype is None else matrix.to(dtype)

@@ -14,6 +14,7 @@ points that keep every limit (`candidates`), and is checked again in double prec
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Literal
@@ -150,11 +151,19 @@ def find_free_optimum(state: FitState) -> None:
     state.free = state.assess(state.base, state.w)
 
 
-def reach_limits(state: FitState, problem: TrainingProblem, objective: Objective) -> None:
-    """Find the best model under the limits of `problem`, starting from `state.w`."""
+def reach_limits(
+    state: FitState, problem: TrainingProblem, objective: Objective, points: Sequence[Tensor] = ()
+) -> None:
+    """Find the best model under the limits of `problem`, starting from `state.w`, the free model.
+
+    `points` were trained for the limits by mini-batches.  They compete, and the search starts from the last of them.
+    """
     start = state.begin(problem, math.inf if objective == "accuracy" else state.effort.loss_slack)
-    if not start.kept:
-        for point in starting_points(state):
+    for point in points:
+        state.candidates.offer(point, state.assess(problem, point))
+    finished = start.kept and not points  # the free model keeps the limits
+    if not finished:
+        for point in starting_points(state) if not points else points[-1:]:
             state.move_to(point)
             approach(state, problem)
             solve_exact(state, problem, state.effort.exact)
@@ -162,11 +171,11 @@ def reach_limits(state: FitState, problem: TrainingProblem, objective: Objective
             restore_feasibility(state, problem)
     if not state.candidates.kept:
         return
-    if not start.kept:
+    if not finished:
         compute_prices(state, problem)
     if objective == "accuracy":
         seek_most_accurate(state, problem)
-    elif not start.kept and accuracy_lost(state) > state.effort.worth:
+    elif not finished and accuracy_lost(state) > state.effort.worth:
         seek_accuracy_in_rounds(state, problem)
 
 

@@ -16,7 +16,6 @@ from fairbound.training.assessment import Assessment
 from fairbound.training.candidates import Candidate, Candidates, constant_models
 from fairbound.training.effort import PHASES, Effort, Phase, choose_effort, is_small
 from fairbound.training.problem import TrainingProblem
-from fairbound.training.rows import as_matrix
 from fairbound.training.trainer import History, TrainingResult, assess_now, choose_status, name_conflicts
 from fairbound.training.whole_pass import WholePassProblem
 
@@ -63,7 +62,7 @@ class FitState:
         if is_small(n_rows, n_parameters):
             # With few rows, one decision changed by rounding makes the measures jump; double precision costs little.
             problem.module.to(torch.float64)
-        self.inputs = as_matrix(X, len(problem.cells), torch.float64)
+        self.inputs = problem.inputs(X, torch.float64)
         self.rows = problem.rows(self.inputs, loss_weights=loss_weights)
         self.base = problem.with_constraints(())
         self.w = problem.current()

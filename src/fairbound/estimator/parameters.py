@@ -1,0 +1,150 @@
+"""The parameters of the classifier: allowed values, and names for the parameters of its limits.
+
+A limit is a frozen dataclass with a `name`.  Its fields have names such as `constraints__disparate_impact__bound`.  A
+name that occurs again gets a number, `disparate_impact_2`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, replace
+from numbers import Integral, Real
+from typing import Any, Self
+
+from sklearn.base import BaseEstimator
+from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
+
+from fairbound._words import did_you_mean
+from fairbound.fairness import Constraint, as_constraints
+from fairbound.training import Effort, choose_effort
+
+ALLOWED: dict[str, list[Any]] = {
+    "objective": [StrOptions({"loss", "cross_entropy", "accuracy"})],
+    "solver": [StrOptions({"auto", "quasi-newton", "stochastic"})],
+    "batch_size": [Interval(Integral, 1, None, closed="left"), None],
+    "epochs": [Interval(Integral, 1, None, closed="left"), None],
+    "threshold": [Interval(Real, 0, 1, closed="neither")],
+    "l2": [Interval(Real, 0, None, closed="left")],
+    "confidence": [Interval(Real, 0.5, 1, closed="left"), None],
+    "calibration_size": [Interval(Real, 0, 1, closed="neither")],
+    "sensitive_as_input": ["boolean"],
+    "groups": [StrOptions({"each", "intersection", "both"})],
+    "missing_groups": [StrOptions({"ignore", "group"})],
+    "small_groups": [StrOptions({"error", "warn", "merge"})],
+    "min_group_size": [Interval(Integral, 1, None, closed="left")],
+    "constraint_weight": [StrOptions({"same", "none"}), "array-like"],
+    "ensemble": ["boolean"],
+    "correction": [StrOptions({"columns", "groups", "both"})],
+    "preprocessing": [StrOptions({"auto"}), HasMethods(["fit", "transform"]), None],
+    "max_categories": [Interval(Integral, 2, None, closed="left")],
+    "effort": [Effort, None],
+    "warm_start": ["boolean"],
+    "random_state": ["random_state"],
+    "verbose": ["verbose"],
+}
+"""Allowed values by parameter, in scikit-learn's form.  Other parameters are checked where they are used."""
+
+
+def stated_batches(params: Any) -> dict[str, int]:
+    """Return `batch_size` and `epochs`, as far as they are stated."""
+    stated = {"batch_size": params.batch_size, "epochs": params.epochs}
+    return {name: int(value) for name, value in stated.items() if value is not None}
+
+
+def stated_solver(params: Any) -> Any:
+    """Return the solver; with "auto", stating a batch size or epochs asks for mini-batches."""
+    stated = stated_batches(params)
+    if stated and params.solver == "quasi-newton":
+        name, value = next(iter(stated.items()))
+        raise ValueError(
+            f"{name}={value} is for mini-batches, but solver='quasi-newton' makes passes over all rows: use "
+            f"solver='stochastic', or leave out {name}."
+        )
+    return "stochastic" if stated else params.solver
+
+
+def stated_effort(params: Any, n_rows: int, n_parameters: int) -> Effort | None:
+    """Return the effort with the stated batch size and epochs; None leaves the choice to the training."""
+    stated = stated_batches(params)
+    if not stated:
+        return params.effort
+    return replace(params.effort or choose_effort(n_rows, n_parameters), **stated)
+
+
+def readable_constraints(stated: Any) -> tuple[Constraint, ...]:
+    """Return the limits, or none if they cannot be read: `fit` raises the error, not `get_params`."""
+    try:
+        return as_constraints(stated)
+    except (TypeError, ValueError):
+        return ()
+
+
+def object_names(objects: Sequence[Any]) -> list[str]:
+    """Return a unique name for each object.
+
+    >>> from types import SimpleNamespace as Thing
+    >>> object_names([Thing(name="a"), Thing(name="b"), Thing(name="a")])
+    ['a', 'b', 'a_2']
+    """
+    names: list[str] = []
+    for each in objects:
+        name, count = each.name, 1
+        while name in names:
+            count += 1
+            name = f"{each.name}_{count}"
+        names.append(name)
+    return names
+
+
+def nested_parameters(prefix: str, objects: Sequence[Any]) -> dict[str, Any]:
+    """Return every object, and every field of every object, by its parameter name."""
+    found: dict[str, Any] = {}
+    for name, each in zip(object_names(objects), objects, strict=True):
+        found[f"{prefix}__{name}"] = each
+        found |= {f"{prefix}__{name}__{field.name}": getattr(each, field.name) for field in fields(each)}
+    return found
+
+
+def with_parameters(prefix: str, objects: Sequence[Any], changes: Mapping[str, Any]) -> list[Any]:
+    """Return the objects with some fields changed; the keys of `changes` have no prefix."""
+    names, result = object_names(objects), list(objects)
+    known = nested_parameters(prefix, objects)
+    by_object: dict[str, dict[str, Any]] = {}
+    for key, value in changes.items():
+        if f"{prefix}__{key}" not in known:
+            hint = did_you_mean(f"{prefix}__{key}", known)
+            raise ValueError(
+                f"Invalid parameter {prefix}__{key!s}: there is no such limit, or it has no such parameter.{hint} "
+                f"Limits: {', '.join(names) or 'none'}."
+            )
+        name, _, field = key.partition("__")
+        if field:
+            by_object.setdefault(name, {})[field] = value
+        else:
+            result[names.index(name)] = value
+    for name, values in by_object.items():
+        position = names.index(name)
+        result[position] = replace(result[position], **values)
+    return result
+
+
+class NamedParameters(BaseEstimator):
+    """`get_params` and `set_params` that also know the parameters of each limit."""
+
+    constraints: Any
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the parameters; with `deep` also those of each limit, as `constraints__disparate_impact__bound`."""
+        params = super().get_params(deep=deep)
+        return (
+            {**params, **nested_parameters("constraints", readable_constraints(self.constraints))} if deep else params
+        )
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters, including those of a limit, such as `constraints__disparate_impact__bound=0.9`."""
+        prefix = "constraints__"
+        nested = {key.removeprefix(prefix): value for key, value in params.items() if key.startswith(prefix)}
+        super().set_params(**{key: value for key, value in params.items() if not key.startswith(prefix)})
+        if nested:
+            self.constraints = with_parameters("constraints", readable_constraints(self.constraints), nested)
+        return self

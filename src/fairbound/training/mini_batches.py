@@ -1,0 +1,157 @@
+"""The first two phases of a fit by mini-batches.
+
+    free      minimise the loss without limits, by Adam
+    sample    approach the limits by `StochasticSQP`, with the constraints on a fixed subset of the rows
+
+The later phases are those of whole passes (`stages`), so the limits are kept exactly.  Steps are taken in the mode in
+which the user has left the module: Dropout drops units, and BatchNorm learns its statistics.  Constraints and
+assessments use evaluation mode.  After these two phases the module stays in evaluation mode.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from fairbound.fairness import distinct_texts
+from fairbound.sqp import StochasticSQP
+from fairbound.training.assessment import Assessment
+from fairbound.training.batches import StratifiedBatches
+from fairbound.training.models import LayerModes
+from fairbound.training.problem import Batch, TrainingProblem
+from fairbound.training.state import FitState
+
+CONSTRAINT_ROWS = 50_000
+"""The most rows of the fixed subset for the constraints.  A rate of half of them has a standard error of 0.3 points."""
+
+STEPS_PER_EPOCH = 50
+"""By default, batches are so small that an epoch has about this many steps, and have at least `LEAST_BATCH` rows."""
+
+LEAST_BATCH = 64
+
+
+class MiniBatches:
+    """The mini-batches of a fit.
+
+    Parameters
+    ----------
+    state : FitState
+        Built in evaluation mode.
+    modes : LayerModes
+        The mode of every layer during steps.
+    generator : torch.Generator, optional
+        Random generator of all draws, including those of layers such as Dropout; by default one with seed 0.
+    """
+
+    def __init__(self, state: FitState, modes: LayerModes, generator: torch.Generator | None) -> None:
+        self.state, self.modes = state, modes
+        self.generator = torch.Generator().manual_seed(0) if generator is None else generator
+        self.batches = StratifiedBatches(
+            state.rows,
+            choose_batch_size(state.effort.batch_size, len(state.rows)),
+            constraints="subset",
+            subset=min(state.effort.constraint_share, CONSTRAINT_ROWS / len(state.rows)),
+            generator=self.generator,
+        )
+
+    def find_free_model(self, epochs: int) -> None:
+        """Minimise the loss without limits by Adam, whose learning rate falls to zero along a cosine."""
+        state, problem = self.state, self.state.base
+        problem.assign(state.w)
+        optimizer = torch.optim.Adam(problem.parameters, lr=state.effort.learning_rate)
+        schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, epochs * self.batches.steps_per_epoch)
+
+        def step(batch: Batch) -> None:
+            write_gradient(problem, problem.evaluate(Batch(batch.loss, batch.loss)).g)
+            optimizer.step()
+            schedule.step()
+
+        self._run_epochs("free", problem, epochs, step)
+        optimizer.zero_grad()
+        state.free = state.assess(problem, state.w)
+
+    def approach(self, problem: TrainingProblem, epochs: int) -> list[Tensor]:
+        """Approach the limits from the free model, which stays in `state.w`; return the point of each epoch's end."""
+        free = self.state.w
+        problem.assign(free)
+        optimizer = StochasticSQP.from_paper(problem.parameters)
+
+        def step(batch: Batch) -> None:
+            optimizer.step(lambda: problem.evaluate(batch))
+
+        points = self._run_epochs("sample", problem, epochs, step)
+        self.state.w = free
+        return points
+
+    def _run_epochs(
+        self, phase: str, problem: TrainingProblem, epochs: int, step: Callable[[Batch], None]
+    ) -> list[Tensor]:
+        """Take a step for every batch, and record the module after every epoch; return its parameters then."""
+        state, points = self.state, list[Tensor]()
+        # Layers such as Dropout draw from the global generator, which is seeded and restored afterwards.
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(int(torch.randint(2**31, (1,), generator=self.generator)))
+            for epoch in range(epochs):
+                self.modes.restore()
+                try:
+                    for batch in self.batches:
+                        step(batch)
+                finally:
+                    problem.module.eval()
+                    state.w = problem.current()  # also on an interrupt
+                state.evaluations += 1
+                points.append(state.w)
+                if state.log(phase, {"epoch": epoch, **_history_columns(problem, state.assess(problem, state.w))}):
+                    break
+        return points
+
+
+def run_mini_batches(state: FitState, problem: TrainingProblem, batches: MiniBatches) -> list[Tensor]:
+    """Run both phases from `state.w`, and leave the free model there; return the points that approach the limits.
+
+    Half of the epochs are without limits, half with them.
+    """
+    limited = problem.system.n_rows > 0
+    epochs = math.ceil(state.effort.epochs / 2) if limited else state.effort.epochs
+    batches.find_free_model(epochs)
+    if not limited or state.stopped:
+        return []
+    free = state.assess(problem, state.w)
+    if free.kept and not free.degenerate:  # a constant keeps almost every limit, but is not the end
+        return []
+    return batches.approach(problem, max(1, state.effort.epochs - epochs))
+
+
+def choose_batch_size(stated: int | None, n_rows: int) -> int:
+    """Return the stated size or, if it is None, one that suits the number of rows; never more than all rows.
+
+    >>> choose_batch_size(None, 20_000), choose_batch_size(None, 10**7), choose_batch_size(512, 100)
+    (400, 8192, 100)
+    """
+    suitable = min(max(n_rows // STEPS_PER_EPOCH, LEAST_BATCH), 8192)
+    return min(suitable if stated is None else stated, n_rows)
+
+
+def write_gradient(problem: TrainingProblem, flat: Tensor) -> None:
+    """Write a flat gradient into the parameters, for an optimiser of torch."""
+    sizes = [parameter.numel() for parameter in problem.parameters]
+    for parameter, part in zip(problem.parameters, flat.split(sizes), strict=True):
+        parameter.grad = part.reshape(parameter.shape).to(parameter)
+
+
+def _history_columns(problem: TrainingProblem, found: Assessment) -> dict[str, Any]:
+    limited = problem.system.n_rows > 0
+    return {
+        "f": found.objective,
+        "loss": found.loss,
+        "accuracy": found.accuracy,
+        "violation": found.surrogate_violation if limited else 0.0,
+        "surrogate_violation": found.surrogate_violation if limited else None,
+        "exact_violation": found.exact_violation if limited else None,
+        "kept": found.kept if limited else None,
+        **dict(zip(distinct_texts(problem.system.constraints), found.measured, strict=True)),
+    }
