@@ -268,6 +268,12 @@ def read_inputs(X: Any) -> Inputs:
         raise TypeError("X is a lazy table: call X.collect() first.")
     if isinstance(X, Mapping) and not sparse.issparse(X):  # one kind of sparse matrix is a dictionary, too
         return _read_columns(X)
+    if getattr(X, "ndim", 0) > 2:
+        raise ValueError(
+            f"X has shape {tuple(X.shape)}, but the estimator takes a table of rows and columns. For images, sequences "
+            "and the like, train your network with fairbound.training.fit(problem, X), where problem is a "
+            "TrainingProblem."
+        )
     X = with_gaps(X)
     if not sparse.issparse(X) and not isinstance(X, np.ndarray) and as_values(X, "X").dtype.kind in "US":
         X = np.asarray(X, dtype=object)  # numpy would make words of the numbers that stand beside words

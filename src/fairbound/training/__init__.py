@@ -6,7 +6,7 @@ This package connects `fairbound.fairness`, which evaluates constraints, with `f
 from fairbound.training.assessment import Assessment, RateSupport, rates_on_a_handful
 from fairbound.training.batches import FullBatch, StratifiedBatches
 from fairbound.training.effort import PHASES, SMALL_EFFORT, Effort, Phase, choose_effort, is_small
-from fairbound.training.fitting import choose_solver, fit
+from fairbound.training.fitting import choose_solver, fit, tighten
 from fairbound.training.frontiers import (
     FRONTIER_EFFORT,
     Frontier,
@@ -56,6 +56,7 @@ __all__ = [
     "loss_price",
     "make_model",
     "rates_on_a_handful",
+    "tighten",
     "train",
     "trainable",
 ]

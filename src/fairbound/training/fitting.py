@@ -5,7 +5,7 @@ The result is the best candidate of all phases, including constants, judged by i
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Literal
 
@@ -90,22 +90,56 @@ def fit(
     generator : torch.Generator, optional
         Random generator of the mini-batches; by default one with seed 0.
     """
-    lookup({"loss": None, "accuracy": None}, objective, "objective")
     lookup({"auto": None, "quasi-newton": None, "stochastic": None}, solver, "solver")
-    with suitable_threads(len(problem.cells), problem.n_parameters):
-        if solver == "auto":
-            solver = choose_solver(len(problem.cells), problem.n_parameters)
-        modes = LayerModes(problem.module)
+    if solver == "auto":
+        solver = choose_solver(len(problem.cells), problem.n_parameters)
+    modes = LayerModes(problem.module)
+
+    def begin(state: FitState) -> list[Tensor]:
         if solver == "stochastic":
-            problem.module.eval()
+            return run_mini_batches(state, problem, MiniBatches(state, modes, generator))
+        find_free_optimum(state)
+        return []
+
+    if solver == "stochastic":
+        problem.module.eval()
+    return _run(problem, X, begin, solver, objective, loss_weights, effort, callback)
+
+
+def tighten(
+    problem: TrainingProblem,
+    X: Any,
+    *,
+    loss_weights: Any = None,
+    objective: Objective = "loss",
+    effort: Effort | None = None,
+    callback: HistoryCallback | None = None,
+) -> TrainingResult:
+    """Reach the limits exactly, from the present parameters of the module, such as those of your own training loop.
+
+    It runs the last phases of `fit`, by whole passes in evaluation mode, and leaves the module in that mode.  The
+    parameters are as for `fit`.
+    """
+    problem.module.eval()
+    return _run(problem, X, lambda state: [state.w], "quasi-newton", objective, loss_weights, effort, callback)
+
+
+def _run(
+    problem: TrainingProblem,
+    X: Any,
+    begin: Callable[[FitState], list[Tensor]],
+    solver: str,
+    objective: Objective,
+    loss_weights: Any,
+    effort: Effort | None,
+    callback: HistoryCallback | None,
+) -> TrainingResult:
+    """Run the first phases, which return the points that were trained for the limits, and then the others."""
+    lookup({"loss": None, "accuracy": None}, objective, "objective")
+    with suitable_threads(len(problem.cells), problem.n_parameters):
         state = FitState(problem, X, loss_weights, effort, callback)
-        points: list[Tensor] = []
         try:
-            if solver == "quasi-newton":
-                find_free_optimum(state)
-            else:
-                points = run_mini_batches(state, problem, MiniBatches(state, modes, generator))
-            reach_limits(state, problem, objective, points)
+            reach_limits(state, problem, objective, begin(state))
         finally:
             # Also on an interrupt, leave the best model found in the module.
             state.assign_best(problem)

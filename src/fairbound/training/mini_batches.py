@@ -23,6 +23,7 @@ from fairbound.training.assessment import Assessment
 from fairbound.training.batches import StratifiedBatches
 from fairbound.training.models import LayerModes
 from fairbound.training.problem import Batch, TrainingProblem
+from fairbound.training.stages import at_scale, band_fraction
 from fairbound.training.state import FitState
 
 CONSTRAINT_ROWS = 50_000
@@ -78,10 +79,13 @@ class MiniBatches:
         """Approach the limits from the free model, which stays in `state.w`; return the point of each epoch's end."""
         free = self.state.w
         problem.assign(free)
+        # At full scale few rows of the subset have a slope, and steps along such noisy gradients are far too long.
+        logits = problem.sweep(self.state.rows, gradients=False).logits
+        coarse = at_scale(problem, band_fraction(problem, self.state.rows, logits))
         optimizer = StochasticSQP.from_paper(problem.parameters)
 
         def step(batch: Batch) -> None:
-            optimizer.step(lambda: problem.evaluate(batch))
+            optimizer.step(lambda: coarse.evaluate(batch))
 
         points = self._run_epochs("sample", problem, epochs, step)
         self.state.w = free

@@ -151,6 +151,18 @@ class TrainingProblem:
             as_logits(self.module(rows.X[:1]).detach(), self.cells.n_labels)
         return rows
 
+    def batch(self, inputs: Any, labels: Any, groups: Any) -> Rows:
+        """Return rows of your own batch, such as one of a `torch.utils.data.DataLoader`.
+
+        Parameters
+        ----------
+        inputs : array of shape (n, ...)
+            Given to the module as they are; an array becomes a tensor.
+        labels : sequence of n labels
+        groups : sequence of n groups or, with several sensitive columns, a mapping from names to such sequences
+        """
+        return Rows.from_batch(as_tensor(inputs), labels, groups, self.cells)
+
     def with_constraints(
         self,
         constraints: Constraint | str | Iterable[Constraint | str],
@@ -259,6 +271,12 @@ class TrainingProblem:
         """Return c, and J as (∂c/∂S, ∇S) by segment."""
         assert sweep.sum_gradients is not None
         P = len(self.system.surrogates)
+        lacking = int((self.cells.totals > 0).sum()) - len(torch.unique(rows.cell_of_segment))
+        if P and lacking > 0:
+            raise ValueError(
+                f"{lacking} of the (group, label) cells have no row among those of the constraints, so their rates are "
+                "unknown. Evaluate the constraints on more rows: Batch(loss_rows, constraint_rows)."
+            )
         S = cell_sums(sweep.sums[:P], rows, self.cells.n_cells)
         c, derivative = self.system.values_and_derivative(S)
         by_segment = derivative[:, :, rows.cell_of_segment]  # S_k is the sum over the segments of cell k

@@ -11,6 +11,7 @@ difference of the halves gives unbiased estimates of squares (see `SquaredMeasur
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -90,6 +91,28 @@ class Rows:
             positions=order,
         )
 
+    @classmethod
+    def from_batch(cls, X: Tensor, labels: Any, groups: Any, cells: Cells) -> Rows:
+        """Return rows from elsewhere, such as a batch of a `DataLoader`, as a sample of the rows of `cells`.
+
+        Weights scale the rows of each cell to its total, so the rates are those of all rows, estimated.  In the loss
+        all rows count alike.
+        """
+        index = find_cells(cells, labels, groups, len(X))
+        order = torch.argsort(index, stable=True)
+        counts = torch.bincount(index, minlength=cells.n_cells)
+        present = torch.nonzero(counts).flatten()
+        return cls(
+            X=X[order],
+            labels=(index % cells.n_labels)[order],
+            loss_weights=torch.full((len(X),), 1.0 / len(X), dtype=torch.float64),
+            cell_weights=(cells.totals / counts.clamp(min=1))[index[order]],
+            offsets=(0, *torch.cumsum(counts[present], 0).tolist()),
+            cell_of_segment=present,
+            halves=False,
+            positions=order,
+        )
+
     def sample(self, counts: Tensor, generator: torch.Generator) -> Rows:
         """Draw a fixed number of rows from each cell without replacement, reweighted by N_k/n_k, in two halves.
 
@@ -119,6 +142,47 @@ class Rows:
             halves=True,
             positions=self.positions[chosen],
         )
+
+
+def find_cells(cells: Cells, labels: Any, groups: Any, n: int) -> Tensor:
+    """Return the cell of each of n rows, from their labels and groups.
+
+    `groups` is a column of groups or, if there are several sensitive columns, a mapping from names to columns.
+    """
+    columns = groups if isinstance(groups, Mapping) else {cells.groupings[0].name: groups} if cells.groupings else {}
+    codes = [_positions(labels, cells.classes, n, "label")]
+    if any(code < 0 for code in codes[0]):
+        raise ValueError("The labels of a batch have a missing value: every row needs a label.")
+    memberships = []
+    for name, column in columns.items():
+        grouping = cells.grouping(name)
+        codes.append(_positions(column, grouping.groups, n, f"group of {name!r}"))
+        member = grouping.membership[:-1]
+        memberships.append([int(one.argmax()) if one.any() else -1 for one in member.T])
+    atoms = {key: atom for atom, key in enumerate(zip(*memberships, strict=True))} if memberships else {(): 0}
+    found = []
+    for label, *key in zip(*codes, strict=True):
+        if tuple(key) not in atoms:
+            raise ValueError(
+                f"The groups of a batch have a combination that the cells do not have, in {list(columns)}."
+            )
+        found.append(atoms[tuple(key)] * cells.n_labels + label)
+    return torch.tensor(found)
+
+
+def _positions(values: Any, known: Sequence[Hashable], n: int, what: str) -> list[int]:
+    """Return the position of each value among the known ones; -1 for a missing value."""
+    listed = values.tolist() if hasattr(values, "tolist") else list(values)
+    if len(listed) != n:
+        raise ValueError(f"A batch has {n} rows of inputs, but {len(listed)} values of the {what}.")
+    places = {value: place for place, value in enumerate(known)}
+    found = []
+    for value in listed:
+        missing = value is None or value != value
+        if not missing and value not in places:
+            raise ValueError(f"A batch has the {what} {value!r}, which the cells do not have: {list(known)}.")
+        found.append(-1 if missing else places[value])
+    return found
 
 
 def as_tensor(X: Any) -> Tensor:

@@ -255,8 +255,11 @@ def restore_feasibility(state: FitState, problem: TrainingProblem) -> None:
 
 
 def accuracy_lost(state: FitState) -> float:
-    """Return the accuracy of the free model minus that of the most accurate model under the limits."""
-    free = 0.0 if state.free is None else state.free.accuracy
+    """Return the accuracy of the free model minus that of the most accurate model under the limits.
+
+    It is infinite if the free model is not known.
+    """
+    free = math.inf if state.free is None else state.free.accuracy
     return free - max(held.assessment.accuracy for held in state.candidates.kept)
 
 
