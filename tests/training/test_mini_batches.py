@@ -257,7 +257,7 @@ class TestALoopOverADataLoader:
 @pytest.mark.parametrize("solver", ["quasi-newton", "stochastic"])
 def test_a_loss_as_a_function_reaches_what_it_reaches_by_name(solver):
     by_name, by_function = (
-        fit(problem(make_model(4, generator=generator(1)), loss), X, solver=solver)
+        fit(problem(make_model(4, generator=generator(1)), loss), X, solver=solver, effort=Effort(epochs=6))
         for loss in ("cross_entropy", nn.BCEWithLogitsLoss(reduction="none"))
     )
     assert by_function.assessment.kept
