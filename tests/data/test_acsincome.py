@@ -185,7 +185,7 @@ def test_paper_protocol_from_the_census(tmp_path, monkeypatch):
         ({"year": 2013}, ValueError, "year=2013 .* from 2014 on"),
         ({"year": "2018"}, ValueError, "year='2018' .* whole number"),
         ({"year": 2020}, ValueError, "year=2020: .*published no file"),
-        ({"state": "WY", "protocol": "paper"}, ValueError, "'acsincome_wy_2018' is not one of the paper's"),
+        ({"state": "WY", "protocol": "paper"}, ValueError, "'acsincome_wy_2018'.*paper"),
         ({"state": "WY", "download": False}, FileNotFoundError, r"csv_pwy\.zip.*2018/1-Year/csv_pwy\.zip"),
     ],
 )
@@ -197,11 +197,11 @@ def test_bad_arguments(arguments, error, words, tmp_path):
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        (b"AGEP,COW\n1,2\n", "small.csv has no column 'SCHL'; give a person file"),
+        (b"AGEP,COW\n1,2\n", "small.csv .*'SCHL'.*person file"),
         (person_file(20, 1, "RELSHIPP"), "has no column 'RELP'"),
         (
             person_file(20, 1).replace(b"2018GQ0000003,", b"2018GQ0000003,x"),
-            "Column 'PWGTP' of small.csv has values that are no",
+            "'PWGTP' of small.csv",
         ),
         (person_file(20, 1).split(b"\n")[0] + b"\nP,1,9,3,,5,2,,1,,,,6,1,,9\n", "no person above 16"),
     ],

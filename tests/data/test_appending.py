@@ -106,7 +106,7 @@ def test_what_a_spreadsheet_would_run(tmp_path):
 
 def test_words_that_the_encoding_lacks(tmp_path):
     (tmp_path / "a.csv").write_text("a,b\n1,2\n3,4\n")
-    with pytest.raises(ValueError, match=r"have 'ж', which cannot be written in the encoding of a\.csv, 'latin-1'"):
+    with pytest.raises(ValueError, match=r"'ж'.*encoding of a\.csv, 'latin-1'"):
         extended(tmp_path / "a.csv", tmp_path / "b.csv", {"new": np.array(["ж", "x"])}, encoding="latin-1")
     with pytest.raises(ValueError, match=r"a\.csv has a column 'b' already"):
         extended(tmp_path / "a.csv", tmp_path / "b.csv", {"b": NEW["new"]})

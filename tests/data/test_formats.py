@@ -97,11 +97,9 @@ def test_categories_that_are_numbers_are_written_in_one_way():
 
 def test_a_value_that_is_no_number_is_named_with_its_place():
     form = learn(["$1,000", "$2"])
-    with pytest.raises(
-        ValueError, match=r"Column 'pay' has 'forty' in line 3 of x\.csv.*the sign \$, such as '\$1,000'"
-    ):
+    with pytest.raises(ValueError, match=r"'pay' .*'forty' in line 3 of x\.csv.*'\$1,000'"):
         form.read(["$19", "forty", "n/a"], "pay", lambda row: f"line {row + 2} of x.csv")
-    with pytest.raises(ValueError, match="Column 'pay' has '19' in row 1, but training read it as numbers"):
+    with pytest.raises(ValueError, match=r"'pay' .*'19' in row 1\b.*numbers"):
         form.read(["19", "$3"], "pay")
 
 

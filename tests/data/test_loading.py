@@ -205,7 +205,7 @@ def test_dutch_label_is_flipped_in_the_paper_only(dutch_file):
 
 
 def test_unknown_name_gives_the_nearest_and_all():
-    with pytest.raises(ValueError, match=r"Unknown data set 'dutsch'. Did you mean 'dutch'\?.*acsincome.*dutch.*law"):
+    with pytest.raises(ValueError, match=r"data set 'dutsch'.*'dutch'\?.*acsincome.*dutch.*law"):
         load_dataset("dutsch")
 
 
@@ -215,7 +215,7 @@ def test_unknown_protocol():
 
 
 def test_data_set_that_the_paper_has_not():
-    with pytest.raises(ValueError, match=r"'acsincome_us' is not one of the paper's.*law, dutch, acsincome\."):
+    with pytest.raises(ValueError, match=r"'acsincome_us' .*law, dutch, acsincome\."):
         load_dataset("acsincome_us", protocol="paper")
 
 

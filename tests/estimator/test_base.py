@@ -136,7 +136,7 @@ def test_no_row_is_scored_by_a_model_that_has_seen_it(cv):
     clf = brief(base=Spy(), cv=cv).fit(X, y, sensitive_features=group, sample_weight=weights)
     assert len(clf.base_score_) == 300
     assert len(clf.base_.estimators[0].seen_) == 295
-    with pytest.raises(ValueError, match=r"Spy \(base=\) failed in predict_proba: this row was seen"):
+    with pytest.raises(ValueError, match=r"Spy \(base=\) .*predict_proba: this row was seen"):
         clf.predict(X)
     assert "a model that had not seen it" in clf.result_.base.scored
     assert "a model that had not seen it" in str(clf.result_)
@@ -309,7 +309,7 @@ def test_given_scores_are_those_of_the_model_elsewhere():
         assert clf.predict_proba(X, base_score=give(X)) == pytest.approx(there.predict_proba(X), abs=1e-5)
         assert clf.score(new, labels, base_score=give(new)) == clf.result_.accuracy
         assert clf.base_ is None
-        with pytest.raises(ValueError, match="fitted with base_score=, so it needs base_score="):
+        with pytest.raises(ValueError, match="needs base_score="):
             clf.predict(X)
 
 
@@ -374,7 +374,7 @@ def test_validation_rows_are_scored_as_predict_scores():
     given = brief("demographic_parity <= 0.2")
     given.fit(X[:300], y[:300], sensitive_features=group[:300], base_score=scores[:300], eval_set=(*new, scores[300:]))
     assert given.result_.eval_accuracy == given.score(*new[:2], base_score=scores[300:])
-    with pytest.raises(ValueError, match=r"eval_set must be a tuple \(X, y, groups, base_score\)"):
+    with pytest.raises(ValueError, match=r"eval_set .*\(X, y, groups, base_score\)"):
         given.fit(X[:300], y[:300], sensitive_features=group[:300], base_score=scores[:300], eval_set=new)
 
 
@@ -591,9 +591,9 @@ class Narrow(LogisticRegression):
         ({"base": LogisticRegression}, TypeError, r"base= .* LogisticRegression\(\)"),
         ({"base": "boosted"}, TypeError, "'boosted' has no method fit"),
         ({"base": Failing()}, ValueError, r"Failing \(base=\) failed .* fold 3 of 5: no luck"),
-        ({"base": Nowhere()}, ValueError, r"Nowhere \(base=\) gives NaN or infinity by predict_proba, first for row 3"),
+        ({"base": Nowhere()}, ValueError, r"Nowhere \(base=\) .*NaN or infinity by predict_proba.*row 3"),
         ({"base": Narrow()}, ValueError, r"Narrow \(base=\) gives scores of shape \(20, 1\)"),
-        ({"base": DummyClassifier()}, ValueError, r"DummyClassifier \(base=\) gives every row the same score"),
+        ({"base": DummyClassifier()}, ValueError, r"DummyClassifier \(base=\) .*same score"),
         ({"cv": 1}, ValueError, "cv=1 must be at least 2"),
         ({"cv": "five"}, ValueError, "cv='five' must be .*folds"),
         ({"cv": True}, ValueError, "cv=True must be .*folds"),
@@ -612,10 +612,10 @@ def test_what_cannot_be_is_said_in_a_sentence(params, error, said):
 def test_folds_without_a_class_or_a_group():
     X, y, group = toy(100)
     rare = np.where(np.arange(100) == 40, "rare", np.where(y == 1, "yes", "no"))
-    with pytest.raises(ValueError, match=r"Fold \d of 5 leaves no row with the label 'rare'"):
+    with pytest.raises(ValueError, match=r"Fold \d of 5 .*label 'rare'.*base="):
         brief(base=LogisticRegression()).fit(X, rare, sensitive_features=group)
     groups = np.where(np.arange(100) == 40, "c", group)
-    with pytest.raises(ValueError, match=r"Fold \d of 5 leaves no row of the group 'c' in 'sensitive_feature'"):
+    with pytest.raises(ValueError, match=r"Fold \d of 5 .*'c' in 'sensitive_feature'"):
         brief("demographic_parity <= 0.9", base=LogisticRegression(), min_group_size=1).fit(
             X, y, sensitive_features=groups
         )

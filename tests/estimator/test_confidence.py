@@ -121,7 +121,7 @@ def test_the_result_prints_the_certificate_and_the_claim(certified):
 
 
 def test_where_none_passes_it_says_so_with_the_bound_of_the_first():
-    with pytest.warns(LimitWarning, match=r"is not certified\. No model passed at 99% confidence: nothing is claimed"):
+    with pytest.warns(LimitWarning, match="not certified.*99% confidence"):
         clf = fit(confident("disparate_impact >= 0.95", confidence=0.99), toy(300))
     assert clf.result_.certified is False
     assert clf.certificate_.verdict is not Verdict.PASS

@@ -127,7 +127,7 @@ def test_words_say_which_label_is_the_positive_one():
 def test_limits_that_exclude_each_other_are_infeasible_and_named():
     X, y, group = toy()
     limits = [rate_limit("selection_rate", group="a", lower=0.6), rate_limit("selection_rate", group="b", upper=0.2)]
-    with pytest.warns(LimitWarning, match="does not keep every limit on the training rows: selection_rate"):
+    with pytest.warns(LimitWarning, match="does not keep every limit.*selection_rate"):
         clf = ConstrainedClassifier([*limits, "disparate_impact >= 0.9"]).fit(X, y, sensitive_features=group)
     assert clf.result_.status is Status.INFEASIBLE
     assert not clf.result_.kept
@@ -138,7 +138,7 @@ def test_limits_that_exclude_each_other_are_infeasible_and_named():
 
 def test_a_constant_prediction_is_pointed_out():
     X, y, group = np.zeros((200, 2)), np.r_[np.ones(150), np.zeros(50)].astype(int), np.arange(200) % 2
-    with pytest.warns(LimitWarning, match="no better than a constant, which any ratio allows"):
+    with pytest.warns(LimitWarning, match="no better than a constant"):
         clf = ConstrainedClassifier("disparate_impact >= 1.0").fit(X, y, sensitive_features=group)
     assert clf.result_.status is Status.DEGENERATE
 
@@ -466,16 +466,16 @@ def test_the_bounds_of_a_frontier_that_are_not_kept_are_warned_of():
         ({"hidden": 3}, "hidden=3: must hold the width"),
         (
             {"constraints": "disparat_impact >= 0.8"},
-            "Unknown measure 'disparat_impact'. Did you mean 'disparate_impact'",
+            "measure 'disparat_impact'.*'disparate_impact'",
         ),
         ({"constraints": [3]}, "3 is not a constraint"),
-        ({"constraints": iter(["disparate_impact >= 0.8"])}, "is an iterator, which can be read only once"),
+        ({"constraints": iter(["disparate_impact >= 0.8"])}, "iterator.*only once"),
         ({"module": "mlp"}, "module='mlp': must be a torch.nn.Module"),
         ({"module": lambda n_in, n_out: 3}, "module= returned int"),
         ({"random_state": "x"}, "'random_state' parameter"),
         ({"constraints": 0.8}, r"0.8 is not a constraint: give for example DisparateImpact\(0.8\)"),
-        ({"constraints": DisparateImpact}, r"DisparateImpact'> is not a constraint: give for example DisparateImpact"),
-        ({"callbacks": ["print"]}, "callbacks= has 'print': give functions that take a row of the history"),
+        ({"constraints": DisparateImpact}, "DisparateImpact'> .*DisparateImpact"),
+        ({"callbacks": ["print"]}, "callbacks= has 'print'.*functions"),
     ],
 )
 def test_bad_parameters_are_said_by_fit(params, words):
@@ -489,10 +489,10 @@ def test_bad_parameters_are_said_by_fit(params, words):
     ("y", "words"),
     [
         (np.linspace(0, 1, 400), "Unknown label type: continuous. .* regression is out of its scope"),
-        (np.ones(400), "one class only, 1.0: a classifier needs at least two"),
-        (np.r_[np.nan, np.ones(399)], "Input y contains NaN or infinity: drop the rows"),
+        (np.ones(400), r"one class only, 1\.0.*two"),
+        (np.r_[np.nan, np.ones(399)], "y contains NaN or infinity.*drop"),
         (np.array([None, *["a"] * 399], dtype=object), "Input y contains missing labels"),
-        (["a", 1] * 200, "y mixes text with other labels, 'a' with 1: give labels of one kind"),
+        (["a", 1] * 200, r"y mixes text .*'a' with 1\b.*one kind"),
         (np.ones(399), "X has 400 rows, but y has 399"),
         (None, "requires y to be passed, but the target y is None"),
         (np.ones((400, 2)), "y should be a 1d array"),

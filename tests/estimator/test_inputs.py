@@ -347,7 +347,7 @@ def test_infinities_always_raise(library, preprocessing):
         (pd.DataFrame(index=[0, 1]), ValueError, "0 feature"),
         (np.zeros(2), ValueError, "Reshape your data"),
         (np.array(["2020-01-01"] * 2, dtype="datetime64[D]")[:, None], TypeError, "values of type datetime64"),
-        (sparse.csr_array((2, 2**29)), ValueError, "too large for the dense matrix that training needs"),
+        (sparse.csr_array((2, 2**29)), ValueError, "too large .*dense matrix"),
     ],
 )
 def test_inputs_that_cannot_be_read(X, kind, words):
@@ -488,7 +488,7 @@ BIG = [2**63 - 1 - place for place in range(40)]
 )
 def test_identifiers_of_64_bits_are_rounded_with_a_warning_only(make):
     X, y = make(BIG, np.linspace(-1, 1, 40)), [0, 1] * 20
-    with pytest.warns(UserWarning, match=r"Column ('id'|number 0) of X has whole numbers beyond 2\*\*53.*categorical="):
+    with pytest.warns(UserWarning, match=r"('id'|number 0) .*2\*\*53.*categorical="):
         clf = quick().fit(X, y)
     assert np.isfinite(clf.predict_proba(X)).all()
     as_words = quick(categorical=[0]).fit(X, y)

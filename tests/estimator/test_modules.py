@@ -68,14 +68,14 @@ def test_a_linear_module_has_coefficients():
 @pytest.mark.parametrize(
     ("module", "words"),
     [
-        (nn.Linear(7, 1), "The module cannot take rows of 3 inputs, which is what X becomes"),
+        (nn.Linear(7, 1), "cannot take rows of 3 inputs"),
         (
             nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Linear(4, 1)),
             "normalises over the batch|cannot take rows",
         ),
         (nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Linear(4, 1)), "layer '1' \\(BatchNorm1d\\)"),
         (nn.Sequential(nn.Linear(3, 4), nn.Dropout(), nn.Linear(4, 1)), "drops units by chance"),
-        (nn.Linear(3, 4), "The module has 4 outputs per row, but 2 classes need 1"),
+        (nn.Linear(3, 4), "4 outputs.* 2 classes need 1"),
         (nn.Identity(), "no parameter that requires a gradient"),
     ],
 )
@@ -87,7 +87,7 @@ def test_modules_that_cannot_be_trained(module, words):
 
 def test_a_function_that_takes_too_little():
     X, y, _ = toy(50)
-    with pytest.raises(TypeError, match=r"must be a function of \(n_inputs, n_outputs\): too many positional argum"):
+    with pytest.raises(TypeError, match=r"\(n_inputs, n_outputs\).*too many positional argum"):
         quick(module=lambda n_inputs: nn.Linear(n_inputs, 1)).fit(X, y)
 
 

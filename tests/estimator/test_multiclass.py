@@ -45,7 +45,7 @@ def test_a_limit_on_named_classes():
         if each.measure == "demographic_parity"
     }
     assert clf.result_.limits[0].reached == found["top"] <= 0.05
-    with pytest.raises(ValueError, match=r"unknown class 'best'. Known classes: 'low', 'mid', 'top'"):
+    with pytest.raises(ValueError, match=r"class 'best'.*'low', 'mid', 'top'"):
         ConstrainedClassifier(DemographicParity(0.05, classes=["best"])).fit(X, y, sensitive_features=group)
 
 

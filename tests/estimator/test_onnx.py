@@ -154,7 +154,7 @@ def test_an_operator_that_the_runtime_has_in_single_precision_only(tmp_path):
     X, y, _ = toy()
     clf = quick(module=lambda i, o: nn.Sequential(nn.Linear(i, 3), nn.GELU(), nn.Linear(3, o)))
     clf.fit(X, y)
-    with pytest.warns(UserWarning, match="lacks an operator of your network in double precision"):
+    with pytest.warns(UserWarning, match="operator .*double precision"):
         clf.to_onnx(tmp_path / "model.onnx")
     agree(clf, tmp_path / "model.onnx", X, digits=1e-4)
 
@@ -194,7 +194,7 @@ def test_a_file_of_somebody_else_is_replaced_on_request_only(tmp_path):
     clf = quick().fit(X, y)
     path = tmp_path / "notes.txt"
     path.write_text("producer: fairbound")
-    with pytest.raises(FileExistsError, match=r"notes.txt exists and was not written by to_onnx.*overwrite=True"):
+    with pytest.raises(FileExistsError, match=r"notes.txt exists.*overwrite=True"):
         clf.to_onnx(path)
     assert path.read_text() == "producer: fairbound"
     clf.to_onnx(path, overwrite=True)
@@ -210,13 +210,11 @@ def test_a_file_of_somebody_else_is_replaced_on_request_only(tmp_path):
 def test_what_cannot_be_written(tmp_path, monkeypatch):
     X, y, _ = toy()
     clf = quick(preprocessing=StandardScaler()).fit(X, y)
-    with pytest.raises(
-        ValueError, match=r"StandardScaler\(...\) is code that is not ours and cannot be written as ONNX"
-    ):
+    with pytest.raises(ValueError, match=r"StandardScaler\(...\).*ONNX"):
         clf.to_onnx(tmp_path / "model.onnx")
     table = pd.DataFrame({"margin": X[:, 0], "word": np.where(X[:, 1] > 0, "up", "down")})
-    with pytest.raises(ValueError, match="X has a column 'margin', which is the name of an output of the ONNX file"):
+    with pytest.raises(ValueError, match=r"'margin'.*ONNX"):
         quick().fit(table, y).to_onnx(tmp_path / "model.onnx")
     monkeypatch.setitem(sys.modules, "onnx", None)
-    with pytest.raises(ImportError, match=r'to_onnx needs onnx: run pip install "\.\[onnx\]"'):
+    with pytest.raises(ImportError, match=r'onnx.*pip install "\.\[onnx\]"'):
         quick().fit(X, y).to_onnx(tmp_path / "model.onnx")

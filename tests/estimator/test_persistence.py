@@ -155,16 +155,14 @@ def test_a_network_of_ones_own_code_is_asked_for(tmp_path):
         load(tmp_path / "model")
     for module in (OwnNetwork(), OwnNetwork):
         assert (load(tmp_path / "model", module=module).predict_proba(X) == clf.predict_proba(X)).all()
-    with pytest.raises(ModelFileError, match="do not fit the module that you gave"):
+    with pytest.raises(ModelFileError, match="not fit the module"):
         load(tmp_path / "model", module=nn.Linear(3, 1))
 
 
 def test_code_that_is_not_ours_is_not_written(tmp_path):
     X, y, _ = toy()
     clf = quick(preprocessing=StandardScaler()).fit(X, y)
-    with pytest.raises(
-        ValueError, match=r"StandardScaler\(...\) is code that is not ours, and a model on disk holds no"
-    ):
+    with pytest.raises(ValueError, match=r"StandardScaler\(...\).*on disk"):
         clf.save(tmp_path / "model")
     assert not (tmp_path / "model").exists()
     with pytest.raises(NotFittedError):

@@ -115,5 +115,5 @@ def test_several_classes_share_a_temperature():
 def test_labels_that_were_not_trained_on_are_refused():
     X, y, _ = toy()
     clf = ConstrainedClassifier().fit(X, y)
-    with pytest.raises(ValueError, match="y has the label 2, which is none of classes_"):
+    with pytest.raises(ValueError, match=r"label 2\b.*classes_"):
         clf.recalibrate(X, y + 1)

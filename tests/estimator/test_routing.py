@@ -87,11 +87,9 @@ def test_rows_that_do_not_define_a_measure_score_nan(model):
 
 def test_scorers_are_checked_when_they_are_made_and_called(model):
     X, y, _ = toy()
-    with pytest.raises(ValueError, match=r"Unknown measure 'disparate_impct'. Did you mean 'disparate_impact'"):
+    with pytest.raises(ValueError, match=r"measure 'disparate_impct'.*'disparate_impact'"):
         make_fairness_scorer("disparate_impct")
-    with pytest.raises(
-        ValueError, match="A fairness scorer needs groups: pass sensitive_features= to the search, with sk"
-    ):
+    with pytest.raises(ValueError, match=r"needs groups.*sensitive_features="):
         make_fairness_scorer("disparate_impact")(model, X, y)
 
 

@@ -161,7 +161,7 @@ def test_how_far_a_bound_moves(limit, share, bound):
 
 @pytest.mark.parametrize("share", [-0.1, 1.0, math.nan])
 def test_a_share_out_of_range(share):
-    with pytest.raises(ValueError, match=r"strictness=.*: must be a number from 0 up to, but not including, 1\."):
+    with pytest.raises(ValueError, match=r"strictness=.*0 .* 1\."):
         strengthened(DisparateImpact(0.8), share)
 
 
@@ -371,13 +371,13 @@ OWN_RATE = Constraint((0.2, None), measure=Measure("informedness", (informedness
     [
         ((), r"at least one limit with a bound"),
         ((DisparateImpact(None),), r"at least one limit with a bound"),
-        ((DisparateImpact(0.8), Covariance(0.1)), r"covariance <= 0\.1 cannot be certified: no bound is claimed"),
-        ((OWN_GAP,), r"informedness_gap <= 0\.2 cannot be certified: no bound is known for a rate of your own"),
+        ((DisparateImpact(0.8), Covariance(0.1)), r"covariance <= 0\.1 cannot be certified"),
+        ((OWN_GAP,), r"informedness_gap <= 0\.2 cannot be certified.*rate of your own"),
         ((OWN_RATE,), r"informedness >= 0\.2: its measure states no largest value"),
-        ((DisparateImpact(1.0),), r"disparate_impact >= 1 cannot be certified: it leaves no room.*Loosen its bound\."),
-        ((DemographicParity(0.0),), r"demographic_parity <= 0 cannot be certified: it leaves no room"),
-        ((rate_limit("selection_rate", lower=1.0),), r"selection_rate >= 1 cannot be certified: it leaves no room"),
-        ((rate_limit("selection_rate", upper=0.0),), r"selection_rate <= 0 cannot be certified: it leaves no room"),
+        ((DisparateImpact(1.0),), "disparate_impact >= 1 cannot be certified.*Loosen"),
+        ((DemographicParity(0.0),), "demographic_parity <= 0 cannot be certified"),
+        ((rate_limit("selection_rate", lower=1.0),), "selection_rate >= 1 cannot be certified"),
+        ((rate_limit("selection_rate", upper=0.0),), "selection_rate <= 0 cannot be certified"),
         ((rate_limit("selection_rate", lower=0.5, upper=0.5),), r"cannot be certified: it leaves no room"),
     ],
 )
@@ -391,18 +391,18 @@ def test_limits_that_cannot_be_certified(no_training, constraints, words):
     [
         ({"confidence": 1.0}, r"confidence=1\.0"),
         ({"confidence": 95}, r"confidence=95"),
-        ({"strictness": ()}, r"strictness is empty: give at least one share"),
+        ({"strictness": ()}, "strictness is empty"),
         ({"strictness": (0.2, 0.1)}, r"strictness=\(0\.2, 0\.1\): must rise, from loose to strict\."),
         ({"strictness": (0.1, 0.1)}, r"must rise"),
-        ({"strictness": (0.0, 1.0)}, r"strictness=1\.0: must be a number from 0 up to, but not including, 1\."),
+        ({"strictness": (0.0, 1.0)}, r"strictness=1\.0\b.* 1\."),
         ({"y": LABELS[:-1]}, r"has shape \(400,\), but y has 399 rows"),
         ({"y": np.zeros(ROWS, dtype=int)}, r"y has one class only"),
-        ({"y": np.arange(ROWS) % 3}, r"The labels of the calibration rows are 0, 1, 2, those of training 0, 1"),
+        ({"y": np.arange(ROWS) % 3}, r"calibration rows .*0, 1, 2,.* 0, 1\b"),
         ({"certify_options": {"pos_label": 0}}, r"certify_options has pos_label=0, .* 1\."),
-        ({"groups": np.repeat(["a", "c"], 200)}, r"No calibration row is of group 'b' of 'group', so nothing can be"),
+        ({"groups": np.repeat(["a", "c"], 200)}, "No calibration row .*'b' of 'group'"),
         (
             {"sensitive": {"sex": GROUPS}},
-            r"have groups of 'sex', those of training of 'group': give the same sensitive",
+            "'sex'.*'group'.*sensitive",
         ),
         ({"certify_options": {"sample_weight": LABELS + 1.0}}, r"cannot be certified: the rows have weights"),
     ],
@@ -416,7 +416,7 @@ def test_intersections_are_certified_as_they_were_trained(no_training):
     columns = {"one": GROUPS, "two": np.tile(["x", "y"], ROWS // 2)}
     cells = Cells.build(np.arange(ROWS) // 2 % 2, columns, groups="intersection")
     problem = TrainingProblem(make_model(2), "binary_cross_entropy", "disparate_impact >= 0.8", cells)
-    with pytest.raises(ValueError, match=r"groups of 'one', 'two', those of training of 'one & two'"):
+    with pytest.raises(ValueError, match=r"'one', 'two'.*'one & two'"):
         refused(problem, sensitive=columns)
     with pytest.raises(AssertionError, match="something was trained"):
         refused(problem, sensitive=columns, certify_options={"groups": "intersection"})

@@ -343,9 +343,9 @@ def test_what_is_unknown_or_missing_raises():
         result.group("a").rate("selection_rate")
     with pytest.raises(ValueError, match=r"Unknown class 7\. Known: 0, 1, 2"):
         result.group("a").rate("selection_rate", 7)
-    with pytest.raises(ValueError, match=r"Unknown rate 'selectoin_rate'\. Did you mean 'selection_rate'"):
+    with pytest.raises(ValueError, match=r"rate 'selectoin_rate'.*'selection_rate'"):
         result.group("a").rate("selectoin_rate", 1)
-    with pytest.raises(ValueError, match=r"Unknown measure 'disparate_impcat'\. Did you mean 'disparate_impact'"):
+    with pytest.raises(ValueError, match=r"measure 'disparate_impcat'.*'disparate_impact'"):
         result.measure("disparate_impcat")
     with refused("'sensitive_feature' and class 0", "label="):
         result.measure("disparate_impact")

@@ -415,7 +415,7 @@ def test_what_cannot_be_asked_raises():
     data = _groups((90, 10), (80, 20))
     with pytest.raises(ValueError, match="limits is empty: give at least one"):
         certify(*data, [])
-    with pytest.raises(ValueError, match=r"disparate_impact has bound=None, which limits nothing"):
+    with pytest.raises(ValueError, match=r"disparate_impact .*bound=None.*limits nothing"):
         certify(*data, DisparateImpact(None))
     with refused("confidence=0.2", "from 0.5"):
         certify(*data, "disparate_impact >= 0.8", 0.2)

@@ -174,7 +174,7 @@ def test_weighted_share_scales_and_knows_nothing_of_one_row():
 
 @pytest.mark.parametrize("confidence", [0, 0.3, 1, 1.0, 95, -0.5, float("nan"), True, "0.95", None])
 def test_a_confidence_is_a_share_below_one(confidence):
-    with pytest.raises(ValueError, match=r"confidence=.* must be a share from 0.5 up to, but not including, 1"):
+    with pytest.raises(ValueError, match=r"confidence=.*0\.5 .* 1"):
         check_confidence(confidence)
 
 
@@ -188,7 +188,7 @@ def test_what_cannot_be_counted_raises():
         binomial_interval(3, 2)
     with pytest.raises(ValueError, match="counts with 0 <= successes <= trials"):
         binomial_interval(-1, 2)
-    with pytest.raises(ValueError, match='side=\'left\' must be "both", "lower" or "upper"'):
+    with pytest.raises(ValueError, match=r"side='left' .*\"both\", \"lower\" or \"upper\""):
         binomial_interval(1, 2, side="left")
     with pytest.raises(ValueError, match="one number per row, but have shapes"):
         weighted_interval([1, 0], [1, 2, 3], 3)

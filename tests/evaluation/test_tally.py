@@ -248,13 +248,13 @@ def test_predictions_are_matched_by_value():
         (
             [0, 1],
             [0, 2],
-            r"prediction contains 2, which is no label of y\. y has the values 0, 1; .* values 0, 2\.",
+            r"prediction contains 2\b.*no label.*0, 1;.*0, 2\.",
         ),
         ([0, 1], [0.3, 0.7], r"prediction contains 0.3, which is no label of y\. .* not scores or probabilities"),
-        (["a", "b"], [0, 1], r"prediction contains 0, which is no label of y\. y has the values 'a', 'b';"),
-        ([0, 1], [0, None], r"prediction contains None in row 2, which is no decision"),
-        ([0, 1], [0.0, float("nan")], r"prediction contains nan in row 2, which is no decision"),
-        ([0, 1], [0, 1, 1], r"prediction must have one label per row, shape \(2,\) as y, but has shape \(3,\)"),
+        (["a", "b"], [0, 1], r"prediction contains 0\b.*no label.*'a', 'b'"),
+        ([0, 1], [0, None], "contains None in row 2"),
+        ([0, 1], [0.0, float("nan")], "contains nan in row 2"),
+        ([0, 1], [0, 1, 1], r"prediction .*one label per row.*\(2,\).*\(3,\)"),
         ([0, 1], [[0, 1], [1, 0]], r"prediction must have one label per row, .* but has shape \(2, 2\)"),
         (
             list(range(12)),

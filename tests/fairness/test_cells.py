@@ -277,7 +277,7 @@ def test_weights_and_their_smallest():
 def test_sums_take_one_row_of_values_per_row():
     cells = Cells.build(Y, AB)
     for wrong in (torch.ones(5, 1), torch.ones(1, 1), torch.ones(6)):
-        with pytest.raises(ValueError, match=r"values must have shape \(6, outcomes\), but have shape"):
+        with pytest.raises(ValueError, match=r"values .*\(6, outcomes\), .* shape"):
             cells.sums(wrong)
 
 
@@ -300,18 +300,18 @@ def test_cells_are_plain_objects():
 @pytest.mark.parametrize(
     ("y", "sentence"),
     [
-        ([], r"y is empty: at least one row of each class is needed\."),
-        ([[0, 1], [1, 0]], r"y must have one label per row, shape \(n,\), but has shape \(2, 2\)\."),
-        ([1, 1, 1], r"y has one class only, 1: a classifier needs at least two\."),
-        ([0.0, 1.0, math.nan], r"y contains missing labels, NaN or infinity: drop the rows whose label is unknown\."),
+        ([], "y is empty.*each class"),
+        ([[0, 1], [1, 0]], r"y must .*\(n,\).*\(2, 2\)"),
+        ([1, 1, 1], r"y has one class only, 1\b.*two"),
+        ([0.0, 1.0, math.nan], "y .*missing labels, NaN or infinity.*drop"),
         (np.array([0, 1, np.nan]), r"y contains missing labels, NaN or infinity"),
         (np.array([0, 1, np.inf]), r"y contains missing labels, NaN or infinity"),
         ([0, 1, -math.inf], r"y contains missing labels, NaN or infinity"),
         (["yes", "no", None], r"y contains missing labels"),
         (["yes", "no", math.nan], r"y contains missing labels"),
         (pd.Series([0, 1, None], dtype="Int64"), r"y contains missing labels"),
-        ([0, "1", 1], r"y mixes text with other labels: give labels of one kind\."),
-        (np.linspace(0, 1, 1001), r"y has 1,001 distinct values, more than 1,000 classes: a classifier needs labels"),
+        ([0, "1", 1], "y mixes text .*one kind"),
+        (np.linspace(0, 1, 1001), "y .*1,001 .*1,000 classes"),
     ],
 )
 def test_labels_that_are_refused(y, sentence):
@@ -329,14 +329,14 @@ def test_pos_label_that_is_refused():
 @pytest.mark.parametrize(
     ("columns", "sentence"),
     [
-        (["a", "b"], r"Sensitive column 'sensitive_feature' has shape \(2,\), but y has 6 rows: one value per row"),
-        ({"sex": ["a"] * 7}, r"Sensitive column 'sex' has shape \(7,\), but y has 6 rows"),
-        ({"sex": [["a", "b"]] * 6}, r"Sensitive column 'sex' has shape \(6, 2\), but y has 6 rows"),
-        ("sex", r"sensitive_features must have shape \(n,\) or \(n, columns\), not \(\)\."),
-        (np.zeros((6, 1, 1)), r"sensitive_features must have shape \(n,\) or \(n, columns\), not \(6, 1, 1\)\."),
-        ({"sex": [None] * 6}, r"Sensitive column 'sex' has no known value: every row is missing\."),
+        (["a", "b"], r"'sensitive_feature' .*\(2,\).* 6 rows.*one value"),
+        ({"sex": ["a"] * 7}, r"'sex' .*\(7,\).* 6 rows"),
+        ({"sex": [["a", "b"]] * 6}, r"'sex' .*\(6, 2\).* 6 rows"),
+        ("sex", r"sensitive_features .*\(n, columns\), not \(\)"),
+        (np.zeros((6, 1, 1)), r"sensitive_features .*\(n, columns\), not \(6, 1, 1\)"),
+        ({"sex": [None] * 6}, "'sex' has no known value"),
         ({"sex": [math.nan] * 6}, r"Sensitive column 'sex' has no known value"),
-        ({"x": [1.0, 2.0, math.inf] * 2}, r"Sensitive column 'x' contains infinity: give group values, or NaN where"),
+        ({"x": [1.0, 2.0, math.inf] * 2}, "'x' contains infinity.*NaN"),
         ({"x": np.array([1, 2, -np.inf] * 2)}, r"Sensitive column 'x' contains infinity"),
     ],
 )

@@ -238,11 +238,11 @@ def test_the_same_words_for_several_limits_are_numbered():
     [
         (
             "disparat_impact >= 0.8",
-            r"Unknown measure 'disparat_impact'\. Did you mean 'disparate_impact'\? Known: accura",
+            r"'disparat_impact'.*'disparate_impact'\? Known: accura",
         ),
-        ("fairness >= 0.8", r"Unknown measure 'fairness'\. Known: accuracy, accuracy_parity, covariance, .*true_posit"),
-        ("", r"Cannot read the limit ''\. Write it like \"disparate_impact >= 0\.8\"\."),
-        ("disparate_impact", r"Cannot read the limit 'disparate_impact'\. Write it like"),
+        ("fairness >= 0.8", "measure 'fairness'.*Known: accuracy, .*true_posit"),
+        ("", r"limit ''.*\"disparate_impact >= 0\.8\""),
+        ("disparate_impact", "limit 'disparate_impact'.*like"),
         ("disparate_impact >= high", r"Cannot read the limit 'disparate_impact >= high'"),
         ("disparate impact >= 0.8", r"Cannot read the limit 'disparate impact >= 0\.8'"),
         ("disparate_impact = 0.8", r"Cannot read the limit"),
@@ -252,23 +252,23 @@ def test_the_same_words_for_several_limits_are_numbered():
         ),
         (
             "disparate_impact <= 0.8",
-            r"'disparate_impact <= 0\.8': disparate_impact is a ratio, where larger is stricter; write .* >= 0\.8\.",
+            r"'disparate_impact <= 0\.8'.*ratio.*larger is stricter.* >= 0\.8\.",
         ),
         (
             "demographic_parity >= 5%",
-            r"demographic_parity is a difference, where smaller is stricter; write demographic_parity <= 0\.05\.",
+            r"demographic_parity is a difference.*smaller is stricter.*demographic_parity <= 0\.05\.",
         ),
-        ("covariance >= 0.1", r"covariance is a covariance, where smaller is stricter; write covariance <= 0\.1\."),
-        ("disparate_impact >= 80", r"disparate_impact: bound=80\.0 must lie between 0 and 1\. Did you mean 80%\?"),
-        ("disparate_impact >= inf", r"disparate_impact: bound=inf must lie between 0 and 1\."),
-        ("inf <= demographic_parity <= 0.1 against a", r"the lower bound is above the upper bound"),
-        ("0.4 <= selection_rate <= 0.1", r"selection_rate: bound=\(0\.4, 0\.1\): the lower bound is above the upper"),
+        ("covariance >= 0.1", r"covariance.*smaller is stricter.*covariance <= 0\.1\."),
+        ("disparate_impact >= 80", r"disparate_impact: bound=80\.0 .* 0 and 1.*80%"),
+        ("disparate_impact >= inf", "disparate_impact: bound=inf .* 0 and 1"),
+        ("inf <= demographic_parity <= 0.1 against a", "lower bound is above the upper"),
+        ("0.4 <= selection_rate <= 0.1", r"selection_rate: bound=\(0\.4, 0\.1\).*lower .* above the upper"),
         (
             "demographic_parity[a] <= 0.1",
-            r"demographic_parity compares groups, so group='a' means nothing; group= goes",
+            "demographic_parity compares groups.*group='a'.*group=",
         ),
-        ("0.1 <= disparate_impact <= 2", r"a pair of bounds has a direction; add against=\"overall\" or reference="),
-        ("selection_rate >= 0.1 against a", r"selection_rate is a group's own rate: against= and reference= mean noth"),
+        ("0.1 <= disparate_impact <= 2", 'direction.*against="overall" or reference='),
+        ("selection_rate >= 0.1 against a", "selection_rate .*own rate.*against= and reference="),
     ],
 )
 def test_text_that_cannot_be_meant_is_refused(text, sentence):
@@ -356,7 +356,7 @@ def test_a_comparison_on_a_rate_is_refused(name, options):
 def test_comparisons_that_mean_nothing_are_refused():
     with refused("against='all'", '"pairwise" or "overall"'):
         DisparateImpact(0.8, against="all")
-    with pytest.raises(ValueError, match=r'disparate_impact: give against="overall" or reference=\'a\', not both\.'):
+    with pytest.raises(ValueError, match=r"disparate_impact: .*against=\"overall\" or reference='a'"):
         DisparateImpact(0.8, against="overall", reference="a")
     with refused("covariance", "reference="):
         Covariance(0.1, reference="a")
@@ -365,9 +365,9 @@ def test_comparisons_that_mean_nothing_are_refused():
 
 
 def test_unknown_options_are_refused():
-    with pytest.raises(ValueError, match=r'disparate_impact: margin=\'logits\' must be "probability" or "logit"\.'):
+    with pytest.raises(ValueError, match=r"disparate_impact: margin='logits' .*\"probability\" or \"logit\""):
         DisparateImpact(0.8, margin="logits")
-    with pytest.raises(ValueError, match=r"Unknown surrogate 'smooth_step'\. Did you mean 'smoothed_step'\?"):
+    with pytest.raises(ValueError, match=r"surrogate 'smooth_step'.*'smoothed_step'"):
         DisparateImpact(0.8, surrogate="smooth_step")
     with pytest.raises(ValueError, match=r"Unknown measure 'disparity'\..*Known: .*disparate_impact"):
         Constraint(0.8, measure="disparity")

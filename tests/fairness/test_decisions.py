@@ -197,10 +197,10 @@ def test_gradients_flow_through_the_logits():
 @pytest.mark.parametrize(
     ("shape", "labels", "sentence"),
     [
-        ((4, 3), 2, r"The module has 3 outputs per row, but 2 classes need 1 \(or 2\)\."),
-        ((4, 1), 3, r"The module has 1 outputs per row, but 3 classes need 3\."),
-        ((4, 2), 3, r"The module has 2 outputs per row, but 3 classes need 3\."),
-        ((), 2, r"The module returned a single number: it must give one row of outputs per row of inputs\."),
+        ((4, 3), 2, r"3 outputs.* 2 classes need 1 \(or 2\)"),
+        ((4, 1), 3, "1 outputs.* 3 classes need 3"),
+        ((4, 2), 3, "2 outputs.* 3 classes need 3"),
+        ((), 2, "single number.*one row of outputs"),
     ],
 )
 def test_a_module_with_other_outputs_is_refused(shape, labels, sentence):
@@ -215,7 +215,7 @@ def test_a_threshold_must_lie_between_0_and_1(threshold):
 
 
 def test_a_threshold_with_several_classes_is_refused():
-    with pytest.raises(ValueError, match=r"threshold=0\.4 with 3 classes: the decision is the likeliest class"):
+    with pytest.raises(ValueError, match=r"threshold=0\.4 with 3 classes"):
         check_threshold(0.4, 3)
     check_threshold(0.4, 2)
     check_threshold(0.5, 3)

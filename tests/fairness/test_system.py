@@ -460,8 +460,8 @@ def test_no_constraints_are_a_system_without_rows():
             [0, 1, 0, 0],
             ["a", "a", "b", "b"],
             (
-                r"equal_opportunity is undefined for group 'b' of 'sensitive_feature', which has rows: 2 with label 0, "
-                r"0 with label 1\. Merge it with another group or leave it out \(mark it as missing\)\."
+                r"equal_opportunity .*undefined .*'b' of 'sensitive_feature'.*2 with label 0, 0 with label 1\b.*"
+                r"Merge .*missing"
             ),
         ),
         (
@@ -474,7 +474,7 @@ def test_no_constraints_are_a_system_without_rows():
             "demographic_parity <= 0.1",
             [0, 1, 0, 1],
             ["a"] * 4,
-            r"demographic_parity <= 0\.1 compares groups, but 'sensitive_feature' has only one: 'a'\.",
+            r"demographic_parity <= 0\.1 .*'sensitive_feature' has only one: 'a'",
         ),
         (
             "demographic_parity <= 0.1",
@@ -498,13 +498,13 @@ def test_no_constraints_are_a_system_without_rows():
             "demographic_parity <= 0.1 against c",
             [0, 1, 0, 1],
             {"sex": ["a", "a", "b", "b"], "age": [1, 2, 1, 2]},
-            r"demographic_parity <= 0\.1 against c: unknown group 'c'\. Known groups: sex: a, b; age: 1, 2\.",
+            r"demographic_parity <= 0\.1 against c: .*'c'.*sex: a, b; age: 1, 2",
         ),
         (
             limit("demographic_parity", classes=(1,)),
             [0, 1, 0, 1],
             ["a", "a", "b", "b"],
-            r"classes= needs more than two classes; with two use pos_label\.",
+            "classes= .*two.*pos_label",
         ),
         (
             limit("demographic_parity", classes=(3,)),
@@ -516,7 +516,7 @@ def test_no_constraints_are_a_system_without_rows():
             limit("accuracy_parity", classes=(1,)),
             [0, 1, 2, 1],
             ["a", "a", "b", "b"],
-            r"accuracy_parity concerns all classes at once; leave classes= out\.",
+            "accuracy_parity .*all classes.*classes=",
         ),
     ],
 )

@@ -85,12 +85,12 @@ def test_a_restored_state_continues_alike():
 @pytest.mark.parametrize(
     ("constants", "words"),
     [
-        ({"warmup": -1}, r"LearningRateCut\(warmup=-1\): must be a whole number of at least 0"),
+        ({"warmup": -1}, r"LearningRateCut\(warmup=-1\).*at least 0"),
         ({"interval": 1.5}, r"LearningRateCut\(interval=1.5\)"),
         ({"factor": 1.0}, r"LearningRateCut\(factor=1.0\): must be above 1"),
-        ({"weight": 0.0}, r"LearningRateCut\(weight=0.0\): must be above 0 and at most 1"),
+        ({"weight": 0.0}, r"LearningRateCut\(weight=0.0\).*above 0"),
         ({"smallest": -1.0}, r"LearningRateCut\(smallest=-1.0\)"),
-        ({"merit_parameter": 0.0}, r"LearningRateCut\(merit_parameter=0.0\): must be a finite number above 0, or None"),
+        ({"merit_parameter": 0.0}, r"LearningRateCut\(merit_parameter=0.0\).*above 0, or None"),
     ],
 )
 def test_constants_out_of_range_are_refused(constants, words):

@@ -91,7 +91,7 @@ def test_instances_pass_through_and_unknown_names_are_refused():
     ("build", "words"),
     [
         (lambda: Adagrad(damping=0.0), r"Adagrad\(damping=0.0\): must be a finite number above 0"),
-        (lambda: ExponentialAverage(decay=1.0), r"ExponentialAverage\(decay=1.0\): must be at least 0 and below 1"),
+        (lambda: ExponentialAverage(decay=1.0), r"ExponentialAverage\(decay=1.0\).*below 1"),
         (lambda: ExponentialAverage(damping=-1.0), r"ExponentialAverage\(damping=-1.0\)"),
         (lambda: Adagrad().product(torch.ones(2)), r"Adagrad: call update\(g\) once before"),
     ],

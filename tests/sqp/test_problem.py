@@ -65,7 +65,7 @@ def test_no_constraints_at_all():
     [
         ({"f": math.nan}, "f is nan; check the model's outputs"),
         ({"f": math.inf}, "f is inf"),
-        ({"g": torch.tensor([1.0, math.nan, 0.0])}, "g has 1 entries that are NaN or infinite out of 3"),
+        ({"g": torch.tensor([1.0, math.nan, 0.0])}, "g has 1 entries .*out of 3"),
         ({"c": torch.tensor([math.inf, 0.0])}, "c has 1 entries that are NaN or infinite"),
         ({"J": torch.full((2, 3), math.nan)}, r"J \(basis\) has 6 entries"),
         ({"J": Jacobian(torch.full((2, 1), math.inf), torch.ones(1, 3))}, r"J \(rows\) has 2 entries"),
@@ -73,7 +73,7 @@ def test_no_constraints_at_all():
         ({"g": torch.zeros(3, 1)}, r"g must be a one-dimensional tensor, got \(3, 1\)"),
         ({"c": [0.0, 0.0]}, "c must be a one-dimensional tensor, got list"),
         ({"lower": torch.zeros(3)}, "lower has 3 entries, but c has 2"),
-        ({"lower": torch.tensor([0.0, 1.0])}, r"bounds of row 1 are \[1.0, 0.0\]; lower must not exceed upper"),
+        ({"lower": torch.tensor([0.0, 1.0])}, r"row 1 .*\[1.0, 0.0\]"),
         ({"upper": torch.tensor([math.nan, 1.0])}, "bounds of row 0"),
         ({"lower": torch.full((2,), math.inf), "upper": torch.full((2,), math.inf)}, "bounds of row 0"),
     ],

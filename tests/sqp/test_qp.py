@@ -298,7 +298,7 @@ def test_multipliers_never_exceed_the_penalty():
 def test_misuse_is_refused_with_a_sentence():
     one = torch.ones(1, dtype=torch.float64)
     J = Jacobian.dense(one[None])
-    with pytest.raises(ValueError, match=r"solve_qp\(penalty=0\): must be above 0; use inf for hard rows"):
+    with pytest.raises(ValueError, match=r"solve_qp\(penalty=0\).*above 0.*inf"):
         solve_qp(one, Identity(), one, J, one, one, penalty=0)
     with pytest.raises(ValueError, match=r"solve_qp: shapes do not fit: g \(1,\), c \(2,\)"):
         solve_qp(one, Identity(), torch.ones(2), J, one, one)

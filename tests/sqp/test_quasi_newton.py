@@ -266,10 +266,10 @@ def test_float32_starts_are_taken_and_left_alone():
         ({"tolerance": 0.0}, r"QuasiNewtonSQP\(tolerance=0.0\): must be a finite number above 0"),
         ({"penalty": math.inf}, r"QuasiNewtonSQP\(penalty=inf\)"),
         ({"feasibility": -1.0}, r"QuasiNewtonSQP\(feasibility=-1.0\): must be a finite number above 0"),
-        ({"max_iterations": 0}, r"QuasiNewtonSQP\(max_iterations=0\): must be a whole number of at least 1"),
+        ({"max_iterations": 0}, r"QuasiNewtonSQP\(max_iterations=0\).*at least 1"),
         ({"memory": 2.5}, r"QuasiNewtonSQP\(memory=2.5\)"),
         ({"patience": 0}, r"QuasiNewtonSQP\(patience=0\)"),
-        ({"stall": 1.0}, r"QuasiNewtonSQP\(stall=1.0\): must be at least 0 and below 1"),
+        ({"stall": 1.0}, r"QuasiNewtonSQP\(stall=1.0\).*below 1"),
     ],
 )
 def test_options_out_of_range_are_refused(options, words):
@@ -278,7 +278,7 @@ def test_options_out_of_range_are_refused(options, words):
 
 
 def test_misuse_is_refused_with_a_sentence():
-    with pytest.raises(ValueError, match=r"the start must be a flat float vector, got shape \(2, 2\)"):
+    with pytest.raises(ValueError, match=r"flat float vector.*\(2, 2\)"):
         QuasiNewtonSQP().solve(PROBLEMS["HS43"], torch.zeros(2, 2))
     with pytest.raises(ValueError, match=r"LineSearch\(sufficient=1.0\): must be between 0 and 1"):
         LineSearch(sufficient=1.0)

@@ -93,7 +93,7 @@ def test_at_the_cap_the_point_is_reported_as_locally_infeasible():
     [
         ({"fraction": 1.0}, r"Steering\(fraction=1.0\): must be between 0 and 1"),
         ({"factor": 1.0}, r"Steering\(factor=1.0\): must be above 1"),
-        ({"largest": math.inf}, r"Steering\(largest=inf\): must be a finite number above 0"),
+        ({"largest": math.inf}, r"Steering\(largest=inf\).*finite"),
     ],
 )
 def test_constants_out_of_range_are_refused(constants, words):

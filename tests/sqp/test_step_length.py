@@ -24,7 +24,7 @@ def test_every_rule_gives_a_length_between_0_and_1_and_restores_its_state(name):
     twin = resolve_step_length(name)
     twin.load_state_dict(rule.state_dict())
     assert twin.state_dict() == rule.state_dict()
-    with pytest.raises(ValueError, match="saved by another rule for the step length"):
+    with pytest.raises(ValueError, match="saved by another rule"):
         rule.load_state_dict({"nonsense": 0})
 
 
@@ -79,10 +79,10 @@ def test_estimates_are_due_every_so_often_and_never_for_the_fixed_rule():
 @pytest.mark.parametrize(
     ("build", "words"),
     [
-        (lambda: AdaptiveStep(every=0), r"AdaptiveStep\(every=0\): must be a whole number of at least 1"),
+        (lambda: AdaptiveStep(every=0), r"AdaptiveStep\(every=0\).*at least 1"),
         (lambda: AdaptiveStep(displacement=0.0), r"AdaptiveStep\(displacement=0.0\): must be a finite number above 0"),
         (lambda: AdaptiveStep(width=math.inf), r"AdaptiveStep\(width=inf\)"),
-        (lambda: resolve_step_length("fix"), r"Unknown step length 'fix'. Did you mean 'fixed'\?"),
+        (lambda: resolve_step_length("fix"), "step length 'fix'.*'fixed'"),
     ],
 )
 def test_misuse_is_refused_with_a_sentence(build, words):

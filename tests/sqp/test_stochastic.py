@@ -279,7 +279,7 @@ def test_global_state_is_left_alone():
     ("options", "words"),
     [
         ({"lr": 0.0}, r"StochasticSQP\(lr=0.0\): must be a finite number above 0"),
-        ({"penalty": math.inf}, r"StochasticSQP\(penalty=inf\): must be a finite number above 0"),
+        ({"penalty": math.inf}, r"StochasticSQP\(penalty=inf\).*finite"),
         ({"merit_parameter": -1.0}, r"StochasticSQP\(merit_parameter=-1.0\)"),
         ({"ratio_parameter": math.nan}, r"StochasticSQP\(ratio_parameter=nan\)"),
         ({"sigma": 1.0}, r"StochasticSQP\(sigma=1.0\): must be between 0 and 1"),
@@ -295,22 +295,22 @@ def test_options_out_of_range_are_refused(options, words):
 
 def test_misuse_is_refused_with_a_sentence():
     w = tensor(0.0, 2.0)
-    with pytest.raises(ValueError, match="takes one parameter group, because one QP couples all parameters"):
+    with pytest.raises(ValueError, match="one parameter group"):
         StochasticSQP([{"params": [w]}, {"params": [tensor(1.0)]}])
-    with pytest.raises(TypeError, match=r"a parameter has the type torch\.float16; float32 and float64 are supported"):
+    with pytest.raises(TypeError, match=r"torch\.float16.*float32 and float64"):
         StochasticSQP([w.half()])
     optimizer = StochasticSQP([w])
     with pytest.raises(TypeError, match="needs a closure that returns the Evaluation"):
         optimizer.step(None)
-    with pytest.raises(TypeError, match="the closure must return an Evaluation, got float"):
+    with pytest.raises(TypeError, match=r"closure must return an Evaluation.*float"):
         optimizer.step(lambda: 1.0)
     with pytest.raises(ValueError, match="the gradient has 3 entries, the parameters have 2"):
         optimizer.step(lambda: unconstrained(torch.zeros(3)))
     with pytest.raises(ValueError, match="this state was saved by another optimiser"):
         optimizer.load_state_dict(torch.optim.SGD([w], lr=0.1).state_dict())
-    with pytest.raises(ValueError, match="build both with the same learning_rate_cut"):
+    with pytest.raises(ValueError, match="same learning_rate_cut"):
         optimizer.load_state_dict(StochasticSQP([w], learning_rate_cut=LearningRateCut()).state_dict())
-    with pytest.raises(ValueError, match="the state was saved by another kind of Hessian"):
+    with pytest.raises(ValueError, match="another kind of Hessian"):
         optimizer.load_state_dict(StochasticSQP([w], hessian="identity").state_dict())
 
 

@@ -152,11 +152,11 @@ class TestBadInput:
     @pytest.mark.parametrize(
         ("arguments", "message"),
         [
-            ({"batch_size": 0}, "batch_size=0: must lie between 1 and the number of rows, 100"),
-            ({"batch_size": 101}, "batch_size=101: must lie between 1 and the number of rows, 100"),
-            ({"batch_size": 10, "constraints": "some"}, 'constraints=\'some\': must be "batch", "subset" or "all"'),
-            ({"batch_size": 10, "subset": 0.0}, "subset=0.0: must be a share above 0 and at most 1"),
-            ({"batch_size": 10, "subset": 1.5}, "subset=1.5: must be a share above 0 and at most 1"),
+            ({"batch_size": 0}, r"batch_size=0\b.* 1 .* 100"),
+            ({"batch_size": 101}, r"batch_size=101\b.* 1 .* 100"),
+            ({"batch_size": 10, "constraints": "some"}, r"constraints='some'.*\"batch\", \"subset\" or \"all\""),
+            ({"batch_size": 10, "subset": 0.0}, r"subset=0\.0\b.*above 0"),
+            ({"batch_size": 10, "subset": 1.5}, r"subset=1\.5\b.*at most 1"),
             ({"batch_size": 10, "subset": float("nan")}, "subset=nan"),
             ({"batch_size": 10, "least_per_cell": 0}, "least_per_cell=0: must be at least 1"),
         ],

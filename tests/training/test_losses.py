@@ -151,32 +151,30 @@ class TestOfTheUser:
     def test_a_loss_that_is_not_per_row_is_refused(self, function):
         loss, z, labels = resolve_loss(function), *draw(1)
         for method in (loss.values, loss.derivatives):
-            with pytest.raises(ValueError, match=r'for 60 rows: it must return one value per row \(reduction="none"'):
+            with pytest.raises(ValueError, match=r'60 rows.*one value per row.*reduction="none"'):
                 method(z, labels)
 
     def test_the_refusal_says_what_the_loss_was_given(self):
         loss, z, labels = resolve_loss(nn.CrossEntropyLoss(reduction="none")), *draw(1)
-        with pytest.raises(ValueError, match=r"called with logits of shape \(n,\) and labels as floats"):
+        with pytest.raises(ValueError, match=r"logits of shape \(n,\).*floats"):
             loss.values(z, labels)
         loss, z, labels = resolve_loss(nn.CrossEntropyLoss()), *draw(3)
-        with pytest.raises(ValueError, match=r"called with logits of shape \(n, 3\) and labels as class indices"):
+        with pytest.raises(ValueError, match=r"logits of shape \(n, 3\).*class indices"):
             loss.values(z, labels)
 
     def test_a_loss_that_returns_no_tensor_is_refused(self):
         loss, z, labels = resolve_loss(lambda z, y: z.tolist()), *draw(1)
-        with pytest.raises(TypeError, match="The loss returned list: it must return a tensor with one value per row"):
+        with pytest.raises(TypeError, match=r"returned list.*tensor.*per row"):
             loss.values(z, labels)
 
     def test_a_loss_without_a_gradient_is_refused(self):
         loss, z, labels = resolve_loss(lambda z, y: (z.detach() - y) ** 2), *draw(1)
-        with pytest.raises(ValueError, match="does not depend on the logits by torch operations"):
+        with pytest.raises(ValueError, match="not depend on the logits"):
             loss.derivatives(z, labels)
 
 
 def test_an_unknown_name_is_answered_with_the_known_ones():
-    with pytest.raises(
-        ValueError, match=r"Unknown loss 'hinged'\. Did you mean 'hinge'\? Known: binary_cross_entropy,"
-    ):
+    with pytest.raises(ValueError, match=r"loss 'hinged'.*'hinge'\? Known: binary_cross_entropy,"):
         resolve_loss("hinged")
 
 

@@ -64,11 +64,11 @@ class TestMakeModel:
     @pytest.mark.parametrize(
         ("arguments", "message"),
         [
-            ({"n_inputs": 0}, "n_inputs=0: must be a whole number of at least 1"),
+            ({"n_inputs": 0}, r"n_inputs=0\b.*at least 1"),
             ({"n_inputs": 2.0}, "n_inputs=2.0: must be a whole number"),
             ({"n_inputs": True}, "n_inputs=True: must be a whole number"),
-            ({"n_inputs": 3, "n_labels": 1}, "n_labels=1: must be a whole number of at least 2"),
-            ({"n_inputs": 3, "hidden": (4, 0)}, r"hidden=\(4, 0\): must hold the width of each hidden layer"),
+            ({"n_inputs": 3, "n_labels": 1}, r"n_labels=1\b.*at least 2"),
+            ({"n_inputs": 3, "hidden": (4, 0)}, r"hidden=\(4, 0\).*width"),
             ({"n_inputs": 3, "hidden": (4.5,)}, r"hidden=\(4.5,\)"),
             ({"n_inputs": 3, "hidden": (10**30,)}, r"more than 1,073,741,824 weights"),
             ({"n_inputs": 3, "hidden": (10**6, 10**6)}, r"more than 1,073,741,824 weights"),
@@ -112,12 +112,12 @@ class TestFlatView:
 
     @pytest.mark.parametrize("shape", [(3,), (5,), (2, 2)])
     def test_a_vector_of_the_wrong_size_is_refused(self, shape):
-        with pytest.raises(ValueError, match=r"The module has 4 parameters, but the vector has shape \("):
+        with pytest.raises(ValueError, match=r"4 parameters.*shape \("):
             assign(trainable(make_model(3)), torch.zeros(shape))
 
     @pytest.mark.parametrize("module", [nn.ReLU(), make_model(3).requires_grad_(False)], ids=["none", "frozen"])
     def test_a_module_without_trainable_parameters_is_refused(self, module):
-        with pytest.raises(ValueError, match="no parameter that requires a gradient: there is nothing to train"):
+        with pytest.raises(ValueError, match="no parameter that requires a gradient"):
             trainable(module)
 
 
@@ -192,19 +192,19 @@ class TestRowsMustBeIndependent:
         ids=["subtracts the mean", "divides by the number", "softmax over rows", "reverses rows"],
     )
     def test_a_hand_written_module_that_mixes_rows_is_refused(self, function):
-        with pytest.raises(ValueError, match="changes with the other rows of the batch"):
+        with pytest.raises(ValueError, match="changes with the other rows"):
             check_rows_are_independent(Function(function), inputs())
 
     def test_rows_from_all_over_the_data_are_tried(self):
         # Rows come sorted by cell: the first ones are often alike, and on equal rows a shift of order shows nothing.
         X = torch.cat([torch.zeros(50, 3), inputs()])
-        with pytest.raises(ValueError, match="changes with the other rows of the batch"):
+        with pytest.raises(ValueError, match="changes with the other rows"):
             check_rows_are_independent(Function(lambda x: x[:, :1].flip(0)), X)
 
     @pytest.mark.parametrize(
         ("function", "message"),
         [
-            (lambda x: x[:-1], r"shape \(7, 3\) for 8 rows: it must give one row of outputs per row of inputs"),
+            (lambda x: x[:-1], r"shape \(7, 3\) for 8 rows"),
             (lambda x: x.mean(), r"shape \(\) for 8 rows"),
             (lambda x: x.T, r"shape \(3, 8\) for 8 rows"),
             (lambda x: x[:, 0].reshape(-1, 1).squeeze(), r"shape \(\) for 1 rows.*use squeeze\(-1\)"),
@@ -217,5 +217,5 @@ class TestRowsMustBeIndependent:
 
     @pytest.mark.parametrize("function", [lambda x: (x, x), lambda x: {"logits": x}], ids=["tuple", "dict"])
     def test_a_module_that_returns_no_tensor_is_refused(self, function):
-        with pytest.raises(TypeError, match=r"The module returned (tuple|dict): it must return a tensor of logits"):
+        with pytest.raises(TypeError, match=r"returned (tuple|dict).*tensor of logits"):
             check_rows_are_independent(Function(function), inputs())

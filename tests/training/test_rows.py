@@ -120,11 +120,11 @@ class TestBadInput:
         ("X", "message"),
         [
             (np.zeros(12), r"X must have shape \(n, features\), but has shape \(12,\)"),
-            (np.zeros((11, 2)), "X has 11 rows, but y has 12: one row per label is needed"),
+            (np.zeros((11, 2)), r"11 rows.* 12\b.*per label"),
             (np.zeros((0, 2)), "X has 0 rows, but y has 12"),
-            (np.full((12, 2), "x"), "X must hold numbers, but has values of type <U1: encode text and categories"),
-            (np.array([["x", 1.0]] * 12, dtype=object), "X must hold numbers, but has values of type object"),
-            (np.full((12, 2), 1e300), "X contains values too large for torch.float32: scale the inputs"),
+            (np.full((12, 2), "x"), "must hold numbers.*<U1.*encode"),
+            (np.array([["x", 1.0]] * 12, dtype=object), "must hold numbers.*object"),
+            (np.full((12, 2), 1e300), "too large for torch.float32.*scale"),
         ],
         ids=["one dimension", "a row less", "empty", "text", "mixed", "too large"],
     )
@@ -137,7 +137,7 @@ class TestBadInput:
     def test_the_place_of_what_is_not_finite_is_named_in_the_rows_as_given(self, value, convert):
         X = number_of_rows_as_inputs(12)
         X[9, 1] = X[11, 0] = value
-        with pytest.raises(ValueError, match="X contains NaN or infinity, first in row 9, column 1: impute or drop"):
+        with pytest.raises(ValueError, match=r"NaN or infinity.*row 9, column 1"):
             Rows.build(convert(X), Cells.build(LABELS, GROUPS))
 
     @pytest.mark.parametrize(
@@ -147,7 +147,7 @@ class TestBadInput:
             (np.ones((12, 1)), r"loss_weights .*\(12,\), .*\(12, 1\)"),
             (np.zeros(12), "loss_weights is zero in every row"),
             (-np.ones(12), "loss_weights is -1 in row 1"),
-            (np.full(12, np.nan), "loss_weights has no value in 12 of 12 rows"),
+            (np.full(12, np.nan), "loss_weights .* 12 of 12 rows"),
             (np.full(12, np.inf), "loss_weights is inf in row 1"),
         ],
     )
@@ -240,11 +240,11 @@ class TestSample:
     @pytest.mark.parametrize("counts", [[0, 1, 1, 1, 1, 1], [1, 1, 1, 1, 1, 99], [1, 1], [-1, 1, 1, 1, 1, 1]])
     def test_impossible_counts_are_refused(self, counts):
         rows, _ = build()
-        with pytest.raises(ValueError, match=r"each of the 6 cells needs between 1 row and all its rows \[1, 1"):
+        with pytest.raises(ValueError, match=r"6 cells .*\[1, 1"):
             rows.sample(torch.tensor(counts), generator())
 
     def test_a_sample_of_a_sample_is_refused(self):
         rows, _ = build(labels=LABELS * 2, groups=GROUPS * 2)
         sample = rows.sample(torch.full((rows.n_segments,), 2), generator())
-        with pytest.raises(ValueError, match="A sample is drawn from all rows, not from a sample"):
+        with pytest.raises(ValueError, match="not from a sample"):
             sample.sample(torch.ones(sample.n_segments, dtype=torch.int64), generator())
