@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
 from sklearn.base import ClassifierMixin, clone
 from sklearn.utils import Tags
@@ -70,8 +70,9 @@ class ConstrainedClassifier(Predictor, ClassifierMixin, NamedParameters):
         Of mini-batches: rows of a batch, and passes over the rows, half of them without limits.
     threshold : float
         With two classes, the decision is positive if the positive probability exceeds this.
-    l2 : float
-        Weight of ½‖w‖² in the objective.  A small one keeps the optimum finite.
+    l2 : float or "auto"
+        Weight of ½‖w‖² in the objective, with a base of the weights of the correction alone.  "auto" is 1e-5, which
+        keeps the optimum finite; under limits with a base, 1 / the rows of the smallest group, against over-fitting.
     pos_label : label, optional
         The positive one of two classes, which selection rates count.  The default is 1 of (0, 1) and (-1, 1), true of
         (false, true), yes of (no, yes), else the last in sorted order, with a warning if a limit depends on it.
@@ -179,7 +180,7 @@ class ConstrainedClassifier(Predictor, ClassifierMixin, NamedParameters):
         batch_size: int | None = None,
         epochs: int | None = None,
         threshold: float = 0.5,
-        l2: float = 1e-5,
+        l2: float | Literal["auto"] = "auto",
         pos_label: Any = None,
         confidence: float | None = None,
         calibration_size: float = 0.3,

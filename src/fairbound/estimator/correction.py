@@ -68,6 +68,23 @@ def corrected_module(
     return Corrected(score, correction)
 
 
+def correction_weights(module: nn.Module, n_columns: int) -> Tensor:
+    """Return 1 for each parameter of the module that is a weight of the correction by columns, else 0.
+
+    That leaves out v and the biases.  Of a linear correction, it also leaves out the weights of group posteriors, which
+    are few.
+    """
+    found = []
+    for name, parameter in module.named_parameters():
+        ones = torch.zeros(parameter.shape, dtype=torch.float64)
+        if isinstance(module, Corrected):
+            ones += float(name.endswith("weight") and not name.startswith("score."))
+        elif name.endswith("weight"):
+            ones[:, :n_columns] = 1.0
+        found.append(ones.flatten())
+    return torch.cat(found)
+
+
 def score_names(classes: Sequence[Hashable]) -> list[str]:
     """Names of the scores among the inputs of the module."""
     return ["base score"] if len(classes) == 2 else [f"base score of {label}" for label in classes]

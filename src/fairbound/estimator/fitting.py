@@ -32,13 +32,12 @@ from fairbound.estimator.modules import first_module, logits, on_device, output_
 from fairbound.estimator.parameters import stated_effort, stated_solver
 from fairbound.estimator.result import FitResult, group_results, limit_results
 from fairbound.estimator.rows import Data, Parameters, warn_if_guessed
-from fairbound.estimator.scores import BaseResult, fit_scores, moved_columns
+from fairbound.estimator.scores import BaseResult, fit_scores, moved_columns, penalties
 from fairbound.estimator.scoring import Watched
 from fairbound.fairness import Cells, as_constraints, as_logits, decide, decision_indicators, distinct_texts
 from fairbound.sqp import Status
 from fairbound.training import (
     FRONTIER_EFFORT,
-    L2,
     SMALL_EFFORT,
     Assessment,
     Effort,
@@ -130,7 +129,7 @@ class Fitting:
             "cross_entropy",
             self.constraints,
             cells,
-            regularizers=[L2(float(params.l2))] if params.l2 else [],
+            regularizers=penalties(params.l2, self.module, self.Z.shape[1], self.base, self.constraints, cells),
             threshold=float(params.threshold),
         )
         try_module(self.problem.module, self.Z)

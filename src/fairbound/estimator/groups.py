@@ -24,7 +24,7 @@ from fairbound._errors import InputError, SmallGroupWarning
 from fairbound._values import as_objects, as_values, in_order, with_gaps
 from fairbound._words import quoted
 from fairbound.data import Dataset, is_missing
-from fairbound.fairness import Cells, Constraint, Grouping, name_columns, resolve_measure, undefined_groups
+from fairbound.fairness import RATES, Cells, Constraint, Grouping, name_columns, resolve_measure, undefined_groups
 
 SmallGroups = Literal["error", "warn", "merge"]
 OTHER, MISSING = "(other)", "(missing)"
@@ -253,6 +253,32 @@ def _rows(cells: Cells, grouping: Grouping) -> list[int]:
     atoms = cells.index[cells.weights > 0] // cells.n_labels
     counts = torch.bincount(atoms, minlength=grouping.membership.shape[1]).to(torch.float64)
     return [int(count) for count in (grouping.membership[:-1] @ counts).tolist()]
+
+
+def needed_labels(constraints: Sequence[Constraint], cells: Cells) -> list[int | None]:
+    """Return the labels among whose rows the limited rates are counted; None for all rows."""
+    rates = {rate for each in constraints for rate in resolve_measure(each.measure).rates}
+    overall: list[int | None] = [None] if RATES["selection_rate"] in rates else []
+    return overall + (list(range(cells.n_labels)) if rates - {RATES["selection_rate"]} else [])
+
+
+def smallest_sample(constraints: Sequence[Constraint], cells: Cells) -> float:
+    """Return the size of the smallest sample that a limited rate is counted on.
+
+    It is the number of rows of a group, or of a group and a label.  With weights w it is the number of equal rows that
+    say as much, (Σw)² / Σw².  Samples without rows do not count, since their rates are undefined.
+    """
+    index, weights = np.asarray(cells.index), np.asarray(cells.weights)
+    sums = [np.bincount(index, weights**power, cells.n_cells).reshape(-1, cells.n_labels) for power in (1, 2)]
+    sizes: list[float] = []
+    for grouping in cells.groupings:
+        concerned = [each for each in constraints if _concerns(each, grouping)]
+        first, second = (np.asarray(grouping.membership)[:-1] @ each for each in sums)  # (groups, labels)
+        for label in needed_labels(concerned, cells):
+            chosen = slice(None) if label is None else [label]
+            total, squares = first[:, chosen].sum(axis=1), second[:, chosen].sum(axis=1)
+            sizes += (total[total > 0] ** 2 / squares[total > 0]).tolist()
+    return min(sizes, default=float("inf"))
 
 
 def _concerns(constraint: Constraint, grouping: Grouping) -> bool:

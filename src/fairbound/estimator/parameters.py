@@ -24,7 +24,7 @@ ALLOWED: dict[str, list[Any]] = {
     "batch_size": [Interval(Integral, 1, None, closed="left"), None],
     "epochs": [Interval(Integral, 1, None, closed="left"), None],
     "threshold": [Interval(Real, 0, 1, closed="neither")],
-    "l2": [Interval(Real, 0, None, closed="left")],
+    "l2": [Interval(Real, 0, None, closed="left"), StrOptions({"auto"})],
     "confidence": [Interval(Real, 0.5, 1, closed="left"), None],
     "calibration_size": [Interval(Real, 0, 1, closed="neither")],
     "sensitive_as_input": ["boolean"],

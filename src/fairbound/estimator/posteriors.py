@@ -25,8 +25,9 @@ from numpy.typing import NDArray
 from fairbound._errors import InputError, LimitWarning, Message
 from fairbound.estimator.base import BaseModel, gives_probabilities, named_base
 from fairbound.estimator.cross_fitting import CrossFitting
+from fairbound.estimator.groups import needed_labels
 from fairbound.estimator.inputs import Inputs
-from fairbound.fairness import RATES, Cells, Constraint, resolve_measure
+from fairbound.fairness import Cells, Constraint
 
 Floats = NDArray[np.float64]
 
@@ -120,13 +121,6 @@ def fit_posteriors(
             training.append(posterior.times_label(outputs, scores))
             found.append(posterior)
     return np.hstack(training), tuple(found)
-
-
-def needed_labels(constraints: Sequence[Constraint], cells: Cells) -> list[int | None]:
-    """Return the labels among whose rows the group is estimated; None for all rows."""
-    rates = {rate for each in constraints for rate in resolve_measure(each.measure).rates}
-    overall: list[int | None] = [None] if RATES["selection_rate"] in rates else []
-    return overall + (list(range(cells.n_labels)) if rates - {RATES["selection_rate"]} else [])
 
 
 def _check_sizes(

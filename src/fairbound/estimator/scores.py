@@ -14,16 +14,21 @@ from fairbound._errors import InputError, argument
 from fairbound._tables import TextTable
 from fairbound._words import number
 from fairbound.estimator.base import check_base
-from fairbound.estimator.correction import orient_scores, read_base_score, score_names
+from fairbound.estimator.correction import correction_weights, orient_scores, read_base_score, score_names
 from fairbound.estimator.cross_fitting import FittedBase, check_spread, cross_fit
 from fairbound.estimator.encoder import TableEncoder
+from fairbound.estimator.groups import smallest_sample
 from fairbound.estimator.inputs import Inputs
 from fairbound.estimator.modules import logits
 from fairbound.estimator.posteriors import GroupPosterior, fit_posteriors
 from fairbound.estimator.rows import Data, Parameters
-from fairbound.fairness import Cells, as_constraints
+from fairbound.fairness import Cells, Constraint, as_constraints
+from fairbound.training import L2
 
 Floats = NDArray[np.float64]
+
+LEAST_L2 = 1e-5
+"""The automatic penalty of a model without a base or without limits, which keeps its optimum finite."""
 
 LOOKED_AT = 5000
 """Number of rows on which the size of the correction is measured."""
@@ -70,6 +75,12 @@ class BaseScores:
     def _joined(self, Z: Floats, posteriors: Floats | None, scores: Floats) -> Floats:
         columns = [Z] if self.uses_columns else []
         return np.hstack([*columns, *([] if posteriors is None else [posteriors]), scores])
+
+    @property
+    def n_others(self) -> int:
+        """How many of the inputs of the module, the last ones, are group posteriors and scores."""
+        posteriors = 0 if self.training_posteriors is None else self.training_posteriors.shape[1]
+        return posteriors + self.training.shape[1]
 
     def completed(self, inputs: Inputs, positions: NDArray[np.intp]) -> BaseScores:
         """Return a copy with a score for every row of X; rows outside the training rows are scored as new rows."""
@@ -137,6 +148,26 @@ def fit_scores(
     constraints = as_constraints(params.constraints)
     columns, posteriors = fit_posteriors(work, constraints, cells, found.training, stacklevel + 1)
     return replace(found, uses_columns=params.correction == "both", posteriors=posteriors, training_posteriors=columns)
+
+
+def penalties(
+    l2: float | str,
+    module: nn.Module,
+    n_inputs: int,
+    base: BaseScores | None,
+    constraints: Sequence[Constraint],
+    cells: Cells,
+) -> list[L2]:
+    """Return the penalty of the parameters; with a base that of the correction by columns.
+
+    The automatic weight of a correction is 1 / n.  The penalised loss of n rows then has the prior that each weight is
+    normal with deviation 1.  A correction must hold for its smallest group, so n is the number of rows of that group.
+    """
+    if base is None:
+        weight = LEAST_L2 if l2 == "auto" else float(l2)
+        return [L2(weight)] if weight else []
+    weight = max(LEAST_L2, 1.0 / smallest_sample(constraints, cells)) if l2 == "auto" else float(l2)
+    return [L2(weight, correction_weights(module, n_inputs - base.n_others))] if weight else []
 
 
 @dataclass(frozen=True)

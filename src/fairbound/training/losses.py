@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import torch
@@ -156,20 +156,21 @@ def _check_weight(regularizer: object, weight: float) -> None:
 
 @dataclass(frozen=True)
 class L2:
-    """weight · ½‖w‖²."""
+    """weight · ½‖w‖², over all parameters or over those where `of` is 1."""
 
     weight: float = 1e-4
+    of: Tensor | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         _check_weight(self, self.weight)
 
     def value(self, w: Tensor) -> float:
         """Return weight · r(w)."""
-        return 0.5 * self.weight * float(w @ w)
+        return 0.5 * self.weight * float(w @ (w if self.of is None else self.of * w))
 
     def gradient(self, w: Tensor) -> Tensor:
         """Return weight · ∇r(w)."""
-        return self.weight * w
+        return self.weight * (w if self.of is None else self.of * w)
 
 
 @dataclass(frozen=True)
