@@ -13,6 +13,7 @@ from tests.estimator.helpers import quick, toy
 from tests.refusals import refused
 
 from fairbound import ConstrainedClassifier, LimitWarning, audit, rate_limit
+from fairbound._errors import SmallGroupWarning
 from fairbound.fairness import Cells
 
 GROUPS = ["a", "b"] * 50
@@ -252,9 +253,10 @@ def test_small_groups_merge_until_they_are_large_enough():
         X, y, sensitive_features=group
     )
     assert {entry.group: entry.rows for entry in clf.result_.groups}["(other)"] == 7
-    more = ConstrainedClassifier("demographic_parity <= 0.2", small_groups="merge", min_group_size=10).fit(
-        X, y, sensitive_features=group
-    )
+    with pytest.warns(SmallGroupWarning, match=r"'c': 3, 'd': 4.*too few even together.*rows\) is merged"):
+        more = ConstrainedClassifier("demographic_parity <= 0.2", small_groups="merge", min_group_size=10).fit(
+            X, y, sensitive_features=group
+        )
     assert {entry.group for entry in more.result_.groups} & {"a", "b"} in ({"a"}, {"b"})
     merged = np.where(np.isin(group, ["c", "d"]), "(other)", group)
     found = audit(y, clf.predict(X), merged)
@@ -263,6 +265,22 @@ def test_small_groups_merge_until_they_are_large_enough():
         ConstrainedClassifier("demographic_parity <= 0.2", small_groups="merge", min_group_size=1000).fit(
             X, y, sensitive_features=group
         )
+
+
+def test_a_merge_that_leaves_nothing_to_compare_is_refused():
+    X, y, group = toy()
+    group = np.where(np.arange(len(y)) < 6, "few", "many")
+    with refused("one group of all groups", "'few' (6 rows)", "'many' (394 rows)", "small_groups='warn'"):
+        quick("demographic_parity <= 0.2", small_groups="merge").fit(X, y, sensitive_features=group)
+
+
+@pytest.mark.parametrize("named", ["c", "b"])
+def test_a_limit_that_names_a_merged_group_says_what_happened(named):
+    X, y, group = with_small_groups()
+    group = np.where((group == "b") & (np.arange(len(group)) % 4 > 0), "a", group)  # b is the next smallest
+    limit = f"demographic_parity <= 0.2 against {named}"
+    with refused(f"'{named}'", "small_groups='merge'", "'c' (3 rows)", "merges with others"):
+        quick(limit, small_groups="merge", min_group_size=10).fit(X, y, sensitive_features=group)
 
 
 def test_groups_in_which_a_rate_is_undefined_are_small_too():
@@ -275,7 +293,8 @@ def test_groups_in_which_a_rate_is_undefined_are_small_too():
     with pytest.warns(LimitWarning, match=r"'c' \(15 rows\)"):
         clf = ConstrainedClassifier(limit, small_groups="warn").fit(X, y, sensitive_features=group)
     assert clf.result_.limits[0].reached <= 0.1
-    merged = ConstrainedClassifier(limit, small_groups="merge").fit(X, y, sensitive_features=group)
+    with pytest.warns(SmallGroupWarning, match="'c': 15"):  # with a larger group it has rows of both labels
+        merged = ConstrainedClassifier(limit, small_groups="merge").fit(X, y, sensitive_features=group)
     assert "(other)" in {entry.group for entry in merged.result_.groups}
     ConstrainedClassifier("demographic_parity <= 0.5", small_groups="warn").fit(X, y, sensitive_features=group)
 

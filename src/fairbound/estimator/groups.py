@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from fairbound._errors import InputError, SmallGroupWarning
+from fairbound._errors import InputError, Message, SmallGroupWarning
 from fairbound._values import as_objects, as_values, in_order, with_gaps
 from fairbound._words import quoted
 from fairbound.data import Dataset, is_missing
@@ -131,6 +131,7 @@ def settle_small_groups(
     Columns that no limit refers to are not changed.
     """
     found: list[SmallGroup] = []
+    swallowed: list[tuple[Grouping, list[int], int, list[int]]] = []
     groupings = []
     for grouping in cells.groupings:
         if not any(_concerns(constraint, grouping) for constraint in constraints):
@@ -155,12 +156,17 @@ def settle_small_groups(
                 ),
             )
         if small and policy == "merge":
-            small = _pool(cells, grouping, constraints, small, rows, least)
+            pool = _pool(cells, grouping, constraints, small, rows, least)
+            _check_merged(grouping, pool, constraints, rows)
+            swallowed += [(grouping, small, each, rows) for each in pool if each not in small]
+            small = pool
         if small:
             fate = "merged" if policy == "merge" else "left out"
             found += [SmallGroup(grouping.name, grouping.groups[each], rows[each], fate) for each in small]
             grouping = _without(grouping, small, merge=policy == "merge")
         groupings.append(grouping)
+    for grouping, few, large, rows in swallowed:
+        warnings.warn(SmallGroupWarning(_swallowed(grouping, few, large, rows)), stacklevel=4)
     left_out = [each for each in found if each.fate == "left out"]
     if left_out:
         warnings.warn(
@@ -327,6 +333,47 @@ def _pool(
                 least=least,
             )
         pool.append(others.pop(0))
+
+
+def _check_merged(grouping: Grouping, pool: list[int], constraints: Sequence[Constraint], rows: list[int]) -> None:
+    """Reject a merge that leaves nothing to compare, or that takes in a group which a limit names."""
+    told = ", ".join(f"{quoted(grouping.groups[each])} ({rows[each]} rows)" for each in pool)
+    concerned = [constraint for constraint in constraints if _concerns(constraint, grouping)]
+    compares = any(resolve_measure(constraint.measure).comparison != "value" for constraint in concerned)
+    if compares and len(pool) == len(grouping.groups):
+        raise InputError(
+            "{small_groups='merge'} makes one group of all groups of {grouping!r}: {groups}. Nothing is left to "
+            "compare.",
+            "Leave the small ones out of the limits with {small_groups='warn'}, or lower {min_group_size=}.",
+            grouping=grouping.name,
+            groups=told,
+        )
+    for constraint in concerned:
+        named = constraint.reference if constraint.reference is not None else constraint.group
+        if named is not None and grouping.find(named) in pool:
+            raise InputError(
+                "{limit} names the group {group!r} of {grouping!r}, which {small_groups='merge'} merges with others: "
+                "{groups}.",
+                "Name a larger group, leave small groups out of the limits with {small_groups='warn'}, or lower "
+                "{min_group_size=}.",
+                limit=constraint,
+                group=named,
+                grouping=grouping.name,
+                groups=told,
+            )
+
+
+def _swallowed(grouping: Grouping, few: list[int], large: int, rows: list[int]) -> Message:
+    """Return the warning that a group which is large enough was merged, because the small ones are too few together."""
+    return Message(
+        "{grouping!r}: the small groups ({groups}) are too few even together, so {large} ({rows:,} rows) is merged "
+        "with them, and the limits do not see it apart. To keep it apart, leave small groups out of the limits with "
+        "{small_groups='warn'}, or lower {min_group_size=}.",
+        grouping=grouping.name,
+        groups=", ".join(f"{quoted(grouping.groups[each])}: {rows[each]}" for each in few[:LISTED]),
+        large=quoted(grouping.groups[large]),
+        rows=rows[large],
+    )
 
 
 def _without(grouping: Grouping, positions: Sequence[int], *, merge: bool) -> Grouping:
