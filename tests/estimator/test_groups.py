@@ -399,7 +399,7 @@ def test_a_group_named_like_a_word_of_ours_is_a_group_like_any_other(name):
 
 def test_a_merged_group_does_not_name_a_group_of_the_data():
     # Where the data have a group "(other)", the merged one has another name.
-    from fairbound.estimator.groups import SmallGroup
+    from fairbound.estimator.small_groups import SmallGroup
 
     said = str(SmallGroup("race", "c", 3, "merged"))
     assert "race: 'c' (3 rows) merged" in said

@@ -23,7 +23,6 @@ from fairbound.data import ColumnFormat
 from fairbound.estimator.certified import set_apart
 from fairbound.estimator.fitting import Fitting
 from fairbound.estimator.frontier import FrontierModel, frontier_models
-from fairbound.estimator.groups import align_groups
 from fairbound.estimator.inputs import Inputs, read_inputs
 from fairbound.estimator.modules import last_network
 from fairbound.estimator.names import learn_names
@@ -31,6 +30,7 @@ from fairbound.estimator.parameters import ALLOWED, NamedParameters
 from fairbound.estimator.predictor import Predictor
 from fairbound.estimator.result import FitResult
 from fairbound.estimator.rows import Data, read_data, read_further
+from fairbound.estimator.small_groups import align_groups
 from fairbound.fairness import Cells, Constraint
 from fairbound.training import Effort
 

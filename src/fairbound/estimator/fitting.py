@@ -26,7 +26,7 @@ from fairbound._progress import ProgressPrinter
 from fairbound.estimator.certified import choose, predictor, with_certificate
 from fairbound.estimator.confidence import SEQUENCE_EFFORT
 from fairbound.estimator.encoding import encode, encoded_names, fitted_encoder, warn_of_scales
-from fairbound.estimator.groups import SmallGroup, count_missing, settle_small_groups
+from fairbound.estimator.groups import count_missing
 from fairbound.estimator.messages import FitFacts, count_rows, has_run_out
 from fairbound.estimator.modules import first_module, logits, on_device, output_bias, try_module
 from fairbound.estimator.parameters import stated_effort, stated_solver
@@ -34,6 +34,7 @@ from fairbound.estimator.result import FitResult, group_results, limit_results
 from fairbound.estimator.rows import Data, Parameters, warn_if_guessed
 from fairbound.estimator.scores import BaseResult, fit_scores, moved_columns, penalties
 from fairbound.estimator.scoring import Watched
+from fairbound.estimator.small_groups import SmallGroup, settle_small_groups
 from fairbound.fairness import Cells, as_constraints, as_logits, decide, decision_indicators, distinct_texts
 from fairbound.sqp import Status
 from fairbound.training import (

@@ -16,9 +16,9 @@ from fairbound._records import as_json, read_record
 from fairbound._tables import TextTable, page_as_html, page_as_text
 from fairbound._words import as_text, count, number
 from fairbound.estimator.confidence import claim_of_choice
-from fairbound.estimator.groups import SmallGroup
 from fairbound.estimator.messages import OPTIMALITY
 from fairbound.estimator.scores import BaseResult
+from fairbound.estimator.small_groups import SmallGroup
 from fairbound.evaluation import Certificate
 from fairbound.fairness import RATES, Cells, group_sums
 from fairbound.sqp import Status

@@ -22,9 +22,10 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from torch import Tensor
 
-from fairbound.estimator.groups import SmallGroup, read_groups, treat_alike
+from fairbound.estimator.groups import read_groups
 from fairbound.estimator.inputs import read_inputs
 from fairbound.estimator.rows import read_labels, read_weights, warn_if_guessed
+from fairbound.estimator.small_groups import SmallGroup, treat_alike
 from fairbound.evaluation import Tally, match_decisions
 from fairbound.fairness import (
     Combine,
