@@ -104,6 +104,14 @@ def needed_labels(constraints: Sequence[Constraint], cells: Cells) -> list[int |
     return overall + (list(range(cells.n_labels)) if rates - {RATES["selection_rate"]} else [])
 
 
+def concerns(constraint: Constraint, grouping: Grouping) -> bool:
+    """Return whether a limit applies to a grouping: to its columns and, if it names a group, to one that exists."""
+    if constraint.columns is not None:
+        return grouping.name in constraint.columns
+    wanted = constraint.reference if constraint.reference is not None else constraint.group
+    return wanted is None or grouping.find(wanted) is not None
+
+
 def smallest_sample(constraints: Sequence[Constraint], cells: Cells) -> float:
     """Return the size of the smallest sample that a limited rate is counted on.
 
@@ -114,7 +122,7 @@ def smallest_sample(constraints: Sequence[Constraint], cells: Cells) -> float:
     sums = [np.bincount(index, weights**power, cells.n_cells).reshape(-1, cells.n_labels) for power in (1, 2)]
     sizes: list[float] = []
     for grouping in cells.groupings:
-        concerned = [each for each in constraints if _concerns(each, grouping)]
+        concerned = [each for each in constraints if concerns(each, grouping)]
         first, second = (np.asarray(grouping.membership)[:-1] @ each for each in sums)  # (groups, labels)
         for label in needed_labels(concerned, cells):
             chosen = slice(None) if label is None else [label]

@@ -20,7 +20,7 @@ import torch
 
 from fairbound._errors import InputError, Message, SmallGroupWarning
 from fairbound._words import quoted
-from fairbound.estimator.groups import LISTED
+from fairbound.estimator.groups import LISTED, concerns
 from fairbound.fairness import Cells, Constraint, Grouping, resolve_measure, undefined_groups
 
 SmallGroups = Literal["error", "warn", "merge"]
@@ -61,7 +61,7 @@ def settle_small_groups(
     swallowed: list[tuple[Grouping, list[int], int, list[int]]] = []
     groupings = []
     for grouping in cells.groupings:
-        if not any(_concerns(constraint, grouping) for constraint in constraints):
+        if not any(concerns(constraint, grouping) for constraint in constraints):
             groupings.append(grouping)
             continue
         rows = _rows(cells, grouping)
@@ -177,19 +177,11 @@ def _rows(cells: Cells, grouping: Grouping) -> list[int]:
     return [int(count) for count in (grouping.membership[:-1] @ counts).tolist()]
 
 
-def _concerns(constraint: Constraint, grouping: Grouping) -> bool:
-    """Return whether a limit applies to a grouping: to its columns and, if it names a group, to one that exists."""
-    if constraint.columns is not None:
-        return grouping.name in constraint.columns
-    wanted = constraint.reference if constraint.reference is not None else constraint.group
-    return wanted is None or grouping.find(wanted) is not None
-
-
 def _undefined(cells: Cells, grouping: Grouping, constraints: Sequence[Constraint]) -> set[int]:
     """Return the groups in which a limited rate is undefined."""
     found: set[int] = set()
     for constraint in constraints:
-        if not _concerns(constraint, grouping):
+        if not concerns(constraint, grouping):
             continue
         measure = resolve_measure(constraint.measure)
         for rate in measure.rates:
@@ -228,7 +220,7 @@ def _pool(
 def _check_merged(grouping: Grouping, pool: list[int], constraints: Sequence[Constraint], rows: list[int]) -> None:
     """Reject a merge that leaves nothing to compare, or that takes in a group which a limit names."""
     told = ", ".join(f"{quoted(grouping.groups[each])} ({rows[each]} rows)" for each in pool)
-    concerned = [constraint for constraint in constraints if _concerns(constraint, grouping)]
+    concerned = [constraint for constraint in constraints if concerns(constraint, grouping)]
     compares = any(resolve_measure(constraint.measure).comparison != "value" for constraint in concerned)
     if compares and len(pool) == len(grouping.groups):
         raise InputError(
