@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from fairbound._values import as_objects, as_values, in_order, with_gaps
 from fairbound.data import Dataset, is_missing
-from fairbound.fairness import RATES, Cells, Constraint, name_columns, resolve_measure
+from fairbound.fairness import RATES, Cells, Constraint, Grouping, name_columns, resolve_measure
 
 MISSING = "(missing)"
 ARRAY_NAME = "sensitive_feature"
