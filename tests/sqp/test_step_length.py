@@ -62,17 +62,33 @@ def test_lipschitz_estimates_of_quadratics_are_exact_along_the_direction():
     u = torch.tensor([0.6, 0.8], dtype=torch.float64)
     h = 1e-4
     rule = AdaptiveStep()
-    rule.observe(quadratic_evaluation(w), quadratic_evaluation(w + h * u), h)
-    assert rule.lipschitz_objective == pytest.approx(math.hypot(2.4, 0.8), rel=1e-9)
-    difference = torch.tensor([[1.2, 0.0], [0.8, 0.6]], dtype=torch.float64)
-    assert rule.lipschitz_constraints == pytest.approx(float(torch.linalg.matrix_norm(difference, 2)), rel=1e-9)
+    rule.observe(quadratic_evaluation(w), quadratic_evaluation(w + h * u), h * u)
+    assert rule.lipschitz_objective == pytest.approx(4 * 0.36 + 0.64, rel=1e-9)
+    # uᵀ∇²c_j u of w₁² and of w₁w₂
+    assert rule.lipschitz_constraints == pytest.approx(2 * 0.36 + 2 * 0.48, rel=1e-9)
+
+
+def test_curvature_across_the_step_does_not_count():
+    # f = 50 w₁², c = w₁²: along (0, 1) both are flat, and the gradient there does not change along the step.
+    def evaluation(w: torch.Tensor) -> Evaluation:
+        J = torch.stack([2 * w[0], 0 * w[0]])[None]
+        bounds = torch.full((1,), math.inf)
+        return Evaluation(0.0, torch.stack([100 * w[0] + w[1], w[0]]), torch.zeros(1), J, -bounds, bounds)
+
+    rule = AdaptiveStep()
+    w, change = torch.tensor([1.0, 2.0], dtype=torch.float64), torch.tensor([0.0, 0.1], dtype=torch.float64)
+    rule.observe(evaluation(w), evaluation(w + change), change)
+    assert rule.lipschitz_objective < 1e-9
+    assert rule.lipschitz_constraints < 1e-9
 
 
 def test_estimates_are_due_every_so_often_and_never_for_the_fixed_rule():
     rule = AdaptiveStep(every=3, displacement=1e-3)
     assert [rule.displacement(k) for k in range(4)] == [1e-3, 0.0, 0.0, 1e-3]
     assert FixedStep().displacement(0) == 0.0
-    rule.observe(*[quadratic_evaluation(torch.ones(2))] * 2, 0.0)  # a step that rounded to nothing teaches nothing
+    rule.observe(
+        *[quadratic_evaluation(torch.ones(2))] * 2, torch.zeros(2)
+    )  # a step that rounded to nothing teaches nothing
     assert rule.state_dict() == AdaptiveStep().state_dict()
 
 

@@ -169,7 +169,9 @@ class Adagrad(_Accumulated):
 
 
 class ExponentialAverage(_Accumulated):
-    """H = diag √(E + damping), E the exponential average of g² (the paper's experiments).
+    """H = diag √(E + damping), E the exponential average of g² (the default, and the paper's experiments).
+
+    The average starts at 0.  So after k gradients its expected value is 1 − decayᵏ times that of g².
 
     Parameters
     ----------
@@ -177,6 +179,8 @@ class ExponentialAverage(_Accumulated):
         Weight of the past, in [0, 1).
     damping : float
         Added to the average, above 0; an absolute number, in units of g².
+    corrected : bool
+        Whether the average is divided by 1 − decayᵏ, as Adam does.  The paper's experiments did not.
 
     Examples
     --------
@@ -188,7 +192,7 @@ class ExponentialAverage(_Accumulated):
 
     name = "exponential"
 
-    def __init__(self, decay: float = 0.999, damping: float = 100.0) -> None:
+    def __init__(self, decay: float = 0.999, damping: float = 100.0, *, corrected: bool = False) -> None:
         super().__init__()
         if not 0.0 <= decay < 1.0:
             raise ValueError(f"ExponentialAverage(decay={decay!r}): must be at least 0 and below 1, for example 0.999.")
@@ -198,13 +202,28 @@ class ExponentialAverage(_Accumulated):
             )
         self.decay = decay
         self.damping = damping
+        self.corrected = corrected
+        self._updates = 0
 
     def _accumulate(self, squares: Tensor, g: Tensor) -> Tensor:
+        self._updates += 1
         return self.decay * squares + (1.0 - self.decay) * g.square()
 
     def diagonal(self, like: Tensor) -> Tensor:  # noqa: ARG002  (the accumulator has its own shape)
         """Return the square root of the damped average."""
-        return (self._accumulator() + self.damping).sqrt()
+        average = self._accumulator()
+        if self.corrected:
+            average = average / (1.0 - self.decay**self._updates)
+        return (average + self.damping).sqrt()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the accumulator and the number of updates."""
+        return {**super().state_dict(), "updates": self._updates}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restore the accumulator and the number of updates."""
+        super().load_state_dict(state)
+        self._updates = int(state["updates"])
 
 
 HESSIANS: dict[str, type[Hessian]] = {kind.name: kind for kind in (Identity, Adagrad, ExponentialAverage)}

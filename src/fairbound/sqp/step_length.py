@@ -4,12 +4,14 @@
     adaptive   α = β Δq / ((τL + Γ)‖d‖²), projected on [α_min, α_min + θβ²] with α_min = βξτ / (τL + Γ), and at most 1
 
 The adaptive rule is that of Berahas, Curtis, Robinson and Zhou (SIAM J. Optim. 31(2), 2021): Δq is the reduction of
-the model of the merit function, τ the merit parameter, ξ the ratio parameter.  L and Γ estimate how fast the gradient
-of the objective and the Jacobian change,
+the model of the merit function, τ the merit parameter, ξ the ratio parameter.  L and Γ estimate the curvature of the
+objective and of the constraints along the step, u = d/‖d‖:
 
-    L = ‖g(w + hu) − g(w)‖ / h,     Γ = ‖J(w + hu) − J(w)‖₂ / h,     u = d/‖d‖,
+    L = |uᵀ(g(w + hu) − g(w))| / h,     Γ = Σ_j |uᵀ(∇c_j(w + hu) − ∇c_j(w))| / h
 
-from the same batch at both points.  With different batches, the difference would be dominated by noise divided by h.
+Both evaluations use the same batch.  With different batches, the difference would be dominated by noise divided by h.
+Norms of the whole differences are upper bounds of L and Γ, but far too large: surrogates have kinks of a width of 1e-4,
+in other directions than the step.  For the same reason h is as long as a usual step, but no longer than d itself.
 """
 
 from __future__ import annotations
@@ -20,10 +22,11 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import torch
+from torch import Tensor
 
 from fairbound._words import lookup
 from fairbound.sqp.hessian import check_state
-from fairbound.sqp.problem import Evaluation, Jacobian
+from fairbound.sqp.problem import Evaluation
 
 _FLOOR = 1e-12  # least Lipschitz estimate; that of a linear function is 0, and we divide by it
 
@@ -48,8 +51,8 @@ class StepLength(ABC):
         """Return the distance h of a second evaluation in this iteration, or 0 if none is needed."""
         return 0.0
 
-    def observe(self, here: Evaluation, there: Evaluation, distance: float) -> None:  # noqa: B027
-        """Update the estimates from evaluations of one batch at two points; by default there are none."""
+    def observe(self, here: Evaluation, there: Evaluation, change: Tensor) -> None:  # noqa: B027
+        """Update the estimates from evaluations of one batch at w and at w + `change`; by default there are none."""
 
     @abstractmethod
     def choose(self, model: StepModel) -> float:
@@ -88,7 +91,7 @@ class AdaptiveStep(StepLength):
     every : int
         Iterations between two estimates of L and Γ; each costs one more evaluation.
     displacement : float
-        Distance h of the second point.
+        Largest distance h of the second point; it is never further away than ‖d‖.
     width : float
         θ of the projection interval.
 
@@ -102,7 +105,7 @@ class AdaptiveStep(StepLength):
 
     name = "adaptive"
 
-    def __init__(self, every: int = 10, displacement: float = 1e-4, width: float = 1e4) -> None:
+    def __init__(self, every: int = 10, displacement: float = 0.1, width: float = 1e4) -> None:
         if not (isinstance(every, int) and every >= 1):
             raise ValueError(f"AdaptiveStep(every={every!r}): must be a whole number of at least 1.")
         for name, value in (("displacement", displacement), ("width", width)):
@@ -118,12 +121,16 @@ class AdaptiveStep(StepLength):
         """Return h in every `every`-th iteration, else 0."""
         return self._displacement if iteration % self.every == 0 else 0.0
 
-    def observe(self, here: Evaluation, there: Evaluation, distance: float) -> None:
-        """Estimate L and Γ from two points `distance` apart."""
+    def observe(self, here: Evaluation, there: Evaluation, change: Tensor) -> None:
+        """Estimate L and Γ from the points w and w + `change`."""
+        distance = float(torch.linalg.vector_norm(change))
         if not distance > 0.0:
             return
-        self.lipschitz_objective = max(float(torch.linalg.vector_norm(there.g - here.g)) / distance, _FLOOR)
-        self.lipschitz_constraints = max(_spectral_distance(here.J, there.J) / distance, _FLOOR)
+        along = change / distance
+        curvature = float((there.g - here.g) @ along)
+        bending = there.J.rows @ (there.J.basis @ along) - here.J.rows @ (here.J.basis @ along)
+        self.lipschitz_objective = max(abs(curvature) / distance, _FLOOR)
+        self.lipschitz_constraints = max(float(bending.abs().sum()) / distance, _FLOOR)
 
     def choose(self, model: StepModel) -> float:
         """Return the projected step length; 1 for a zero step, and 0 if the model predicts no decrease."""
@@ -149,20 +156,6 @@ class AdaptiveStep(StepLength):
         super().load_state_dict(state)
         self.lipschitz_objective = float(state["lipschitz_objective"])
         self.lipschitz_constraints = float(state["lipschitz_constraints"])
-
-
-def _spectral_distance(first: Jacobian, second: Jacobian) -> float:
-    """Return the spectral norm of second − first, without forming the m × n matrix if its rank is smaller."""
-    m, _ = first.shape
-    if m == 0:
-        return 0.0
-    rows = torch.cat([second.rows, -first.rows], dim=1)
-    basis = torch.cat([second.basis, first.basis])
-    if rows.shape[1] > m:
-        rows, basis = torch.eye(m, dtype=rows.dtype, device=rows.device), rows @ basis
-    # rows = Q · factor; Q has orthonormal columns and does not change the norm.
-    factor = torch.linalg.qr(rows, mode="r").R
-    return float(torch.linalg.matrix_norm(factor @ basis, ord=2))
 
 
 STEP_LENGTHS: dict[str, type[StepLength]] = {kind.name: kind for kind in (FixedStep, AdaptiveStep)}

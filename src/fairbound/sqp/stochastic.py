@@ -40,8 +40,10 @@ class StochasticSQP(torch.optim.Optimizer):
         Parameters, float32 or float64, in one group.
     lr : float
         β: the step length of the rule "fixed", a factor of the step length of "adaptive".
-    hessian : str or Hessian
-        H of the QP: "identity", "adagrad", "exponential" or an instance.
+    hessian : str or Hessian, optional
+        H of the QP: "identity", "adagrad", "exponential" or an instance.  By default
+        `ExponentialAverage(damping=1.0, corrected=True)`: about the identity for small gradients, which suits a mean
+        loss, and about their size for large ones.
     step_length : str or StepLength
         "adaptive", "fixed" or an instance.
     learning_rate_cut : LearningRateCut, optional
@@ -78,12 +80,12 @@ class StochasticSQP(torch.optim.Optimizer):
         params: Iterable[Tensor],
         lr: float = 1.0,
         *,
-        hessian: str | Hessian = "adagrad",
+        hessian: str | Hessian | None = None,
         step_length: str | StepLength = "adaptive",
         learning_rate_cut: LearningRateCut | None = None,
         penalty: float = 1.0,
         steering: Steering | None = None,
-        merit_parameter: float = 0.1,
+        merit_parameter: float = 1.0,
         ratio_parameter: float = 1.0,
         sigma: float = 0.1,
         decrease: float = 0.01,
@@ -100,7 +102,7 @@ class StochasticSQP(torch.optim.Optimizer):
             if not 0.0 < value < 1.0:
                 raise ValueError(f"StochasticSQP({name}={value!r}): must be between 0 and 1.")
         super().__init__(params, {"lr": lr})
-        self.hessian = resolve_hessian(hessian)
+        self.hessian = ExponentialAverage(damping=1.0, corrected=True) if hessian is None else resolve_hessian(hessian)
         self.step_length = resolve_step_length(step_length)
         self.learning_rate_cut = learning_rate_cut
         self.steering = steering if steering is not None else Steering()
@@ -121,7 +123,7 @@ class StochasticSQP(torch.optim.Optimizer):
         parameter fixed at 0.01.  The QPs of the paper had hard rows, so the initial penalty is too large to bind.
         """
         settings: dict[str, Any] = {
-            "hessian": ExponentialAverage(decay=0.999, damping=100.0),
+            "hessian": ExponentialAverage(decay=0.999, damping=100.0, corrected=False),
             "step_length": FixedStep(),
             "learning_rate_cut": LearningRateCut(merit_parameter=0.01, count_in_warmup=True),
             "penalty": 1e6,
@@ -225,11 +227,10 @@ class StochasticSQP(torch.optim.Optimizer):
         parameters = self.param_groups[0]["params"]
         saved = [parameter.detach().clone() for parameter in parameters]
         try:
-            self._move(distance / norm * d)
-            moved = math.sqrt(
-                sum(float((p - q).double().square().sum()) for p, q in zip(parameters, saved, strict=True))
-            )
-            self.step_length.observe(evaluation, self._evaluate(closure), moved)
+            self._move(min(distance / norm, 1.0) * d)
+            # The change as it is in the precision of the parameters.
+            change = [(p - q).double().reshape(-1) for p, q in zip(parameters, saved, strict=True)]
+            self.step_length.observe(evaluation, self._evaluate(closure), torch.cat(change).to(d.device))
         finally:
             for parameter, value in zip(parameters, saved, strict=True):
                 parameter.copy_(value)
