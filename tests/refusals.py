@@ -16,3 +16,15 @@ def refused(*parts: str, error: type[Exception] = ValueError) -> Iterator[None]:
     lacking = [part for part in parts if part not in str(caught.value)]
     assert parts
     assert not lacking, f"{lacking} not in: {caught.value}"
+
+
+def says(text: str, *parts: str) -> bool:
+    """Tell whether a text has every part, in this order."""
+    assert parts
+    place = 0
+    for part in parts:
+        place = text.find(part, place)
+        if place < 0:
+            return False
+        place += len(part)
+    return True

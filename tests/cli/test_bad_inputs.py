@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from tests.cli.helpers import LIMIT, LOAN_COLUMNS, LOANS, loan_rows, ordinary_user, read_only_folder, write_csv
+from tests.refusals import says
 
 COMMANDS = {
     "train": ["train", "FILE", *LOANS, "--require", LIMIT, "--out", "run"],
@@ -53,20 +54,18 @@ def with_decisions(rows: list[tuple]) -> tuple[tuple, list[tuple]]:
 
 def test_a_missing_file(refused, tmp_path):
     write_csv(tmp_path / "loans.csv", *with_decisions(loan_rows(50)))
-    assert "There is no file loan.csv. Did you mean 'loans.csv'?" in refused("loan.csv")
+    assert says(refused("loan.csv"), "no file loan.csv", "'loans.csv'?")
 
 
 def test_a_folder_in_place_of_a_file(refused, tmp_path):
     (tmp_path / "loans.csv").mkdir()
-    assert "loans.csv is a folder; give the path of a file." in refused("loans.csv")
+    assert "loans.csv is a folder" in refused("loans.csv")
 
 
 def test_a_wrong_column_with_the_nearest_name(refused, tmp_path):
     write_csv(tmp_path / "loans.csv", *with_decisions(loan_rows(50)))
-    assert "loans.csv has no column 'aproved' (--target). Did you mean 'approved'?" in refused(
-        "loans.csv", approved="aproved"
-    )
-    assert "loans.csv has no column 'Sexe' (--sensitive). Did you mean 'sex'?" in refused("loans.csv", sex="Sexe")
+    assert says(refused("loans.csv", approved="aproved"), "loans.csv", "'aproved' (--target)", "'approved'?")
+    assert says(refused("loans.csv", sex="Sexe"), "loans.csv", "'Sexe' (--sensitive)", "'sex'?")
 
 
 def test_a_label_of_two_words_without_the_favourable_one(refused, tmp_path):
@@ -74,17 +73,15 @@ def test_a_label_of_two_words_without_the_favourable_one(refused, tmp_path):
     write_csv(tmp_path / "loans.csv", *with_decisions(rows))
     sentence = refused("loans.csv")
     counts = [sum(row[-1] == word for row in rows) for word in ("no", "yes")]
-    assert f"Column 'approved' (--target) has the values 'no' ({counts[0]} rows), 'yes' ({counts[1]} rows)" in sentence
-    assert "--positive" in sentence
+    values = [f"'no' ({counts[0]} rows)", f"'yes' ({counts[1]} rows)"]
+    assert says(sentence, "'approved' (--target)", *values, "--positive")
 
 
 def test_a_label_that_is_not_binary_without_the_favourable_one(refused, tmp_path):
     rows = [(*row[:-1], ("bad", "fair", "good")[number % 3]) for number, row in enumerate(loan_rows(60))]
     write_csv(tmp_path / "loans.csv", *with_decisions(rows))
     sentence = refused("loans.csv")
-    assert "Column 'approved' (--target) has 3 different values, 'bad', 'fair', 'good'" in sentence
-    assert "--positive" in sentence
-    assert "--multiclass" in sentence
+    assert says(sentence, "'approved' (--target)", "3", "'bad', 'fair', 'good'", "--positive", "--multiclass")
 
 
 def test_a_label_with_many_values(refused, tmp_path):
@@ -100,7 +97,8 @@ def test_an_unparsable_requirement(fairbound, tmp_path):
         found = fairbound(*given)
         assert found.code == 2
         # Before anything is read: there is no stage yet.
-        assert found.sentence == "Cannot read the limit 'be fair'. Write it like \"disparate_impact >= 0.8\"."
+        assert says(found.sentence, "limit 'be fair'", '"disparate_impact >= 0.8"')
+        assert len(found.stderr.splitlines()) == 1
     assert {each.name for each in tmp_path.iterdir()} == {"loans.csv"}
 
 
@@ -110,7 +108,7 @@ def test_a_truncated_parquet_file(refused, tmp_path):
     whole = tmp_path / "loans.parquet"
     parquet.write_table(pa.table(dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))), whole)
     whole.write_bytes(whole.read_bytes()[:-100])
-    assert "loans.parquet is not a Parquet file that can be read" in refused("loans.parquet")
+    assert says(refused("loans.parquet"), "loans.parquet", "not a Parquet file")
 
 
 def test_a_file_of_one_row(refused, tmp_path):
@@ -130,7 +128,7 @@ def test_a_file_of_a_few_rows(fairbound, tmp_path, rows):
 
 def test_a_file_without_rows_and_an_empty_file(refused, tmp_path):
     write_csv(tmp_path / "loans.csv", *with_decisions([]))
-    assert "loans.csv has a line of column names and no row" in refused("loans.csv")
+    assert says(refused("loans.csv"), "loans.csv", "no row")
     (tmp_path / "empty.csv").touch()
     assert "empty.csv is empty" in refused("empty.csv")
 
@@ -163,14 +161,14 @@ def test_an_existing_output_folder(fairbound, loans, tmp_path):
     for name in WRITING:
         found = fairbound(*("loans.csv" if word == "FILE" else word for word in COMMANDS[name]))
         assert found.code == 2
-        assert found.sentence == "run exists already (--out); name another place, or remove it first."
+        assert says(found.sentence, "run exists already (--out)", "remove it")
     assert [each.name for each in (tmp_path / "run").iterdir()] == ["mine.txt"]
 
 
 def test_an_output_below_a_file(fairbound, loans):
     found = fairbound("train", loans, *LOANS, "--out", "loans.csv/run")
     assert found.code == 2
-    assert "is a file, so loans.csv/run (--out) cannot be written" in found.sentence
+    assert says(found.sentence, "is a file", "loans.csv/run (--out)")
 
 
 def test_a_read_only_folder(fairbound):
@@ -192,7 +190,7 @@ def test_a_failure_while_writing_leaves_nothing(fairbound, loans, tmp_path, monk
     monkeypatch.setattr("fairbound.report.write_report", full)
     found = fairbound("train", loans, *LOANS, "--out", "run")
     assert found.code == 2
-    assert found.stderr.splitlines()[-1] == "fairbound: Cannot write report.html: no space left on device."
+    assert says(found.stderr.splitlines()[-1], "fairbound: Cannot write report.html", "no space left")
     assert {each.name for each in tmp_path.iterdir()} == {"loans.csv"}
 
 
@@ -213,7 +211,7 @@ def test_a_limit_on_a_column_that_is_not_sensitive(fairbound, loans, command):
         command[0], loans, *LOANS, *command[1:], "--require", "disparate_impact(job) >= 0.8", "--out", "run"
     )  # fmt: skip
     assert found.code == 2
-    assert "'disparate_impact(job) >= 0.8' is about the groups of 'job', which is not among" in found.stderr
+    assert says(found.stderr, "'disparate_impact(job) >= 0.8'", "'job'", "not among")
     assert "Training" not in found.stderr
 
 

@@ -8,6 +8,7 @@ import shlex
 
 import pytest
 from tests.cli.helpers import LIMIT, LOAN_COLUMNS, LOANS, interrupt_when, loan_rows, write_csv
+from tests.refusals import says
 
 from fairbound import load
 from fairbound.fairness import parse_constraint
@@ -60,7 +61,7 @@ def test_held_out_rows_with_weights_have_no_certificate(fairbound, weighted):
     [
         (["--weight", "job"], "Column 'job' (--weight) must be numbers"),
         (["--weight", "wage"], "no column 'wage' (--weight)"),
-        (["--weight", "sex"], "named twice among --target, --sensitive, --ignore and --weight"),
+        (["--weight", "sex"], "--target, --sensitive, --ignore and --weight"),
         (["--weight", "income"], "Column 'income' (--weight) has no value in"),
         (["--weight", "w", "--confidence", "0.9", "--require", LIMIT], "does not go with --weight"),
     ],
@@ -118,9 +119,9 @@ def test_a_test_file_is_read_by_what_training_learnt_of_its_columns(fairbound, t
         (
             ("id", "incomes", "job", "sex", "approved"),
             [],
-            "test.csv has no column 'income', which is an input of 'loans'",
+            "test.csv has no column 'income'",
         ),
-        (LOAN_COLUMNS, ["--test", "0.3"], "--test-file brings others; give one of both"),
+        (LOAN_COLUMNS, ["--test", "0.3"], "--test-file brings others"),
     ],
 )
 def test_test_files_that_cannot_be_used(fairbound, loans, tmp_path, header, arguments, words):
@@ -132,7 +133,7 @@ def test_test_files_that_cannot_be_used(fairbound, loans, tmp_path, header, argu
 
 def test_a_test_file_that_is_not_there_is_said_at_once(fairbound, loans, tmp_path):
     refused = fairbound("train", loans, *LOANS, "--test-file", "loan.csv", "--out", "run", "--quiet")
-    assert refused.sentence == "There is no file loan.csv. Did you mean 'loans.csv'?"
+    assert says(refused.sentence, "no file loan.csv", "'loans.csv'?")
     constant = write_csv(tmp_path / "test.csv", LOAN_COLUMNS, [(*row[:-1], 1) for row in loan_rows(50)])
     refused = fairbound("train", loans, *LOANS, "--test-file", constant, "--out", "run", "--quiet")
     assert "same label" in refused.sentence
@@ -160,7 +161,7 @@ def test_bands_of_a_numeric_group(fairbound, aged, tmp_path, words):
     ("words", "sentence"),
     [
         (["age"], "--bands has '' for the column 'age'"),
-        (["age", "young,old"], "--bands has 'young,old' for the column 'age'"),
+        (["age", "young,old"], "'young,old' for the column 'age'"),
         (["age", "50,30"], "give finite numbers in ascending order"),
         (["income", "2000"], "--bands names 'income'"),
         (["job=3"], "--bands names 'job'"),

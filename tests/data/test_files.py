@@ -88,7 +88,7 @@ def test_without_pooch_the_message_says_both_ways_out(tmp_path, monkeypatch):
 
 def test_another_file_in_the_folder_is_refused(tmp_path):
     (tmp_path / "a.csv").write_bytes(b"other")
-    with pytest.raises(ValueError, match=rf"a\.csv has the SHA-256 checksum {OTHER}, but the known file has {SHA256}"):
+    with pytest.raises(ValueError, match=rf"a\.csv .*checksum {OTHER}.*{SHA256}"):
         contents(plain(), Place(tmp_path))
     assert contents(plain(sha256=None), Place(tmp_path)) == [b"other"]
 
@@ -112,9 +112,7 @@ def test_unpacked_members_are_verified_by_their_own_checksums(tmp_path):
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub" / "one.csv").write_bytes(CONTENT)
     assert contents(archive("0" * 64, {"one.csv": SHA256}), Place(tmp_path)) == [CONTENT]
-    with pytest.raises(
-        ValueError, match=rf"one\.csv has the SHA-256 checksum {SHA256}, but the known file has {OTHER}"
-    ):
+    with pytest.raises(ValueError, match=rf"one\.csv .*checksum {SHA256}.*{OTHER}"):
         contents(archive(None, {"one.csv": OTHER}), Place(tmp_path))
 
 

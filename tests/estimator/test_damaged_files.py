@@ -55,7 +55,7 @@ def read(path: Path) -> dict:
 @pytest.mark.parametrize(
     ("damage", "words"),
     [
-        (lambda path: shutil.rmtree(path), "does not exist: give the folder that save"),
+        (lambda path: shutil.rmtree(path), "does not exist"),
         (lambda path: (path / "model.json").unlink(), "model.json cannot be read"),
         (lambda path: (path / "weights.safetensors").unlink(), "weights.safetensors cannot be read"),
         (lambda path: (path / "model.json").write_bytes(b""), "model.json is damaged: it is not JSON"),

@@ -308,7 +308,7 @@ def test_rates_out_of_range_are_refused(name, bound):
 )
 @pytest.mark.parametrize("name", COMPARING)
 def test_what_is_no_number_is_refused(name, bound):
-    with pytest.raises(ValueError, match=rf"{name}: bound=.* must be a number or a pair \(lower, upper\), a tuple of"):
+    with pytest.raises(ValueError, match=rf"{name}: bound=.*number or a pair \(lower, upper\)"):
         CONSTRAINTS[name](bound)
 
 
@@ -322,16 +322,14 @@ def test_bounds_that_limit_nothing_are_refused(bound):
 
 @pytest.mark.parametrize("name", [*DIFFERENCES, *RATIOS])
 def test_a_pair_without_a_direction_is_refused(name):
-    with pytest.raises(
-        ValueError, match=rf'{name}: bound=.*a pair of bounds has a direction; add against="overall" or'
-    ):
+    with pytest.raises(ValueError, match=rf'{name}: bound=.*direction.*against="overall"'):
         CONSTRAINTS[name]((0.1, 0.2))
     assert CONSTRAINTS[name]((0.1, 0.2), reference="a").limits == (0.1, 0.2)
 
 
 @pytest.mark.parametrize("name", RATIOS)
 def test_a_ratio_of_at_most_zero_is_refused(name):
-    with pytest.raises(ValueError, match=rf"{name}: bound=\(None, 0\): the upper bound of a ratio must be above 0\."):
+    with pytest.raises(ValueError, match=rf"{name}: bound=\(None, 0\).*upper bound .*above 0"):
         CONSTRAINTS[name]((None, 0), reference="a")
 
 
@@ -349,7 +347,7 @@ def test_a_group_on_a_comparing_measure_is_refused(name):
 @pytest.mark.parametrize("name", RATE_NAMES)
 @pytest.mark.parametrize("options", [{"against": "overall"}, {"reference": "a"}])
 def test_a_comparison_on_a_rate_is_refused(name, options):
-    with pytest.raises(ValueError, match=rf"{name} is a group's own rate: against= and reference= mean nothing; use"):
+    with pytest.raises(ValueError, match=rf"{name} .*own rate.*against= and reference="):
         limit(name, **options)
 
 

@@ -392,5 +392,5 @@ def test_a_missing_library_is_named_with_its_pip_line(library, monkeypatch):
         return real(name, *arguments, **options)
 
     monkeypatch.setattr(builtins, "__import__", fake)
-    with pytest.raises(ImportError, match=rf'The HTML report needs {library}: run pip install "\.\[cli\]"'):
+    with pytest.raises(ImportError, match=rf'report needs {library}.*pip install "\.\[cli\]"'):
         to_html(law_summary())
