@@ -243,6 +243,7 @@ EXTRAS = [
     "rich",
     "skops",
     "typer",
+    "xgboost",
 ]
 
 WITHOUT_EXTRAS = f"""

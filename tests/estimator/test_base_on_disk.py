@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import sys
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -15,6 +18,7 @@ from tests.estimator.helpers import toy
 from tests.estimator.test_base import brief, three
 
 from fairbound import ModelFileError, load
+from fairbound.persistence.bases import XGBoostModel
 from fairbound.persistence.trees import TreeModel, boosted_arrays, forest_arrays
 
 BASES = {
@@ -26,8 +30,11 @@ BASES = {
 }
 
 
-@pytest.fixture(params=[*BASES, "lightgbm"])
+@pytest.fixture(params=[*BASES, "lightgbm", "xgboost"])
 def base(request):
+    if request.param == "xgboost":
+        xgboost = pytest.importorskip("xgboost")
+        return xgboost.XGBClassifier(n_estimators=5, n_jobs=1)
     if request.param == "lightgbm":
         lightgbm = pytest.importorskip("lightgbm")
         return lightgbm.LGBMClassifier(n_estimators=5, verbose=-1, n_jobs=1)
@@ -79,6 +86,42 @@ def test_a_model_that_was_read_is_trained_again_over_the_same_base(tmp_path):
     read.set_params(constraints="demographic_parity <= 0.3").fit(table, y, sensitive_features=group)
     assert read.base_ is base
     assert read.result_.limits[0].reached <= 0.3
+
+
+def test_the_best_trees_of_xgboost_and_what_it_does_not_write(tmp_path):
+    xgboost = pytest.importorskip("xgboost")
+    X, y, group = toy(300)
+    early = xgboost.XGBClassifier(n_estimators=30, early_stopping_rounds=2, n_jobs=1)
+    early.fit(X, y, eval_set=[(X[:90], 1 - y[:90])], verbose=False)
+    assert early.get_booster().num_boosted_rounds() > early.best_iteration + 1
+    clf = brief("demographic_parity <= 0.4", base=early, cv="prefit").fit(X, y, sensitive_features=group)
+    clf.save(tmp_path / "early")
+    assert (load(tmp_path / "early").predict_proba(X) == clf.predict_proba(X)).all()
+    own = brief(base=xgboost.XGBClassifier(n_estimators=3, missing=0.0, n_jobs=1), cv=2).fit(X, y)
+    with pytest.raises(ValueError, match=r"missing=0\.0.*base=False"):
+        own.save(tmp_path / "own")
+
+
+def test_a_file_with_xgboost_says_what_it_needs(monkeypatch):
+    monkeypatch.setitem(sys.modules, "xgboost", None)
+    with pytest.raises(ImportError, match=r"xgboost: run pip install .*\[xgboost\]"):
+        XGBoostModel(b"{}", 2)
+
+
+def test_a_damaged_model_of_xgboost_is_refused():
+    xgboost = pytest.importorskip("xgboost")
+    X, y, _ = toy(100)
+    good = bytes(xgboost.XGBClassifier(n_estimators=2, n_jobs=1).fit(X, y).get_booster().save_raw("json"))
+    XGBoostModel(good, 2)
+    damaged = []
+    for name, value in (("left_children", 10**6), ("split_indices", 3), ("split_conditions", None)):
+        model = json.loads(good)
+        array = model["learner"]["gradient_booster"]["model"]["trees"][1][name]
+        array.pop() if value is None else array.__setitem__(0, value)
+        damaged.append(json.dumps(model).encode())
+    for text in (b"", b"hello", b"{}", b'{"learner": 3}', *damaged):
+        with pytest.raises(ValueError, match="XGBoost cannot read"):
+            XGBoostModel(text, 2)
 
 
 def test_given_scores(tmp_path):

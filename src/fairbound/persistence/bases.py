@@ -2,6 +2,7 @@
 
     trees and forests of scikit-learn   arrays, checked and walked by `trees`
     LightGBM                            its own text format, read by LightGBM
+    XGBoost                             its own JSON format, read by XGBoost
     other models of scikit-learn        skops, as far as every type in it is on skops' own list of trusted types
     all others                          not written (`save(path, base=False)`), and given again: `load(path, base=...)`
 
@@ -11,6 +12,7 @@ All that belongs to a base is in the file of the weights, under names that begin
 from __future__ import annotations
 
 import importlib
+import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -55,6 +57,64 @@ class LightGBMModel:
         """Return the probabilities of the classes, in their order."""
         found = np.asarray(self.booster.predict(X))
         return np.stack([1.0 - found, found], axis=1) if found.ndim == 1 else found
+
+
+class XGBoostModel:
+    """A booster that was read from XGBoost's JSON format."""
+
+    OBJECTIVES = ("binary:logistic", "multi:softprob")
+    """Those by which a booster itself gives probabilities."""
+
+    def __init__(self, text: bytes, n_classes: int) -> None:
+        xgboost = _import("xgboost", "Reading this model needs", "xgboost")
+        _check_xgboost(text)  # XGBoost itself trusts what it reads, and ends the process where that is wrong
+        self.booster = xgboost.Booster()
+        try:
+            self.booster.load_model(bytearray(text))
+        except xgboost.core.XGBoostError as error:
+            reason = str(error).partition("\n")[0]
+            raise ValueError(f"XGBoost cannot read its model: {reason}") from error
+        self.text, self.classes_ = text, np.arange(n_classes)
+
+    @classmethod
+    def written(cls, estimator: Any) -> bytes:
+        """Return a fitted XGBClassifier in that format, without the trees after its best iteration."""
+        name = base_name(estimator)
+        if estimator.objective not in cls.OBJECTIVES or not np.isnan(estimator.missing):
+            raise ValueError(
+                f"base={name} is written if its objective is one of {', '.join(cls.OBJECTIVES)} and missing=nan, but "
+                f"it has objective={estimator.objective!r} and missing={estimator.missing!r}: leave the base out by "
+                "save(path, base=False), and give it again, load(path, base=...)."
+            )
+        booster = estimator.get_booster()
+        if "best_iteration" in booster.attributes():
+            booster = booster[: estimator.best_iteration + 1]
+        return bytes(booster.save_raw("json"))
+
+    def predict_proba(self, X: Any) -> NDArray[np.float32]:
+        """Return the probabilities of the classes, in their order."""
+        found = np.asarray(self.booster.inplace_predict(X))
+        return np.stack([1.0 - found, found], axis=1) if found.ndim == 1 else found
+
+
+def _check_xgboost(text: bytes) -> None:
+    """Refuse what is no model of XGBoost, and trees whose arrays do not fit each other."""
+    try:
+        learner = json.loads(text)["learner"]
+        booster = learner["gradient_booster"]
+        n_features = int(learner["learner_model_param"]["num_feature"])
+        trees = booster.get("gbtree", booster)["model"]["trees"]  # dart holds a gbtree
+        for tree in trees:
+            n_nodes = len(tree["left_children"])
+            same = ("right_children", "parents", "split_indices", "split_conditions", "default_left", "base_weights")
+            children = np.array([tree["left_children"], tree["right_children"]], dtype=np.int64)
+            features = np.array(tree["split_indices"], dtype=np.int64)
+            if n_nodes != int(tree["tree_param"]["num_nodes"]) or any(len(tree[name]) != n_nodes for name in same):
+                raise ValueError("the arrays of a tree have different lengths")
+            if not n_nodes or children.max() >= n_nodes or not 0 <= features.min() <= features.max() < n_features:
+                raise ValueError("a tree refers to a node or a column that it does not have")
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"XGBoost cannot read its model: {error}") from error
 
 
 def base_to_parts(scores: BaseScores, *, write: bool) -> tuple[dict[str, Any], dict[str, Tensor]]:
@@ -181,6 +241,10 @@ def _written(estimator: Any, n_classes: int) -> tuple[str, dict[str, NDArray[Any
         return "lightgbm", {"text": _as_bytes(estimator.text.encode())}
     if type(estimator).__module__.startswith("lightgbm.") and is_a(estimator, "LGBMClassifier"):
         return "lightgbm", {"text": _as_bytes(estimator.booster_.model_to_string().encode())}
+    if isinstance(estimator, XGBoostModel):
+        return "xgboost", {"text": _as_bytes(estimator.text)}
+    if type(estimator).__module__.startswith("xgboost.") and is_a(estimator, "XGBClassifier"):
+        return "xgboost", {"text": _as_bytes(XGBoostModel.written(estimator))}
     name = base_name(estimator)
     if not type(estimator).__module__.startswith("sklearn."):
         raise ValueError(
@@ -221,6 +285,8 @@ def _read(stated: Mapping[str, Any], arrays: dict[str, NDArray[Any]], given: lis
         return TreeModel(arrays, boosted=kind == "boosted", n_features=n_features, n_classes=n_classes)
     if kind == "lightgbm":
         return LightGBMModel(arrays["text"].tobytes().decode(), n_classes)
+    if kind == "xgboost":
+        return XGBoostModel(arrays["text"].tobytes(), n_classes)
     if kind == "skops":
         skops = _import("skops.io", f"Reading base={name} needs", "skops")
         data = arrays["data"].tobytes()
