@@ -1,7 +1,7 @@
-"""Messages that name arguments, and the errors that carry them.
+"""Messages that name arguments, the errors that carry them, and the warning classes of this package.
 
-Python users write `target="y"`, users of the command line `--target y`.  A message therefore keeps its arguments as
-parts, and whoever shows it chooses their names.  The template of a message has
+Python users write `target="y"`, users of the command line `--target y`.  So a message keeps its arguments as parts, and
+the code that shows it chooses their names.  The template of a message has
 
     {fact}              a value, as in `str.format`; `{fact!r}` and `{fact:,}` work as there
     {target=}           the argument `target`
@@ -190,9 +190,7 @@ def _arguments(message: Message) -> Iterator[str]:
             yield from _arguments(inner) if isinstance(inner, Message) else ()
 
 
-# ---  warnings -------------------------------------------------------------------------------------------------------
-
-# The warning classes of this package.
+# --- warnings --------------------------------------------------------------------------------------------------------
 
 
 class LimitWarning(UserWarning):

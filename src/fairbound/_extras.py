@@ -1,4 +1,4 @@
-"""What to install for a part of the package that needs more than its core: one sentence for all of them."""
+"""The error for a missing optional package: it says what to install."""
 
 from __future__ import annotations
 

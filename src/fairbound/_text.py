@@ -1,4 +1,4 @@
-"""Text that came from a file or from a user, made harmless for where it goes: a terminal, a page, a spreadsheet."""
+"""Escape text from files and users for its destination: a terminal, a page, or a spreadsheet."""
 
 from __future__ import annotations
 

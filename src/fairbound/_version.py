@@ -1,3 +1,3 @@
-"""The version of the package, for all that is written with it."""
+"""The version of the package."""
 
 __version__ = "0.2.0"

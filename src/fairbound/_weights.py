@@ -1,7 +1,7 @@
-"""Weights of rows: the one place where they are checked and scaled.
+"""Check and scale the weights of rows.
 
-Sums of weights, and squares in some intervals, must neither overflow nor vanish.  A common factor of all weights means
-nothing to a fit, so a fit divides it out: by a power of two, which changes no digit.
+Sums of weights, and of their squares in some intervals, must neither overflow nor underflow.  A common factor of all
+weights does not change a fit.  So a fit divides by a power of two, which changes no digit.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Names, groups, lists and numbers as text: one wording for all rooms."""
+"""Names, groups, lists and numbers as text, with one wording for all rooms; names looked up in a registry."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SHORTEST = 3
 
 
 EVERYONE = "everyone"
-"""Stands for all rows whose group is known, beside the names of groups."""
+"""The name of all rows whose group is known."""
 
 _SHOWN = 20  # values in a list
 _LONGEST = 60  # characters of one of them
@@ -52,7 +52,7 @@ def group_text(group: Hashable) -> str:
 
 
 def listed(values: Iterable[Any], most: int = _SHOWN) -> str:
-    """Return values for a message: the first of them where there are many, the beginning of a long text.
+    """Return values for a message: only the first of many values, and only the beginning of a long text.
 
     >>> listed(["sex", "x" * 100, 3])
     "'sex', 'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…', 3"
@@ -88,7 +88,7 @@ def did_you_mean(name: object, known: Iterable[str]) -> str:
 
 
 def names_in_one(name: object, known: Iterable[str]) -> list[str]:
-    """Return the known names that were given as one, with commas between them; none where it is not so.
+    """Return the known names in one text with commas between them; empty if it is not such a text.
 
     >>> names_in_one("sex, race", ["age", "race", "sex"]), names_in_one("sex,rac", ["race", "sex"])
     (['sex', 'race'], [])
@@ -128,7 +128,7 @@ def _one_slip(first: str, second: str) -> bool:
 
 
 def number(value: float | None, digits: int = 3) -> str:
-    """Return a number in few digits; a dash where there is none."""
+    """Return a number with few digits; a dash for None."""
     if value is None or math.isnan(value):
         return "-"
     return f"{value:.{digits}f}" if math.isfinite(value) else str(value)
@@ -166,16 +166,14 @@ def percent(confidence: float) -> str:
     return f"{round(100.0 * confidence, 6):g}%"
 
 
-# ---  registry -------------------------------------------------------------------------------------------------------
-
-# Look up a name in a registry; the error for an unknown name lists the known ones.
+# --- registries ------------------------------------------------------------------------------------------------------
 
 
 Entry = TypeVar("Entry")
 
 
 def lookup(registry: Mapping[str, Entry], name: object, kind: str) -> Entry:
-    """Return `registry[name]`; an unknown name raises a sentence with the nearest and all known names."""
+    """Return `registry[name]`; the error for an unknown name suggests the nearest one, and lists all."""
     if isinstance(name, str) and name in registry:
         return registry[name]
     raise ValueError(f"Unknown {kind} {name!r}.{did_you_mean(name, registry)} Known: {', '.join(sorted(registry))}.")

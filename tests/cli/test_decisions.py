@@ -93,7 +93,7 @@ def test_several_classes_and_the_favourable_one_of_them(fairbound, tmp_path):
     assert json.loads(fairbound("audit", path, *given, "--multiclass").stdout)["classes"] == ["bad", "fair", "good"]
     binary = json.loads(fairbound("audit", path, *given, "--positive", "good").stdout)
     assert binary["classes"] == ["not good", "good"]
-    assert "give one of both" in fairbound("audit", path, *given, "--positive", "good", "--multiclass").sentence
+    assert "give only one" in fairbound("audit", path, *given, "--positive", "good", "--multiclass").sentence
 
 
 def test_numbers_and_words_of_the_label_are_compared_as_words(fairbound, tmp_path):

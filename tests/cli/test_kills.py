@@ -114,7 +114,7 @@ def test_a_command_that_is_stopped_while_it_writes_its_draft(name, number, place
     assert process.returncode == {signal.SIGTERM: 143, signal.SIGKILL: -9}[number]
     if name == "reproduce":
         whole(place / "stopped")
-        assert "the same command goes on from there" in stderr
+        assert "the same command continues from there" in stderr
         return
     assert not (place / "stopped").exists()
     if number is signal.SIGTERM:

@@ -85,7 +85,7 @@ def test_text_is_left_as_it_stands(fairbound, run, tmp_path):
 def test_words_that_training_has_not_seen_are_noted(fairbound, run, tmp_path):
     write_csv(tmp_path / "new.csv", ("income", "job"), [(2000, "poet"), (2100, "cook")])
     found = fairbound("predict", "run", "new.csv", "--out", "decided.csv")
-    assert "Note: Column 'job' has values that training has not seen: 'poet' (1 row;" in found.stdout
+    assert "Note: Column 'job' has values that did not occur in training: 'poet' (1 row;" in found.stdout
 
 
 def test_a_known_data_set_by_name(fairbound, tmp_path):
@@ -108,7 +108,7 @@ def test_bad_input_is_one_sentence_and_writes_nothing(fairbound, run, loans, tmp
     assert says(refused("other", loans, "--out", "x.csv"), "other has no model.json", "train")
     assert "There is no file new.csv" in refused("run", "new.csv", "--out", "x.csv")
     assert "loans.csv exists already (--out)" in refused("run", loans, "--out", "loans.csv")
-    assert "has a column 'job' already" in refused("run", loans, "--out", "x.csv", "--column", "job")
+    assert "already has a column 'job'" in refused("run", loans, "--out", "x.csv", "--column", "job")
     write_csv(tmp_path / "short.csv", ("incomes", "job"), [(1, "cook")])
     assert says(refused("run", "short.csv", "--out", "x.csv"), "short.csv has no column 'income'", "'incomes'?")
     write_csv(tmp_path / "words.csv", ("income", "job"), [("much", "cook")])
@@ -143,7 +143,7 @@ def test_bad_runs_are_one_sentence(fairbound, run, tmp_path):
     assert "CARD.md exists already" in refused("run", "--out", (tmp_path / "CARD.md").write_text("x") and "CARD.md")
     summary = run / "summary.json"
     summary.write_text(summary.read_text(encoding="utf-8")[:1000], encoding="utf-8")
-    assert "is no summary: it is not JSON" in refused("run")
+    assert "is not a summary: it is not JSON" in refused("run")
     assert (run / "report.html").stat().st_size > 1000
     shutil.copy(run / "metrics.json", summary)
-    assert "This is no summary" in refused("run")
+    assert "This is not a summary" in refused("run")

@@ -53,7 +53,7 @@ def test_quiet(fairbound):
         (["table-2", "--dataset", "duch"], "'duch'. Did you mean 'dutch'?"),
         (["table-2", "--solver", "slow"], "Unknown solver 'slow'. Known: both, fast, paper."),
         (["table-2", "--part", "all"], "Unknown part 'all'. Known: test, train."),
-        (["table-2", "--jobs", "0"], "--jobs 0 runs nothing"),
+        (["table-2", "--jobs", "0"], "--jobs must not be 0"),
         (["table-2", "--epochs", "0"], "Invalid value for '--epochs'"),
     ],
 )

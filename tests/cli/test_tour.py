@@ -61,11 +61,11 @@ def test_the_demo(fairbound, tmp_path):
     found = fairbound("demo", "--out", "demo")
     assert found.code == 0
     for heading in (
-        "1. What the labels",
+        "1. The labels by race",
         "2. A model without limits",
-        "3. What other bounds cost",
-        "4. What the held-out",
-        "5. A model trained to keep disparate_impact >= 0.9 on unseen rows",
+        "3. The cost of other bounds",
+        "4. The limit on new rows",
+        "5. A model trained to keep disparate_impact >= 0.9 also on unseen rows",
     ):
         assert heading in found.stdout
     assert "disparate_impact >= 0.9" in found.stdout

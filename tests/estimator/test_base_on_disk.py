@@ -139,7 +139,10 @@ class OwnModel(LogisticRegression):
 
 @pytest.mark.parametrize(
     ("base", "said"),
-    [(OwnModel(), "base=OwnModel is of a library"), (KNeighborsClassifier(), "KNeighborsClassifier holds the type")],
+    [
+        (OwnModel(), "base=OwnModel is a model that cannot be written"),
+        (KNeighborsClassifier(), "KNeighborsClassifier contains the type"),
+    ],
 )
 def test_a_base_that_cannot_be_written_is_given_again(base, said, tmp_path):
     pytest.importorskip("skops")
@@ -211,20 +214,20 @@ def change(name, place, value):
 @pytest.mark.parametrize(
     ("spoil", "said"),
     [
-        (change("left", 0, 0), "child out of place"),
-        (change("right", 0, 10**6), "child out of place"),
+        (change("left", 0, 0), "child is not after its parent"),
+        (change("right", 0, 10**6), "child is not after its parent"),
         (change("feature", 0, 4), "unknown feature"),
         (change("feature", 0, -1), "unknown feature"),
         (change("set", 0, 10**6), "unknown set"),
         (change("value", 0, np.nan), "not finite"),
-        (change("threshold", 0, np.nan), "not a number"),
+        (change("threshold", 0, np.nan), "is NaN"),
         (change("starts", 1, 0), "do not fill"),
         (change("order", 0, 3), "order"),
         (change("category_stops", -1, 10**6), "categories"),
         (change("baseline", 0, np.inf), "baseline"),
-        (lambda arrays: arrays.update(right=arrays["right"][:-1]), "another length"),
-        (lambda arrays: arrays.update(left=arrays["left"].astype(float)), "'left' is of another kind"),
-        (lambda arrays: arrays.update(baseline=arrays["baseline"][None]), "'baseline' is of another kind"),
+        (lambda arrays: arrays.update(right=arrays["right"][:-1]), "wrong length"),
+        (lambda arrays: arrays.update(left=arrays["left"].astype(float)), "'left' has a wrong type"),
+        (lambda arrays: arrays.update(baseline=arrays["baseline"][None]), "'baseline' has a wrong type"),
         (lambda arrays: arrays.update(known=arrays["known"][:-1]), "known categories"),
     ],
 )

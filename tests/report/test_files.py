@@ -101,7 +101,7 @@ def test_a_summary_that_cannot_be_shown_leaves_nothing_behind(tmp_path):
 @pytest.mark.parametrize(
     ("summary", "message"),
     [
-        ({}, "no summary: its schema is None"),
+        ({}, "not a summary: its schema is None"),
         ([], "its schema is 'list'"),
         ({"schema": "other"}, "its schema is 'other'"),
         ({"schema": "fairbound.summary", "version": 99}, "has version 99, but this fairbound reads version 1"),

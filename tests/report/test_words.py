@@ -181,7 +181,7 @@ def test_rows_that_would_decide_are_listed_by_group():
 def test_caveats_fit_what_was_done():
     with_rows, without = caveats(law_summary()), caveats(summarize((), ROWS))
     assert any("population that the held-out rows were drawn from" in text for text in with_rows)
-    assert any("picks a point of the trade-off" in text for text in with_rows)
+    assert any("choose a point of the trade-off" in text for text in with_rows)
     assert any("No rows were held out" in text for text in without)
     assert not any("certificate" in text for text in without)
 

@@ -1,4 +1,4 @@
-"""`fairbound data list | describe | fetch`: the data sets that are known by name, and what a table itself shows."""
+"""`fairbound data list | describe | fetch`: the known data sets, and the labels of a table by group."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ State = Annotated[
     list[str] | None, typer.Option("--state", metavar="LETTERS...", help="For acsincome: states, such as CA NY.")
 ]
 Year = Annotated[int | None, typer.Option("--year", help="For acsincome: the year of the survey, from 2014 on.")]
-NoDownload = Annotated[bool, typer.Option("--no-download", help="Take the file only where it is already there.")]
+NoDownload = Annotated[bool, typer.Option("--no-download", help="Raise an error if the file is not on this machine.")]
 
 
 def register(app: typer.Typer, command: Any) -> None:
@@ -27,7 +27,7 @@ def register(app: typer.Typer, command: Any) -> None:
 
     @group.callback(invoke_without_command=True)
     def data(context: typer.Context) -> None:
-        """Known data sets, and what a table itself shows."""
+        """Known data sets, and the labels of a table by group."""
         if context.invoked_subcommand is None:
             typer.echo(context.get_help())
 
@@ -55,7 +55,7 @@ def register(app: typer.Typer, command: Any) -> None:
 
 
 def list_command(data_dir: options.DataFolder = None, json: options.Json = False, quiet: options.Quiet = False) -> None:
-    """List the known data sets, and where each is to be had."""
+    """List the known data sets, and where to get each."""
     from fairbound.data import DATASETS
 
     output = Output(json, quiet)
@@ -79,9 +79,9 @@ def describe_command(
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Show what the labels of a table do by group, before any model.
+    """Show the labels of a table by group, before any model.
 
-    Counts by group and label, and what a model that predicts every label right, or always the same, would reach.
+    Prints counts by group and label, and the measures of a perfect and of a constant prediction.
     """
     from fairbound._errors import render
     from fairbound.cli.errors import option_name
@@ -98,7 +98,7 @@ def describe_command(
     gaps = data.table.missing()
     notes = [render(note, option_name) for note in remarks(data)]
     output.text("\n\n".join(map(repr, described)))
-    if data.label_values:  # of a known data set the words of the table are the values
+    if data.label_values:  # only files have them: the table of a known data set already shows the values
         output.text()
         show_label(output, data)
         show_columns(output, data)
@@ -158,14 +158,14 @@ def _facts(source: Source, data_dir: str | None) -> dict[str, Any]:
 
 
 def _where(source: Source, data_dir: str | None) -> str:
-    """Say where the file is, without asking the network."""
+    """Return where the file is, without using the network."""
     from fairbound.data import ACSINCOME_CA_SAMPLE, STATE, YEAR, Place, cache_folder, census_source
 
     if source.file.shipped:
         return "shipped"
     if Place(data_dir).has(source.file):
         return "data folder"
-    # Without the sample of California, all its rows are taken from the Census.
+    # If the sample of California is missing, all rows come from the Census.
     file = census_source(STATE, YEAR).file if source is ACSINCOME_CA_SAMPLE else source.file
     if file.url is None:
         return "only from a data folder"

@@ -1,4 +1,4 @@
-"""`fairbound audit` and `fairbound certify`: the decisions of any system, measured and tested."""
+"""`fairbound audit` and `fairbound certify`: measure and test the decisions of any system."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ GROUPS = ("each", "intersection", "both")
 
 DECISIONS = "decisions.csv --target approved --prediction decision --sensitive sex"
 
-Confidence = Annotated[float, typer.Option("--confidence", help="Of the intervals and verdicts, below 1.")]
+Confidence = Annotated[
+    float, typer.Option("--confidence", help="The confidence level of intervals and verdicts, below 1.")
+]
 Page = Annotated[
     str | None,
-    typer.Option(
-        "--out", "-o", metavar="FILE.html", help="Also write the audit as a page, one file.", show_default=False
-    ),
+    typer.Option("--out", "-o", metavar="FILE.html", help="Also write the audit as an HTML page.", show_default=False),
 ]
 MinGroupSize = Annotated[
-    int, typer.Option("--min-group-size", min=1, help="Groups with fewer rows are merged into one, and named.")
+    int, typer.Option("--min-group-size", min=1, help="Groups with fewer rows are merged into one.")
 ]
 LargestWeight = Annotated[
     float | None,
-    typer.Option("--largest-weight", help="The largest weight that a row can have by design; for weighted rows."),
+    typer.Option("--largest-weight", help="For --weight: the largest weight that any row can have."),
 ]
 
 
@@ -80,8 +80,8 @@ def audit_command(
 ) -> None:
     """Measure the decisions of any system by group.
 
-    Prints counts, rates with intervals, and every measure of disparity. With --require the exit code is 1 where these
-    rows do not keep a limit; whether the population does is a question for certify.
+    Prints counts, rates with intervals, and every measure of disparity. With --require the exit code is 1 if these rows
+    do not keep a limit. To test a limit for the population, use certify.
     """
     from fairbound.cli.files import existing_file, fresh_file
     from fairbound.cli.inputs import check_choice, parse_limits, read_decisions
@@ -160,9 +160,9 @@ def certify_command(
 ) -> None:
     """Test limits on held-out rows, at a stated confidence.
 
-    Each limit gets PASS, FAIL or INCONCLUSIVE. The rows must be independent draws that had no part in making the
-    decisions. The exit code is 0 if every limit passes, else 1; an inconclusive verdict says how many rows would
-    decide.
+    Each limit gets PASS, FAIL or INCONCLUSIVE. The rows must be independent draws, and must not have been used to make
+    the rule behind the decisions. An inconclusive verdict states how many rows would decide. The exit code is 0 if
+    every limit passes, else 1.
     """
     from fairbound.cli.files import existing_file
     from fairbound.cli.inputs import check_choice, parse_limits, read_decisions
@@ -201,7 +201,7 @@ def _check_page(place: Path) -> None:
 
 
 def _write(draft: Path, page: str, out: str) -> None:
-    """Write a file; an error of the disk, which knows no path, gets that of the output."""
+    """Write a file; an error of the disk gets the path of the output."""
     try:
         draft.write_text(page, encoding="utf-8")
     except OSError as error:
@@ -209,7 +209,7 @@ def _write(draft: Path, page: str, out: str) -> None:
 
 
 def _show_reading(output: Output, read_as: Sequence[tuple[str, str, int, str]]) -> None:
-    """Say what each value counts as, where that is not the value itself."""
+    """Print the label that each value counts as, if it is not the value itself."""
     if read_as:
         lines = [(what, value, word, f"{rows:,}") for what, value, rows, word in read_as]
         output.table("Labels and decisions", ("column", "value", "counts as", "rows"), lines, left=3)

@@ -1,4 +1,4 @@
-"""`fairbound demo`: every step on the shipped data, from the labels to a report."""
+"""`fairbound demo`: all steps on the shipped data, from the labels to the report."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def register(app: typer.Typer, command: Any) -> None:
     app.command(
         "demo",
         cls=command,
-        epilog=examples(("Under a minute", "fairbound demo"), ("And keep what it made", "fairbound demo --out demo")),
+        epilog=examples(("Under a minute", "fairbound demo"), ("Keep the results", "fairbound demo --out demo")),
     )(demo_command)
 
 
@@ -44,11 +44,11 @@ def demo_command(
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Go the whole way on the shipped Law School data.
+    """Show all steps on the shipped Law School data.
 
-    What the labels do by race; a model without limits; one whose selection rates are within nine tenths of each other;
-    what other bounds cost; what held-out rows say with 95% confidence; a model trained for that confidence; and the
-    report.
+    The steps: the labels by race; a model without limits, and one with a ratio of selection rates of at least 0.9; the
+    cost of other bounds; a test of the limit on held-out rows, with 95% confidence; a model trained for that
+    confidence; and the report.
     """
     from fairbound.cli.files import fresh_folder
     from fairbound.cli.inputs import load
@@ -59,14 +59,14 @@ def demo_command(
     place = Path(out) if out is not None else Path(tempfile.mkdtemp(prefix="fairbound-demo-")) / DATA
     with fresh_folder(place) as folder:
         data = load(DATA, options.ReadingOptions(sensitive=[GROUPS]))
-        _head(output, "1. What the labels themselves do by race, before any model")
+        _head(output, "1. The labels by race, before any model")
         output.text(repr(data.describe(GROUPS)))
         training = options.StudyOptions(test=HELD_OUT, seed=seed)
         study = Study(data, training.settings(LIMIT, BOUNDS))
         run_study(study, output, context)
         if study.interrupted and not study.frontier:
             raise KeyboardInterrupt
-        # Some rows are held back to test models on, so there are fewer to train on.
+        # Calibration rows are held out to test the models, so fewer rows are left for training.
         certain = Study(data, training.settings(LIMIT, confidence=CONFIDENCE))
         run_study(certain, output, context)
         with finishing(output):
@@ -76,12 +76,12 @@ def demo_command(
     limit = summary["limits"][0]["text"]
     _head(output, f"2. A model without limits, and one with {limit}")
     show_summary(output, summary)
-    _head(output, "3. What other bounds cost")
+    _head(output, "3. The cost of other bounds")
     show_frontier(output, summary["frontier"])
-    _head(output, "4. What the held-out rows say about the limit, with 95% confidence")
+    _head(output, "4. The limit on new rows, tested on the held-out rows with 95% confidence")
     for verdict in found["certificate"]["limits"]:
         output.text(f"{verdict['verdict']}: {verdict['limit']} is {verdict['value']:.4f} there; {verdict['reason']}")
-    _head(output, f"5. A model trained to keep {limit} on unseen rows, too, with 95% confidence")
+    _head(output, f"5. A model trained to keep {limit} also on unseen rows, with 95% confidence")
     _show_certain(output, certain)
     _head(output, "6. The report of steps 2 to 4, to open in a browser")
     output.text(str(place / "report.html"))

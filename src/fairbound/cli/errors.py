@@ -1,10 +1,10 @@
 """Errors as one sentence on standard error, and exit codes that programs rely on.
 
-The library raises `ValueError`, `OSError` or `ImportError` with a message that keeps its arguments as parts; here they
-are shown as options.  Anything else but a lack of memory is a defect of this program, and keeps its traceback: with
-an exit code of its own, so that it is never taken for a limit that is not kept.
+The library raises `ValueError`, `OSError` or `ImportError` with a message that keeps its arguments as parts.  This
+module shows them as options.  Any other error, except a lack of memory, is a defect of fairbound.  Its traceback is
+printed, and it has its own exit code, so that it is never mistaken for a limit that is not kept.
 
-SIGTERM and SIGHUP end a command as a second Ctrl-C does: at once, and without its unfinished output.
+SIGTERM and SIGHUP end a command like a second Ctrl-C: at once, and unfinished output is removed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Any
 from fairbound._errors import Message, message_of, render
 from fairbound._text import visible
 
-# As sysexits.h and shells have them: 128 and the number of the signal.
+# 70 and 71 are those of sysexits.h.  After a signal, the code is 128 plus its number, as in shells.
 KEPT, NOT_KEPT, BAD_INPUT, DEFECT, NO_MEMORY = 0, 1, 2, 70, 71
 HUNG_UP, INTERRUPTED, CLOSED_PIPE, TERMINATED = 129, 130, 141, 143
 EXIT_CODES = {
@@ -82,7 +82,7 @@ FLAGS = {("download", False): "--no-download", ("drop_unlabelled", True): "--dro
 
 
 def option_name(argument: str, *value: Any) -> str:
-    """Return an argument of the library as one would type it.
+    """Return an argument of the library as the option that a user types.
 
     >>> option_name("target"), option_name("test_size", 0.9), option_name("positive", ["yes", "Yes."])
     ('--target', '--test 0.9', "--positive 'yes' --positive 'Yes.'")
@@ -91,7 +91,7 @@ def option_name(argument: str, *value: Any) -> str:
     """
     if value and isinstance(value[0], bool) and (argument, value[0]) in FLAGS:
         return FLAGS[argument, value[0]]
-    if argument not in OPTIONS:  # the command line does not have it, and sets it itself
+    if argument not in OPTIONS:  # no option exists: the command sets this argument itself
         return argument.replace("_", " ") + "".join(f" {each}" for each in value)
     option = OPTIONS[argument]
     if not value:
@@ -101,7 +101,7 @@ def option_name(argument: str, *value: Any) -> str:
 
 
 def _typed(value: Any) -> str:
-    """Return a value as it is typed: text in quotes even where a shell needs none, as a full stop may follow."""
+    """Return a value as a user types it.  Text is always quoted, because a full stop may follow it."""
     if isinstance(value, dict):  # bands: the name of a column and its cuts
         return " ".join(f"{name} {','.join(map(str, cuts))}" for name, cuts in value.items())
     if not isinstance(value, str):
@@ -118,7 +118,7 @@ def sentence_of(error: BaseException) -> str:
         text = f"Cannot {verb}{named}: {error.strerror.lower()}"
     else:
         message = message_of(error)
-        # A message of ours is a sentence already; those of other libraries may have several lines.
+        # Our own messages are sentences.  Those of other libraries may have several lines.
         text = render(message, option_name) if isinstance(message, Message) else " ".join(message.split())
         text = text or type(error).__name__
     return text if text.endswith((".", "?", "!")) else f"{text}."
@@ -182,13 +182,13 @@ class Guard:
     def __enter__(self) -> Guard:
         if threading.current_thread() is threading.main_thread():  # only the main thread can handle signals
             for number in _SIGNALS:
-                if signal.getsignal(number) is signal.SIG_DFL:  # `nohup` ignores it, and that is kept
+                if signal.getsignal(number) is signal.SIG_DFL:  # under `nohup` SIGHUP stays ignored
                     self._before[number] = signal.signal(number, self._end)
         return self
 
     def _end(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002  # the form of a handler
         for each in self._before:
-            signal.signal(each, signal.SIG_IGN)  # a second signal must not disturb the cleaning up
+            signal.signal(each, signal.SIG_IGN)  # a second signal must not disturb the cleanup
         self._told = _SIGNALS[signal.Signals(number)]()
         raise self._told
 
@@ -198,7 +198,7 @@ class Guard:
         for number, handler in self._before.items():
             signal.signal(number, handler)
         if self._told is not None and isinstance(error, SystemExit):
-            # typer makes 130 of every interrupt that comes before a command has begun.
+            # typer exits with 130 for every interrupt before a command has begun.
             raise SystemExit(exit_code(self._told)) from error
         if error is None or isinstance(error, SystemExit) or type(error).__module__.split(".")[0] in ("typer", "click"):
             return

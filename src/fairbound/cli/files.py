@@ -1,6 +1,6 @@
-"""Files and folders of commands: what is read must exist, and what is written appears as a whole or not at all.
+"""Files and folders of commands: inputs must exist, and an output appears complete or not at all.
 
-That an output can be written is checked before anything is computed; `fairbound._drafts` has the mechanism.
+Commands check that the output can be written before they compute anything.  `fairbound._drafts` has the mechanism.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What `train` shows first: the values of the label, what columns were taken for, and limits to try."""
+"""The first tables of `train`: the values of the label, the types of columns, and limits to try."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from fairbound.data import Dataset
 
 MOST_VALUES = 20
-"""The most values of a label that are listed, the most frequent ones."""
+"""The largest number of label values that are listed; the most frequent ones come first."""
 
 STEPS: dict[str, tuple[float, ...]] = {
     "disparate_impact": (0.8, 0.9),
@@ -26,7 +26,7 @@ STEPS: dict[str, tuple[float, ...]] = {
 
 
 def show_label(output: Output, data: Dataset) -> None:
-    """Print every value of the label with its rows and the class that it counts as."""
+    """Print the values of the label with their numbers of rows and the classes that they count as."""
     from fairbound.studies import label_values
 
     values = label_values(data)
@@ -40,7 +40,7 @@ def show_label(output: Output, data: Dataset) -> None:
 
 
 def show_columns(output: Output, data: Dataset) -> None:
-    """Print what the columns of a file were taken for, if that is not obvious; nothing for known data sets."""
+    """Print the types of a file's columns that are not obvious; nothing for known data sets."""
     from fairbound.cli.errors import option_name
     from fairbound.studies import columns_taken
 

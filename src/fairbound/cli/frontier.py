@@ -1,4 +1,4 @@
-"""`fairbound frontier`: what each bound of a limit costs."""
+"""`fairbound frontier`: the cost of each bound of a limit."""
 
 from __future__ import annotations
 
@@ -11,16 +11,18 @@ from fairbound.cli import options
 from fairbound.cli.options import examples, with_options
 from fairbound.cli.output import Output, finishing
 
-Measure = Annotated[str, typer.Option("--measure", metavar="NAME", help="What is limited, such as disparate_impact.")]
+Measure = Annotated[
+    str, typer.Option("--measure", metavar="NAME", help="The measure to limit, such as disparate_impact.")
+]
 Bounds = Annotated[
     list[float] | None,
-    typer.Option("--bounds", metavar="NUMBER...", help="The bounds to try; a grid that suits the measure by default."),
+    typer.Option("--bounds", metavar="NUMBER...", help="The bounds to try; by default a grid for the measure."),
 ]
 Choose = Annotated[
     float | None,
-    typer.Option("--choose", metavar="BOUND", help="The bound whose model the report is about; the middle one."),
+    typer.Option("--choose", metavar="BOUND", help="The bound of the reported model; by default the middle one."),
 ]
-NoModels = Annotated[bool, typer.Option("--no-models", help="Keep the chosen model only, not one for each bound.")]
+NoModels = Annotated[bool, typer.Option("--no-models", help="Write only the chosen model, not one per bound.")]
 
 
 def register(app: typer.Typer, command: Any) -> None:
@@ -33,7 +35,7 @@ def register(app: typer.Typer, command: Any) -> None:
             ("The ratio of selection rates", f"{loans} --measure disparate_impact --out frontier"),
             ("Three bounds", f"{loans} --measure equal_opportunity --bounds 0.1 0.05 0.02 --out frontier"),
             (
-                "With another limit that always holds",
+                "With another limit for every model",
                 f'{loans} --measure disparate_impact --require "selection_rate >= 0.2" --out frontier',
             ),
         ),
@@ -56,10 +58,10 @@ def frontier_command(
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Train a model for each of several bounds, and show what each costs.
+    """Train a model for each of several bounds, and show the cost of each.
 
-    Writes a folder with the table (frontier.csv), a model for each bound, and the report with the frontier in it. The
-    exit code is 1 if a bound is not kept on the training rows. Ctrl-C leaves the bounds that are finished.
+    Writes a folder with the table (frontier.csv), a model for each bound, and a report that contains the frontier. The
+    exit code is 1 if a bound is not kept on the training rows. After Ctrl-C, finished bounds are kept.
     """
     from fairbound.cli.files import check_source, fresh_folder, refuse_existing
     from fairbound.cli.options import swept_limit

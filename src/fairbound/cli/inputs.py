@@ -1,4 +1,4 @@
-"""Read the inputs of commands: limits as text, known data sets, and files as data sets."""
+"""Read the inputs of commands: limits as text, known data sets, files as data sets, and files of decisions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def parse_limits(texts: Sequence[str] | None) -> list[Constraint]:
-    """Parse limits; this is fast, so it comes before any file is read."""
+    """Parse limits.  This is fast, so commands do it before they read a file."""
     if not texts:
         return []
     from fairbound.fairness import parse_constraint
@@ -38,7 +38,7 @@ def check_binary(values: Any, target: str, positive: Sequence[str] | None, multi
     """Reject a label of more than two values unless `--multiclass` is given: the favourable one is never guessed."""
     if multiclass and positive:
         raise ValueError(
-            "--multiclass keeps every value of the label, and --positive makes two classes of them; give one of both."
+            "--multiclass keeps every value of the label, and --positive makes two classes of them; give only one."
         )
     if multiclass or positive:
         return
@@ -157,9 +157,7 @@ def _known(name: str, reading: ReadingOptions, quiet: bool) -> Dataset:
     return replace(data, sensitive={each: data.sensitive[each] for each in chosen}, raw=data.table)
 
 
-# --- decided ---------------------------------------------------------------------------------------------------------
-
-# Read labels, decisions and groups from a file, for `audit` and `certify`.
+# --- decisions of any system, for `audit` and `certify` --------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -175,7 +173,7 @@ class DecidedRows:
     positive : str or None
         The positive one of two labels.
     read_as : tuple of (str, str, int, str)
-        Where a value counts as another word: label or decision, its value, its rows, and what it counts as.
+        The values that count as another label: "label" or "decision", the value, its number of rows, and that label.
     """
 
     y: Any
@@ -254,7 +252,7 @@ def read_decisions(
 
 
 def _read_as(what: str, values: list[str], words: list[str]) -> list[tuple[str, str, int, str]]:
-    """List each value with its rows and what it counts as, if that is another value."""
+    """List each value that counts as another label, with its number of rows and that label."""
     counts = Counter(zip(values, words, strict=True))
     if all(value == word for value, word in counts):
         return []

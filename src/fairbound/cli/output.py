@@ -1,7 +1,7 @@
-"""The output of a command: tables for people or one JSON object for programs, and progress.
+"""The output of a command: tables or one JSON object, progress, and the standard streams.
 
-Standard output has the result and nothing else.  Progress goes to standard error: a line that moves on a terminal, one
-line for each stage elsewhere.  Colours follow NO_COLOR and the terminal.
+Standard output contains only the result.  Progress goes to standard error: a changing line on a terminal, one line per
+stage elsewhere.  Colours follow NO_COLOR and the terminal.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ STYLES = {
 
 @dataclass
 class Output:
-    """How to say it.
+    """The output of a command.
 
     Parameters
     ----------
     json : bool
-        One JSON object in place of tables.
+        Print one JSON object instead of tables.
     quiet : bool
-        Neither tables nor progress: the exit code, the files and errors say it all.
+        Print neither tables nor progress.
     """
 
     json: bool = False
@@ -55,7 +55,7 @@ class Output:
 
     @property
     def silent(self) -> bool:
-        """Whether nothing is printed for people."""
+        """Whether no text and no tables are printed."""
         return self.json or self.quiet
 
     def console(self, *, error: bool = False) -> Console:
@@ -131,13 +131,13 @@ class Output:
                 self._status = None
 
     def update(self, text: str) -> None:
-        """Show how far the stage is, on a terminal."""
+        """Show the progress of the stage on a terminal."""
         if self._status is not None:
             self._status.update(visible(text))
 
 
 def _with_options(value: Any) -> Any:
-    """Return what JSON has, with options for the arguments in its messages."""
+    """Return a value for JSON, with the arguments in its messages shown as options."""
     if isinstance(value, Mapping):
         return {name: _with_options(entry) for name, entry in value.items()}
     if isinstance(value, list | tuple):
@@ -156,15 +156,13 @@ def _standard_output() -> Iterator[None]:
         raise OSError(error.errno, error.strerror, "standard output") from error
 
 
-# --- terminal --------------------------------------------------------------------------------------------------------
+# --- standard streams and Ctrl-C -------------------------------------------------------------------------------------
 
-# The terminal: standard output and standard error as shells expect them, and Ctrl-C.
-#
-# * If the reader of a pipe leaves (`fairbound ... | head -1`), the program ends with the exit code for that,
-# whichever library wrote, and at whatever moment.  rich and click would end with 1, which means that a limit is not
-# kept. * A character that the encoding lacks is shown by its number, as in \xe9, so that printing never fails. * The
-# first Ctrl-C ends training at the next step with the best model found, and does not stop writing; the second leaves
-# at once.
+# * If the reader of a pipe closes it (`fairbound ... | head -1`), the program ends with the exit code for a closed
+#   pipe, whichever library was writing.  rich and click would end with 1, which means that a limit is not kept.
+# * A character that the encoding lacks is shown by its number, as in \xe9, so that printing never fails.
+# * The first Ctrl-C ends training at the next step with the best model found, and does not stop writing.  The second
+#   one ends the program at once.
 
 
 class _Descriptor(io.FileIO):
@@ -221,7 +219,7 @@ def _guarded(stream: Any, name: str) -> Any:
 
 
 class Interruptible:
-    """A context in which the first Ctrl-C is only recorded; a callback of training asks for it.
+    """A context that only records the first Ctrl-C.  A callback of training reads it with `asked`.
 
     >>> with Interruptible() as interrupt:
     ...     interrupt.asked({"phase": "free"})
@@ -243,7 +241,7 @@ class Interruptible:
             signal.signal(signal.SIGINT, self._before)
 
     def asked(self, row: dict[str, Any]) -> bool:  # noqa: ARG002  # the form of a callback of training
-        """Return whether training shall end."""
+        """Return whether training must end."""
         return self.happened
 
     def _note(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002  # the form of a handler

@@ -21,11 +21,15 @@ if TYPE_CHECKING:
     from fairbound.data import ColumnFormat
     from fairbound.estimator import ConstrainedClassifier
 
-Model = Annotated[str, typer.Argument(metavar="MODEL", help="The folder that train has written.", show_default=False)]
+Model = Annotated[str, typer.Argument(metavar="MODEL", help="A folder that train has written.", show_default=False)]
 OutFile = Annotated[
     str,
     typer.Option(
-        "--out", "-o", metavar="FILE", help="A file to create: CSV, or Parquet by its ending.", show_default=False
+        "--out",
+        "-o",
+        metavar="FILE",
+        help="The file to create: CSV, or Parquet if it ends in .parquet.",
+        show_default=False,
     ),
 ]
 Column = Annotated[str, typer.Option("--column", metavar="NAME", help="Name of the new column.")]
@@ -33,9 +37,7 @@ Probability = Annotated[bool, typer.Option("--probability", help="Add the probab
 
 Exact = Annotated[
     bool,
-    typer.Option(
-        "--exact", help="Write labels to CSV as they are, even if a spreadsheet would take one for a formula."
-    ),
+    typer.Option("--exact", help="Write labels to CSV unchanged, even if a spreadsheet would read one as a formula."),
 ]
 
 
@@ -47,7 +49,7 @@ def register(app: typer.Typer, command: Any) -> None:
         epilog=examples(
             ("New applications", "fairbound predict model new_loans.csv --out decided.csv"),
             (
-                "Then look at what was decided",
+                "Then audit the decisions",
                 "fairbound audit decided.csv --target approved --prediction prediction --sensitive sex",
             ),
         ),
@@ -67,11 +69,11 @@ def predict_command(
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Decide new rows by a trained model.
+    """Add the decisions of a trained model to a file of rows.
 
-    The file needs the columns that the model was trained on, by name and in any order; groups and label are not needed.
-    Each column is read as training read it, whatever the other rows. The rows are written as they are, with one more
-    column. The same model and row give the same decision.
+    The file needs the input columns of the model, by name and in any order. It needs neither groups nor label. Each
+    column is read as in training. The rows are written unchanged, with one more column. A decision depends only on the
+    model and the row.
     """
     from fairbound.cli.files import check_source, fresh_file, load_model
     from fairbound.data import make_frame
@@ -92,7 +94,7 @@ def predict_command(
             added |= _probabilities(classifier, frame)
         for name in added:
             if name in rows.names:
-                raise ValueError(f"{source} has a column {name!r} already; name the new one with --column.")
+                raise ValueError(f"{source} already has a column {name!r}; give another name with --column.")
         rows.write(file, added, exact)
         notes = _unseen(classifier, frame)
     counts = Counter(map(as_text, decided.tolist()))
@@ -106,7 +108,7 @@ def predict_command(
 
 @contextmanager
 def _located(source: str) -> Iterator[None]:
-    """Name the file, and the row as people count, in an error about a row of X."""
+    """Add the file, and the number of the row counted from 1, to an error about a row of X."""
     try:
         yield
     except InputError as error:
@@ -118,7 +120,7 @@ def _located(source: str) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class NewRows:
-    """Rows to decide: the names of all columns, the values of those that the model needs, and a function to write all.
+    """Rows to decide: the names of all columns, the inputs of the model, and a function that writes all columns.
 
     The function takes the file to create, the new columns, and whether these are written exactly.
     """
@@ -137,7 +139,7 @@ def read_rows(
     data_dir: str | None = None,
     quiet: bool = True,
 ) -> NewRows:
-    """Read a file, or a known data set, as training read its file."""
+    """Read a file or a known data set, with the column formats of the model."""
     from fairbound.cli.files import open_table
     from fairbound.cli.inputs import is_known_dataset
     from fairbound.data import append_columns, no_column, write_columns
@@ -168,9 +170,9 @@ def read_rows(
 
 
 def _formats(classifier: ConstrainedClassifier) -> tuple[dict[str, ColumnFormat], list[str]]:
-    """Return how the columns of files are written for a model, and which of them are categories.
+    """Return the column formats of a model, and which columns are categories.
 
-    A model that was not trained on a file keeps no formats: its numbers are plain then, and its words as they are.
+    A model that was not trained on a file has no formats: numbers are then plain, and text is unchanged.
     """
     from fairbound.data import ColumnFormat
 
@@ -191,7 +193,7 @@ def _formats(classifier: ConstrainedClassifier) -> tuple[dict[str, ColumnFormat]
 
 
 def _are_numbers(words: Sequence[str]) -> bool:
-    """Tell whether categories are codes that were read as numbers: all are written as these would be."""
+    """Tell whether categories are codes that were read as numbers."""
     from fairbound.data import ColumnFormat
 
     numbers = [ColumnFormat("number").number(word) for word in words]
@@ -206,7 +208,7 @@ def as_text(value: Any) -> str:
 
 
 def _unseen(classifier: ConstrainedClassifier, frame: Any) -> list[str]:
-    """Return a note on each column that has words which training has not seen."""
+    """Return a note on each column with values that did not occur in training."""
     if classifier.encoder_ is None:
         return []
     notes = []
@@ -216,13 +218,13 @@ def _unseen(classifier: ConstrainedClassifier, frame: Any) -> list[str]:
         rows = f"{counted.total():,} {'row' if counted.total() == 1 else 'rows'}"
         counts_as = "a rare value" if others[name] else "none of the known values"
         notes.append(
-            f"Column {name!r} has values that training has not seen: {shown} ({rows}; each counts as {counts_as})."
+            f"Column {name!r} has values that did not occur in training: {shown} ({rows}; each counts as {counts_as})."
         )
     return notes
 
 
 def _typed(labels: Any, classes: Any) -> Any:
-    """Return labels that are whole numbers, all of them, as such; the model decides, and not the rows at hand."""
+    """Return labels as integers if all classes of the model are whole numbers, whatever labels these rows have."""
     import numpy as np
 
     from fairbound._values import as_array

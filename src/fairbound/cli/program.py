@@ -1,7 +1,7 @@
-"""The program: its commands, and what all of them share.
+"""The program, its commands, and their common behaviour.
 
-* Options that take several values take them in a row, `--sensitive sex race`, or repeated.
-* Whatever goes wrong ends in one sentence and a stable exit code (`errors`).
+* An option with several values takes them in a row, `--sensitive sex race`, or is repeated.
+* Every error ends in one sentence and a stable exit code (`errors`).
 """
 
 from __future__ import annotations
@@ -29,23 +29,24 @@ from fairbound.cli.errors import (
 )
 from fairbound.cli.output import guarded_streams
 
-# typer has click inside or beside it, by its version; this is the base of all errors about arguments in either.
+# typer depends on click or contains a copy of it, depending on its version.  This finds the base class of errors about
+# arguments in both cases.
 UsageProblem: type[Any] = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
 
 
 @dataclass(frozen=True)
 class Word:
-    """A word of a command line that is no option and not the first value of one; it may be a further value of one."""
+    """A word of a command line that is neither an option nor its first value.  It may be a further value."""
 
     text: str
-    option: str | None  # of several values, right before it
+    option: str | None  # the option with several values that directly precedes it
 
 
 def spread(arguments: Sequence[str], params: Sequence[Any]) -> list[str]:
     """Repeat an option before each of its values: `--sensitive sex race` becomes `--sensitive sex --sensitive race`.
 
-    Words in a row after such an option are its values, but for the positional arguments that stand nowhere else: in
-    `--bands age 25,40 FILE` the last word is the file.
+    The words after such an option are its values.  If positional arguments are missing elsewhere, the last words are
+    these: in `--bands age 25,40 FILE` the last word is the file.
     """
     read, rest = _read(arguments, {name: each for each in params if _is_option(each) for name in each.opts})
     certain = sum(isinstance(each, Word) and each.option is None for each in read) + len(rest[1:])
@@ -70,7 +71,7 @@ def _is_option(param: Any) -> bool:
 
 
 def _read(arguments: Sequence[str], options: Mapping[str, Any]) -> tuple[list[str | Word], list[str]]:
-    """Return options with their first values, and the other words; and what follows a `--`, which is no option."""
+    """Return the options with their first values and the other words, and then the words after `--`."""
     found: list[str | Word] = []
     several: str | None = None
     rest = list(arguments)
@@ -89,7 +90,7 @@ def _read(arguments: Sequence[str], options: Mapping[str, Any]) -> tuple[list[st
 
 
 class Command(TyperCommand):
-    """A command whose errors are sentences."""
+    """A command that accepts several values in a row, and whose errors are one sentence."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Read the arguments."""
@@ -106,7 +107,7 @@ class Program(TyperGroup):
     """The group of all commands."""
 
     def main(self, *arguments: Any, **options: Any) -> NoReturn:
-        """Run, and exit with the code of the command; an error about arguments is one sentence, too."""
+        """Run, and exit with the code of the command.  Errors about arguments are one sentence, too."""
         with Guard(), guarded_streams():
             sys.exit(self._run(*arguments, **options))
 
@@ -122,7 +123,7 @@ class Program(TyperGroup):
             sentence = " ".join(problem.format_message().split())
             complain(f"{sentence.rstrip('.')}; see {path} --help.")
             return BAD_INPUT
-        except typer.Abort as abort:  # what click makes of Ctrl-C before a command has begun
+        except typer.Abort as abort:  # click raises this for Ctrl-C before a command has begun
             return exit_code(abort.__cause__) if isinstance(abort.__cause__, KeyboardInterrupt) else INTERRUPTED
         return code if isinstance(code, int) else KEPT
 
@@ -148,7 +149,7 @@ def make_program() -> typer.Typer:
         + ". docs/command_line.md has the others.",
         context_settings={"help_option_names": ["-h", "--help"]},
         pretty_exceptions_enable=False,
-        rich_markup_mode=None,  # plain pages: they open faster, and the commands in them can be copied
+        rich_markup_mode=None,  # plain help pages open faster, and their commands can be copied
     )
 
     @app.callback(invoke_without_command=True)

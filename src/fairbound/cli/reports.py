@@ -1,4 +1,4 @@
-"""`fairbound report`: write the page or the model card of a run again, from its summary."""
+"""`fairbound report`: write the report or the model card of a run again, from its summary."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from fairbound.cli.output import Output
 
 RunFolder = Annotated[
     str,
-    typer.Argument(metavar="RUN", help="The folder that train or frontier has written.", show_default=False),
+    typer.Argument(metavar="RUN", help="A folder that train or frontier has written.", show_default=False),
 ]
 OutFile = Annotated[
     str | None,
-    typer.Option("--out", "-o", metavar="FILE", help="Write the page here; by default RUN/report.html is renewed."),
+    typer.Option("--out", "-o", metavar="FILE", help="The file to write; by default RUN/report.html is replaced."),
 ]
 Form = Annotated[str, typer.Option("--format", metavar="html|markdown", help="A web page, or a model card.")]
 
@@ -31,7 +31,7 @@ def register(app: typer.Typer, command: Any) -> None:
         "report",
         cls=command,
         epilog=examples(
-            ("Renew the pages of a run", "fairbound report model"),
+            ("Write the report of a run again", "fairbound report model"),
             ("One page to hand on", "fairbound report model --out review.html"),
             ("The model card", "fairbound report model --format markdown --out CARD.md"),
         ),
@@ -45,9 +45,9 @@ def report_command(
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Make the report of a run from its summary.
+    """Write the report of a run from its summary.
 
-    The page is one file without any links to elsewhere. --json prints the summary itself.
+    The page is one self-contained file. --json prints the summary.
     """
     from fairbound._words import did_you_mean
     from fairbound.cli.files import fresh_file
@@ -70,7 +70,7 @@ def report_command(
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         raise ValueError(f"{path} is damaged, so no report can be made of it ({error}); run train again.") from error
     place = Path(out) if out is not None else path.parent / FORMATS[form]
-    # The pages of a run are made from its summary, so they may be renewed; any other file is left alone.
+    # The run's own pages are made from its summary, so they may be replaced.  Any other existing file may not.
     with fresh_file(place, replace=out is None and path.name == NAMES["json"]) as file:
         file.write_bytes(as_utf8(page))
     output.text(f"Written to {place}.")

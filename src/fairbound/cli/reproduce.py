@@ -1,4 +1,4 @@
-"""`fairbound reproduce`: the paper's figures and tables by name, beside the printed numbers."""
+"""`fairbound reproduce`: make the paper's figures and tables again, beside the printed numbers."""
 
 from __future__ import annotations
 
@@ -21,33 +21,31 @@ Names = Annotated[
     list[str] | None,
     typer.Argument(metavar="NAME...|all", help="What to reproduce; --list shows the names.", show_default=False),
 ]
-List = Annotated[bool, typer.Option("--list", help="List the names and what each shows.")]
+List = Annotated[bool, typer.Option("--list", help="List the names with their titles.")]
 Data = Annotated[
     list[str] | None,
     typer.Option("--dataset", metavar="law|dutch|acsincome...", help="Which data sets; all three by default."),
 ]
 Solver = Annotated[
     str,
-    typer.Option(
-        "--solver", metavar="paper|fast|both", help="The paper's algorithm and constants, the fast one, or both."
-    ),
+    typer.Option("--solver", metavar="paper|fast|both", help="The paper's algorithm, our fast solver, or both."),
 ]
-Part = Annotated[str, typer.Option("--part", metavar="train|test", help="The rows that are reported on.")]
-Batches = Annotated[bool, typer.Option("--batches", help="Train by mini-batches of 5,000 rows.")]
-Jobs = Annotated[int, typer.Option("--jobs", "-j", help="Processes, of one core each; -1 is one for each core.")]
+Part = Annotated[str, typer.Option("--part", metavar="train|test", help="The rows of the reported numbers.")]
+Batches = Annotated[bool, typer.Option("--batches", help="Train with mini-batches of 5,000 rows.")]
+Jobs = Annotated[int, typer.Option("--jobs", "-j", help="The number of processes, one core each; -1 for all cores.")]
 Out = Annotated[
-    str, typer.Option("--out", "-o", metavar="FOLDER", help="Where everything goes; runs found there are not repeated.")
+    str, typer.Option("--out", "-o", metavar="FOLDER", help="The output folder; runs found there are not repeated.")
 ]
 Epochs = Annotated[
     int | None, typer.Option("--epochs", min=1, help="Fewer epochs than the paper's 500, for a quick look.")
 ]
-Rows = Annotated[int | None, typer.Option("--rows", min=100, help="Only so many rows of each part, for a quick look.")]
-Overwrite = Annotated[
-    bool, typer.Option("--overwrite", help="Replace files of the same names in --out that fairbound has not written.")
+Rows = Annotated[
+    int | None, typer.Option("--rows", min=100, help="Use only so many rows of each part, for a quick look.")
 ]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace files in --out that fairbound has not written.")]
 Exact = Annotated[
     bool,
-    typer.Option("--exact", help="Write text to CSV as it is, even if a spreadsheet would take it for a formula."),
+    typer.Option("--exact", help="Write text to CSV unchanged, even if a spreadsheet would read it as a formula."),
 ]
 
 
@@ -57,7 +55,7 @@ def register(app: typer.Typer, command: Any) -> None:
         "reproduce",
         cls=command,
         epilog=examples(
-            ("What there is", "fairbound reproduce --list"),
+            ("The names", "fairbound reproduce --list"),
             ("A table on the shipped data, in seconds", "fairbound reproduce table-2 --dataset law"),
             ("Everything on two cores", "fairbound reproduce all --jobs 2 --out paper"),
         ),
@@ -84,19 +82,19 @@ def reproduce_command(
 ) -> None:
     """Repeat the experiments of the paper that fairbound implements, and judge its claims by the numbers.
 
-    Writes figures, tables and a gallery with each item beside the printed values and the paper's claims. Every finished
-    run is kept in the folder, so that an interrupt loses at most the runs under way: the same command goes on from
-    there. The exit code says whether it was done, not what the verdicts are.
+    Writes figures, tables, and a gallery that shows each item beside the printed values and the paper's claims. Every
+    finished run is stored in the folder. After an interrupt, the same command continues from there. The exit code is 0
+    when everything is done, whatever the verdicts are.
     """
     from fairbound.experiments import TITLES
 
     output = Output(json, quiet)
     if listed or not names:
-        output.table("fairbound reproduce NAME", ("name", "what it shows"), list(TITLES.items()), left=2)
+        output.table("fairbound reproduce NAME", ("name", "title"), list(TITLES.items()), left=2)
         output.result({"command": "reproduce", "items": TITLES})
         return
     if jobs == 0:
-        raise ValueError("--jobs 0 runs nothing: give the number of processes, or -1 for one on each core.")
+        raise ValueError("--jobs must not be 0: give the number of processes, or -1 for one per core.")
     request = _request(names, dataset, solver, part, batches, epochs, rows, data_dir)
     from fairbound.experiments import reproduce
 
@@ -116,12 +114,12 @@ def reproduce_command(
         except KeyboardInterrupt as interrupt:
             complain(
                 f"Interrupted: {shown.done} runs were finished and are kept in {out}; "
-                "the same command goes on from there."
+                "the same command continues from there."
             )
             raise typer.Exit(exit_code(interrupt)) from None
     _show(output, made)
     if made.results.outdated:
-        output.text(f"{made.results.outdated} results of another version of fairbound were left alone.")
+        output.text(f"{made.results.outdated} results of another version of fairbound were ignored.")
     output.text(
         f"Written to {out} in {time.perf_counter() - begun:.0f} s: "
         f"gallery{request.suffix}.html, figures, tables, verdicts{request.suffix}.json."
@@ -148,7 +146,7 @@ def _request(
     rows: int | None,
     data_dir: str | None,
 ) -> Request:
-    """Check what was asked for, before anything heavy is loaded."""
+    """Check the options, before slow imports."""
     from fairbound._words import lookup
     from fairbound.experiments import DATASETS, EPOCHS, TITLES
 
@@ -174,7 +172,7 @@ def _request(
 
 
 class _Shown:
-    """Says how far the runs are: at every one on a terminal, at every tenth of them elsewhere."""
+    """Shows the progress of the runs: after every run on a terminal, after every tenth of them elsewhere."""
 
     def __init__(self, output: Output) -> None:
         self.output = output

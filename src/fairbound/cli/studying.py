@@ -1,4 +1,4 @@
-"""A study on the command line: how it is run, and what is shown of it."""
+"""Run a study from a command, with progress, and print its tables."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def read_study(
 
 
 def run_study(study: Study, output: Output, context: typer.Context) -> None:
-    """Train the models of a study and show how far it is; the first interrupt ends training with the best found."""
+    """Train the models of a study, and show the progress.  The first interrupt ends training with the best model."""
     study.command, study.name_of = command_of(context), option_name
     with Interruptible() as interrupt:
 
@@ -59,7 +59,7 @@ def show_table(output: Output, table: TextTable) -> None:
 
 
 def show_summary(output: Output, summary: Mapping[str, Any]) -> None:
-    """Print before and after by group, and what became of the limits."""
+    """Print the tables of groups and limits, without and with limits."""
     from fairbound.studies import summary_tables
 
     for position, table in enumerate(summary_tables(summary)):
@@ -69,7 +69,7 @@ def show_summary(output: Output, summary: Mapping[str, Any]) -> None:
 
 
 def show_frontier(output: Output, frontier: Mapping[str, Any]) -> None:
-    """Print what each bound reaches and costs."""
+    """Print the value and the cost of each bound."""
     from fairbound.studies import GAIN, frontier_table
 
     show_table(output, frontier_table(frontier))

@@ -1,4 +1,4 @@
-"""`fairbound train`: from a file to a model, its numbers and its report."""
+"""`fairbound train`: train a model on a file, and write its numbers and its report."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LOANS = "fairbound train loans.csv --target approved --sensitive sex"
 Confidence = Annotated[
     float | None,
     typer.Option(
-        "--confidence", help="Keep the limits on unseen rows with this probability: holds a calibration part back."
+        "--confidence", help="Keep the limits on unseen rows with this confidence; holds out calibration rows."
     ),
 ]
 
@@ -30,10 +30,10 @@ def register(app: typer.Typer, command: Any) -> None:
         "train",
         cls=command,
         epilog=examples(
-            ("Look first: what a model without limits does", f"{LOANS} --out look"),
+            ("First a model without limits", f"{LOANS} --out look"),
             ("Keep the four-fifths rule", f'{LOANS} --require "disparate_impact >= 0.8" --out model'),
             (
-                "On unseen rows, too, with 95% confidence, by a network",
+                "Also on unseen rows, with 95% confidence, by a network",
                 f'{LOANS} --require "disparate_impact >= 0.8" --confidence 0.95 --model mlp:32 --out model',
             ),
             (
@@ -61,9 +61,9 @@ def train_command(
     """Train a classifier under limits, and evaluate it on held-out rows.
 
     Writes a folder with the model, its numbers (metrics.json, summary.json), the report (report.html) and a model card.
-    Without --require it trains without limits, shows what that model does, and suggests limits. The exit code is 1 if a
-    limit is not kept on the training rows, not certified where --confidence asks for it, or refuted by the held-out
-    rows.
+    Without --require it trains a model without limits, shows its rates by group, and suggests limits. The exit code is
+    1 if a limit is not kept on the training rows, not certified although --confidence is given, or refuted by the
+    held-out rows.
     """
     from fairbound.cli.files import check_source, fresh_folder, refuse_existing
     from fairbound.cli.studying import exit_after, read_study, run_study
@@ -74,7 +74,7 @@ def train_command(
 
     settings = training.settings(require or (), confidence=confidence, max_categories=reading.max_categories)
     if confidence is not None and reading.weight is not None:
-        raise ValueError("--confidence is for rows that count alike: it does not go with --weight.")
+        raise ValueError("--confidence and --weight do not go together: the confidence holds for unweighted rows only.")
     output = Output(json, quiet)
     with fresh_folder(out) as folder:
         study = read_study(source, training.test_file, reading, settings, output)

@@ -1,4 +1,6 @@
-"""Encode raw columns as inputs: as a number, one-hot over known values, or one-hot over bands of codes.
+"""Encode raw columns as inputs, check the arrays of a data set, and sort numbers into bands.
+
+A column becomes a number, one-hot columns over known values, or one-hot columns over bands of codes.
 
 The known values are part of the schema and not learnt from the rows, so that any part of a file gives the same columns.
 Missing values (None or NaN) of numbers stay missing. Missing categories are one more category, if the schema has it.

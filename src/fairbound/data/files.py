@@ -1,4 +1,4 @@
-"""Find the file of a data set, and check its content (SHA-256).
+"""`Source`, the definition of a data set; find its file, and check the content (SHA-256).
 
 A file is part of the package, or in a folder (the argument `data_dir`, else the environment variable FAIRBOUND_DATA,
 read at the time of the call), or downloaded into the user's cache. The folder may also have the members of an archive

@@ -1,4 +1,4 @@
-"""`load_dataset`: load a data set of the catalogue by name, as is or as in the paper's experiments."""
+"""`load_dataset`: load a data set of the catalogue by name, unchanged or prepared as in the paper's experiments."""
 
 from __future__ import annotations
 
@@ -21,8 +21,6 @@ from fairbound.data.table import Columns, Table
 
 # --- catalogue -------------------------------------------------------------------------------------------------------
 
-# The catalogue of data sets by name.
-#
 # To add a data set, add a `Source` to `DATASETS`; `load_dataset` and the tests of all data sets find it there. Use
 # only checksums that are published in a citable place.
 
@@ -89,9 +87,6 @@ DATASETS: dict[str, Source] = {
     "acsincome": ACSINCOME_CA_SAMPLE,  # and any state and year: `fairbound.data.acsincome.census_source`
     "acsincome_us": ACSINCOME_US_SAMPLE,
 }
-
-
-# --- loading ---------------------------------------------------------------------------------------------------------
 
 
 # --- paper -----------------------------------------------------------------------------------------------------------

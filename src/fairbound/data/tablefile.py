@@ -112,7 +112,7 @@ def is_supported(kind: Any) -> bool:
     return str(kind) in _TEXTS or any(test(kind) for test in tests)
 
 
-# --- tablefile -------------------------------------------------------------------------------------------------------
+# --- files of either kind --------------------------------------------------------------------------------------------
 
 
 NOT_TEXT = {
@@ -196,7 +196,7 @@ class TableFile:
             return next(fields for _, kind, fields, _ in records if kind)
 
     def check_column(self, name: str, role: str) -> None:
-        """Refuse a name that is none of the columns; `role` says who needs it, such as an argument."""
+        """Reject a name that is not a column; `role` states where the name comes from, such as an argument."""
         if name not in self.names:
             raise no_column(self.place, name, self.names, role)
 

@@ -1,4 +1,4 @@
-"""Report how columns of a file were interpreted, where that is not obvious.
+"""Report how columns of a file were interpreted if that is not obvious, and which of them may leak the label.
 
 `read_table` must decide whether 08001 is a quantity, whether 1,234 has a decimal comma, and whether n/a is a category.
 Each such decision is reported, with the option of `read_table` that changes it.

@@ -91,7 +91,7 @@ def is_a(base: Any, *names: str) -> bool:
 
 
 def weight_argument(base: Any) -> str | None:
-    """Return the argument of `base.fit` that takes sample weights; None where there is none."""
+    """Return the argument of `base.fit` for sample weights, or None."""
     if isinstance(base, Pipeline):
         inner = weight_argument(_inner(base))
         return None if inner is None else f"{base.steps[-1][0]}__{inner}"

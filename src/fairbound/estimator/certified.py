@@ -1,7 +1,7 @@
-"""A fit with `confidence=`: rows held back for calibration, and a sequence of models tested on them.
+"""A fit with `confidence=`: hold out calibration rows, and test a sequence of models on them.
 
 The calibration rows are used for the test only.  Neither the encoder nor the parameters nor the order of the models
-depends on them.  `fairbound.estimator.confidence` has the sequence, and what may be claimed.
+depends on them.  `fairbound.estimator.confidence` has the sequence and the claim.
 """
 
 from __future__ import annotations

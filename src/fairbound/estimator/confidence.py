@@ -1,13 +1,13 @@
 """Training with `confidence=`: limits that hold on unseen rows, with a stated probability of error.
 
-A sequence of models from strict to loose is trained without the calibration rows: each under the requested limits moved
-by a fixed share towards their strictest.  Those that keep what they were trained for, on the training rows, are tested
-on the calibration rows against the *requested* limits, strictest first, and testing stops at the first that does not
-pass.  The most accurate of those passed (by training rows) is returned.
+A sequence of models from strict to loose is trained without the calibration rows.  Each has the requested limits, moved
+by a fixed share towards their strictest value.  Models that keep their own limits on the training rows are tested on
+the calibration rows against the *requested* limits, strictest first.  Testing stops at the first failure.  Of the
+models that passed, the one with the highest training accuracy is returned.
 
-The claim: over draws of the calibration rows, the probability that a model is returned which breaks a limit in the
-population is at most 1 − confidence.  For a wrong model is returned only if some model that breaks a limit has passed;
-then the first such in the order has passed, which is fixed before the draw, and it passes with probability at most
+The claim: over draws of the calibration rows, the probability of returning a model that breaks a limit in the
+population is at most 1 − confidence.  Proof: the order of the models is fixed before the draw.  If the returned model
+breaks a limit, then the first model in the order that breaks a limit has passed.  The probability of that is at most
 1 − confidence.
 """
 

@@ -1,9 +1,10 @@
-"""Encode a table as numbers.  The encoding is learnt from the training rows, by weight, and applies to any rows.
+"""Encode a table as numbers.  The encoding is learnt from the weighted training rows, and applies to any rows.
 
-    number     (x − mean) / deviation, 0 where x is missing; and, where some are missing in training, 1 where x is
-    category   one 0/1 column for each word; the rarest beyond a cap share "(other)"; "(missing)" has its own
+    number     (x − mean) / standard deviation, or 0 if x is missing.  If training rows have missing values, a further
+               0/1 column marks them
+    category   one 0/1 column per word.  Beyond a maximum, the rarest words share "(other)".  "(missing)" has its own
 
-A word that is not in the training rows counts as "(other)"; without such a column all its 0/1 columns are 0.  The
+A word that is not in the training rows counts as "(other)".  Without such a column, all its 0/1 columns are 0.  The
 encoding of a row does not depend on the other rows.
 """
 
@@ -228,7 +229,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         return self.encoded(inputs)
 
     def encoded(self, inputs: Inputs) -> Floats:
-        """Return the encoded rows of inputs whose columns have been checked; inputs that are shared have them ready."""
+        """Return the encoded rows of checked inputs; shared inputs are encoded once."""
         return inputs.encoded_once((self.strict, self.columns_), self.encode)
 
     def encode(self, inputs: Inputs) -> Floats:

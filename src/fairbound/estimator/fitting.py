@@ -1,9 +1,9 @@
 """One fit: from the user's rows to a trained module and the record of its decisions.
 
-cells      rows to (group, label), small groups by the stated policy
-encode     inputs to numbers, by the training rows
-train      a module to its optimum under the limits
-confirm    the decisions of `predict` itself, counted; a limit that rounding has broken there is mended or reported
+cells      assign rows to (group, label), and apply the policy for small groups
+encode     convert the inputs to numbers, with an encoding learnt from the training rows
+train      train a module under the limits
+confirm    count the decisions of `predict`; a limit that rounding has broken there is repaired or reported
 """
 
 from __future__ import annotations

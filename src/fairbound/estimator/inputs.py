@@ -2,13 +2,12 @@
 
 DataFrames are those of pandas, polars and pyarrow.
 
-A column is read in one of two ways, whatever holds it, so that the same values give the same numbers everywhere:
+A column is read in one of two ways.  The same values give the same result from any kind of table:
 
-    numbers   float64; True is 1; NaN where the value is missing; infinity raises
-    words     text; a whole number is written without a decimal point, so 1, 1.0 and "1" are the same word; None where
-              the value is missing
+    numbers   float64; True is 1; a missing value is NaN; infinity raises an error
+    words     text; a whole number has no decimal point, so 1, 1.0 and "1" are the same word; a missing value is None
 
-A column is numbers if its type says so, or if it holds Python objects that all are numbers; all else is words.
+A column is numbers if it has a numerical type, or if all its Python objects are numbers.  Any other column is words.
 """
 
 from __future__ import annotations
@@ -53,10 +52,10 @@ class Inputs:
     native : Any
         X as given: a table, an array, or a sparse matrix by rows.
     names : tuple of str, or None
-        The names of the columns, where they all are text.
+        The names of the columns, if all are text.
     n_rows, n_columns : int
     encoded : dict, or None
-        The rows as numbers, by what the encoder has learnt.  Only `share_inputs` keeps them, and only the last ones.
+        A cache of the encoded rows, by encoding.  Only `share_inputs` creates it, and it keeps only the last encoding.
     """
 
     native: Any
@@ -99,7 +98,7 @@ class Inputs:
         return int(column)
 
     def is_numeric(self, position: int) -> bool:
-        """Return whether a column is numeric without being asked to be."""
+        """Return whether a column has a numerical type, or Python objects that are all numbers."""
         if not self._is_table:
             if self.native.dtype.kind != "O":
                 return bool(self.native.dtype.kind in "fiub")
@@ -137,8 +136,8 @@ class Inputs:
         kind = None if not self._is_table else self._column(position).dtype
         if kind is not None and (kind.is_temporal() or kind.is_nested()):
             raise TypeError(
-                f"Column {self.label(position)} of X holds {kind}: argument must be a string or a number; make numbers "
-                "or categories of it, for example the year of a date."
+                f"Column {self.label(position)} of X holds {kind}: argument must be a string or a number; convert it "
+                "to numbers or categories, for example a date to its year."
             )
         values = self.values(position)
         missing = is_missing(values)

@@ -1,4 +1,4 @@
-"""The outcome of a fit in sentences: what was reached, and advice that depends on the limits and on how it ended."""
+"""Sentences about a fit (its outcome, and advice that depends on limits and status), and checks of its parameters."""
 
 from __future__ import annotations
 

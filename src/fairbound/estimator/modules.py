@@ -1,4 +1,7 @@
-"""The module of a fit: a built-in one, the user's own, or that of the last fit; and its device."""
+"""The module of a fit (a built-in one, the user's own, or that of the last fit), its device, and its outputs.
+
+Outputs for new rows are reproducible: they do not depend on the other rows, nor on the number of threads.
+"""
 
 from __future__ import annotations
 
@@ -46,9 +49,9 @@ def first_module(
         Shape of the inputs, (rows, columns).
     n_labels : int
     seed, generator
-        For the initial parameters: of a function's module, and of a built-in one.
+        The random state of the initial parameters: `seed` for the user's function, `generator` for a built-in module.
     n_scores : int
-        How many of the inputs, the last ones, are scores of a base; the module then begins as that base.
+        The number of base scores among the inputs, which are the last ones.  With a base the module starts as the base.
     """
     n_rows, n_inputs = shape
     if isinstance(own, nn.Module):
@@ -175,26 +178,13 @@ def available_devices() -> list[str]:
     return found
 
 
-# --- forward ---------------------------------------------------------------------------------------------------------
-
-# Apply a fitted module to new rows, in double precision.  The result of a row does not depend on the other rows.
-#
-# Feed-forward networks (linear layers with activations between them) go through `ExactLinear`, so that their
-# decisions are the same for any number of rows, threads, and with (leaky) ReLU on any machine.  Other modules see
-# blocks of a fixed number of rows, the last one filled up with copies, so that the same kernels run whatever the
-# number of rows.
-#
-# Activations such as tanh are computed in vector registers, and what is left over at the end of an array in another
-# way, with another last digit: they are given pieces that leave nothing over.
-
-
-# --- products --------------------------------------------------------------------------------------------------------
+# --- exact matrix products -------------------------------------------------------------------------------------------
 
 # Matrix products that do not depend on the order of their sums.
 #
-# A sum of floating-point numbers depends on the order in which it is taken, and a matrix library chooses the order by
-# the number of rows, the threads and the processor: the same row may get another last digit alone than among others.
-# A decision that must be repeatable cannot rest on that.  So both factors are cut into integers of b bits,
+# The rounding of a floating-point sum depends on its order.  A matrix library chooses the order by the number of rows,
+# the threads and the processor.  So the last digit of a row's result may depend on the other rows.  A reproducible
+# decision must not depend on them.  So both factors are cut into integers of b bits,
 #
 #     x = 2^e (x₁ + x₂ 2^-b) 2^-b + rest,     w = 2^f (w₁ + w₂ 2^-b) 2^-b + rest,     2b + log₂ K ≤ 53
 #
@@ -202,11 +192,11 @@ def available_devices() -> list[str]:
 # most 2^(e−2b−1): with b = 20 or more the result is right to about 12 digits of the largest term.  (Ozaki, Ogita,
 # Oishi, Rump: *Error-free transformations of matrix multiplication*, Numerical Algorithms 59, 2012.)
 #
-# Conventions ----------- x : (n, K), w : (out, K), both finite float64.    The result is x wᵀ + bias, (n, out).
+# Conventions: x : (n, K), w : (out, K), both finite float64.  The result is x wᵀ + bias, (n, out).
 
 
 WIDEST = 4096
-"""Terms summed at once; longer sums are made of such parts, added in their order."""
+"""Number of terms summed at once.  Longer sums consist of such parts, added in their order."""
 
 _LEAST_EXPONENT = -900  # smaller numbers count as zero beside it, and powers of two stay in range
 
@@ -264,11 +254,20 @@ def _product(x: Tensor, weights: Tensor, weight_exponents: Tensor) -> Tensor:
 
 
 def _power_of_two(exponent: Tensor) -> Tensor:
-    """2^exponent, made of its bits: a computed power may be off in the last."""
+    """Return 2^exponent, set bit by bit, because a computed power may be wrong in the last digit."""
     return ((exponent + 1023) << 52).view(torch.float64)
 
 
-# --- forward ---------------------------------------------------------------------------------------------------------
+# --- outputs for new rows --------------------------------------------------------------------------------------------
+
+# Apply a fitted module to new rows, in double precision.  The result of a row does not depend on the other rows.
+#
+# Feed-forward networks (linear layers with activations between them) use `ExactLinear`.  So their decisions do not
+# depend on the number of rows or threads, and with (leaky) ReLU not on the machine.  Any other module gets blocks with
+# a fixed number of rows, so that the same kernels run for any number of rows.  The last block is filled with copies.
+#
+# torch computes activations such as tanh in vector registers, and the remainder of an array by other code, with other
+# last digits.  So they get pieces without a remainder.
 
 
 BLOCK = 256

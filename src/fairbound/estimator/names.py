@@ -1,4 +1,4 @@
-"""Names and number of the columns of X: read, set by `fit`, checked afterwards with scikit-learn's messages."""
+"""Names and number of the columns of X: `fit` stores them, and later calls are checked with scikit-learn's messages."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """A fitted classifier on new rows: labels, probabilities, logits, recalibration, and linear coefficients.
 
-    predict   columns to numbers, logits in double precision, decisions
-
-The group is not needed, nothing is random, and the decision of a row does not depend on the other rows.
+`predict` encodes the columns, computes logits in double precision, and compares them with the threshold.  It does not
+need the group, it is deterministic, and the decision of a row does not depend on the other rows.
 """
 
 from __future__ import annotations
@@ -116,7 +115,7 @@ def _by_side(up: Tensor, above: float, below: float) -> Tensor:
 def _fit_side(
     u: Floats, positive: NDArray[np.bool_], weights: Floats, place: Callable[[Any], Any]
 ) -> tuple[float, float]:
-    """(a, b) of one side by cross-entropy of p' = place(σ(a u + b)); the identity where there are no rows."""
+    """Return (a, b) of one side, which minimise the cross-entropy of p' = place(σ(a u + b)); without rows (1, 0)."""
     n_positive, n_negative = float(weights[positive].sum()), float(weights[~positive].sum())
     if n_positive + n_negative <= 0:
         return 1.0, 0.0

@@ -111,7 +111,7 @@ class FitResult:
         What was reached, in a sentence or two.  If no model keeps all limits, it names those that conflict.
     rows : int
     pos_label : label, or None
-        The positive of two classes, which selection rates count.
+        The positive one of two classes, which selection rates count.
     accuracy, constant_accuracy, gain : float
         Accuracy of the decisions, by sample weight; that of the best constant prediction; their difference.
     loss, objective : float
@@ -131,7 +131,7 @@ class FitResult:
         Passes without gradients.
     seconds : float
     eval_rows, eval_accuracy : int and float, or None
-        Of the validation rows.
+        The number of validation rows, and the accuracy on them.
     certificate : Certificate or None
         With `confidence=`: the certificate of the returned model on the calibration rows.  If no model passed, that of
         the strictest one, which was tested first.
@@ -141,7 +141,7 @@ class FitResult:
         The least loss found under the limits.  The returned model may have up to 5% more, and better accuracy.
     notes : tuple of str
     base : BaseResult or None
-        With a base: how its scores were made, what it reaches alone, and how the model differs from it.
+        With a base: the origin of its scores, its accuracy and measures, and the differences between it and the model.
     history : list of dict
         One row for each iteration.
     """
@@ -180,7 +180,7 @@ class FitResult:
 
     @property
     def phases(self) -> dict[str, str]:
-        """What each phase of the history does."""
+        """A description of each phase in the history."""
         names = dict.fromkeys(row.get("phase") for row in self.history)
         return {name: PHASES[name] for name in names if name in PHASES}
 

@@ -1,7 +1,7 @@
-"""The rows of a fit, read from whatever the user has: inputs, labels, groups and weights, checked.
+"""Read and check the rows of a fit: inputs, labels, groups and weights, in any common form.
 
-Groups come apart from X, or are columns of X, which then leave the inputs unless they are asked for.  Rows that count
-neither in the loss nor in a limit leave.
+Groups are given separately, or are columns of X.  In the second case they are inputs only with `sensitive_as_input`.
+Rows that count neither in the loss nor in a limit are removed.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def read_labels(y: Any, n_rows: int, estimator: str) -> NDArray[Any]:
 
 
 def read_weights(weights: Any, n_rows: int, name: str, *, scale: bool = True) -> NDArray[np.float64]:
-    """Return one weight per row, 1 where none are given, scaled by a power of two: a common factor means nothing."""
+    """Return one weight per row, by default 1, scaled by a power of two: a common factor changes nothing."""
     if weights is None:
         return np.ones(n_rows)
     if nw.dependencies.is_into_series(weights):
@@ -87,7 +87,7 @@ def read_weights(weights: Any, n_rows: int, name: str, *, scale: bool = True) ->
 
 
 def warn_if_guessed(classes: Sequence[Hashable], limits: Sequence[Constraint], *, who: str, stacklevel: int) -> None:
-    """Warn if the positive one of two classes was taken by its order alone, and a limit depends on it.
+    """Warn if sorted order alone determined the positive class, and a limit depends on it.
 
     Parameters
     ----------
@@ -122,17 +122,17 @@ Floats = NDArray[np.float64]
 
 
 class Parameters(Protocol):
-    """What a fit needs to know of an estimator: its parameters, by name."""
+    """The parameters of an estimator that a fit uses."""
 
     def __getattr__(self, name: str) -> Any: ...
 
 
 @dataclass(frozen=True, eq=False)
 class Data:
-    """Rows as they came, checked: the inputs without the group columns, labels, groups and weights.
+    """Checked rows: the inputs without the group columns, labels, groups and weights.
 
-    `base_weights` are the sample weights in the unit that they came in, which a base may heed.  `positions` are the
-    places of the rows in X, some of whose rows may have left.
+    `base_weights` are the sample weights as given, because a base may depend on their unit.  `positions` are the row
+    numbers in X, of which some rows may have been removed.
     """
 
     inputs: Inputs
@@ -172,7 +172,7 @@ def read_data(
     constraint_weight: Any,
     base_score: Any = None,
 ) -> Data:
-    """Read the rows of a fit; those that count nowhere leave."""
+    """Read the rows of a fit; remove those that count neither in the loss nor in a limit."""
     name = type(params).__name__
     if isinstance(params.constraints, Iterator):
         raise TypeError("constraints= is an iterator, which can be read only once: give a list or a tuple.")
@@ -215,7 +215,7 @@ def read_data(
 
 
 def _check_weightless(groups: dict[str, NDArray[Any]], counted: NDArray[np.intp]) -> None:
-    """Refuse a group all of whose rows have weight 0: it would leave the limits without a word."""
+    """Reject a group whose rows all have weight 0, because the limits would silently ignore it."""
     for column, values in groups.items():
         gone = set(distinct(values)) - set(distinct(values[counted]))
         if gone:
@@ -230,7 +230,7 @@ def read_further(
 ) -> Data:
     """Read rows that are not trained on, given as (X, y) or (X, y, groups) under a name such as "eval_set".
 
-    Where the training rows came with base scores, these rows do, too: (X, y, groups, base_score).
+    If the training rows have base scores, these rows need them, too: (X, y, groups, base_score).
     """
     if training.base_score is not None:
         if not isinstance(rows, list | tuple) or len(rows) != 4:
@@ -253,7 +253,7 @@ def read_further(
 def _coded_alike(
     name: str, groups: dict[str, NDArray[Any]] | None, known: dict[str, NDArray[Any]] | None
 ) -> dict[str, NDArray[Any]] | None:
-    """Refuse group columns and groups that no training row has: they are most often the same by another code."""
+    """Reject group columns and groups that no training row has: usually they are known ones with another code."""
     if groups is None or known is None:
         return groups
     if len(groups) == len(known) == 1 and ARRAY_NAME in (*groups, *known):  # one of them came without a name
@@ -274,7 +274,7 @@ def _coded_alike(
 
 
 def group_columns(params: Parameters, inputs: Inputs, sensitive_features: Any) -> tuple[int, ...]:
-    """Positions of the columns of X that hold the groups; none where these come apart from X."""
+    """Return the positions of the columns of X that hold the groups; empty if groups are given separately."""
     named, said = params.sensitive_columns, argument("sensitive_columns")
     if sensitive_features is not None and named is not None:
         raise InputError(
@@ -301,7 +301,7 @@ def group_columns(params: Parameters, inputs: Inputs, sensitive_features: Any) -
 
 
 def _are_names(sensitive_features: Any, inputs: Inputs) -> bool:
-    """Tell a short list of column names from one group for each row."""
+    """Return whether `sensitive_features` is a list of column names, not one group per row."""
     return (
         isinstance(sensitive_features, list | tuple)
         and 0 < len(sensitive_features) != inputs.n_rows

@@ -107,7 +107,7 @@ class Watched:
         return cls(tally, tuple(next(compiled) if fits else None for fits in comparable), len(y))
 
     def measured(self, decisions: Tensor) -> list[float | None]:
-        """Return one number per limit for class indices in the order of the model; None where it is undefined."""
+        """Return one value per limit for decisions, which are class indices of the model; None if undefined."""
         tally = self._with(decisions)
         return [None if system is None else tally.measured(system) for system in self.systems]
 

@@ -249,7 +249,7 @@ class Audit:
         return page_as_html(*audit_page(self))
 
 
-# --- audit page ------------------------------------------------------------------------------------------------------
+# --- tables ----------------------------------------------------------------------------------------------------------
 
 # Render an audit as tables: for each grouping the counts, the rates with intervals, and the measures.
 

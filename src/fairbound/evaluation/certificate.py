@@ -4,9 +4,8 @@ The rows must be independent draws from the population that the statement is abo
 the decisions.
 
 * **PASS**: every requirement of the limit holds by a bound at level α (`requirements`, `bounds`).  If the limit is
-broken
-  in the population, PASS has probability at most α.  If any limit is broken, PASS for *all* limits has probability at
-  most α, without a correction for their number (intersection-union test).
+  broken in the population, PASS has probability at most α.  If any limit is broken, PASS for *all* limits has
+  probability at most α, without a correction for their number (intersection-union test).
 * **FAIL**: intervals that cover all rates simultaneously with probability 1 − α exclude that the limit is kept.  If all
   limits are kept, the probability that any of them fails is at most α.
 * **INCONCLUSIVE** otherwise, with the number of rows that would decide at the observed rates (`planning`).

@@ -146,7 +146,7 @@ class Share:
         return self.lower(level / 2.0), self.upper(level / 2.0)
 
     def tail(self, rates: FloatArray) -> FloatArray:
-        """P(X ≤ x | r) for each r: small where r is too large for what was seen."""
+        """Return P(X ≤ x | r) for each r; it is small if r is too large for the observed x."""
         if self.successes >= self.trials:
             return np.ones_like(rates)
         return special.betaincc(self.successes + 1.0, self.trials - self.successes, rates)

@@ -60,7 +60,7 @@ WHOLES: dict[RateFunction, Callable[[GroupSums], np.ndarray]] = {
     accuracy: lambda g: g.size,
     share_of_selected: lambda g: np.broadcast_to(g.selected[..., -1:], g.selected.shape),
 }
-"""The whole of which each rate is a share."""
+"""The whole of each rate: the rows of which it is a share."""
 
 
 MERGED = "(other)"
@@ -146,7 +146,7 @@ class GroupCounts:
         return np.isfinite(self.values(rate)).tolist()
 
     def statistics(self, rate: RateFunction, *, monotone: bool = False) -> list[Statistic] | None:
-        """Return what is known of the rate in each group; None where no interval is known for such a rate."""
+        """Return the statistic of the rate in each group; None if no interval is known for such a rate."""
         if rate in WHOLES:
             return self._shares(rate, WHOLES[rate])
         if not monotone:

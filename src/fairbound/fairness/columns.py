@@ -1,4 +1,4 @@
-"""Read and check labels and sensitive columns, given in any common form, as numpy arrays."""
+"""Read and check labels and sensitive columns in any common form, choose the positive label, and helpers for arrays."""
 
 from __future__ import annotations
 
@@ -216,8 +216,7 @@ def is_missing(value: object) -> bool:
 
 # Helpers that let one formula serve numpy arrays (to count decisions) and tensors (to train a model).
 #
-# Arithmetic, indexing, `@`, `reshape`, `clip` and `sum(axis=...)` are the same for both.  This module has what
-# differs.
+# Arithmetic, indexing, `@`, `reshape`, `clip` and `sum(axis=...)` are the same for both.  The helpers cover the rest.
 
 
 Array: TypeAlias = Any

@@ -1,12 +1,12 @@
 """Base models on disk, without pickle and without any code in the file.
 
-    trees and forests of scikit-learn   arrays, checked and walked by `trees`
-    LightGBM                            its own text format, read by LightGBM
-    XGBoost                             its own JSON format, read by XGBoost
-    other models of scikit-learn        skops, as far as every type in it is on skops' own list of trusted types
-    all others                          not written (`save(path, base=False)`), and given again: `load(path, base=...)`
+    trees and forests of scikit-learn   arrays, which `trees` checks and evaluates
+    LightGBM                            its own text format, which LightGBM reads
+    XGBoost                             its own JSON format, which XGBoost reads
+    other models of scikit-learn        skops, if every type in the model is on skops' own list of trusted types
+    all others                          not written: use `save(path, base=False)` and `load(path, base=...)`
 
-All that belongs to a base is in the file of the weights, under names that begin with "base/"; text and skops as bytes.
+The file of the weights contains the base under names that begin with "base/".  Text and skops data are bytes.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ def _check_xgboost(text: bytes) -> None:
 
 
 def base_to_parts(scores: BaseScores, *, write: bool) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """Return what describes the base of a model, and its tensors; without `write` the models are left out."""
+    """Return the description of a model's base, and its tensors; without `write` the fitted models are left out."""
     fitted, tensors = scores.fitted, {}
     described: dict[str, Any] = {
         "flipped": scores.flipped,
@@ -167,15 +167,15 @@ def base_from_parts(
     Parameters
     ----------
     values : mapping
-        As `base_to_parts` has written it.
+        The description from `base_to_parts`.
     tensors : mapping
-        Those whose names begin with "base/".
+        The tensors whose names begin with "base/".
     classes : sequence
         The labels in the order of the scores.
     encoder : TableEncoder, or None
-        That of the model.
+        The encoder of the model.
     own : fitted classifier, or several, optional
-        Base models that were not written, in their order.
+        The base models that were not written, in their order.
     """
     if isinstance(own, FittedBase):
         own = own.estimators
@@ -199,7 +199,7 @@ def base_from_parts(
             models.append(BaseModel(_read(each, arrays, given), _columns_from_json(each["columns"], encoder)))
             count += 1
         if not models:
-            raise ValueError("there is no base")
+            raise ValueError("the list of base models is empty")
         return tuple(models)
 
     fitted = None
@@ -207,7 +207,7 @@ def base_from_parts(
         stated = expect(values["fitted"], dict, "base")
         unit = expect(stated["unit"], float, "unit")
         if unit <= 0:
-            raise ValueError(f"the unit of the scores is {unit!r}")
+            raise ValueError(f"the unit of the scores must be positive, not {unit!r}")
         scale = ScoreScale(expect(stated["probabilities"], bool, "probabilities"), unit)
         models = models_from_json(stated["models"])
         fitted = FittedBase(models, scale, tuple(classes), expect(stated["scored"], str, "scored"))
@@ -217,7 +217,7 @@ def base_from_parts(
         label = None if each["label"] is None else expect(each["label"], int, "label")
         width = n_groups - 1 if label is None else n_groups
         if n_groups < 2 or len(names) != width or (label is not None and not 0 <= label < len(classes)):
-            raise ValueError("an estimate of the group does not fit")
+            raise ValueError("an estimate of the group has names or a label that do not fit the classes")
         posteriors.append(GroupPosterior(names, n_groups, label, models_from_json(each["models"])))
     if given:
         raise ModelFileError(f"load(path, base=...) was given {len(given)} more models than the file lacks.")
@@ -234,7 +234,7 @@ def base_from_parts(
 
 
 def _written(estimator: Any, n_classes: int) -> tuple[str, dict[str, NDArray[Any]]]:
-    """Return the format of a fitted estimator and its arrays; refuse what cannot be written safely."""
+    """Return the format of a fitted estimator and its arrays; reject a model that cannot be written without code."""
     if isinstance(estimator, TreeModel):
         return ("boosted" if estimator.boosted else "forest"), estimator.arrays
     if isinstance(estimator, LightGBMModel):
@@ -248,8 +248,8 @@ def _written(estimator: Any, n_classes: int) -> tuple[str, dict[str, NDArray[Any
     name = base_name(estimator)
     if not type(estimator).__module__.startswith("sklearn."):
         raise ValueError(
-            f"base={name} is of a library whose models cannot be written without code: leave the base out by "
-            "save(path, base=False), and give it again, load(path, base=...)."
+            f"base={name} is a model that cannot be written without code: leave the base out with "
+            "save(path, base=False), and give it again with load(path, base=...)."
         )
     if is_a(estimator, "HistGradientBoostingClassifier") and _takes_arrays(estimator):
         return "boosted", boosted_arrays(estimator)
@@ -260,14 +260,14 @@ def _written(estimator: Any, n_classes: int) -> tuple[str, dict[str, NDArray[Any
     untrusted = skops.get_untrusted_types(data=data)
     if untrusted:
         raise ValueError(
-            f"base={name} holds the type {untrusted[0]}, which is not on skops' list of trusted types: leave the base "
-            "out by save(path, base=False), and give it again, load(path, base=...)."
+            f"base={name} contains the type {untrusted[0]}, which is not on skops' list of trusted types: leave the "
+            "base out with save(path, base=False), and give it again with load(path, base=...)."
         )
     return "skops", {"data": _as_bytes(data)}
 
 
 def _takes_arrays(estimator: Any) -> bool:
-    """Tell whether a booster of scikit-learn was trained on arrays of numbers, and not on a table with words."""
+    """Tell whether a booster of scikit-learn was trained on arrays of numbers, not on a table with text."""
     if hasattr(estimator, "feature_names_in_"):
         return False
     return estimator.is_categorical_ is None or all(
@@ -293,15 +293,15 @@ def _read(stated: Mapping[str, Any], arrays: dict[str, NDArray[Any]], given: lis
         untrusted = skops.get_untrusted_types(data=data)
         if untrusted:
             raise ModelFileError(
-                f"The base {name} in this file holds the type {untrusted[0]}, which is not on skops' list of trusted "
-                "types, so it is not read."
+                f"The base {name} in this file contains the type {untrusted[0]}, which is not on skops' list of "
+                "trusted types, so it is not read."
             )
         return skops.loads(data, trusted=[])
     if kind != "own":
         raise ValueError(f"the base is of the unknown kind {kind!r}")
     if not given:
         raise ModelFileError(
-            f"The model was saved without its base ({name}): give the fitted base again, load(path, base=...)."
+            f"The model was saved without its base ({name}): give the fitted base with load(path, base=...)."
         )
     return given.pop(0)
 

@@ -1,7 +1,7 @@
 """Write a fitted classifier as one ONNX file, with its preprocessing and a description of the model.
 
-A runtime may add numbers in another order, so its margins differ in the last digits.  Its decisions are the same
-wherever the margin is not next to zero.
+A runtime may add numbers in another order, so its margins may differ in the last digits.  Its decisions are the same
+unless the margin is almost zero.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """An ONNX graph written node by node: the encoder, a feed-forward network, and the decision, all in double precision.
 
-inputs    one matrix "X" where all columns are numbers, else one input for each column, of shape (n, 1): numbers (NaN
-is missing) or words ("" is missing)
-outputs   "label", "probabilities" in the order of the classes, and "margin", the decision function
+inputs    one matrix "X" if all columns are numbers; otherwise one input per column, of shape (n, 1), with numbers (NaN
+          if missing) or text ("" if missing)
+outputs   "label"; "probabilities" in the order of the classes; "margin", the decision function
 """
 
 from __future__ import annotations

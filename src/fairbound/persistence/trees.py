@@ -1,14 +1,15 @@
-"""Trees of scikit-learn as plain arrays: written without pickle, checked when read, and walked here.
+"""Trees of scikit-learn as plain arrays: written without pickle, checked when read, and evaluated here.
 
-A file may come from anyone, and scikit-learn's own trees follow whatever index they hold.  So the arrays are checked:
-children lie behind their parent and within their tree, and features and sets of categories exist.  A walk then ends.
+A file may come from anyone, and scikit-learn's trees do not check the indices that they follow.  So this module checks
+the arrays: every child comes after its parent and within the same tree, and features and category sets exist.  Then
+every path ends in a leaf.  A row goes
 
     number      left if x ≤ threshold
-    category    left if the set of the node has x, right if another is known; an unknown one counts as missing
-    missing     left or right as the node says
+    category    left if x is in the node's set, right if x is another known category; an unknown one counts as missing
+    missing     left or right, as stored in the node
 
-Boosted trees add their leaves to a baseline in their order, so the sums are those of scikit-learn to the last bit.
-Trees of a forest see numbers in single precision, as there, and their leaves' shares are averaged.
+Boosted trees add the values of their leaves to a baseline, in the order of scikit-learn, so the sums agree to the last
+bit.  Forests use inputs in single precision, as in scikit-learn, and average the class shares of their leaves.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ Arrays = dict[str, NDArray[Any]]
 Floats = NDArray[np.float64]
 
 SET_BITS = 256
-"""Categories that a set of a node can hold."""
+"""The number of categories that a node's set can contain."""
 
 
 KINDS = {
@@ -43,7 +44,7 @@ class TreeModel:
     arrays : dict
         As `boosted_arrays` or `forest_arrays` give them.
     boosted : bool
-        Whether leaves are added to a baseline; else averaged.
+        Whether leaf values are added to a baseline; otherwise they are averaged.
     n_features, n_classes : int
 
     Raises
@@ -96,7 +97,7 @@ class TreeModel:
         return node
 
     def _ordered(self, X: Floats) -> Floats:
-        """Return the features in the order of the trees, categories as their places among the known ones."""
+        """Return the features in the order of the trees, with categories as positions among the known ones."""
         order, stops = self.arrays["order"], self.arrays["category_stops"]
         ordered = X[:, order].copy()
         for place in range(len(stops) - 1):
@@ -111,48 +112,55 @@ class TreeModel:
             if self.boosted or name in self.arrays or name not in ONLY_BOOSTED:
                 found = self.arrays[name]
                 n_axes = 2 if name in ("value", "sets", "known") else 1
-                _require(found.dtype.kind == kind and found.ndim == n_axes, f"the array {name!r} is of another kind")
+                _require(
+                    found.dtype.kind == kind and found.ndim == n_axes,
+                    f"the array {name!r} has a wrong type or number of axes",
+                )
         a, n_nodes = self.arrays, len(self.arrays["left"])
         starts, n_outputs = a["starts"], 1 if self.boosted else len(self.classes_)
         nodes = np.arange(n_nodes)
         for name in ("right", "feature", "threshold", "missing_left", "set"):
-            _require(a[name].shape == (n_nodes,), f"the array {name!r} of the trees has another length")
-        _require(a["value"].shape == (n_nodes, n_outputs), "the values of the trees have another shape")
+            _require(a[name].shape == (n_nodes,), f"the array {name!r} of the trees has a wrong length")
+        _require(a["value"].shape == (n_nodes, n_outputs), "the values of the trees have a wrong shape")
         _require(bool(np.isfinite(a["value"]).all()), "a value of a tree is not finite")
-        _require(not np.isnan(a["threshold"]).any(), "a threshold is not a number")
+        _require(not np.isnan(a["threshold"]).any(), "a threshold is NaN")
         _require(
             len(starts) > 1 and starts[0] == 0 and starts[-1] == n_nodes and bool((np.diff(starts) > 0).all()),
-            "the trees do not fill their arrays",
+            "the trees do not fill their arrays exactly",
         )
         ends = np.repeat(starts[1:], np.diff(starts))
         inner = a["left"] >= 0
         for side in ("left", "right"):
             child = a[side][inner]
-            _require(bool(((child > nodes[inner]) & (child < ends[inner])).all()), "a tree has a child out of place")
+            _require(
+                bool(((child > nodes[inner]) & (child < ends[inner])).all()),
+                "a child is not after its parent or not in the same tree",
+            )
         _require(
             bool(((a["feature"] >= 0) & (a["feature"] < self.n_features_in_)).all()), "a tree has an unknown feature"
         )
         sets = a["sets"]
-        _require(sets.ndim == 2 and sets.shape[1] == SET_BITS, "the sets of categories have another shape")
+        _require(sets.ndim == 2 and sets.shape[1] == SET_BITS, "the sets of categories have a wrong shape")
         _require(bool((a["set"] < len(sets)).all()), "a tree has an unknown set of categories")
-        _require(a["known"].shape == (self.n_features_in_, SET_BITS), "the known categories have another shape")
+        _require(a["known"].shape == (self.n_features_in_, SET_BITS), "the known categories have a wrong shape")
         if self.boosted:
             stops = a["category_stops"]
             _require(
-                sorted(a["order"].tolist()) == list(range(self.n_features_in_)), "the order of the features is none"
+                sorted(a["order"].tolist()) == list(range(self.n_features_in_)),
+                "the order of the features is not a permutation",
             )
             _require(
                 stops[0] == 0
                 and stops[-1] == len(a["categories"])
                 and bool(((np.diff(stops) >= 0) & (np.diff(stops) <= SET_BITS)).all())
                 and len(stops) <= self.n_features_in_ + 1,
-                "the categories do not fill their array",
+                "the categories do not fill their array exactly",
             )
             codes = a["feature"][a["set"] >= 0]
-            _require(bool((codes < len(stops) - 1).all()), "a set of categories is for a number")
+            _require(bool((codes < len(stops) - 1).all()), "a numerical feature has a set of categories")
             _require(bool(np.isfinite(a["baseline"]).all()), "the baseline is not finite")
             n_classes = len(self.classes_)
-            _require(len(a["baseline"]) == (1 if n_classes == 2 else n_classes), "the baseline has another length")
+            _require(len(a["baseline"]) == (1 if n_classes == 2 else n_classes), "the baseline has a wrong length")
         else:
             _require(bool((a["set"] < 0).all()), "a forest has sets of categories")
 
@@ -183,7 +191,7 @@ def boosted_arrays(estimator: Any) -> Arrays:
         encoder = estimator._preprocessor.named_transformers_["encoder"]
         categories = [each[~np.isnan(each)].astype(np.float64) for each in encoder.categories_]
         bits, _ = estimator._bin_mapper.make_known_categories_bitsets()
-        known[: len(categories)] = _bits(bits)  # the categories come first in the order of the trees
+        known[: len(categories)] = _bits(bits)  # scikit-learn puts the categorical features first
     return {
         "starts": starts,
         "left": np.where(leaf, -1, whole["left"].astype(np.int64) + shift),

@@ -1,10 +1,10 @@
-"""Reports: a summary of a run in; one HTML file, a Markdown model card, or JSON out.
+"""Reports: convert the summary of a run to one HTML file, a Markdown model card, or JSON.
 
-    summarise   `fairbound.studies.summarize` gathers everything in one dictionary
-    render      this room turns that dictionary, and nothing else, into pages
+    summarise   `fairbound.studies.summarize` collects everything in one dictionary
+    render      this package converts that dictionary, and nothing else, to pages
 
-`words` and `caveats` hold the sentences of all formats, `numbers` how a number is written, `limits`, `tables` and
-`figures` what is shown of limits, groups and iterations, `tradeoff` the frontier; `page` and `card` put them together.
+`words` has the sentences of all formats, and `numbers` formats numbers.  `limits`, `tables`, `history` and `tradeoff`
+prepare limits, groups, iterations and the frontier.  `page` and `card` assemble the HTML page and the model card.
 """
 
 from fairbound.report.audit import audit_to_html

@@ -1,4 +1,4 @@
-"""The table of each limit: on each part its value before and after, whether it is kept, and the verdict."""
+"""The table of each limit (on each part its value before and after, whether it is kept, the verdict), and caveats."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ FITTED = (
     "The model was fitted to the training rows, so what holds there holds by construction. Intervals are given for "
     "held-out rows only."
 )
-NOT_HELD_OUT = "No rows were held out: nothing here tells what the model does on rows that it has not seen."
+NOT_HELD_OUT = "No rows were held out: nothing here is about rows that the model has not seen."
 POPULATION = (
     "Intervals and verdicts speak of the population that the held-out rows were drawn from, at the time when they were "
     "drawn; not of another year, another place, or other applicants. They assume that rows are independent of each "
@@ -152,8 +152,8 @@ LOOKED_AT = (
     "second look at the same rows after a change is no longer held out."
 )
 PICKED = (
-    "Whoever picks a point of the trade-off by its held-out numbers has used these rows up: certify the choice on new "
-    "ones."
+    "If you choose a point of the trade-off by its held-out numbers, these rows are no longer held out: certify the "
+    "choice on new ones."
 )
 JUDGED = (
     "That a number lies within a limit does not make a decision right, or lawful. This report measures disparities; it "

@@ -1,4 +1,4 @@
-"""The report as one HTML file: everything is inside it, and it asks for nothing from a network."""
+"""The report as one self-contained HTML file, which loads nothing from a network."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def to_html(summary: Mapping[str, Any]) -> str:
 
 @cache
 def template_engine() -> Any:
-    """Return the template engine with the report's ways to write numbers and limits."""
+    """Return the template engine with filters for numbers and limits."""
     engine = environment("fairbound.report")
     names = ("beside", "interval", "percent", "rate", "short", "signed", "significant", "words")
     engine.filters |= {name: getattr(numbers, name) for name in names}
@@ -66,7 +66,7 @@ def template_engine() -> Any:
 
 
 def page_context(summary: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what the template shows, in the order of the page."""
+    """Return the variables of the template, in the order of the page."""
     verdict, *answers = words.answers(summary)
     main, main_rows = words.main_part(summary)
     names = dict(zip(summary["classes"], summary["class_names"], strict=True))
@@ -118,7 +118,7 @@ def _shown(summary: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
 
 
 def _sizes(summary: Mapping[str, Any]) -> list[tuple[str, int]]:
-    """Return how many rows had which part, in the order of their use."""
+    """Return the number of rows of each part, in the order of their use."""
     parts = {
         "training": summary["parts"]["training"],
         "calibration": summary["calibration"],

@@ -1,6 +1,6 @@
-"""The summary that reports are made of: what it must hold, and its JSON.
+"""Check the summary from which reports are made, and write it as JSON.
 
-The dictionary is made by `fairbound.studies` and documented in docs/report.md; this room knows nothing else.
+`fairbound.studies` makes this dictionary, and docs/report.md documents it.  Reports use nothing else.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from fairbound._files import UnfitFileError, read_json
 SCHEMA = "fairbound.summary"
 VERSION = 1
 LARGEST = 2**28
-"""Bytes of a summary.json; those of real runs have below a million."""
+"""Largest size of a summary.json in bytes.  Those of real runs have less than a million."""
 KEYS = (
     "title",
     "target",
@@ -36,10 +36,10 @@ FURTHER = ("model",)
 
 
 def check_summary(summary: Mapping[str, Any]) -> None:
-    """Refuse what is no summary of the version that this room reads."""
+    """Reject anything but a summary of the version that this package reads."""
     if not isinstance(summary, Mapping) or summary.get("schema") != SCHEMA:
         found = summary.get("schema") if isinstance(summary, Mapping) else type(summary).__name__
-        raise ValueError(f"This is no summary: its schema is {found!r}, not {SCHEMA!r}. Make one with summarize().")
+        raise ValueError(f"This is not a summary: its schema is {found!r}, not {SCHEMA!r}. Make one with summarize().")
     if summary.get("version") != VERSION:
         raise ValueError(
             f"The summary has version {summary.get('version')!r}, but this fairbound reads version {VERSION}: "
@@ -61,6 +61,6 @@ def read_summary(path: str | Path) -> dict[str, Any]:
     try:
         summary = read_json(path, LARGEST)
     except UnfitFileError as error:
-        raise ValueError(f"{path} is no summary: {error}. Give the summary.json of a run.") from None
+        raise ValueError(f"{path} is not a summary: {error}. Give the summary.json of a run.") from None
     check_summary(summary)
     return summary

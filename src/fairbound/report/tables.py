@@ -1,4 +1,4 @@
-"""The tables by group for the template: the text of each cell, and the positions of its marks on a strip.
+"""The tables by group and of inputs for the template: the text of each cell, and the positions of marks on a strip.
 
 A strip is a short axis; positions are percentages of it.  All groups of a table share the axis of a rate, so that they
 can be compared down the column.
@@ -189,7 +189,7 @@ def _kinds(group: Mapping[str, Any], two: bool) -> list[float]:
 
 # --- inputs ----------------------------------------------------------------------------------------------------------
 
-# The inputs that matter most to the model: by coefficient, or by the loss of shuffling them.
+# The inputs with the largest coefficients, or with the largest increase of the loss when they are shuffled.
 
 
 SAYS = {

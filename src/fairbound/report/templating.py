@@ -1,7 +1,7 @@
-"""Templates of self-contained pages: the engine, resources, and the content security policy.
+"""Templates of self-contained pages: the engine, resources, the content security policy, and parts of figures.
 
-Text is escaped by the template engine.  Beside that, the page's own policy (a `meta` element) lets only the scripts run
-whose digests it lists, and lets nothing be loaded: a name that slipped through could do nothing.
+The template engine escapes text.  In addition, the policy of the page (a `meta` element) allows only scripts whose
+digests it lists, and allows no loading.  So a script in a name that was not escaped could not run.
 """
 
 from __future__ import annotations

@@ -77,7 +77,7 @@ def _interrupted(summary: Summary, verdict: Answer) -> Answer:
     if not left:
         return verdict
     short = verdict.short[:1].lower() + verdict.short[1:]
-    if verdict.short == NO_LIMIT:  # none was tried: what was asked for is in what the interrupt left
+    if verdict.short == NO_LIMIT:  # the interrupt came before the limits were tried
         short = "the model is not finished"
     return replace(
         verdict,
@@ -153,7 +153,7 @@ def _verdict(summary: Summary) -> Answer:
             f"{'at least one limit' if several else 'it'} is broken in the population that they were drawn from.",
         )
     if summary["calibration"] is not None:
-        # A confidence that was asked for and not reached comes first.
+        # A requested confidence that was not reached is the most important fact.
         return Answer(
             question,
             "bad",
@@ -220,7 +220,7 @@ MOST_LIMITS = 4
 
 
 def _found(summary: Summary, part: str) -> Iterator[tuple[str, str]]:
-    """Yield each limit and what was found: the value, that without limits, and the worst groups with their rates."""
+    """Yield each limit with its value, the value without limits, and the worst groups with their rates."""
     limits = sorted(summary["limits"], key=lambda limit: limit[part]["after"]["kept"] is True)  # not kept ones first
     for limit in limits[:MOST_LIMITS]:
         before = limit[part]["before"]
@@ -350,7 +350,7 @@ def unasked(summary: Summary) -> list[str]:
 
 
 def bounds_in_words(certificate: Mapping[str, Any]) -> str:
-    """Return what is certain of one limit: the worst value left open, or, where it is broken, the best.
+    """Return the bounds of one limit: the worst value that is not excluded or, if the limit is broken, the best.
 
     >>> side = {"side": "at least", "limit": 0.8, "worst": 0.76543, "best": 0.9}
     >>> bounds_in_words({"verdict": "INCONCLUSIVE", "bounds": [side]})

@@ -48,7 +48,7 @@ class Core:
     norms : ndarray of shape (m,)
         Norms of the constraint gradients in the metric of H⁻¹; exactly 0 where the gradient is a rounding error.
     unknown : ndarray of shape (m,)
-        What the norm of a gradient that counts as zero may still be; 0 for the others.
+        For a gradient that counts as zero, a bound on its actual norm; 0 for the others.
     live : ndarray of bool, shape (m,)
         Rows with a nonzero gradient.
     W : ndarray of shape (number of live rows, r)

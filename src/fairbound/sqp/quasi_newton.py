@@ -3,7 +3,7 @@
 One iteration at w:
 
     1. solve the elastic QP with H for d and y; raise ρ if necessary     `steering`, `qp`
-    2. stop if the KKT residuals with y are small                        `kkt`
+    2. stop if the KKT residuals with y are small                        `solution`
     3. w⁺ = w + change along d, with a second-order correction           `line_search`
     4. update H with s = w⁺ − w and ∇L(w⁺, y) − ∇L(w, y)                 `lbfgs`
 

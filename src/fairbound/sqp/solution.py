@@ -1,4 +1,4 @@
-"""Results of the solvers: records of single steps, the solution, and the warm start for a next solve."""
+"""Results of the solvers: optimality residuals, the status, records of single steps, the solution and warm starts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch import Tensor
 from fairbound.sqp.merit import violations
 from fairbound.sqp.problem import Evaluation
 
-# --- kkt -------------------------------------------------------------------------------------------------------------
+# --- optimality ------------------------------------------------------------------------------------------------------
 
 # Residuals of the optimality (KKT) conditions of min f(w) subject to lower ≤ c(w) ≤ upper.
 #
@@ -73,13 +73,8 @@ def kkt_residuals(evaluation: Evaluation, y: Tensor) -> KKTResiduals:
     return KKTResiduals(stationarity, float(scaled_violations.max()), float(products.max()) / scale)
 
 
-# --- solution --------------------------------------------------------------------------------------------------------
-
-
 # --- status ----------------------------------------------------------------------------------------------------------
 
-# Outcomes of a solve, each with a message.
-#
 # A solve that does not converge raises no exception: the caller gets the best point found and its status.
 
 

@@ -1,4 +1,4 @@
-"""Rules for the length of a step along d (paper, Algorithm 1, line "Set α_k based on β_k and τ_k").
+"""Rules for the length of a step along d (paper, Algorithm 1, line "Set α_k based on β_k and τ_k"), and for cuts of β.
 
     fixed      α = β, the learning rate (what the paper's experiments ran)
     adaptive   α = β Δq / ((τL + Γ)‖d‖²), projected on [α_min, α_min + θβ²] with α_min = βξτ / (τL + Γ), and at most 1

@@ -7,7 +7,7 @@ One iteration at w_k uses one evaluation (f, g, c, J), whose f and g may be stoc
     3. update merit parameter τ, model reduction Δq, ratio ξ        `merit`
     4. choose the step length α from β, τ, ξ, Δq                    `step_length`
     5. w_{k+1} = w_k + α d
-    6. cut the learning rate β if the merit stops falling           `learning_rate`
+    6. cut the learning rate β if the merit stops falling           `step_length`
 
 The convergence theory assumes deterministic *constraints*: evaluate them on all rows, or on a fixed subset.  It does
 not cover constraints that are evaluated on changing batches.

@@ -1,4 +1,4 @@
-"""A study: rows in their parts, a model without limits and one with them, a frontier, and their one summary."""
+"""A study: a data set in parts, a model without limits and one with them, a frontier, and their summary."""
 
 from fairbound.studies.frontier import SweptPoint
 from fairbound.studies.measured import Decisions

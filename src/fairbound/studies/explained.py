@@ -1,4 +1,4 @@
-"""What a model goes by, and what its fit did with the columns and groups: for the report and its notes."""
+"""Explanations for the report: the most important inputs of a model, and notes on its columns and groups."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ if TYPE_CHECKING:
     from fairbound.estimator import ConstrainedClassifier, FitResult
 
 SHOWN = 20
-"""Inputs in a report."""
+"""The number of inputs in a report."""
 MOVED = 5
-"""Columns of a correction that a note names."""
+"""The number of columns of a correction in a note."""
 
 
 def explain(
     classifier: ConstrainedClassifier, training: Part, held_out: Part | None, settings: StudySettings
 ) -> dict[str, Any]:
-    """Return the inputs that matter most.
+    """Return the most important inputs.
 
-    Those of a linear model come by coefficient; those of others by the rise of the loss when a column is shuffled.
+    For a linear model they have the largest coefficients.  For other models the loss rises most when they are shuffled.
     """
     inputs: list[dict[str, Any]]
     if settings.hidden or classifier.result_.base is not None:
@@ -52,7 +52,7 @@ def _coefficients(classifier: ConstrainedClassifier, training: Part) -> list[dic
 
     (layer,) = (each for each in classifier.module_.modules() if isinstance(each, nn.Linear))
     spread = np.asarray(classifier.encoder_.transform(training.inputs)).std(axis=0)
-    # The columns of numbers are scaled by the encoder; `coef_` is in the units of the file.
+    # The encoder scales numbers, so the weights of the layer are per standard deviation; `coef_` has the file's units.
     weights = layer.weight.detach().numpy() * spread
     labels = [None] if len(classifier.classes_) == 2 else [str(label) for label in classifier.classes_]
     return [
@@ -63,9 +63,9 @@ def _coefficients(classifier: ConstrainedClassifier, training: Part) -> list[dic
 
 
 def scattered_columns(rows: Part, classifier: ConstrainedClassifier) -> list[str]:
-    """Return a sentence for each column most of whose training rows the model sees as "(other)".
+    """Return a sentence for each column in which most training rows are encoded as "(other)".
 
-    Such columns are seldom meant as inputs: identifiers, dates, names.
+    Such columns are usually not meant as inputs: identifiers, dates, names.
     """
     said: list[str] = []
     for column in classifier.encoder_.columns_:
@@ -92,7 +92,7 @@ def scattered_columns(rows: Part, classifier: ConstrainedClassifier) -> list[str
 
 
 def base_notes(result: FitResult) -> list[str]:
-    """Return what there is to say of the base of a model: how it was scored, what it reaches alone, what moved it."""
+    """Return notes on the base of a model: its scores, its own accuracy and measures, and the correction."""
     base = result.base
     if base is None:
         return []
@@ -108,7 +108,7 @@ def base_notes(result: FitResult) -> list[str]:
 
 
 def small_group_notes(result: FitResult) -> list[str]:
-    """Return a sentence for each column of groups of which some were too small for the limits."""
+    """Return a sentence for each sensitive column with groups that were too small for the limits."""
     fates: dict[tuple[str, str], list[str]] = {}
     for each in result.small_groups:
         fates.setdefault((each.grouping, each.fate), []).append(f"{as_text(each.group)} ({each.rows:,} rows)")

@@ -1,7 +1,7 @@
-"""The frontier in a summary: what each bound reaches on both parts of the rows, and what the next step costs.
+"""The frontier in a summary: the value and accuracy of each bound on both parts, and the price of the next step.
 
-Each point carries the plain numbers of `FrontierPoint.as_dict()` and, from the decisions of its model, the measure that
-was swept, the accuracy, and the rates of each group, with intervals on held-out rows.
+Each point has the plain numbers of `FrontierPoint.as_dict()`.  From the decisions of its model it also has the limited
+measure, the accuracy, and the rates of each group, with intervals on held-out rows.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ def summarize_frontier(
     points: Sequence[SweptPoint],
     parts: Mapping[str, MeasuredPart],
 ) -> dict[str, Any]:
-    """Return the swept limit, which is the first, and its points; its own bound is the one asked for."""
+    """Return the first limit, whose bounds vary, and its points.  The limit itself has the requested bound."""
     if not limits:
         raise ValueError("frontier needs the limit whose bound was swept; give it as the first of the limits.")
     limit = limits[0]
     if limit.bound is None or isinstance(limit.bound, tuple):
-        raise ValueError(f"{limit}: a frontier sweeps a single bound; give the limit with the one asked for.")
+        raise ValueError(f"{limit}: a frontier varies a single bound; give a limit with one bound, the requested one.")
     if not points:
         raise ValueError("frontier has no points; leave it out, or give at least one.")
     measure = resolve_measure(limit.measure)
@@ -84,7 +84,7 @@ def _point(position: int, swept: SweptPoint, limit: Constraint, parts: Mapping[s
 
 
 def _reached(limit: Constraint, part: MeasuredPart, prediction: Any) -> dict[str, Any]:
-    """Return what one model reaches on one part, with the parts of an audit that a frontier shows."""
+    """Return measure, accuracy and rates by group of one model on one part."""
     tally, confidence = part.tally.with_decisions(prediction), part.reading.confidence
     system = replace(part.systems[0], constraints=(limit,))  # a bound has no part in which groups are compared
     accuracy, constant = overall_accuracy(tally, confidence)
@@ -93,7 +93,7 @@ def _reached(limit: Constraint, part: MeasuredPart, prediction: Any) -> dict[str
     known = [each for each in part.measures if resolve_measure(each.constraints[0].measure) is measure]
     audited = audit_tally(tally, confidence, [] if measure.comparison == "value" else [measure], systems=known or None)
     intervals = [(found.lower, found.upper) for found in audited.measures if found.grouping in part.groupings[0]]
-    # The audit compares all pairs of groups; where that is what the limit means, its interval is the limit's.
+    # The audit compares all pairs of groups.  If the limit does so, too, it has the same interval.
     whole = len(intervals) == 1 and limit.against == "pairwise" and limit.reference is None and limit.classes is None
     lower, upper = intervals[0] if whole else (None, None)
     return {

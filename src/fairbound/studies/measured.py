@@ -1,7 +1,7 @@
-"""One part of the rows (training, held-out) in a summary: audits before and after, accuracy, and the limits' values.
+"""One part of the rows in a summary (audits before and after, accuracy, values of the limits), and the history.
 
-The value of a limit is taken over the groups where its measure is defined; `Constraint.keeps` decides whether it is
-kept.
+The value of a limit is computed over the groups in which its measure is defined.  `Constraint.keeps` decides whether it
+is kept.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from fairbound.fairness import Cells, Combine, Constraint, ConstraintSystem, res
 
 @dataclass(frozen=True, kw_only=True)
 class Decisions:
-    """Rows and what two models decide about them.
+    """Rows, and the decisions of one or two models about them.
 
     Parameters
     ----------
@@ -37,7 +37,7 @@ class Decisions:
     after : sequence of n labels
         The decisions of the model that the summary is about.
     before : sequence of n labels, optional
-        Those of the model trained without limits.
+        The decisions of the model trained without limits.
     sample_weight : sequence of n numbers, optional
     largest_weight : float, optional
         The largest weight that a row can have by design; the certificate of weighted rows needs it.
@@ -53,16 +53,16 @@ class Decisions:
 
 @dataclass(frozen=True)
 class Reading:
-    """How rows are read: the same for both parts and for every point of a frontier.
+    """Options for counting decisions, the same for both parts and for every point of a frontier.
 
     Parameters
     ----------
     groups, pos_label, confidence
         As for `audit`.
     classes : tuple of labels
-        Those of the training rows; other rows need not have all of them.
+        The classes of the training rows; other rows need not have all of them.
     settle : function of Cells, optional
-        Returns the cells with the groups that the limits speak of, where small ones were merged or left out.
+        Returns the cells with the groups of the limits, if small groups were merged or left out.
     """
 
     groups: Combine = "each"
@@ -82,7 +82,7 @@ class Reading:
         further = [label for label in self.classes if label not in set(np.asarray(rows.y).tolist())]
         y, weight, n = rows.y, rows.sample_weight, len(rows.y)
         if further:
-            # A row of weight 0 for each label that these rows lack: a decision for it must have a place.
+            # Add a row of weight 0 for each label that these rows lack, because the model may decide for it.
             y, prediction = ([*np.asarray(values).tolist(), *further] for values in (y, prediction))
             weight = np.concatenate([np.ones(n) if weight is None else weight, np.zeros(len(further))])
             columns = {name: [*values, *[values[0]] * len(further)] for name, values in _listed(columns).items()}
@@ -112,12 +112,12 @@ def _listed(columns: Any) -> dict[str, list[Any]]:
 
 
 def _first(cells: Cells, n: int) -> Cells:
-    """Return the cells of the first rows; those behind them have no weight."""
+    """Return the cells of the first n rows; the others have no weight."""
     return replace(cells, index=cells.index[:n], labels=cells.labels[:n], weights=cells.weights[:n])
 
 
 def worst_pair(system: ConstraintSystem, tally: Tally) -> dict[str, Any] | None:
-    """Return the groups that the value of a limit comes from, with their rates; None where nothing is defined."""
+    """Return the groups that determine the value of a limit, with their rates; None if the value is undefined."""
     found = tally.worst(system)
     if found is None:
         return None
@@ -212,18 +212,18 @@ class MeasuredPart:
 
 # --- history ---------------------------------------------------------------------------------------------------------
 
-# The histories of both solvers in one set of columns.
+# The histories of both solvers with the same columns.
 #
-# The rows of `TrainingResult.history` say of the point before each step what it does: loss, accuracy and both
-# violations (none in a phase without limits), and the smoothed share of wrong decisions where that is minimised.
+# A row of `TrainingResult.history` describes the point before a step: loss, accuracy, and both violations (none in a
+# phase without limits).  If the smoothed share of wrong decisions is minimised, the row contains it, too.
 
 
 FLAGS = ("elastic", "locally_infeasible", "corrected")
-"""What a step reports beside its numbers."""
+"""The flags of a step."""
 
 
 def uniform_history(history: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return one row for each iteration, all with the same keys, None where a solver does not know.
+    """Return one row per iteration, all with the same keys; a value that a solver does not record is None.
 
     >>> row = {"phase": "coarse", "loss": 0.4, "surrogate_violation": 0.02, "step_length": 1.0, "elastic": True}
     >>> uniform_history([row])[0]

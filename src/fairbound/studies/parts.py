@@ -1,10 +1,10 @@
-"""The rows of a study in their parts.
+"""The parts of a study's rows, and a first look at the data before training.
 
-    training      models learn from these
-    calibration   with `confidence=`, models are tested on these before one is chosen
-    held_out      nobody has seen these; they serve the evaluation
+    training      rows that models are trained on
+    calibration   with `confidence=`: rows that models are tested on before one is chosen
+    held_out      rows for the evaluation, used for nothing else
 
-All draws are stratified on label and groups, and come from one seed.
+All draws are stratified by label and groups, and use one seed.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ CALIBRATION = 0.3
 BACKENDS: tuple[Backend, ...] = ("pyarrow", "polars", "pandas")
 
 MOST_SMALL_GROUPS = 10
-"""A column of numbers with more small groups than these is taken for a quantity."""
+"""A column of numbers with more small groups than this is considered a quantity."""
 
-# What to do, where it depends on the case.
+# Advice for error messages.
 RATE_OF_ONE_GROUP = "For the rate of one group, give it in square brackets: [{name}]."
 SENSITIVE_TOO = "Name it with {sensitive=}, too."
 LARGER_GROUPS = "Join them with other groups in the data, or train without {confidence=}."
@@ -45,7 +45,7 @@ FEWER_GROUPS = (
 
 @dataclass(frozen=True)
 class Part:
-    """Rows as estimators and the evaluation take them: a table, words for labels, groups by column."""
+    """Rows as inputs of estimators and of the evaluation: a table, labels as text, groups by column."""
 
     data: Dataset
     X: Any = field(repr=False)
@@ -58,7 +58,7 @@ class Part:
 
     @cached_property
     def inputs(self) -> Inputs:
-        """The table as the models of a study share it."""
+        """The table, shared by the models of a study, so that its rows are encoded once."""
         from fairbound.estimator import share_inputs
 
         return share_inputs(self.X)
@@ -87,7 +87,7 @@ class Parts:
 
     @classmethod
     def draw(cls, data: Dataset, settings: StudySettings, held_out: Dataset | None = None) -> Parts:
-        """Draw the parts; rows to hold out that are given replace those that would be drawn."""
+        """Draw the parts; given held-out rows replace drawn ones."""
         if len(data) < 2:
             raise InputError("{name} has one row.", "Give more to train on and to hold out.", name=data.name)
         refuses_small = bool(settings.limits) and settings.small_groups == "error"
@@ -115,7 +115,7 @@ def is_known(data: Dataset) -> bool:
 
 
 def with_sensitive(data: Dataset, sensitive: str | Sequence[str] | None) -> Dataset:
-    """Return the data with some of its sensitive columns; None keeps all, of a known data set the first."""
+    """Return the data with the named sensitive columns; None keeps all, or the first one of a known data set."""
     if not isinstance(data, Dataset):
         raise InputTypeError(
             "{data=} must be a Dataset, but it is of type {kind}.",
@@ -146,7 +146,7 @@ def check_limited_columns(limits: Sequence[Constraint], data: Dataset, groups: s
 
 
 def check_group_sizes(data: Dataset, settings: StudySettings) -> None:
-    """Reject groups of few rows before anything is trained; a part that is drawn may have none of them."""
+    """Reject groups of few rows before training, because a drawn part may have no row of them."""
     least = settings.min_group_size
     for name, values in _group_columns(data, settings.groups).items():
         sizes = Counter(values[~is_missing(values)].tolist())
@@ -189,13 +189,13 @@ def _middle(values: Any) -> list[float]:
 
 
 def table_backend() -> Backend:
-    """Return the library that makes the tables: the first that is installed, the quickest first, or none."""
+    """Return the fastest library for tables that is installed, or "dict"."""
     return installed_backend(BACKENDS)
 
 
 # --- first look ------------------------------------------------------------------------------------------------------
 
-# What was read, before anything is trained: values of the label, kinds of columns, and remarks about the rows.
+# The values of the label, the kinds of columns, and remarks about the rows.
 
 
 def label_values(data: Dataset) -> list[dict[str, Any]]:
@@ -215,7 +215,7 @@ def label_values(data: Dataset) -> list[dict[str, Any]]:
 
 
 def columns_taken(data: Dataset, name_of: NameOf = python_name) -> list[dict[str, str]]:
-    """Return the kind of each column of a file, where it is not plain to see, and the argument that changes it."""
+    """Return the columns of a file whose kind is not obvious, with the argument that changes it."""
     return [
         {
             "column": each.column,
@@ -229,7 +229,7 @@ def columns_taken(data: Dataset, name_of: NameOf = python_name) -> list[dict[str
 
 
 def remarks(data: Dataset) -> list[str]:
-    """Return what was done to the rows while reading, and the columns that all but give the label away."""
+    """Return notes on changes made while reading, and on columns that may leak the label."""
     leaks = data.suspected_leaks()
     return [
         *data.notes,

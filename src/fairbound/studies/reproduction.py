@@ -1,4 +1,4 @@
-"""What repeats a study: the call, the version, the seed, the data with their checksum, and the libraries."""
+"""The facts needed to repeat a study: the call, the version, the seed, the data with their checksum, the libraries."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LIBRARIES = ("torch", "numpy", "scikit-learn", "daqp")
 
 
 def reproduction_of(data: Dataset, settings: StudySettings, command: str) -> dict[str, Any]:
-    """Return what repeats a study."""
+    """Return the facts needed to repeat a study."""
     return {
         "command": command,
         "version": __version__,

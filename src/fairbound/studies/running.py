@@ -1,4 +1,4 @@
-"""A study: a model without limits and one with them, trained on the same rows, and what both do on held-out rows."""
+"""A study: a model without limits and one with them, trained on the same rows and compared on held-out rows."""
 
 from __future__ import annotations
 
@@ -56,7 +56,8 @@ def study(
     data : Dataset
         From `read_table` or `load_dataset`.
     limits : Constraint, str, or several
-        As `DisparateImpact(0.8)` or "disparate_impact >= 0.8".  Without any, only the model without limits is trained.
+        Such as `DisparateImpact(0.8)` or "disparate_impact >= 0.8".  Without any, only a model without limits is
+        trained.
     bounds : sequence of float, optional
         Further bounds of the first limit.  A model is trained for each, and `frontier` has them all.
     sensitive : str or sequence of str, optional
@@ -67,13 +68,13 @@ def study(
     test_size : float
         Share of the rows to hold out, from 0 to below 1.
     confidence : float, optional
-        Keep the limits on unseen rows, too, with this probability; 30% of the rows that are not held out serve as
+        Keep the limits on unseen rows as well, at this confidence level.  30% of the rows that are not held out become
         calibration rows.
     model : str
         "linear", or "mlp:" and the widths of hidden layers, as in "mlp:32" or "mlp:64,32".  "boosted" and "forest" are
         the boosted trees and the random forest of scikit-learn, "lightgbm" those of LightGBM, with a linear correction.
     seed : int
-        Seed of the draws of rows and of the first weights.
+        Seed of the draws of rows and of the initial parameters.
     groups : {"each", "intersection", "both"}
         With several sensitive columns: limit each of them, their intersections, or both.
     small_groups : {"error", "warn", "merge"}
@@ -81,10 +82,10 @@ def study(
         merge them.
     min_group_size : int
     max_categories : int
-        The most 0/1 columns that one category becomes.
+        The largest number of 0/1 columns for one column of categories.
     callback : function of a dictionary, optional
-        Called at every iteration with its row of the history, and under "stage" what is being trained.  If it returns
-        True, training ends with the best model found so far.
+        Called at every iteration with its row of the history; "stage" names the model in training.  If it returns True,
+        training ends with the best model found so far.
 
     Returns
     -------
@@ -131,7 +132,7 @@ class Study:
     training, calibration, held_out : Part
         The rows, each with `X`, `y`, `sensitive` and `weight`; calibration and held-out rows may be None.
     limits : tuple of Constraint
-        Those that `after` was trained under.
+        The limits of the model `after`.
     before : ConstrainedClassifier or None
         The model without limits; None if there is nothing to compare it with.
     after : ConstrainedClassifier
@@ -141,9 +142,9 @@ class Study:
     interrupted : bool
         Whether a callback ended training.
     command : str
-        The line that repeats the study.
+        The command or call that repeats the study.
     name_of : function
-        Returns an argument as the readers of the notes write it; by default as in Python.
+        Returns the name of an argument for notes; by default as in Python.
     """
 
     before: ConstrainedClassifier | None
@@ -174,7 +175,7 @@ class Study:
         callback : function of a dictionary, optional
             As for `study`.
         stage : function of str, optional
-            Returns a context for each stage of the training, given what it trains.
+            Returns a context manager for each stage of the training, given a description of the stage.
         """
 
         def fit(name: str, train: Callable[[Callback], Any]) -> Any:
@@ -216,7 +217,7 @@ class Study:
 
     @property
     def interruption(self) -> str:
-        """What an interrupt left, in a sentence without a subject; empty if there was none."""
+        """The finished part after an interrupt, as the end of the sentence "The folder has ..."; empty without one."""
         if not self.interrupted:
             return ""
         if not self.settings.limits:
@@ -259,20 +260,20 @@ class Study:
         )
 
     def write(self, folder: str | os.PathLike[str], *, overwrite: bool = False, models: bool = True) -> dict[str, Any]:
-        """Write the model, its numbers and its report as a folder, which appears when all of it is complete.
+        """Write the model, its numbers and its report to a folder, which appears only when it is complete.
 
         Parameters
         ----------
         folder : path
         overwrite : bool
-            Whether a study that stands there is replaced; anything else never is.
+            Whether an existing study is replaced.  Anything else is never replaced.
         models : bool
-            With `bounds`: whether to write the model of every bound, and not only the chosen one.
+            With `bounds`: whether to write the model of every bound, or only the chosen one.
 
         Returns
         -------
         dict
-            What metrics.json holds (frontier.json, with `bounds`), and the paths of the files.
+            The content of metrics.json (with `bounds`, of frontier.json), and the paths of the files.
         """
         return write_study(self, Path(folder), overwrite=overwrite, models=models)
 

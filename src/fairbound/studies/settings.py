@@ -1,4 +1,4 @@
-"""What a study is asked for, checked before any rows are looked at."""
+"""The settings of a study, checked before any rows are read."""
 
 from __future__ import annotations
 

@@ -1,23 +1,24 @@
-"""One summary of a run, as a dictionary that JSON has: what the report, the model card and other programs read.
+"""The summary of a run, as a dictionary for JSON.  The report, the model card and other programs read it.
 
-    schema, version        "fairbound.summary" and VERSION; a change that readers would notice raises the version
+    schema, version        "fairbound.summary" and VERSION; an incompatible change raises the version
     title, target          words
     classes, class_names   the labels as text, and words for them; of two classes the second is the positive one
-    confidence             of all intervals and verdicts
-    limits                 what was asked for: text, facts of the measure, bounds, the price in loss, and for each part
-                           the value before and after, and whether it is kept
+    confidence             confidence level of all intervals and verdicts
+    limits                 for each limit its text, facts of the measure, bounds, and the price in loss; and for each
+                           part the value before and after, and whether it is kept
     parts                  "training" and "held_out" (or None): rows, accuracy, the audits before and after, and on
                            held-out rows the certificate
-    changes                each measure before and after, on the held-out rows (else the training rows), and which way
-    run                    status, message, solver, seconds, conflicts, what an interrupt left, and the history in one
-                           set of columns; or None
-    frontier               the limit that was swept and its points, each with its groups on both parts; or None
+    changes                each measure before and after, on the held-out rows (else the training rows), and the
+                           direction of the change
+    run                    status, message, solver, seconds, conflicts, the finished part after an interrupt, and the
+                           history with the same columns for both solvers; or None
+    frontier               the limit whose bounds vary and its points, each with its groups on both parts; or None
     calibration            the certificate by which the model was chosen; or None
-    model                  what the model goes by: coefficients or importances of its inputs; or None
+    model                  coefficients or importances of the model's inputs; or None
     reproduction, notes    as given
 
 "Before" is the model without limits, "after" the one with them.  Rates, measures and intervals are those of `audit`,
-verdicts those of `certify`.  Accuracy concerns all rows, those without a known group among them.
+verdicts those of `certify`.  Accuracy is over all rows, including those without a known group.
 """
 
 from __future__ import annotations
@@ -68,35 +69,35 @@ def summarize(
     Parameters
     ----------
     limits : Constraint, str, or several of them
-        Those that the model "after" was trained under; none to describe a model trained without.
+        The limits of the model "after"; none if it was trained without limits.
     training, held_out : Decisions
     title : str
-        By default made from the target.
+        By default made from `target`.
     target : str
-        What is predicted.
+        The name of the label.
     class_names : mapping of label to str, optional
         Words for the labels.
     result : FitResult, optional
-        The record of the fit of the model "after": how training went, prices, and the certificate of the calibration
-        rows.  That of the held-out rows is worked out here.
+        The record of the fit of the model "after": history, prices, and the certificate of the calibration rows.  The
+        certificate of the held-out rows is computed here.
     frontier : sequence of SweptPoint, optional
         Models for several bounds of the first limit, from loose to strict.
     model : mapping, optional
-        What the model goes by: `kind` ("coefficients" or "importances"), `total` (the number of inputs), and `inputs`,
-        the largest of them, each with `name`, `value` and, with several classes, `label`.
+        The inputs of the model: `kind` ("coefficients" or "importances"), `total` (the number of inputs), and `inputs`,
+        the largest values, each with `name`, `value` and, with several classes, `label`.
     reproduction : mapping, optional
-        What repeats the run.  The report knows `command`, `version`, `seed`, `created`, `model`, `data` (a mapping
-        with `name`, `sha256`, `rows`), `columns` and `libraries`, and shows whatever else there is.
+        The facts needed to repeat the run.  The report formats `command`, `version`, `seed`, `created`, `model`, `data`
+        (a mapping with `name`, `sha256`, `rows`), `columns` and `libraries`, and shows all other entries as text.
     notes : sequence of str
         Sentences about the data, such as which groups were left out.
     confidence : float
     groups : {"each", "intersection", "both"}
     pos_label : label, optional
     settle : function of Cells, optional
-        Returns the cells with the groups that the limits speak of: `ConstrainedClassifier.settle_groups` of a model
-        that merged small groups, or left them out.
+        Returns the cells with the groups of the limits.  Give `ConstrainedClassifier.settle_groups` of a model that
+        merged small groups or left them out.
     interrupted : str
-        If training was interrupted: what was finished, as a sentence without a subject.
+        If training was interrupted: the finished part, as the end of the sentence "The folder has ...".
 
     Examples
     --------

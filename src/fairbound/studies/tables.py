@@ -1,4 +1,4 @@
-"""Views of a summary: its numbers in short, and tables for people."""
+"""Views of a study: a short dictionary of its numbers, tables, and the folder with all its files."""
 
 from __future__ import annotations
 
@@ -238,13 +238,13 @@ def page_of(study: Study) -> tuple[str, list[TextTable], list[str]]:
     return heading, tables, [*notes, *summary["notes"]]
 
 
-# --- writing ---------------------------------------------------------------------------------------------------------
+# --- folder ----------------------------------------------------------------------------------------------------------
 
-# The folder of a study: the model, its numbers in short, the summary, the report and the model card.
+# The folder of a study contains
 #
 #     model/           the model with the limits
-#     metrics.json     the numbers in short
-#     summary.json     everything; report.html and model-card.md are made of it
+#     metrics.json     the most important numbers
+#     summary.json     everything; report.html and model-card.md are made from it
 #
 # With a frontier, frontier.json and frontier.csv take the place of metrics.json, and models/ has a model for each
 # bound.

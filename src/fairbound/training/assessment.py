@@ -2,7 +2,8 @@
 
 A limit is *kept* if `Constraint.keeps` accepts its measured value, which is computed from counts of decisions.  A model
 is *degenerate* if it is no more accurate than the best constant prediction, or decides alike for all but a few rows.
-Such a model keeps almost any limit, but it hardly uses its inputs.
+Such a model keeps almost any limit, but it hardly uses its inputs.  The *support* of a rate shows if a limit is kept by
+selecting almost nobody.
 """
 
 from __future__ import annotations

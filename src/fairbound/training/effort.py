@@ -1,4 +1,4 @@
-"""Limits on the work of a fit: the iterations of each phase, and when a phase stops for lack of progress."""
+"""The phases of a fit, and limits on their work: iterations, and when a phase stops for lack of progress."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ def suitable_threads(n_rows: int, n_parameters: int) -> Iterator[None]:
             torch.set_num_threads(before)
 
 
-# --- fitting ---------------------------------------------------------------------------------------------------------
+# --- fit -------------------------------------------------------------------------------------------------------------
 
 
 Solver = Literal["auto", "quasi-newton", "stochastic"]

@@ -1,4 +1,4 @@
-"""Losses of single rows from logits, and their derivatives.
+"""Losses of single rows from logits with their derivatives, and regularisers.
 
     binary_cross_entropy   softplus(z) − y z                  cross_entropy   log Σ exp z_j − z_y
     hinge                  max{0, 1 − (2y − 1) z}; with classes max{0, 1 − (z_y − max_{j≠y} z_j)}

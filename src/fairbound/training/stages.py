@@ -1,14 +1,15 @@
 """The phases of a fit by whole passes over the rows.
 
     free      minimise the loss without limits; if that model keeps them, the fit is finished
-    coarse    approach the limits by surrogates, from a small scale to the full one (`scales`)
+    coarse    approach the limits by surrogates, from a small scale to the full one
     exact     at full scale, with the exact measures as values and the derivatives of the surrogate (`whole_pass`)
     repair    if no model keeps the limits yet: find the nearest one that does, whatever its loss
     accurate  maximise accuracy under the same limits; the loss may exceed the least one found by a slack
 
 Each phase is a solve by `QuasiNewtonSQP` that starts at the last solution.  Every point that it evaluates after the
 free phase is assessed by its decisions, which needs no further pass over the rows.  The result is chosen among the
-points that keep every limit (`candidates`), and is checked again in double precision.
+points that keep every limit (`candidates`), and is checked again in double precision.  Prices come from the multipliers
+at the result.
 """
 
 from __future__ import annotations
@@ -66,9 +67,6 @@ def least_squares_multipliers(problem: TrainingProblem, rows: Rows, found: Asses
         solution, _ = nnls(slopes.T.numpy(), -here.g.numpy())
         multipliers[active] = signs * torch.from_numpy(solution)
     return multipliers
-
-
-# --- stages ----------------------------------------------------------------------------------------------------------
 
 
 # --- scales ----------------------------------------------------------------------------------------------------------
