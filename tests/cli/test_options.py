@@ -5,12 +5,16 @@ from __future__ import annotations
 import json
 import re
 import shlex
+from dataclasses import fields
 
 import pytest
 from tests.cli.helpers import LIMIT, LOAN_COLUMNS, LOANS, interrupt_when, loan_rows, write_csv
 from tests.refusals import says
+from typer.main import get_command
 
 from fairbound import load
+from fairbound.cli.options import ReadingOptions, StudyOptions
+from fairbound.cli.program import make_program
 from fairbound.fairness import parse_constraint
 
 
@@ -331,3 +335,16 @@ def test_columns_with_commas_between_them_are_pointed_out(fairbound, loans, comm
     refused = fairbound(*command, loans, "--target", "approved", "--sensitive", "sex,job", "--quiet")
     assert refused.code == 2
     assert "Name each by itself: --sensitive 'sex' --sensitive 'job'." in refused.sentence
+
+
+def test_commands_that_read_rows_take_the_same_options():
+    program = get_command(make_program())
+    train, frontier = ([each.name for each in program.commands[name].params] for name in ("train", "frontier"))
+    reading, training = ([each.name for each in fields(kind)] for kind in (ReadingOptions, StudyOptions))
+    for found in (train, frontier):
+        assert {*reading, *training} <= set(found)
+        assert len(found) == len(set(found))
+        assert [name for name in found if name != "help"][-2:] == ["json", "quiet"]
+    describe = {each.name for each in program.commands["data"].commands["describe"].params}
+    assert set(reading) - describe == {"weight", "max_categories"}
+    assert describe.isdisjoint(training)
