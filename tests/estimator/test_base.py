@@ -288,6 +288,40 @@ def test_a_limit_that_the_base_keeps_changes_few_decisions():
     assert clf.result_.base.changed < 0.1
 
 
+def test_a_fitted_lightgbm_model_changes_only_where_it_must():
+    lightgbm = pytest.importorskip("lightgbm")
+    X, y, group = toy(3000)
+    fitted = lightgbm.LGBMClassifier(n_estimators=20, verbose=-1, n_jobs=1).fit(X[:1500], y[:1500])
+    X, y, group = X[1500:], y[1500:], group[1500:]
+    alone = fitted.predict(X)
+    rates = {each: alone[group == each].mean() for each in "ab"}
+    for asked in (rates["a"] / rates["b"] + 0.1, 0.9):
+        clf = ConstrainedClassifier(f"disparate_impact >= {asked}", base=fitted, cv="prefit")
+        clf.fit(X, y, sensitive_features=group)
+        decided = clf.predict(X)
+        assert clf.result_.kept
+        assert clf.result_.base.changed == pytest.approx(np.mean(decided != alone))
+        assert f"{clf.result_.base.changed:.2%}" in str(clf.result_)
+        assert (fitted.predict(X) == alone).all()
+        # To bring the rates of two groups to a ratio, decisions about at least so many rows of one group must change.
+        sizes = [np.sum(group == each) for each in "ab"]
+        few = min((asked * rates["b"] - rates["a"]) * sizes[0], (rates["b"] - rates["a"] / asked) * sizes[1]) / len(X)
+        assert few <= clf.result_.base.changed <= 4 * few
+
+
+def test_the_base_of_a_fitted_model_is_used_again_with_its_scores():
+    X, y, group = toy()
+    free = brief(base=LogisticRegression(), random_state=0).fit(X, y, sensitive_features=group)
+    limits = "demographic_parity <= 0.3"
+    anew = brief(limits, base=LogisticRegression(), random_state=0).fit(X, y, sensitive_features=group)
+    again = brief(limits, base=free.base_, random_state=0)
+    again.fit(X, y, sensitive_features=group, base_score=free.base_score_, eval_set=(X, y, group))
+    assert (again.predict(X) == anew.predict(X)).all()
+    assert again.result_.base == anew.result_.base
+    with pytest.raises(ValueError, match=r"base= and base_score= .*base_"):
+        brief(base=LogisticRegression()).fit(X, y, base_score=free.base_score_)
+
+
 def test_prefit_needs_a_fitted_base():
     X, y, group = toy(100)
     with pytest.raises(ValueError, match=r"cv='prefit' .* LogisticRegression \(base=\) is not.*FrozenEstimator"):

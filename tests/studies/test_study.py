@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.ensemble import HistGradientBoostingClassifier
 
 import fairbound
 from fairbound import Dataset, load, load_dataset, make_disparate_data
@@ -254,6 +255,22 @@ def test_trees_are_counted_on_rows_that_they_have_not_seen(data, model, tmp_path
     assert (read.predict_proba(found.held_out.X) == found.after.predict_proba(found.held_out.X)).all()
     assert record.base.name in (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
     assert record.base.name in (tmp_path / "out" / "model-card.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("settings", [{}, {"bounds": [0.2, 0.3]}, {"confidence": 0.9}])
+def test_the_base_of_a_study_is_cross_fitted_once(data, settings, monkeypatch):
+    fits, fit = [], HistGradientBoostingClassifier.fit
+
+    def counted(self, X, y, **options):
+        fits.append(len(y))
+        return fit(self.set_params(max_iter=5), X, y, **options)
+
+    monkeypatch.setattr(HistGradientBoostingClassifier, "fit", counted)
+    found = fairbound.study(data, "demographic_parity <= 0.3", model="boosted", **settings)
+    assert len(fits) == 6  # five folds, and once all rows
+    assert (found.after.base_score_ == found.before.base_score_).all()
+    assert "a model that had not seen it" in found.result.base.scored
+    assert isinstance(found.after.base, HistGradientBoostingClassifier)
 
 
 def test_an_unknown_model_names_the_known_ones(data):

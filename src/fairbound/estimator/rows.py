@@ -232,7 +232,7 @@ def read_further(
 
     If the training rows have base scores, these rows need them, too: (X, y, groups, base_score).
     """
-    if training.base_score is not None:
+    if training.base_score is not None and params.base is None:
         if not isinstance(rows, list | tuple) or len(rows) != 4:
             raise ValueError(f"{name} must be a tuple (X, y, groups, base_score), since fit has base_score=.")
     elif not isinstance(rows, list | tuple) or len(rows) not in (2, 3):

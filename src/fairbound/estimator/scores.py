@@ -15,7 +15,7 @@ from fairbound._tables import TextTable
 from fairbound._words import number
 from fairbound.estimator.base import check_base
 from fairbound.estimator.correction import correction_weights, orient_scores, read_base_score, score_names
-from fairbound.estimator.cross_fitting import FittedBase, check_spread, cross_fit
+from fairbound.estimator.cross_fitting import FittedBase, check_classes, check_spread, cross_fit
 from fairbound.estimator.encoder import TableEncoder
 from fairbound.estimator.groups import smallest_sample
 from fairbound.estimator.inputs import Inputs
@@ -127,15 +127,22 @@ def fit_scores(
         check_base(params)
     flipped = cells.n_labels == 2 and cells.classes[0] != np.unique(data.y).tolist()[0]
     if data.base_score is not None:
-        if params.base is not None:
-            raise InputError("{base=} and {base_score=} are both given.", "Leave one of them out.")
+        fitted = params.base if isinstance(params.base, FittedBase) else None
+        if params.base is not fitted:
+            raise InputError(
+                "{base=} and {base_score=} are both given.",
+                "Leave one of them out, or give the {attribute} of a fitted model as the base of other rows.",
+                attribute="base_",
+            )
+        if fitted is not None:
+            check_classes(fitted, cells)
         if params.module is not None:
             raise InputError(
                 "{base_score=} and {module=} exclude each other.", "Shape the correction of a base by {hidden=}."
             )
-        given = orient_scores(data.base_score, cells.n_labels, flipped=flipped, fitting=True)
+        given = orient_scores(data.base_score, cells.n_labels, flipped=flipped, fitting=fitted is None)
         check_spread([given], argument("base_score"))
-        found, work = BaseScores(given, None, flipped), None
+        found, work = BaseScores(given, fitted, flipped), None
     elif params.base is None:
         if params.correction != "columns":
             raise InputError("{correction=value} is for a base.", "Give {base=}.", value=params.correction)

@@ -19,12 +19,12 @@ from fairbound.studies.frontier import SweptPoint
 from fairbound.studies.measured import Decisions
 from fairbound.studies.parts import Part, Parts, check_limited_columns, is_known, remarks, with_sensitive
 from fairbound.studies.reproduction import reproduction_of
-from fairbound.studies.settings import StudySettings
+from fairbound.studies.settings import StudySettings, make_base
 from fairbound.studies.summary import summarize
 from fairbound.studies.tables import is_kept, page_of, write_study
 
 if TYPE_CHECKING:
-    from fairbound.estimator import ConstrainedClassifier, FitResult, FrontierModel
+    from fairbound.estimator import ConstrainedClassifier, FitResult, FittedBase, FrontierModel
 
 Callback = Callable[[dict[str, Any]], bool | None]
 Stage = Callable[[str], AbstractContextManager[Any]]
@@ -303,12 +303,14 @@ class Study:
     def _fit(self, limits: Sequence[Constraint], callback: Callback) -> ConstrainedClassifier:
         """Train on the training rows; with a confidence, test on the calibration rows."""
         rows, apart = self.training, self.calibration if limits else None
+        base, scores = self._fitted_base() if limits else (None, None)
         with collected_warnings() as self._warnings:
-            fitted = self.settings.classifier(limits, self.positive, callback).fit(
+            fitted = self.settings.classifier(limits, self.positive, callback, base).fit(
                 rows.inputs,
                 rows.y,
                 sensitive_features=rows.sensitive,
                 sample_weight=rows.weight,
+                base_score=scores,
                 calibration_set=None if apart is None else (apart.X, apart.y, apart.sensitive),
             )
         self._release(fitted)
@@ -317,22 +319,29 @@ class Study:
     def _trace(self, callback: Callback) -> tuple[FrontierModel, ...]:
         """Train a classifier for each bound of the first limit."""
         rows = self.training
+        base, scores = self._fitted_base()
         with collected_warnings():  # the records of the models say the same
-            found = self.settings.classifier(self.settings.limits, self.positive, callback).frontier(
+            found = self.settings.classifier(self.settings.limits, self.positive, callback, base).frontier(
                 rows.inputs,
                 rows.y,
                 self.settings.bounds,
                 sensitive_features=rows.sensitive,
                 sample_weight=rows.weight,
+                base_score=scores,
             )
         self._warnings = []
         for each in found:
             self._release(each.classifier)
         return found
 
+    def _fitted_base(self) -> tuple[FittedBase | None, Any]:
+        """Return the base of the model without limits, and its scores of the training rows: it is cross-fitted once."""
+        return self.after.base_, self.after.base_score_
+
     def _release(self, fitted: ConstrainedClassifier) -> None:
-        """Make a fitted classifier independent of this study: no callbacks, and the formats of its columns."""
+        """Make a fitted classifier independent of this study: no callbacks, its base, the formats of its columns."""
         fitted.callbacks = ()
+        fitted.base = make_base(self.settings.model, self.settings.seed)  # `fit` trains it anew
         fitted.formats_ = {name: form for name, form in self.data.formats.items() if name in self.data.schema}
 
     def _choose(self, free: ConstrainedClassifier) -> None:

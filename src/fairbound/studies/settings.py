@@ -13,7 +13,7 @@ from fairbound._words import did_you_mean, lookup
 from fairbound.fairness import MEASURES, Constraint, as_constraints, resolve_measure
 
 if TYPE_CHECKING:
-    from fairbound.estimator import ConstrainedClassifier
+    from fairbound.estimator import ConstrainedClassifier, FittedBase
 
 GROUPS = ("each", "intersection", "both")
 SMALL_GROUPS = ("error", "warn", "merge")
@@ -104,15 +104,22 @@ class StudySettings:
         return CONFIDENCE if self.confidence is None else self.confidence
 
     def classifier(
-        self, limits: Sequence[Constraint], pos_label: str | None, callback: Callable[[dict[str, Any]], bool | None]
+        self,
+        limits: Sequence[Constraint],
+        pos_label: str | None,
+        callback: Callable[[dict[str, Any]], bool | None],
+        base: FittedBase | None = None,
     ) -> ConstrainedClassifier:
-        """Return a classifier with these settings under some of the limits, not fitted yet."""
+        """Return a classifier with these settings under some of the limits, not fitted yet.
+
+        `base` is that of a model which is fitted already; without it, the base is trained with the classifier.
+        """
         from fairbound.estimator import ConstrainedClassifier
 
         return ConstrainedClassifier(
             list(limits),
             hidden=self.hidden,
-            base=make_base(self.model, self.seed),
+            base=make_base(self.model, self.seed) if base is None else base,
             pos_label=pos_label,
             groups=self.groups,
             small_groups=self.small_groups,
