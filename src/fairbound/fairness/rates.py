@@ -92,12 +92,16 @@ def group_sums(S: Array, cells: Cells, grouping: Grouping, outcome: int) -> Grou
     left = by_label[..., n_outcomes + place] if S.shape[-1] == 2 * n_outcomes else totals - column
     # Add the other labels instead of subtracting this one from the total, so that an empty sum is exactly 0.
     others = [label for label in range(L) if label != outcome]
+
+    def of_others(by_label: Array) -> Array:
+        return by_label[..., others[0]] if L == 2 else by_label[..., others].sum(axis=-1)
+
     selected_positives = over_groups(column[..., outcome])
-    selected_negatives = over_groups(column[..., others].sum(axis=-1))
+    selected_negatives = over_groups(of_others(column))
     rejected_positives = over_groups(left[..., outcome])
-    rejected_negatives = over_groups(left[..., others].sum(axis=-1))
+    rejected_negatives = over_groups(of_others(left))
     positives = over_groups(totals[:, outcome])
-    negatives = over_groups(totals[:, others].sum(axis=1))
+    negatives = over_groups(of_others(totals))
     if L == 2:
         correct = selected_positives + rejected_negatives
     else:

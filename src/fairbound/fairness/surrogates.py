@@ -97,7 +97,7 @@ class Surrogate(ABC):
 
 def _smooth_positive_part(u: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
     """Return ½(u + √(u² + μ)) ≈ max{u, 0}, which overwrites u, and the root; their quotient is the derivative."""
-    root = torch.addcmul(u.new_tensor(smoothing), u, u).sqrt_()
+    root = torch.square(u).add_(smoothing).sqrt_()
     return u.add_(root).mul_(0.5), root
 
 

@@ -130,25 +130,31 @@ class ConstraintSystem:
         return concatenate(parts) if parts else like(np.zeros((*S.shape[:-3], 0)), S)
 
     def values(self, S: Array) -> Array:
-        """Return c(S) = A · r(S)."""
-        return self.rates(S) @ self.coefficients.T
+        """Return c(S) = A · r(S), of tensors; S may have leading dimensions."""
+        if self._affine is None:
+            return self.rates(S) @ self.coefficients.T
+        constant, derivative = self._affine
+        return constant + S.flatten(-3) @ derivative.flatten(1).T
 
     @cached_property
-    def _constant_derivative(self) -> Array | None:
-        """Return ∂c/∂S if all rates are affine in S, else None."""
+    def _affine(self) -> tuple[Array, Array] | None:
+        """Return c(0) and ∂c/∂S if all rates are affine in S, else None.
+
+        Solvers evaluate c thousands of times; one small product is much faster than the rates of all groups.
+        """
         if not all(block.rate in AFFINE_RATES for block in self.blocks):
             return None
         shape = (len(self.surrogates), self.cells.n_cells, len(self.cells.outcomes))
-        return self._differentiate(self.cells.totals.new_zeros(shape))[1]
+        return self._differentiate(self.cells.totals.new_zeros(shape))
 
     def exact(self, sums: Array) -> Array:
-        """Return c̄ from sums of decisions over cells, (K, 2·O)."""
-        return self.values(sums.expand(len(self.surrogates), -1, -1))
+        """Return c̄ from sums of decisions over cells, (K, 2·O), by the very rates that `measured` compares."""
+        return self.rates(sums.expand(len(self.surrogates), -1, -1)) @ self.coefficients.T
 
     def values_and_derivative(self, S: Array) -> tuple[Array, Array]:
         """Return c and ∂c/∂S, of shapes (m,) and (m, P, K, O)."""
-        if self._constant_derivative is not None:
-            return self.values(S), self._constant_derivative
+        if self._affine is not None:
+            return self.values(S), self._affine[1]
         return self._differentiate(S)
 
     def _differentiate(self, S: Array) -> tuple[Array, Array]:

@@ -28,7 +28,7 @@ _CANCELLED = 1e-12
 
 def violations(c: Tensor, lower: Tensor, upper: Tensor) -> Tensor:
     """Return the distance of each entry of c from its interval [lower, upper], of shape (m,)."""
-    return (c - upper).clamp_min(0.0) + (lower - c).clamp_min(0.0)
+    return (c - c.clamp(lower, upper)).abs()
 
 
 def violation(c: Tensor, lower: Tensor, upper: Tensor) -> float:

@@ -55,7 +55,8 @@ class Effort:
     accurate_rounds : int
         Largest number of rounds of the accurate phase.  It ends when a round gains less than a tenth of `worth`.
     starts : int
-        Number of starting points from which the limits are approached.
+        Largest number of starting points from which the limits are approached: the model without limits, then points
+        near the best model so far.
     epochs : int
         Passes over the rows by mini-batches: half without limits, half with them.
     batch_size : int, optional
@@ -95,8 +96,13 @@ SMALL_EFFORT = Effort(coarse=Phase(60, window=6), exact=Phase(60, window=20, rou
 """With few rows, each one makes the measures jump; a longer window keeps a phase from ending at the first plateau."""
 
 
-TINY_EFFORT = Effort(coarse=Phase(40, window=4), exact=Phase(40, window=12, rounding=1e-3), starts=4)
-"""With several starts the result hardly depends on rounding errors; in return, each start gets fewer iterations."""
+TINY_EFFORT = Effort(
+    coarse=Phase(100, progress=1e-4, window=8),
+    exact=Phase(60, progress=1e-4, window=12, rounding=1e-3),
+    starts=5,
+    accurate_rounds=6,
+)
+"""With few rows, the result depends on rounding errors unless each scale is followed until it has nearly converged."""
 
 
 def is_small(n_rows: int, n_parameters: int) -> bool:

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from fairbound.training.models import trainable
-from fairbound.training.sweep import Cotangents, Slices
+from fairbound.training.sweep import Cotangents, Slices, add_by_segment
 
 
 class LinearLayers:
@@ -53,11 +53,10 @@ class LinearLayers:
             weights = products.unflatten(1, (J, wide_out))
             sums = torch.stack([scaled[start:stop].sum(dim=0) for _, start, stop in slices])
             biases = sums.unflatten(1, (J, wide_out))
-        segments = torch.tensor([segment for segment, _, _ in slices])
         for parameter, part in ((layer.weight, weights), (layer.bias, biases)):
             if parameter is not None and parameter.requires_grad:
                 place = self._place(parameter, gradients)
-                place.index_add_(1, segments, part.transpose(0, 1).flatten(2).to(place.dtype))
+                add_by_segment(place.transpose(0, 1), part.flatten(2).to(place.dtype), slices)
 
     def _scaled(self, rows: Tensor, scales: Tensor, width: int) -> Tensor:
         """Return [u_1 ⊙ rows, u_2 ⊙ rows, …] in a reused buffer of `width` columns."""

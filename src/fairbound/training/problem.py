@@ -116,17 +116,13 @@ class TrainingProblem:
         for each in self.surrogates:
             if isinstance(each.surrogate, ExactStep):
                 raise ValueError('surrogate="exact" has no slope to train on: choose another, such as "smoothed_step".')
+        self.n_parameters = sum(parameter.numel() for parameter in self.parameters)
         self._engine: GradientEngine | None = None
 
     @property
     def threshold(self) -> float:
         """Decisions are 1{p > threshold}."""
         return self.system.threshold
-
-    @property
-    def n_parameters(self) -> int:
-        """Return the number of trainable parameters."""
-        return sum(parameter.numel() for parameter in self.parameters)
 
     def inputs(self, X: Any, dtype: torch.dtype | None = None) -> Tensor:
         """Return X as a tensor with a row for each row of the cells, in the precision of the module by default.
@@ -219,8 +215,13 @@ class TrainingProblem:
             sweep = self.sweep(loss_rows, gradients=False)
             rate_sweep = sweep if rate_rows is loss_rows else self.sweep(rate_rows, gradients=False)
         value, _ = self.regularize(loss_rows, sweep)
-        first = rate_sweep.sums[: len(self.system.surrogates)]
-        return sweep.loss + value, self.system.values(cell_sums(first, rate_rows, self.cells.n_cells))
+        return sweep.loss + value, self.constraint_values(rate_rows, rate_sweep)
+
+    def constraint_values(self, rows: Rows, sweep: Sweep, *, exact: bool = False) -> Tensor:
+        """Return c from a sweep or, with `exact`, c̄ from its decisions."""
+        if exact:
+            return self.system.exact(self.exact(rows, sweep))
+        return self.system.values(cell_sums(sweep.sums[: len(self.system.surrogates)], rows, self.cells.n_cells))
 
     def sweep(self, rows: Rows, *, gradients: bool = True) -> Sweep:
         """Pass over the rows once, in chunks."""
@@ -228,19 +229,18 @@ class TrainingProblem:
             self._engine = choose_engine(self.module, rows.X)
         size = self.n_parameters if gradients else 0
         totals = SweepTotals(self.loss, self.surrogates, self.cells.n_labels, rows.n_segments, size)
-        for start, stop, slices in chunks(rows, self.chunk_rows):
-            chunk = Chunk(rows.labels[start:stop], rows.loss_weights[start:stop], rows.cell_weights[start:stop], slices)
+        for chunk in chunks(rows, self.chunk_rows):
             if gradients:
                 cotangents = partial(totals.add_with_cotangents, chunk)
-                self._engine.accumulate(rows.X[start:stop], slices, cotangents, totals.gradients)
+                self._engine.accumulate(chunk.X, chunk.slices, cotangents, totals.gradients)
             else:
-                totals.add(chunk, self._engine.outputs(rows.X[start:stop]))
+                totals.add(chunk, self._engine.outputs(chunk.X))
         return totals.sweep(gradients=gradients)
 
     def _loss_in_present_mode(self, rows: Rows) -> tuple[float, Tensor]:
         """Return loss and gradient by one forward pass over all rows, in the present mode of the module."""
         totals = SweepTotals(self.loss, (), self.cells.n_labels, 1, self.n_parameters)
-        chunk = Chunk(rows.labels, rows.loss_weights, rows.cell_weights, [(0, 0, len(rows))])
+        chunk = Chunk(rows.X, rows.labels, rows.loss_weights, rows.cell_weights, [(0, 0, len(rows))])
         cotangents = partial(totals.add_with_cotangents, chunk)
         SliceGradients(self.module).accumulate(rows.X, chunk.slices, cotangents, totals.gradients)
         return totals.loss, totals.gradients[0, 0]
@@ -289,7 +289,8 @@ class TrainingProblem:
         for regularizer in self.regularizers:
             if not isinstance(regularizer, SquaredMeasure):
                 value += regularizer.value(w)
-                gradient += regularizer.gradient(w)
+                if sweep.loss_gradient is not None:
+                    gradient += regularizer.gradient(w)
         start = len(self.system.surrogates)
         for penalty, system in self.penalties:
             part = slice(start, start + len(system.surrogates))

@@ -63,6 +63,11 @@ class Rows:
         """Return the weight of each class in the loss; it is the accuracy of the constant prediction of that class."""
         return torch.bincount(self.labels, self.loss_weights)
 
+    @cached_property
+    def chunks(self) -> dict[int, Any]:
+        """Hold these rows cut into chunks, by the largest number of rows in a chunk (`fairbound.training.sweep`)."""
+        return {}
+
     @property
     def n_segments(self) -> int:
         """Return the number of segments, Q."""

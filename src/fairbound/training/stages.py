@@ -17,7 +17,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Literal
 
 import torch
@@ -84,6 +83,18 @@ BAND_SHARE = 0.5
 
 SMALLEST_FIRST_FRACTION = 0.02
 """Least fraction of the full scale to start with.  At a full scale of 50 the band then holds all probabilities."""
+
+RESTART_FRACTION = 0.15
+"""Least fraction of the full scale at which a restart begins."""
+
+RESTART_DISTANCE = 0.3
+"""Distance of a restart from the best model, relative to the size of its parameters."""
+
+RESTART_GAIN = 1e-3
+"""Two successive restarts that lower the objective by less than this fraction are the last ones."""
+
+GENTLE_FRACTION = 0.3
+"""Fraction of the full scale at which every second round of the accurate phase takes its derivatives."""
 
 
 def scale_fractions(first: float, sharpening: float) -> list[float]:
@@ -161,10 +172,12 @@ def reach_limits(
         state.candidates.offer(point, state.assess(problem, point))
     finished = start.kept and not points  # the free model keeps the limits
     if not finished:
-        for point in starting_points(state) if not points else points[-1:]:
-            state.move_to(point)
-            approach(state, problem)
-            solve_exact(state, problem, state.effort.exact)
+        if points:
+            state.move_to(points[-1])
+        approach(state, problem, state.effort.coarse)
+        solve_exact(state, problem, state.effort.exact)
+        if not points:
+            restart_near_best(state, problem)
         if not state.candidates.kept:
             restore_feasibility(state, problem)
     if not state.candidates.kept:
@@ -177,36 +190,56 @@ def reach_limits(
         seek_accuracy_in_rounds(state, problem)
 
 
-def starting_points(state: FitState) -> list[Tensor]:
-    """Return `state.w` and `effort.starts` − 1 random points, alternately around zero and around `state.w`.
+def restart_near_best(state: FitState, problem: TrainingProblem) -> None:
+    """Approach the limits again from random points near the best model, until that no longer lowers the objective.
 
-    They are drawn with a fixed seed; the random part has the same mean square as `state.w`.
+    At small scales all starting points lead to the same solution, so nothing is gained by starting there again.  At
+    larger scales there are many local minima, and the best ones lie close together.
     """
-    generator = torch.Generator().manual_seed(0)
-    size = float(state.w.square().mean().sqrt())
-    drawn = [
-        size * torch.randn(len(state.w), generator=generator, dtype=torch.float64)
-        for _ in range(state.effort.starts - 1)
-    ]
-    return [state.w, *(point + state.w if position % 2 else point for position, point in enumerate(drawn))]
+    coarse, exact = (_hurried(phase) for phase in (state.effort.coarse, state.effort.exact))
+    in_vain = 0
+    for start in range(1, state.effort.starts):
+        before = state.candidates.least_objective
+        state.move_to(random_point_near(_best_so_far(state).w, seed=start))
+        approach(state, problem, coarse, RESTART_FRACTION)
+        solve_exact(state, problem, exact)
+        after = state.candidates.least_objective
+        gained = after < before - RESTART_GAIN * abs(after)
+        in_vain = 0 if gained else in_vain + 1
+        if in_vain == 2 and state.candidates.kept:
+            break
 
 
-def approach(state: FitState, problem: TrainingProblem) -> None:
-    """Approach the limits by surrogates of increasing scale; each solve starts from the last one."""
+def _hurried(phase: Phase) -> Phase:
+    """Return a phase that ends sooner, for restarts: the first start has been followed closely enough."""
+    return replace(phase, progress=10.0 * phase.progress, window=max(phase.window // 2, 1))
+
+
+def _best_so_far(state: FitState) -> Candidate:
+    """Return the model with the least objective under the limits, or the nearest if none keeps them."""
+    return state.candidates.least() if state.candidates.kept else state.candidates.choice()
+
+
+def random_point_near(w: Tensor, seed: int) -> Tensor:
+    """Return w plus normal noise; its standard deviation is `RESTART_DISTANCE` times the root mean square of w."""
+    noise = torch.randn(len(w), generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    return w + RESTART_DISTANCE * float(w.square().mean().sqrt()) * noise
+
+
+def approach(state: FitState, problem: TrainingProblem, phase: Phase, least_fraction: float = 0.0) -> None:
+    """Approach the limits by surrogates of increasing scale, each solve started from the last solution.
+
+    The first scale is at least `least_fraction` of the full one.
+    """
     problem.assign(state.w)
     first = state.effort.coarseness
     if first is None:
         first = band_fraction(problem, state.rows, problem.sweep(state.rows, gradients=False).logits)
         state.value_evaluations += 1
-    for fraction in scale_fractions(first, state.effort.sharpening):
-        watch = partial(_offer_rescaled, problem, state)
-        at_fraction = WholePassProblem(at_scale(problem, fraction), state.rows, watch=watch)
-        state.solve("coarse", at_fraction, state.effort.coarse, warm=True)
-
-
-def _offer_rescaled(problem: TrainingProblem, state: FitState, w: Tensor, found: Assessment) -> None:
-    """Offer a point that was assessed at another scale; its decisions do not depend on the scale."""
-    state.candidates.offer(w, replace(found, system=problem.system))
+    for fraction in scale_fractions(max(first, least_fraction), state.effort.sharpening):
+        # The decisions of a point, and so its rank among the candidates, do not depend on the scale.
+        at_fraction = WholePassProblem(at_scale(problem, fraction), state.rows, watch=state.candidates.offer)
+        state.solve("coarse", at_fraction, phase, warm=True)
 
 
 def solve_exact(state: FitState, problem: TrainingProblem, phase: Phase) -> None:
@@ -270,18 +303,24 @@ def seek_most_accurate(state: FitState, problem: TrainingProblem) -> None:
     start = state.candidates.least()
     for slack in (1.0, 2.0, 4.0, 8.0):
         before = max(held.assessment.accuracy for held in state.candidates.kept)
-        seek_accuracy(state, problem, start, slack * state.effort.loss_slack, state.effort.most_accurate)
+        seek_accuracy(state, problem, start.w, slack * state.effort.loss_slack, state.effort.most_accurate)
         start = max(state.candidates.kept, key=lambda held: held.assessment.accuracy)
         if slack > 1.0 and start.assessment.accuracy - before < 0.1 * state.effort.worth:
             break
 
 
-def seek_accuracy(state: FitState, problem: TrainingProblem, start: Candidate, slack: float, phase: Phase) -> None:
-    """Minimise the smoothed error under the same limits; the objective may exceed the least one by `slack`."""
-    surrogate = DecisionSurrogate(SmoothedStep(), "probability", problem.threshold)
+def seek_accuracy(
+    state: FitState, problem: TrainingProblem, start: Tensor, slack: float, phase: Phase, fraction: float = 1.0
+) -> None:
+    """Minimise the smoothed error under the same limits; the objective may exceed the least one by `slack`.
+
+    The derivatives of error and limits are taken at a fraction of the full scale.
+    """
+    step = SmoothedStep()
+    surrogate = DecisionSurrogate(replace(step, scale=fraction * step.scale), "probability", problem.threshold)
     least = state.candidates.least_objective
     by_error = WholePassProblem(
-        problem.with_constraints(problem.system.constraints, extra_surrogates=[surrogate]),
+        problem.with_constraints(at_scale(problem, fraction).system.constraints, extra_surrogates=[surrogate]),
         state.rows,
         exact=True,
         margin=half_row_margin(problem),
@@ -290,7 +329,7 @@ def seek_accuracy(state: FitState, problem: TrainingProblem, start: Candidate, s
         watch=state.candidates.offer,
     )
     converged_at = state.converged_at
-    state.w = start.w
+    state.w = start
     state.solve("accurate", by_error, phase)
     state.converged_at = converged_at  # the status is about the optimality of the loss, not of the error
 
@@ -298,12 +337,19 @@ def seek_accuracy(state: FitState, problem: TrainingProblem, start: Candidate, s
 def seek_accuracy_in_rounds(state: FitState, problem: TrainingProblem) -> None:
     """Run `seek_accuracy` from the best model so far, until a round gains almost nothing.
 
-    Each round starts with a new BFGS matrix, which helps where the last round got stuck.
+    Each round starts with a new BFGS matrix, which helps where the last round got stuck.  If the effort allows several
+    starts, every second round uses a smaller scale, at which more rows have a slope; two rounds in vain are the last.
     """
-    for _ in range(state.effort.accurate_rounds):
+    restarts = state.effort.starts > 1
+    in_vain = 0
+    for turn in range(state.effort.accurate_rounds):
         start = state.candidates.choice()
-        seek_accuracy(state, problem, start, state.effort.loss_slack, state.effort.accurate)
-        if state.candidates.choice().assessment.accuracy - start.assessment.accuracy < 0.1 * state.effort.worth:
+        fraction = GENTLE_FRACTION if restarts and turn % 2 else 1.0
+        point = start.w if turn < 3 or not restarts else random_point_near(start.w, seed=turn)
+        seek_accuracy(state, problem, point, state.effort.loss_slack, state.effort.accurate, fraction)
+        gain = state.candidates.choice().assessment.accuracy - start.assessment.accuracy
+        in_vain = in_vain + 1 if gain < 0.1 * state.effort.worth else 0
+        if in_vain == (2 if restarts else 1):
             return
 
 

@@ -48,17 +48,13 @@ class Sweep:
 
 @dataclass(frozen=True)
 class Chunk:
-    """The rows of a chunk, without their inputs."""
+    """Consecutive rows; the slices are relative to the first of them, one for each segment that they touch."""
 
+    X: Tensor
     labels: Tensor
     loss_weights: Tensor
     cell_weights: Tensor
     slices: Slices
-
-    @property
-    def segments(self) -> Tensor:
-        """Return the segment of each slice."""
-        return torch.tensor([segment for segment, _, _ in self.slices])
 
 
 class SweepTotals:
@@ -104,7 +100,7 @@ class SweepTotals:
 
     def _add_sums(self, chunk: Chunk, p: int, values: Tensor) -> None:
         weighted = values.to(torch.float64).mul_(chunk.cell_weights[:, None])
-        self.sums[p].index_add_(0, chunk.segments, segment_sums(weighted, chunk.slices))
+        add_by_segment(self.sums[p], segment_sums(weighted, chunk.slices), chunk.slices)
 
     def sweep(self, *, gradients: bool) -> Sweep:
         """Return the totals."""
@@ -120,8 +116,33 @@ def segment_sums(values: Tensor, slices: Slices) -> Tensor:
     return torch.stack([values[start:stop].sum(dim=0) for _, start, stop in slices])
 
 
-def chunks(rows: Rows, chunk_rows: int) -> Iterator[tuple[int, int, Slices]]:
-    """Yield (start, stop, slices) of consecutive chunks; slices are relative to `start`, one per segment touched."""
+def add_by_segment(totals: Tensor, parts: Tensor, slices: Slices) -> None:
+    """Add `parts`, which have one entry for each slice, to the segments of `totals`; both along the first dimension."""
+    if len(slices) == len(totals):
+        totals += parts  # the chunk touches every segment
+    else:
+        totals.index_add_(0, torch.tensor([segment for segment, _, _ in slices]), parts)
+
+
+def chunks(rows: Rows, chunk_rows: int) -> Sequence[Chunk]:
+    """Return the rows in consecutive chunks of at most `chunk_rows`."""
+    if chunk_rows not in rows.chunks:
+        rows.chunks[chunk_rows] = [
+            Chunk(
+                rows.X[start:stop],
+                rows.labels[start:stop],
+                rows.loss_weights[start:stop],
+                rows.cell_weights[start:stop],
+                slices,
+            )
+            for start, stop, slices in _cuts(rows, chunk_rows)
+        ]
+    found: Sequence[Chunk] = rows.chunks[chunk_rows]
+    return found
+
+
+def _cuts(rows: Rows, chunk_rows: int) -> Iterator[tuple[int, int, Slices]]:
+    """Yield (start, stop, slices) of consecutive chunks."""
     segment = 0
     for start in range(0, len(rows), chunk_rows):
         stop = min(start + chunk_rows, len(rows))

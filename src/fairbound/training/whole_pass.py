@@ -112,8 +112,7 @@ class WholePassProblem:
         sweep = self.problem.sweep(self.rows, gradients=False)
         value, _ = self.problem.regularize(self.rows, sweep)
         objective = sweep.loss + value
-        found = assess(self.problem, self.rows, sweep, objective)
-        c = found.exact if self.exact else found.surrogate
+        c = self.problem.constraint_values(self.rows, sweep, exact=self.exact)
         if self.anchor is not None:
             return self._distance(w), c
         if self.error is None:
