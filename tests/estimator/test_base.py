@@ -295,6 +295,10 @@ def test_a_fitted_lightgbm_model_changes_only_where_it_must():
     X, y, group = X[1500:], y[1500:], group[1500:]
     alone = fitted.predict(X)
     rates = {each: alone[group == each].mean() for each in "ab"}
+    kept = ConstrainedClassifier(f"disparate_impact >= {rates['a'] / rates['b']}", base=fitted, cv="prefit")
+    kept.fit(X, y, sensitive_features=group)
+    assert (kept.predict(X) == alone).all()
+    assert kept.result_.base.changed == 0.0
     for asked in (rates["a"] / rates["b"] + 0.1, 0.9):
         clf = ConstrainedClassifier(f"disparate_impact >= {asked}", base=fitted, cv="prefit")
         clf.fit(X, y, sensitive_features=group)

@@ -25,6 +25,7 @@ from fairbound._errors import LimitWarning
 from fairbound._progress import ProgressPrinter
 from fairbound.estimator.certified import choose, predictor, with_certificate
 from fairbound.estimator.confidence import SEQUENCE_EFFORT
+from fairbound.estimator.cross_fitting import is_prefit
 from fairbound.estimator.encoding import encode, encoded_names, fitted_encoder, warn_of_scales
 from fairbound.estimator.groups import count_missing
 from fairbound.estimator.messages import FitFacts, count_rows, has_run_out
@@ -43,9 +44,11 @@ from fairbound.training import (
     Assessment,
     Effort,
     FrontierPoint,
+    Phase,
     TrainingProblem,
     TrainingResult,
     assign,
+    choose_effort,
     choose_status,
     fit,
     frontier,
@@ -225,7 +228,12 @@ class Fitting:
         return self._record(result, assessment, watched, there, notes, said), facts
 
     def _effort(self) -> Effort | None:
-        return stated_effort(self.params, len(self.Z), self.problem.n_parameters)
+        """Return the stated effort.  A model that is already there changes only for the limits: no free phase."""
+        stated = stated_effort(self.params, len(self.Z), self.problem.n_parameters)
+        base = self.params.base
+        if not (self.data.base_score is not None if base is None else is_prefit(self.params)):
+            return stated
+        return replace(stated or choose_effort(len(self.Z), self.problem.n_parameters), free=Phase(0))
 
     def _numbers(self, data: Data) -> Floats:
         """Return the inputs of the module for rows that are not trained on, as `predict` makes them."""

@@ -155,8 +155,9 @@ Objective = Literal["loss", "accuracy"]
 
 
 def find_free_optimum(state: FitState) -> None:
-    """Minimise the loss without limits."""
-    state.solve("free", WholePassProblem(state.base, state.rows), state.effort.free)
+    """Minimise the loss without limits, unless the phase has no iterations."""
+    if state.effort.free.iterations:
+        state.solve("free", WholePassProblem(state.base, state.rows), state.effort.free)
     state.free = state.assess(state.base, state.w)
 
 
