@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 import torch
 
 from fairbound.sqp import Evaluation, Jacobian, StochasticSQP
 from fairbound.sqp.core import Core
 from fairbound.sqp.hessian import Identity
+from fairbound.sqp.least_distance import hard_multipliers
 from fairbound.sqp.merit import model_reduction, trial_merit_parameter
 from fairbound.sqp.qp import solve_qp
 
@@ -45,6 +47,20 @@ def test_a_row_whose_terms_cancel_has_no_gradient() -> None:
     basis = torch.tensor([[1.0, 2.0, 3.0], [1.0, 2.0, 3.0 + 1e-14]], dtype=torch.float64)
     core = Core(Identity(), Jacobian(torch.tensor([[1.0, -1.0], [1.0, 1.0], [1.0, 0.0]], dtype=torch.float64), basis))
     assert core.live.tolist() == [False, True, True]
+
+
+def test_multipliers_of_low_accuracy_are_polished(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A solver of the reduced problem may leave residuals, as DAQP does on dependent rows; the step must not."""
+
+    def inaccurate(W: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> np.ndarray | None:
+        multipliers = hard_multipliers(W, lower, upper)
+        return None if multipliers is None else (1.0 + 1e-6) * multipliers
+
+    monkeypatch.setattr("fairbound.sqp.qp.hard_multipliers", inaccurate)
+    J = Jacobian.dense(torch.tensor([[1.0, 0.5], [0.2, 1.0]], dtype=torch.float64))
+    solution = solve_qp(vector(-3.0, -2.0), Identity(), vector(0.5, 0.4), J, vector(-INF, -INF), vector(0.0, 0.0))
+    assert float(solution.y.min()) > 0.1  # both rows are active
+    assert solution.is_optimal(1e-10)
 
 
 def test_the_ratio_parameter_belongs_to_the_new_merit_parameter() -> None:

@@ -12,6 +12,7 @@ from fairbound.fairness import Cells, Covariance, DisparateImpact, SmoothedStep
 from fairbound.training import L2, Effort, TrainingProblem, TrainingResult, fit, make_model
 from fairbound.training.effort import SMALL_EFFORT, TINY_EFFORT, choose_effort
 from fairbound.training.fitting import suitable_threads
+from fairbound.training.frontiers import loss_price
 from fairbound.training.stages import (
     at_scale,
     band_fraction,
@@ -86,6 +87,20 @@ def test_multipliers_balance_the_gradient_at_the_least_loss() -> None:
     expected = torch.linalg.lstsq(slopes.T, -here.g[:, None]).solution.flatten().clamp_min(0.0)
     assert float(expected.max()) > 0.0
     torch.testing.assert_close(multipliers[active], expected)
+
+
+def test_the_price_of_a_ratio_is_the_multiplier_times_the_larger_rate() -> None:
+    """The row δ·r_a − r_b ≤ 0 has the derivative r_a with respect to δ."""
+    X, y, group = planted(400)
+    problem = make_problem(X, y, group)
+    rows = problem.rows(X)
+    counts = problem.exact(rows, problem.sweep(rows, gradients=False))
+    rates = problem.system.rates(counts.expand(1, -1, -1))[:2]
+    for row in range(2):
+        multipliers = torch.zeros(2, dtype=torch.float64)
+        multipliers[row] = 0.25
+        limited = int(problem.system.coefficients[row, :2].argmax())  # r_a, whose coefficient is δ
+        assert loss_price(problem.system, 0, multipliers, counts) == pytest.approx(0.25 * float(rates[limited]))
 
 
 def test_without_gentle_scales_the_answer_is_worse(results) -> None:

@@ -296,17 +296,18 @@ def accuracy_lost(state: FitState) -> float:
 
 
 def seek_most_accurate(state: FitState, problem: TrainingProblem) -> None:
-    """Maximise accuracy in rounds, each with twice the loss slack, until a round gains almost nothing.
+    """Maximise accuracy within the loss slack, then with 2, 4 and 8 times the slack, until that gains almost nothing.
 
     A limit on the loss is needed: without it the margins grow, the derivatives of the surrogate vanish, and the search
     stops too early.
     """
-    start = state.candidates.least()
-    for slack in (1.0, 2.0, 4.0, 8.0):
-        before = max(held.assessment.accuracy for held in state.candidates.kept)
+    state.candidates.slack = state.effort.loss_slack
+    seek_accuracy_in_rounds(state, problem)
+    state.candidates.slack = math.inf
+    for slack in (2.0, 4.0, 8.0):
+        start = state.candidates.choice()
         seek_accuracy(state, problem, start.w, slack * state.effort.loss_slack, state.effort.most_accurate)
-        start = max(state.candidates.kept, key=lambda held: held.assessment.accuracy)
-        if slack > 1.0 and start.assessment.accuracy - before < 0.1 * state.effort.worth:
+        if state.candidates.choice().assessment.accuracy - start.assessment.accuracy < 0.1 * state.effort.worth:
             break
 
 
