@@ -228,10 +228,15 @@ class Fitting:
         return self._record(result, assessment, watched, there, notes, said), facts
 
     def _effort(self) -> Effort | None:
-        """Return the stated effort.  A model that is already there changes only for the limits: no free phase."""
+        """Return the stated effort.  A model that is already there changes only for the limits: no free phase.
+
+        That does not hold for one that decides all rows alike, since it keeps any ratio and is of no use.
+        """
         stated = stated_effort(self.params, len(self.Z), self.problem.n_parameters)
-        base = self.params.base
-        if not (self.data.base_score is not None if base is None else is_prefit(self.params)):
+        there = self.data.base_score is not None if self.params.base is None else is_prefit(self.params)
+        if not there or self.base is None:
+            return stated
+        if len(decide(torch.from_numpy(self.base.training), self.problem.threshold).unique()) == 1:
             return stated
         return replace(stated or choose_effort(len(self.Z), self.problem.n_parameters), free=Phase(0))
 
