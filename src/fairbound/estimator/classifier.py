@@ -8,14 +8,12 @@ cross-fitted rows: each is scored by a base that has not seen it (`fairbound.est
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, ClassVar, Literal, Self
 
 from sklearn.base import ClassifierMixin, clone
 from sklearn.utils import Tags
-from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
 from fairbound._errors import InputError
@@ -26,12 +24,11 @@ from fairbound.estimator.frontier import FrontierModel, frontier_models
 from fairbound.estimator.inputs import Inputs, read_inputs
 from fairbound.estimator.modules import last_network
 from fairbound.estimator.names import learn_names
-from fairbound.estimator.parameters import ALLOWED, NamedParameters
+from fairbound.estimator.parameters import ALLOWED, NamedParameters, check_early_stopping
 from fairbound.estimator.predictor import Predictor
 from fairbound.estimator.result import FitResult
 from fairbound.estimator.rows import Data, read_data, read_further
-from fairbound.estimator.small_groups import align_groups
-from fairbound.fairness import Cells, Constraint
+from fairbound.fairness import Constraint
 from fairbound.training import Effort
 
 
@@ -68,6 +65,16 @@ class ConstrainedClassifier(Predictor, ClassifierMixin, NamedParameters):
         takes mini-batches only for very large data.  Networks with Dropout or BatchNorm need "stochastic".
     batch_size, epochs : int, optional
         Of mini-batches: rows of a batch, and passes over the rows, half of them without limits.
+    early_stopping : bool
+        Whether to return, of the models that keep the limits on the training rows, the one with the least loss on the
+        rows of `eval_set`, which `fit` then needs.
+    loss : str or function of (logits, labels)
+        "cross_entropy", "hinge", or a function that returns one value per row, as torch's losses do with
+        `reduction="none"`.
+    regularizers : sequence of SquaredMeasure, SmoothedL1, L2, or texts such as "demographic_parity * 2"
+        Terms added to the loss: a measure's squared surrogate with its weight (1/λ in the paper), or a norm.
+    class_weight : "balanced", dict of label to number, or None
+        Weights of the classes in the loss, as in scikit-learn.  Limits and accuracy are not weighted.
     threshold : float
         With two classes, the decision is positive if the positive probability exceeds this.
     l2 : float or "auto"
@@ -179,6 +186,10 @@ class ConstrainedClassifier(Predictor, ClassifierMixin, NamedParameters):
         solver: str = "auto",
         batch_size: int | None = None,
         epochs: int | None = None,
+        early_stopping: bool = False,
+        loss: Any = "cross_entropy",
+        regularizers: Any = (),
+        class_weight: Any = None,
         threshold: float = 0.5,
         l2: float | Literal["auto"] = "auto",
         pos_label: Any = None,
@@ -212,6 +223,10 @@ class ConstrainedClassifier(Predictor, ClassifierMixin, NamedParameters):
         self.solver = solver
         self.batch_size = batch_size
         self.epochs = epochs
+        self.early_stopping = early_stopping
+        self.loss = loss
+        self.regularizers = regularizers
+        self.class_weight = class_weight
         self.threshold = threshold
         self.l2 = l2
         self.pos_label = pos_label
@@ -272,6 +287,7 @@ class ConstrainedClassifier(Predictor, ClassifierMixin, NamedParameters):
             have been used for anything that led to the model.
         """
         self._validate_params()
+        check_early_stopping(self, eval_set)
         inputs = read_inputs(X)
         data = read_data(self, inputs, y, sensitive_features, sample_weight, constraint_weight, base_score)
         further = partial(read_further, self, inputs, data, sensitive_features)
@@ -343,45 +359,6 @@ class ConstrainedClassifier(Predictor, ClassifierMixin, NamedParameters):
             for _, fitting, record in found
         ]
         return frontier_models([point for point, _, _ in found], models)
-
-    def settle_groups(self, cells: Cells) -> Cells:
-        """Return cells with the groups of the limits.
-
-        Small groups that `fit` left out or merged are left out or merged in these cells, too.
-        """
-        check_is_fitted(self)
-        known: dict[str, list[Any]] = {}
-        for each in self.result_.groups:
-            known.setdefault(each.grouping, []).append(each.group)
-        policy = self.small_groups if self.result_.limits else "error"
-        return align_groups(cells, known, self.result_.small_groups, policy)  # type: ignore[arg-type]  # as checked
-
-    def save(self, path: str | os.PathLike[str], *, overwrite: bool = False, base: bool = True) -> None:
-        """Write the model as a folder of JSON and safetensors, which holds no code.  `fairbound.load` reads it.
-
-        An existing model is replaced in one step.  Other files are replaced only with `overwrite=True`, and a folder
-        that holds folders is never replaced.  If `path` is a link, the folder that it points to is replaced.
-
-        A base is written, too, if that is possible without pickle: trees, forests and LightGBM; other models of
-        scikit-learn by skops.  With `base=False` it is left out, and `load(path, base=...)` takes it again.
-        """
-        from fairbound.persistence import save_estimator
-
-        check_is_fitted(self)
-        save_estimator(self, path, overwrite=overwrite, base=base)
-
-    def to_onnx(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-        """Write the model with its preprocessing as one ONNX file; needs the extra `onnx`.
-
-        If all columns are numbers, the input is a matrix "X".  Otherwise each column is an input of shape (n, 1); a
-        missing number is NaN, missing text is "".  Group columns that are not inputs of the model are left out.
-        The outputs are "label", "probabilities" and "margin".  An existing file is replaced if `to_onnx` has written
-        it, any other only with `overwrite=True`.
-        """
-        from fairbound.persistence import export_onnx
-
-        check_is_fitted(self)
-        export_onnx(self, path, overwrite=overwrite)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

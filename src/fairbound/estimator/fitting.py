@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -29,8 +29,8 @@ from fairbound.estimator.cross_fitting import is_prefit
 from fairbound.estimator.encoding import encode, encoded_names, fitted_encoder, warn_of_scales
 from fairbound.estimator.groups import count_missing
 from fairbound.estimator.messages import FitFacts, count_rows, has_run_out
-from fairbound.estimator.modules import first_module, logits, on_device, output_bias, try_module
-from fairbound.estimator.parameters import stated_effort, stated_solver
+from fairbound.estimator.modules import copied_module, first_module, logits, on_device, output_bias, try_module
+from fairbound.estimator.parameters import as_callbacks, class_weights, stated_effort, stated_solver
 from fairbound.estimator.result import FitResult, group_results, limit_results
 from fairbound.estimator.rows import Data, Parameters, warn_if_guessed
 from fairbound.estimator.scores import BaseResult, fit_scores, moved_columns, penalties
@@ -47,6 +47,7 @@ from fairbound.training import (
     Phase,
     TrainingProblem,
     TrainingResult,
+    as_regularizers,
     assign,
     choose_effort,
     choose_status,
@@ -60,24 +61,7 @@ from fairbound.training import (
 NUDGES = tuple(sign * 10.0**-digits for digits in range(13, 5, -1) for sign in (1.0, -1.0))
 """Shifts of the last bias that are tried if rounding has broken a limit."""
 
-Callback = Callable[[dict[str, Any]], bool | None]
 Floats = NDArray[np.float64]
-
-
-def as_callbacks(stated: Any) -> list[Callback]:
-    """Return the callbacks as a list."""
-    several = isinstance(stated, Iterable) and not callable(stated) and getattr(stated, "ndim", 1) > 0
-    listed = [] if stated is None else list(stated) if several else [stated]
-    for each in listed:
-        if not callable(each):
-            raise TypeError(f"callbacks= has {each!r}: give functions that take a row of the history, a dictionary.")
-    return listed
-
-
-def _copied(module: nn.Module, solver: str) -> nn.Module:
-    """Return a copy of the last fit's module; mini-batches had left that in evaluation mode."""
-    copied = copy.deepcopy(module)
-    return copied.train() if solver == "stochastic" else copied
 
 
 class Fitting:
@@ -116,7 +100,7 @@ class Fitting:
             self.input_names = self.base.names(self.input_names, cells.classes)
         self.generator = torch.Generator().manual_seed(seed)
         self.module = (
-            _copied(module, stated_solver(params))
+            copied_module(module, stated_solver(params))
             if module is not None
             else first_module(
                 params.module,
@@ -130,12 +114,16 @@ class Fitting:
         )
         self.problem = TrainingProblem(
             on_device(self.module, params.device),
-            "cross_entropy",
+            params.loss,
             self.constraints,
             cells,
-            regularizers=penalties(params.l2, self.module, self.Z.shape[1], self.base, self.constraints, cells),
+            regularizers=[
+                *penalties(params.l2, self.module, self.Z.shape[1], self.base, self.constraints, cells),
+                *as_regularizers(params.regularizers),
+            ],
             threshold=float(params.threshold),
         )
+        self.loss_weights = data.loss_weights * class_weights(params, cells)
         try_module(self.problem.module, self.Z)
 
     @cached_property
@@ -149,13 +137,15 @@ class Fitting:
         eval_inputs = None if validation is None else self._numbers(validation)
         progress = ProgressPrinter(int(self.params.verbose))
         options: dict[str, Any] = {
-            "loss_weights": self.data.loss_weights,
+            "loss_weights": self.loss_weights,
             "objective": "accuracy" if self.params.objective == "accuracy" else "loss",
             "callback": self._callback(progress, watched, eval_inputs),
         }
         effort, solver = self._effort(), stated_solver(self.params)
         choice = None
         if calibration is None:
+            if self.params.early_stopping and validation is not None and eval_inputs is not None:
+                options["judge"] = partial(self._validation_loss, eval_inputs, validation)
             result = fit(self.problem, self.Z, solver=solver, effort=effort, generator=self.generator, **options)
         else:
             if effort is None and is_small(len(self.Z), self.problem.n_parameters):
@@ -179,7 +169,7 @@ class Fitting:
             self.Z,
             bounds,
             position=position,
-            loss_weights=self.data.loss_weights,
+            loss_weights=self.loss_weights,
             objective="accuracy" if self.params.objective == "accuracy" else "loss",
             solver="stochastic" if stated_solver(self.params) == "stochastic" else "quasi-newton",
             effort=self._effort() or FRONTIER_EFFORT,
@@ -215,6 +205,8 @@ class Fitting:
     ) -> tuple[FitResult, FitFacts]:
         """Count the decisions of the trained module; return the record, and the facts for its messages."""
         self.module.to("cpu", torch.float64)
+        if self.params.class_weight is not None and result.free is not None:
+            result = replace(result, free=replace(result.free, accuracy=result.free.counted_accuracy))
         assessment, notes = self._confirm(result, mend=mend)
         if assessment.kept != result.assessment.kept:
             status = choose_status(assessment, converged=False, locally_infeasible=False)
@@ -265,15 +257,26 @@ class Fitting:
 
     def _look(self, watched: Watched, eval_inputs: Floats) -> dict[str, float]:
         """Return accuracy and limits of the present module on the validation rows."""
-        rows = torch.from_numpy(eval_inputs).to(self.problem.parameters[0].dtype)
-        with torch.no_grad():
-            z = torch.cat([as_logits(self.problem.module(part), self.cells.n_labels) for part in rows.split(2**14)])
-        decisions = decide(z, self.problem.threshold)
+        decisions = decide(self._logits(eval_inputs), self.problem.threshold)
         measured = {
             f"eval {limit}": float("nan") if value is None else value
             for limit, value in zip(distinct_texts(self.constraints), watched.measured(decisions), strict=True)
         }
         return {"eval accuracy": watched.accuracy(decisions), **measured}
+
+    def _validation_loss(self, eval_inputs: Floats, data: Data, w: Tensor) -> float:
+        """Return the mean loss on the validation rows at a point."""
+        self.problem.assign(w)
+        places = {label: place for place, label in enumerate(self.cells.classes)}
+        labels = torch.tensor([places[label] for label in data.y.tolist()])
+        values = self.problem.loss.values(self._logits(eval_inputs), labels).to(torch.float64).numpy()
+        return float(np.average(values, weights=data.loss_weights))
+
+    def _logits(self, inputs: Floats) -> Tensor:
+        """Return the logits of the module that is being trained, in its precision."""
+        rows = torch.from_numpy(inputs).to(self.problem.parameters[0].dtype)
+        with torch.no_grad():
+            return torch.cat([as_logits(self.problem.module(part), self.cells.n_labels) for part in rows.split(2**14)])
 
     def _watch(self, data: Data) -> Watched:
         return Watched.build(
@@ -309,6 +312,9 @@ class Fitting:
         decisions = self.decisions() if decisions is None else decisions
         weights = torch.from_numpy(self.data.loss_weights)
         right = (decisions == self.cells.labels).to(torch.float64)
+        if self.params.class_weight is not None:  # training compared accuracies by the weights of the classes
+            of_classes = torch.bincount(self.cells.labels, weights)
+            assessment = replace(assessment, constant_accuracy=float(of_classes.max() / of_classes.sum()))
         return replace(
             assessment,
             accuracy=float((weights * right).sum() / weights.sum()),

@@ -88,6 +88,12 @@ def _made(own: Callable[..., Any], n_inputs: int, n_outputs: int) -> Any:
     return own(n_inputs, n_outputs)
 
 
+def copied_module(module: nn.Module, solver: str) -> nn.Module:
+    """Return a copy of the last fit's module; mini-batches had left that in evaluation mode."""
+    copied = copy.deepcopy(module)
+    return copied.train() if solver == "stochastic" else copied
+
+
 def try_module(module: nn.Module, Z: NDArray[np.float64]) -> None:
     """Reject a module that cannot take the inputs, with a message of our own."""
     dtype = next(module.parameters()).dtype

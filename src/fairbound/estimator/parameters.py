@@ -6,23 +6,29 @@ name that occurs again gets a number, `disparate_impact_2`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from numbers import Integral, Real
 from typing import Any, Self
 
+import numpy as np
 from sklearn.base import BaseEstimator
+from sklearn.utils import compute_class_weight
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 
 from fairbound._words import did_you_mean
-from fairbound.fairness import Constraint, as_constraints
+from fairbound.fairness import Cells, Constraint, as_constraints
 from fairbound.training import Effort, choose_effort
+
+Callback = Callable[[dict[str, Any]], bool | None]
 
 ALLOWED: dict[str, list[Any]] = {
     "objective": [StrOptions({"loss", "cross_entropy", "accuracy"})],
     "solver": [StrOptions({"auto", "quasi-newton", "stochastic"})],
     "batch_size": [Interval(Integral, 1, None, closed="left"), None],
     "epochs": [Interval(Integral, 1, None, closed="left"), None],
+    "class_weight": [StrOptions({"balanced"}), dict, None],
+    "early_stopping": ["boolean"],
     "threshold": [Interval(Real, 0, 1, closed="neither")],
     "l2": [Interval(Real, 0, None, closed="left"), StrOptions({"auto"})],
     "confidence": [Interval(Real, 0.5, 1, closed="left"), None],
@@ -43,6 +49,30 @@ ALLOWED: dict[str, list[Any]] = {
     "verbose": ["verbose"],
 }
 """Allowed values by parameter, in scikit-learn's form.  Other parameters are checked where they are used."""
+
+
+def as_callbacks(stated: Any) -> list[Callback]:
+    """Return the callbacks as a list."""
+    several = isinstance(stated, Iterable) and not callable(stated) and getattr(stated, "ndim", 1) > 0
+    listed = [] if stated is None else list(stated) if several else [stated]
+    for each in listed:
+        if not callable(each):
+            raise TypeError(f"callbacks= has {each!r}: give functions that take a row of the history, a dictionary.")
+    return listed
+
+
+def check_early_stopping(params: Any, eval_set: Any) -> None:
+    """Refuse `early_stopping` without validation rows, and with `confidence`."""
+    if params.early_stopping and eval_set is None:
+        raise ValueError(
+            "early_stopping=True chooses the model by its loss on validation rows: give them to fit, "
+            "eval_set=(X, y, groups)."
+        )
+    if params.early_stopping and params.confidence is not None:
+        raise ValueError(
+            "early_stopping=True does not work with confidence=, which chooses the model by its calibration rows: "
+            "leave one of them out."
+        )
 
 
 def stated_batches(params: Any) -> dict[str, int]:
@@ -69,6 +99,27 @@ def stated_effort(params: Any, n_rows: int, n_parameters: int) -> Effort | None:
     if not stated:
         return params.effort
     return replace(params.effort or choose_effort(n_rows, n_parameters), **stated)
+
+
+def class_weights(params: Any, cells: Cells) -> Any:
+    """Return the weight of each row's class in the loss, an array of shape (n,)."""
+    labels, classes = np.asarray(cells.labels), list(cells.classes)
+    if params.class_weight is None:
+        return np.ones(len(labels))
+    if isinstance(params.class_weight, Mapping):
+        _check_class_weights(params.class_weight, classes)
+        weights = np.array([float(params.class_weight.get(each, 1.0)) for each in classes])
+    else:
+        weights = compute_class_weight("balanced", classes=np.arange(len(classes)), y=labels)
+    return weights[labels]
+
+
+def _check_class_weights(stated: Mapping[Any, Any], classes: Sequence[Any]) -> None:
+    for label, weight in stated.items():
+        if label not in classes:
+            raise ValueError(f"class_weight= has a weight for {label!r}, but the classes of y are {classes}.")
+        if not (isinstance(weight, Real) and 0 <= float(weight) < float("inf")):
+            raise ValueError(f"class_weight= has {weight!r} for {label!r}: it must be a finite number, at least 0.")
 
 
 def readable_constraints(stated: Any) -> tuple[Constraint, ...]:

@@ -1,4 +1,4 @@
-"""A fitted classifier on new rows: labels, probabilities, logits, recalibration, and linear coefficients.
+"""A fitted classifier: labels, probabilities and logits of new rows, recalibration, coefficients, and files.
 
 `predict` encodes the columns, computes logits in double precision, and compares them with the threshold.  It does not
 need the group, it is deterministic, and the decision of a row does not depend on the other rows.
@@ -6,6 +6,7 @@ need the group, it is deterministic, and the decision of a row does not depend o
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Self
@@ -23,8 +24,10 @@ from fairbound.estimator.encoding import encode, encoded_units
 from fairbound.estimator.inputs import Inputs, read_inputs
 from fairbound.estimator.modules import class_probabilities, in_blocks, logits
 from fairbound.estimator.names import check_names
+from fairbound.estimator.result import FitResult
 from fairbound.estimator.rows import read_labels, read_weights
-from fairbound.fairness import decide, logit
+from fairbound.estimator.small_groups import align_groups
+from fairbound.fairness import Cells, decide, logit
 
 # --- recalibration ---------------------------------------------------------------------------------------------------
 
@@ -167,6 +170,8 @@ class Predictor:
     encoder_: Any
     module_: nn.Module
     calibration_: Recalibration | None
+    result_: FitResult
+    small_groups: str
     _scores: Any
 
     def predict(self, X: Any, *, base_score: Any = None) -> NDArray[Any]:
@@ -299,3 +304,42 @@ class Predictor:
         with np.errstate(over="ignore", invalid="ignore"):  # a column of numbers near 1e300 has no unit of its own
             coefficients = weight / scales
             return sign * coefficients, sign * (bias - coefficients @ means)
+
+    def settle_groups(self, cells: Cells) -> Cells:
+        """Return cells with the groups of the limits.
+
+        Small groups that `fit` left out or merged are left out or merged in these cells, too.
+        """
+        check_is_fitted(self)
+        known: dict[str, list[Any]] = {}
+        for each in self.result_.groups:
+            known.setdefault(each.grouping, []).append(each.group)
+        policy = self.small_groups if self.result_.limits else "error"
+        return align_groups(cells, known, self.result_.small_groups, policy)  # type: ignore[arg-type]  # as checked
+
+    def save(self, path: str | os.PathLike[str], *, overwrite: bool = False, base: bool = True) -> None:
+        """Write the model as a folder of JSON and safetensors, which holds no code.  `fairbound.load` reads it.
+
+        An existing model is replaced in one step.  Other files are replaced only with `overwrite=True`, and a folder
+        that holds folders is never replaced.  If `path` is a link, the folder that it points to is replaced.
+
+        A base is written, too, if that is possible without pickle: trees, forests and LightGBM; other models of
+        scikit-learn by skops.  With `base=False` it is left out, and `load(path, base=...)` takes it again.
+        """
+        from fairbound.persistence import save_estimator
+
+        check_is_fitted(self)
+        save_estimator(self, path, overwrite=overwrite, base=base)
+
+    def to_onnx(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
+        """Write the model with its preprocessing as one ONNX file; needs the extra `onnx`.
+
+        If all columns are numbers, the input is a matrix "X".  Otherwise each column is an input of shape (n, 1); a
+        missing number is NaN, missing text is "".  Group columns that are not inputs of the model are left out.
+        The outputs are "label", "probabilities" and "margin".  An existing file is replaced if `to_onnx` has written
+        it, any other only with `overwrite=True`.
+        """
+        from fairbound.persistence import export_onnx
+
+        check_is_fitted(self)
+        export_onnx(self, path, overwrite=overwrite)

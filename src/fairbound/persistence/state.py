@@ -36,7 +36,10 @@ from fairbound.persistence.parts import (
     plain,
 )
 
-NOT_WRITTEN = {"module", "callbacks", "effort", "base", "cv", "ensemble", "correction"}
+NOT_WRITTEN = {
+    *("module", "callbacks", "effort", "base", "cv", "ensemble", "correction"),
+    *("loss", "regularizers", "class_weight"),
+}
 """Parameters that are code, or that a trained model no longer needs."""
 
 

@@ -16,7 +16,13 @@ from fairbound.training.frontiers import (
     frontier,
     loss_price,
 )
-from fairbound.training.losses import L2, LOSSES, SmoothedL1, SquaredMeasure
+from fairbound.training.losses import (
+    L2,
+    LOSSES,
+    SmoothedL1,
+    SquaredMeasure,
+    as_regularizers,
+)
 from fairbound.training.models import assign, evaluation_mode, make_model, trainable
 from fairbound.training.problem import Batch, TrainingProblem
 from fairbound.training.rows import Rows
@@ -43,6 +49,7 @@ __all__ = [
     "StratifiedBatches",
     "TrainingProblem",
     "TrainingResult",
+    "as_regularizers",
     "assess_now",
     "assign",
     "choose_effort",

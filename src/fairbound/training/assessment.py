@@ -102,6 +102,17 @@ class Assessment:
         gain = self.accuracy - self.constant_accuracy
         return gain if abs(gain) > ROUNDING else 0.0
 
+    @property
+    def counted_accuracy(self) -> float:
+        """Return the share of right decisions by `counts`, that is by the weights of the rows in the limits."""
+        cells = self.system.cells
+        labels = torch.arange(cells.n_cells) % cells.n_labels
+        if cells.n_labels == 2:
+            right = torch.where(labels == 1, self.counts[:, 0], self.counts[:, 1])
+        else:
+            right = self.counts[torch.arange(cells.n_cells), labels]
+        return float(right.sum() / cells.totals.sum())
+
     @cached_property
     def minority_decisions(self) -> float:
         """Return the number of rows that do not get the most common decision; weights are scaled to mean 1."""

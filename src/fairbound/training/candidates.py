@@ -6,11 +6,14 @@
 3. Constant predictions compete.  A constant that keeps the limits is returned if it is more accurate than every model,
    or if no model keeps the limits.
 4. If nothing keeps the limits, return the model with the least violation.
+
+With a `judge`, such as the loss on validation rows, the model that it judges best comes first among those of 1.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -20,6 +23,8 @@ from fairbound.fairness import logit
 from fairbound.training.assessment import Assessment
 from fairbound.training.problem import TrainingProblem
 from fairbound.training.rows import Rows
+
+Judge = Callable[[Tensor], float]
 
 
 @dataclass(frozen=True)
@@ -37,6 +42,8 @@ class Candidates:
     ----------
     slack : float
         Allowed increase of the objective over the least one, relative to it.
+    judge : function of a point, optional
+        Returns a number; of the models that keep every limit, the one with the least number is the choice.
 
     Attributes
     ----------
@@ -48,8 +55,9 @@ class Candidates:
         The model with the least violation among those that do not keep every limit.
     """
 
-    def __init__(self, slack: float = 0.0) -> None:
-        self.slack = slack
+    def __init__(self, slack: float = 0.0, judge: Judge | None = None) -> None:
+        self.slack, self.judge = slack, judge
+        self.judged: tuple[float, Candidate] | None = None
         self.kept: list[Candidate] = []
         self.constants: list[Candidate] = []
         self.nearest: Candidate | None = None
@@ -60,6 +68,10 @@ class Candidates:
             if self.nearest is None or assessment.exact_violation < self.nearest.assessment.exact_violation:
                 self.nearest = Candidate(w.clone(), assessment)
             return
+        if self.judge is not None:
+            number = self.judge(w)
+            if self.judged is None or number < self.judged[0]:
+                self.judged = number, Candidate(w.clone(), assessment)
         if any(_dominates(held.assessment, assessment) for held in self.kept):
             return
         self.kept = [held for held in self.kept if not _dominates(assessment, held.assessment)]
@@ -94,7 +106,9 @@ class Candidates:
 
         better = [held for held in self.kept if held.assessment.accuracy >= best_constant]
         worse = [held for held in self.kept if held.assessment.accuracy < best_constant]
-        return [*sorted(better, key=rank), *sorted(self.constants, key=inaccuracy), *sorted(worse, key=inaccuracy)]
+        first = [] if self.judged is None else [self.judged[1]]
+        constants = sorted(self.constants, key=inaccuracy)
+        return [*first, *sorted(better, key=rank), *constants, *sorted(worse, key=inaccuracy)]
 
     def choice(self) -> Candidate:
         """Return the best candidate; if none keeps the limits, the nearest."""

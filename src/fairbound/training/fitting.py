@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from fairbound._words import lookup
+from fairbound.training.candidates import Judge
 from fairbound.training.effort import Effort
 from fairbound.training.mini_batches import MiniBatches, run_mini_batches
 from fairbound.training.models import LayerModes
@@ -66,6 +67,7 @@ def fit(
     effort: Effort | None = None,
     callback: HistoryCallback | None = None,
     generator: torch.Generator | None = None,
+    judge: Judge | None = None,
 ) -> TrainingResult:
     """Minimise the problem's objective under its limits, and leave the best model in the module.
 
@@ -89,6 +91,9 @@ def fit(
         Called at every iteration; return True to stop early with the best model found.
     generator : torch.Generator, optional
         Random generator of the mini-batches; by default one with seed 0.
+    judge : function of flat parameters, optional
+        Returns a number, such as the loss on validation rows.  Of the models that keep the limits, the one with the
+        least number is then returned.
     """
     lookup({"auto": None, "quasi-newton": None, "stochastic": None}, solver, "solver")
     if solver == "auto":
@@ -103,7 +108,7 @@ def fit(
 
     if solver == "stochastic":
         problem.module.eval()
-    return _run(problem, X, begin, solver, objective, loss_weights, effort, callback)
+    return _run(problem, X, begin, solver, objective, loss_weights, effort, callback, judge)
 
 
 def tighten(
@@ -133,11 +138,12 @@ def _run(
     loss_weights: Any,
     effort: Effort | None,
     callback: HistoryCallback | None,
+    judge: Judge | None = None,
 ) -> TrainingResult:
     """Run the first phases, which return the points that were trained for the limits, and then the others."""
     lookup({"loss": None, "accuracy": None}, objective, "objective")
     with suitable_threads(len(problem.cells), problem.n_parameters):
-        state = FitState(problem, X, loss_weights, effort, callback)
+        state = FitState(problem, X, loss_weights, effort, callback, judge)
         try:
             reach_limits(state, problem, objective, begin(state))
         finally:

@@ -12,9 +12,9 @@ values : (n,).    derivatives : (n, D).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -221,3 +221,33 @@ class SquaredMeasure:
 
 
 Regularizer = L2 | SmoothedL1 | SquaredMeasure
+
+
+def as_regularizers(stated: Any) -> tuple[Regularizer, ...]:
+    """Return regularisers from objects or texts such as "demographic_parity * 2", "l1 * 0.001" and "l2 * 0.01".
+
+    >>> as_regularizers("demographic_parity * 2")
+    (SquaredMeasure(measure='demographic_parity', weight=2.0, surrogate=None),)
+    """
+    several = not isinstance(stated, str | L2 | SmoothedL1 | SquaredMeasure) and isinstance(stated, Iterable)
+    found = [_parsed(each) if isinstance(each, str) else each for each in (stated if several else [stated])]
+    for each in found:
+        if not isinstance(each, L2 | SmoothedL1 | SquaredMeasure):
+            raise TypeError(
+                f"regularizers= has {each!r}: give SquaredMeasure(...), SmoothedL1(...) or L2(...), or a text such as "
+                '"demographic_parity * 2".'
+            )
+    return tuple(found)
+
+
+def _parsed(text: str) -> Regularizer:
+    name, sign, weight = (part.strip() for part in text.partition("*"))
+    try:
+        size = float(weight) if sign else 1.0
+    except ValueError as error:
+        raise ValueError(
+            f"regularizers= has {text!r}: after the * must stand a number, its weight, as in {name!r} * 2."
+        ) from error
+    if name in ("l1", "l2"):
+        return SmoothedL1(size) if name == "l1" else L2(size)
+    return SquaredMeasure(name, size)

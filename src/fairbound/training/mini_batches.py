@@ -71,7 +71,8 @@ class MiniBatches:
             optimizer.step()
             schedule.step()
 
-        self._run_epochs("free", problem, epochs, step)
+        points = self._run_epochs("free", problem, epochs, step)
+        state.free_points = points if state.judge is not None else []
         optimizer.zero_grad()
         state.free = state.assess(problem, state.w)
 

@@ -156,8 +156,11 @@ Objective = Literal["loss", "accuracy"]
 
 def find_free_optimum(state: FitState) -> None:
     """Minimise the loss without limits, unless the phase has no iterations."""
+    judged = Candidates(judge=state.judge)
+    watch = judged.offer if state.judge is not None else None  # the judge may prefer a point on the way
     if state.effort.free.iterations:
-        state.solve("free", WholePassProblem(state.base, state.rows), state.effort.free)
+        state.solve("free", WholePassProblem(state.base, state.rows, watch=watch), state.effort.free)
+    state.free_points = [] if judged.judged is None else [judged.judged[1].w]
     state.free = state.assess(state.base, state.w)
 
 
@@ -169,7 +172,7 @@ def reach_limits(
     `points` were trained for the limits by mini-batches.  They compete, and the search starts from the last of them.
     """
     start = state.begin(problem, math.inf if objective == "accuracy" else state.effort.loss_slack)
-    for point in points:
+    for point in (*points, *state.free_points):
         state.candidates.offer(point, state.assess(problem, point))
     finished = start.kept and not points  # the free model keeps the limits
     if not finished:

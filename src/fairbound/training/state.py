@@ -13,7 +13,7 @@ from torch import Tensor
 from fairbound._words import lookup
 from fairbound.sqp import IterationRecord, LineSearch, QuasiNewtonSQP, Solution, Status, WarmStart
 from fairbound.training.assessment import Assessment
-from fairbound.training.candidates import Candidate, Candidates, constant_models
+from fairbound.training.candidates import Candidate, Candidates, Judge, constant_models
 from fairbound.training.effort import PHASES, Effort, Phase, choose_effort, is_small
 from fairbound.training.problem import TrainingProblem
 from fairbound.training.trainer import History, TrainingResult, assess_now, choose_status, name_conflicts
@@ -34,6 +34,8 @@ class FitState:
     multipliers : Tensor of shape (m,)
     free : Assessment or None
         Assessment of the model without limits.
+    free_points : list of Tensor
+        With a judge: points of the free phase, which may be the choice if they keep the limits.
     history : list of dict
     evaluations, value_evaluations : int
         Passes over all rows with and without gradients.
@@ -54,7 +56,10 @@ class FitState:
         loss_weights: Any,
         effort: Effort | None,
         callback: HistoryCallback | None,
+        judge: Judge | None = None,
     ) -> None:
+        self.judge = judge
+        self.free_points: list[Tensor] = []
         self.started = time.perf_counter()
         n_rows, n_parameters = len(problem.cells), problem.n_parameters
         self.effort = choose_effort(n_rows, n_parameters) if effort is None else effort
@@ -79,7 +84,7 @@ class FitState:
 
     def begin(self, problem: TrainingProblem, slack: float) -> Assessment:
         """Reset the candidates for the limits of `problem` to `w` and the constants; return the assessment of `w`."""
-        self.candidates = Candidates(slack)
+        self.candidates = Candidates(slack, self.judge)
         self.multipliers = torch.zeros(problem.system.n_rows, dtype=torch.float64)
         for constant in self.constants:
             self.candidates.offer_constant(constant, self.assess(problem, constant))

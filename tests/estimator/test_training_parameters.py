@@ -1,0 +1,178 @@
+"""Parameters of training: mini-batches, early stopping, loss, regularisers and weights of classes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from sklearn.base import clone
+from tests.estimator.helpers import QUICK, quick, toy
+from torch import nn
+
+from fairbound import ConstrainedClassifier, load
+from fairbound.training import L2, SmoothedL1, SquaredMeasure
+
+LIMIT = "disparate_impact >= 0.8"
+
+
+def dropout(n_inputs: int, n_outputs: int) -> nn.Module:
+    return nn.Sequential(nn.Linear(n_inputs, 8), nn.ReLU(), nn.Dropout(0.3), nn.Linear(8, n_outputs))
+
+
+class TestMiniBatches:
+    def test_a_network_with_dropout_keeps_its_limit_and_predicts_without_chance(self, tmp_path):
+        X, y, group = toy()
+        clf = quick(LIMIT, module=dropout, solver="stochastic", batch_size=50, epochs=4)
+        clf.fit(X, y, sensitive_features=group)
+        assert clf.result_.kept
+        assert clf.result_.solver == "stochastic"
+        assert (clf.predict_proba(X) == clf.predict_proba(X)).all()
+        clf.save(tmp_path / "model")
+        again = load(tmp_path / "model", module=dropout)
+        assert (again.predict_proba(X) == clf.predict_proba(X)).all()
+        assert (again.batch_size, again.epochs) == (50, 4)
+
+    def test_stating_a_batch_asks_for_mini_batches(self):
+        X, y, group = toy()
+        clf = quick(LIMIT, batch_size=50, epochs=2).fit(X, y, sensitive_features=group)
+        assert clf.result_.solver == "stochastic"
+        assert sum(row["phase"] in ("free", "sample") for row in clf.result_.history) <= 2
+
+    def test_whole_passes_have_no_batches(self):
+        X, y, group = toy()
+        with pytest.raises(ValueError, match=r"epochs=3 is for mini-batches.*solver='stochastic'"):
+            quick(LIMIT, solver="quasi-newton", epochs=3).fit(X, y, sensitive_features=group)
+
+    def test_inputs_of_three_dimensions_are_pointed_to_the_call_for_them(self):
+        X, y, _ = toy()
+        with pytest.raises(ValueError, match=r"\(400, 3, 1\).*fairbound\.training\.fit\(problem, X\)"):
+            quick().fit(X[:, :, None], y)
+
+
+class TestEarlyStopping:
+    def test_the_model_with_the_least_validation_loss_is_returned(self):
+        # Few rows and many inputs without meaning: the model fits noise, and validation rows show when.
+        rng = np.random.default_rng(0)
+        X, y, group = toy(160)
+        X = np.hstack([X, rng.normal(size=(160, 40))])
+        V, v, other = toy(400, seed=1)
+        V = np.hstack([V, rng.normal(size=(400, 40))])
+        losses = []
+        for early in (False, True):
+            clf = quick("demographic_parity <= 0.6", hidden=(8,), early_stopping=early, l2=0.0)
+            clf.fit(X, y, sensitive_features=group, eval_set=(V, v, other))
+            assert clf.result_.kept
+            p = clf.predict_proba(V)[np.arange(400), v].clip(1e-300)
+            losses.append(float(-np.log(p).mean()))
+        assert losses[1] < 0.9 * losses[0]
+
+    def test_it_needs_validation_rows(self):
+        X, y, _ = toy()
+        with pytest.raises(ValueError, match=r"early_stopping=True.*eval_set="):
+            quick(early_stopping=True).fit(X, y)
+
+    def test_it_does_not_go_with_confidence(self):
+        X, y, group = toy()
+        with pytest.raises(ValueError, match=r"early_stopping=True does not work with confidence="):
+            quick(LIMIT, early_stopping=True, confidence=0.9).fit(X, y, eval_set=(X, y, group))
+
+
+class TestLoss:
+    def test_a_function_is_the_loss_of_that_name(self):
+        X, y, _ = toy()
+        by_name = quick().fit(X, y)
+        by_function = quick(loss=nn.BCEWithLogitsLoss(reduction="none")).fit(X, y)
+        np.testing.assert_allclose(by_name.predict_proba(X), by_function.predict_proba(X), atol=1e-3)
+
+    def test_the_hinge_is_another(self):
+        X, y, _ = toy()
+        assert abs(quick(loss="hinge").fit(X, y).coef_ - quick().fit(X, y).coef_).max() > 0.01
+
+    @pytest.mark.parametrize(
+        ("loss", "error", "words"),
+        [
+            ("hing", ValueError, "hinge"),
+            (3, TypeError, "loss=3"),
+            (nn.BCEWithLogitsLoss(), ValueError, "one value per row"),
+        ],
+    )
+    def test_what_is_no_loss(self, loss, error, words):
+        X, y, _ = toy()
+        with pytest.raises(error, match=words):
+            quick(loss=loss).fit(X, y)
+
+
+class TestRegularizers:
+    def test_a_squared_measure_draws_the_rates_together(self):
+        X, y, group = toy()
+        gaps = []
+        for regularizers in ((), ["demographic_parity * 5"], SquaredMeasure("demographic_parity", 5.0)):
+            clf = quick(regularizers=regularizers).fit(X, y, sensitive_features=group)
+            decided = clf.predict(X)
+            gaps.append(abs(decided[group == "a"].mean() - decided[group == "b"].mean()))
+        assert gaps[1] < 0.5 * gaps[0]
+        assert gaps[1] == pytest.approx(gaps[2])
+
+    def test_sparsity_and_the_norm_shrink(self):
+        X, y, _ = toy()
+        plain, sparse, small = (
+            np.abs(quick(regularizers=each).fit(X, y).coef_).sum() for each in ((), "l1 * 0.1", [L2(0.5)])
+        )
+        assert sparse < 0.9 * plain
+        assert small < 0.9 * plain
+
+    @pytest.mark.parametrize(
+        ("regularizers", "error", "words"),
+        [
+            ([3], TypeError, "regularizers= has 3"),
+            ("parity * 2", ValueError, "parity"),
+            ("demographic_parity * much", ValueError, "must stand a number"),
+            ([SmoothedL1], TypeError, "regularizers="),
+        ],
+    )
+    def test_what_is_none(self, regularizers, error, words):
+        X, y, group = toy()
+        with pytest.raises(error, match=words):
+            quick(regularizers=regularizers).fit(X, y, sensitive_features=group)
+
+
+class TestClassWeight:
+    def test_balanced_weights_are_those_of_scikit_learn(self):
+        X, y, _ = toy()
+        rare = y.copy()
+        rare[np.flatnonzero(y)[::2]] = 0
+        balanced = quick(class_weight="balanced").fit(X, rare)
+        share = rare.mean()
+        stated = quick(class_weight={0: 0.5 / (1 - share), 1: 0.5 / share}).fit(X, rare)
+        np.testing.assert_allclose(balanced.coef_, stated.coef_, rtol=1e-6)
+        assert balanced.predict(X).mean() > quick().fit(X, rare).predict(X).mean()
+        assert balanced.result_.accuracy == pytest.approx((balanced.predict(X) == rare).mean())
+
+    @pytest.mark.parametrize(
+        ("weights", "words"), [({2: 1.0}, "a weight for 2"), ({1: -1.0}, "-1.0 for 1"), ("even", "balanced")]
+    )
+    def test_what_is_none(self, weights, words):
+        X, y, _ = toy()
+        with pytest.raises(ValueError, match=words):
+            quick(class_weight=weights).fit(X, y)
+
+
+def test_they_are_parameters_like_the_others(tmp_path):
+    X, y, group = toy()
+    stated = {
+        "loss": nn.BCEWithLogitsLoss(reduction="none"),
+        "regularizers": [SquaredMeasure("demographic_parity", 0.5)],
+        "class_weight": {0: 1.0, 1: 2.0},
+        "early_stopping": False,
+        "epochs": 2,
+        "batch_size": 64,
+    }
+    clf = clone(ConstrainedClassifier(LIMIT, effort=QUICK, **stated))
+    assert {name: clf.get_params()[name] for name in ("class_weight", "epochs")} == {
+        name: stated[name] for name in ("class_weight", "epochs")
+    }
+    torch.manual_seed(0)
+    clf.fit(X, y, sensitive_features=group).save(tmp_path / "model")
+    again = load(tmp_path / "model")
+    assert (again.predict(X) == clf.predict(X)).all()
+    assert again.loss == "cross_entropy"  # code is not written
