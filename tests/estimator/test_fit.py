@@ -269,7 +269,7 @@ def test_limits_of_the_same_words_have_columns_of_their_own():
     """Here two limits that differ only in how they are trained."""
     X, y, group = toy(120)
     limits = [DisparateImpact(0.5), DisparateImpact(0.5, margin="logit")]
-    row = quick(limits).fit(X, y, sensitive_features=group, eval_set=(X, y, group)).result_.history[0]
+    row = quick(limits).fit(X, y, sensitive_features=group, eval_set=(X, y, group)).result_.iterations[0]
     assert [name for name in row if name.startswith("eval disparate")] == [
         "eval disparate_impact >= 0.5",
         "eval disparate_impact >= 0.5 (2)",
@@ -341,7 +341,7 @@ def test_a_warm_start_begins_where_the_last_fit_ended(law, race):
     clf.set_params(constraints__disparate_impact__bound=0.9).fit(law.X, law.y, sensitive_features=race)
     assert clf.result_.kept
     assert clf.encoder_ is encoder
-    assert clf.result_.history[0]["f"] < first.history[0]["f"]
+    assert clf.result_.iterations[0]["f"] < first.iterations[0]["f"]
     with refused("hidden=(6,)", "hidden=()", "warm_start=False"):
         clf.set_params(hidden=()).fit(law.X, law.y, sensitive_features=race)
     with refused("2 classes", "y has 3", "warm_start=False"):
@@ -397,7 +397,7 @@ def test_effort_and_objective_reach_the_solver():
     ]
     assert (names[0].predict_proba(X) == names[1].predict_proba(X)).all()
     assert names[2].result_.accuracy >= names[0].result_.accuracy
-    assert any(row["phase"] == "accurate" for row in names[2].result_.history) or names[2].n_iter_ > names[0].n_iter_
+    assert any(row["phase"] == "accurate" for row in names[2].result_.iterations) or names[2].n_iter_ > names[0].n_iter_
 
 
 def test_the_frontier_of_a_limit():
@@ -418,14 +418,14 @@ def test_every_model_of_a_frontier_is_a_classifier_with_the_record_of_its_own_so
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", LimitWarning)
         points = clf.frontier(X, y, [0.95, 0.5, 0.7], sensitive_features=group)
-    histories = [json.dumps(point.result.history) for point in points]
+    histories = [json.dumps(point.result.iterations) for point in points]
     for place, point in enumerate(points):
         fitted, result = point.classifier, point.classifier.result_
         assert fitted.constraints[0].bound == point.bound
         assert result.limits[0].limit == f"disparate_impact >= {point.bound:g}"
         assert result.accuracy == pytest.approx((fitted.predict(X) == y).mean(), abs=1e-12)
         assert "few" in [small.group for small in result.small_groups]
-        assert len(result.history) == fitted.n_iter_
+        assert len(result.iterations) == fitted.n_iter_
         assert result.limits[0].price in (None, point.loss_price)
         for each in result.groups:
             known = np.isin(group, [small.group for small in result.small_groups])

@@ -36,7 +36,7 @@ class TestMiniBatches:
         X, y, group = toy()
         clf = quick(LIMIT, batch_size=50, epochs=2).fit(X, y, sensitive_features=group)
         assert clf.result_.solver == "stochastic"
-        assert sum(row["phase"] in ("free", "sample") for row in clf.result_.history) <= 2
+        assert sum(row["phase"] in ("free", "sample") for row in clf.result_.iterations) <= 2
 
     def test_whole_passes_have_no_batches(self):
         X, y, group = toy()
@@ -176,3 +176,36 @@ def test_they_are_parameters_like_the_others(tmp_path):
     again = load(tmp_path / "model")
     assert (again.predict(X) == clf.predict(X)).all()
     assert again.loss == "cross_entropy"  # code is not written
+
+
+class TestHistory:
+    @pytest.mark.parametrize("solver", ["quasi-newton", "stochastic"])
+    def test_it_is_a_table_of_what_each_iteration_reaches(self, solver):
+        X, y, group = toy()
+        clf = quick([LIMIT, "equal_opportunity <= 0.2"], solver=solver).fit(X, y, sensitive_features=group)
+        table = clf.result_.history
+        assert len(table) == clf.n_iter_
+        assert {"phase", "loss", "accuracy", "exact_violation", "kept"} <= set(table.columns)
+        limited = table[table["phase"] == "exact"]
+        for limit in (LIMIT, "equal_opportunity <= 0.2"):
+            assert limited[limit].between(0, 1).all()
+            assert (limited[f"multiplier of {limit}"] >= 0).all()
+        total = limited[f"violation of {LIMIT}"] + limited["violation of equal_opportunity <= 0.2"]
+        np.testing.assert_allclose(total, limited["exact_violation"], atol=1e-12)
+        assert ((limited[LIMIT] >= 0.8 - 1e-12) == (limited[f"violation of {LIMIT}"] <= 1e-12)).all()
+        assert limited[f"multiplier of {LIMIT}"].max() > 0
+
+    def test_the_dictionary_has_it_and_gives_it_back(self):
+        X, y, group = toy()
+        result = quick(LIMIT).fit(X, y, sensitive_features=group).result_
+        again = type(result).from_dict(result.to_dict())
+        assert again.iterations == result.to_dict()["history"]
+
+
+def test_the_gap_between_surrogate_and_decisions_is_within_its_bound():
+    X, y, group = toy()
+    result = quick([LIMIT, "predictive_parity <= 0.5"]).fit(X, y, sensitive_features=group).result_
+    first, second = result.limits
+    assert 0 < first.gap <= first.gap_bound < 1
+    assert second.gap is not None
+    assert second.gap_bound is None  # a precision is not affine in the cell sums

@@ -10,7 +10,8 @@ import numpy as np
 import torch
 
 from fairbound import DisparateImpact, TrainingProblem, load_dataset
-from fairbound.estimator.result import FitResult, LimitResult
+from fairbound.estimator.reached import LimitResult
+from fairbound.estimator.result import FitResult
 from fairbound.fairness import Cells, decide
 from fairbound.sqp import Status
 from fairbound.studies import Decisions, SweptPoint, summarize
@@ -70,7 +71,7 @@ def law_pieces() -> dict[str, Any]:
         solver=result.solver,
         seconds=result.seconds,
         limits=(LimitResult(str(LIMIT), 0.9, 0.9, True, price),),
-        history=result.history,
+        iterations=result.history,
     )
     swept = frontier(problem, parts.train.X, BOUNDS)
     points = []
@@ -146,7 +147,7 @@ def hostile_summary() -> dict[str, Any]:
             message=HOSTILE[1],
             solver=HOSTILE[2],
             conflicts=HOSTILE,
-            history=[{"phase": name, "f": 0.5, "violation": 0.1, "step_length": 1.0} for name in HOSTILE],
+            iterations=[{"phase": name, "f": 0.5, "violation": 0.1, "step_length": 1.0} for name in HOSTILE],
         ),
         frontier=[
             SweptPoint(point={"bound": bound, "status": HOSTILE[0]}, training=after, held_out=after)
@@ -180,7 +181,7 @@ def large_summary() -> dict[str, Any]:
         held_out,
         title="Twenty-five districts",
         result=fit_result(
-            history=[
+            iterations=[
                 {
                     "epoch": epoch,
                     "loss": 0.3 + float(np.exp(-epoch / 100)),

@@ -24,7 +24,7 @@ from fairbound import (
     make_disparate_data,
 )
 from fairbound._records import as_json
-from fairbound.estimator.result import LimitResult
+from fairbound.estimator.reached import LimitResult
 from fairbound.evaluation import audit, certify
 from fairbound.fairness import Cells
 from fairbound.report import schema

@@ -23,7 +23,8 @@ from fairbound.data import draw_parts
 from fairbound.estimator.confidence import CertifiedChoice, train_for_confidence
 from fairbound.estimator.modules import logits
 from fairbound.estimator.parameters import stated_solver
-from fairbound.estimator.result import FitResult, TrialResult
+from fairbound.estimator.reached import TrialResult
+from fairbound.estimator.result import FitResult
 from fairbound.estimator.rows import Data, Parameters
 from fairbound.evaluation import sides_in_words
 from fairbound.fairness import Cells, as_constraints, decide

@@ -311,7 +311,7 @@ class ConstrainedClassifier(Predictor, ClassifierMixin, NamedParameters):
         if fitting.base is not None:
             self._scores = fitting.base.completed(inputs.without(data.left_columns), data.positions)
         self.module_ = fitting.module
-        self.n_iter_ = len(result.history)
+        self.n_iter_ = len(result.iterations)
         self.calibration_ = None
         self.certificate_ = result.certificate
         self.result_ = result

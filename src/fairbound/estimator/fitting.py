@@ -31,7 +31,8 @@ from fairbound.estimator.groups import count_missing
 from fairbound.estimator.messages import FitFacts, count_rows, has_run_out
 from fairbound.estimator.modules import copied_module, first_module, logits, on_device, output_bias, try_module
 from fairbound.estimator.parameters import as_callbacks, class_weights, stated_effort, stated_solver
-from fairbound.estimator.result import FitResult, group_results, limit_results
+from fairbound.estimator.reached import group_results, limit_results
+from fairbound.estimator.result import FitResult
 from fairbound.estimator.rows import Data, Parameters, warn_if_guessed
 from fairbound.estimator.scores import BaseResult, fit_scores, moved_columns, penalties
 from fairbound.estimator.scoring import Watched
@@ -239,7 +240,10 @@ class Fitting:
 
     def decisions(self) -> Tensor:
         """Return the class indices of the training rows, computed as `predict` does."""
-        return decide(logits(self.module, self.Z, self.cells.n_labels), self.problem.threshold)
+        return decide(self._training_logits(), self.problem.threshold)
+
+    def _training_logits(self) -> Tensor:
+        return logits(self.module, self.Z, self.cells.n_labels)
 
     def _callback(
         self, progress: ProgressPrinter, watched: Watched | None, eval_inputs: Floats | None
@@ -355,7 +359,7 @@ class Fitting:
             loss=assessment.loss,
             objective=assessment.objective,
             least_loss=result.least_loss,
-            limits=limit_results(result, assessment, measured),
+            limits=limit_results(result, assessment, measured, self._training_logits()),
             groups=group_results(self.cells, assessment),
             small_groups=self.small,
             missing=self.missing,
@@ -367,7 +371,7 @@ class Fitting:
             eval_rows=None if watched is None else watched.n_rows,
             eval_accuracy=None if watched is None or there is None else watched.accuracy(there),
             notes=tuple(notes),
-            history=result.history,
+            iterations=result.history,
             base=None if self.base is None else self._base_result(assessment),
         )
 

@@ -12,92 +12,21 @@ from collections.abc import Hashable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from fairbound._records import as_json, read_record
 from fairbound._tables import TextTable, page_as_html, page_as_text
 from fairbound._words import as_text, count, number
+from fairbound.data import make_frame
 from fairbound.estimator.confidence import claim_of_choice
 from fairbound.estimator.messages import OPTIMALITY
+from fairbound.estimator.reached import SHOWN_RATES, GroupResult, LimitResult, TrialResult
 from fairbound.estimator.scores import BaseResult
 from fairbound.estimator.small_groups import SmallGroup
 from fairbound.evaluation import Certificate
-from fairbound.fairness import RATES, Cells, group_sums
 from fairbound.sqp import Status
-from fairbound.training import PHASES, Assessment, TrainingResult, loss_price
-
-SHOWN_RATES = ("selection_rate", "true_positive_rate", "false_positive_rate", "accuracy")
-
-
-@dataclass(frozen=True)
-class LimitResult:
-    """A limit and the value that the decisions reach.
-
-    Attributes
-    ----------
-    limit : str
-        The limit as text, in the form that `parse_constraint` reads.
-    reached : float
-        The measure of the decisions: the least ratio, the largest difference, or the worst rate.
-    surrogate : float
-        The same measure, computed from the differentiable surrogate.
-    kept : bool
-    price : float or None
-        Loss per unit by which the bound is tightened.  None for a pair of bounds, and if the model was trained for a
-        stricter bound.
-    eval_reached : float or None
-        The measure on the validation rows; None without validation rows, or if it is undefined there.
-    eval_kept : bool or None
-    """
-
-    limit: str
-    reached: float
-    surrogate: float
-    kept: bool
-    price: float | None = None
-    eval_reached: float | None = None
-    eval_kept: bool | None = None
-
-
-@dataclass(frozen=True)
-class GroupResult:
-    """A group of the training rows and its rates by the decisions; with several classes, by class.
-
-    Attributes
-    ----------
-    grouping : str
-    group : group
-    rows : int
-    rates : dict
-        For each class whose selection is counted: the rates by name, None if undefined.
-    """
-
-    grouping: str
-    group: Hashable
-    rows: int
-    rates: dict[str, dict[str, float | None]]
-
-
-@dataclass(frozen=True)
-class TrialResult:
-    """A model that was tested on the calibration rows.
-
-    Attributes
-    ----------
-    strictness : float
-        How much stricter than asked it was trained: 0 for the bound itself, 1 for the strictest possible bound.
-    accuracy : float
-        On the training rows.
-    passed : bool
-        Whether it passed for every limit.
-    returned : bool
-    bounds : tuple of str
-        For each limit, the bound on its measure at the confidence level, such as "at least 0.8123".
-    """
-
-    strictness: float
-    accuracy: float
-    passed: bool
-    returned: bool
-    bounds: tuple[str, ...]
+from fairbound.training import PHASES
 
 
 @dataclass(frozen=True)
@@ -142,8 +71,8 @@ class FitResult:
     notes : tuple of str
     base : BaseResult or None
         With a base: the origin of its scores, its accuracy and measures, and the differences between it and the model.
-    history : list of dict
-        One row for each iteration.
+    iterations : list of dict
+        The numbers of each iteration; `history` is the same as a table.
     """
 
     status: Status
@@ -171,7 +100,7 @@ class FitResult:
     least_loss: float | None = None
     notes: tuple[str, ...] = ()
     base: BaseResult | None = None
-    history: list[dict[str, Any]] = field(default_factory=list, repr=False)
+    iterations: list[dict[str, Any]] = field(default_factory=list, repr=False)
 
     @property
     def kept(self) -> bool:
@@ -179,9 +108,18 @@ class FitResult:
         return all(limit.kept for limit in self.limits)
 
     @property
+    def history(self) -> Any:
+        """The iterations as a DataFrame of pandas, polars or pyarrow, or a dictionary of arrays if none is installed.
+
+        It has the phase, loss and accuracy of each iteration, and for each limit its measure, violation and multiplier.
+        """
+        names = list(dict.fromkeys(name for row in self.iterations for name in row))
+        return make_frame({name: _column([row.get(name) for row in self.iterations]) for name in names})
+
+    @property
     def phases(self) -> dict[str, str]:
         """A description of each phase in the history."""
-        names = dict.fromkeys(row.get("phase") for row in self.history)
+        names = dict.fromkeys(row.get("phase") for row in self.iterations)
         return {name: PHASES[name] for name in names if name in PHASES}
 
     @property
@@ -197,9 +135,9 @@ class FitResult:
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON; numbers that are not finite become None."""
         certificate = None if self.certificate is None else self.certificate.to_dict()
-        return as_json(
-            {**asdict(replace(self, certificate=None)), "status": self.status.value, "certificate": certificate}
-        )
+        values = asdict(replace(self, certificate=None))
+        values["history"] = values.pop("iterations")
+        return as_json({**values, "status": self.status.value, "certificate": certificate})
 
     def to_json(self, **options: Any) -> str:
         """Return the dictionary as text; options go to `json.dumps`."""
@@ -209,7 +147,8 @@ class FitResult:
     def from_dict(cls, values: Mapping[str, Any]) -> FitResult:
         """Return the record that `to_dict` has written."""
         certificate = values.get("certificate")
-        found = read_record(cls, {**values, "certificate": None}, "result")
+        stated = {"iterations" if name == "history" else name: value for name, value in values.items()}
+        found = read_record(cls, {**stated, "certificate": None}, "result")
         found = replace(
             found,
             limits=tuple(map(_with_infinities, found.limits)),
@@ -335,57 +274,14 @@ class FitResult:
         return page_as_html(*self._page())
 
 
-def limit_results(
-    training: TrainingResult, assessment: Assessment, watched: Mapping[int, float | None] | None
-) -> tuple[LimitResult, ...]:
-    """Return one result for each limit, from the assessment of the decisions of `predict`."""
-    system, found = assessment.system, []
-    for position, constraint in enumerate(system.constraints):
-        single = constraint.bound is not None and not isinstance(constraint.bound, tuple)
-        price = None
-        if single and training.multipliers is not None:
-            price = loss_price(system, position, training.multipliers, assessment.counts) + 0.0
-        there = None if watched is None else watched[position]
-        found.append(
-            LimitResult(
-                limit=str(constraint),
-                reached=assessment.measured[position],
-                surrogate=assessment.measured_surrogate[position],
-                kept=constraint.keeps(assessment.measured[position]),
-                price=price,
-                eval_reached=there,
-                eval_kept=None if there is None else constraint.keeps(there),
-            )
-        )
-    return tuple(found)
-
-
-def group_results(cells: Cells, assessment: Assessment) -> tuple[GroupResult, ...]:
-    """Return the rates of every group, by the decisions of `predict`."""
-    found = []
-    atoms = cells.index // cells.n_labels
-    for grouping in cells.groupings:
-        rates: dict[str, dict[str, list[float]]] = {}
-        for outcome in cells.outcomes:
-            sums = group_sums(assessment.counts, cells, grouping, outcome)
-            rates[str(cells.classes[outcome])] = {name: RATES[name](sums).tolist() for name in SHOWN_RATES}
-        for position, group in enumerate(grouping.groups):
-            found.append(
-                GroupResult(
-                    grouping.name,
-                    group,
-                    int((grouping.membership[position][atoms] > 0).sum()),
-                    {
-                        label: {name: _known(each[position]) for name, each in named.items()}
-                        for label, named in rates.items()
-                    },
-                )
-            )
-    return tuple(found)
-
-
-def _known(value: float) -> float | None:
-    return value if math.isfinite(value) else None
+def _column(values: list[Any]) -> NDArray[Any]:
+    """Return a column of the history: words, flags, or numbers with NaN where there is none."""
+    known = [value for value in values if value is not None]
+    if any(isinstance(value, str) for value in known):
+        return np.array(values, dtype=object)
+    if len(known) == len(values) and all(isinstance(value, bool) for value in known):
+        return np.array(values)
+    return np.array([math.nan if value is None else float(value) for value in values])
 
 
 def _with_infinities(limit: LimitResult) -> LimitResult:

@@ -59,6 +59,10 @@ def _limit(summary: Mapping[str, Any], place: int, limit: Mapping[str, Any]) -> 
     price = ""
     if limit["loss_price"] is not None:
         price = f"tightening it by 0.01 costs about {numbers.about(0.01 * limit['loss_price'])} of loss"
+    if limit.get("gap") is not None:  # summaries of earlier versions have none
+        bound = "" if limit["gap_bound"] is None else f", at most {numbers.about(limit['gap_bound'])} by Theorem 1"
+        gap = f"surrogate and decisions differ by {numbers.about(limit['gap'])}{bound}"
+        price = f"{price}; {gap}" if price else gap
     held_out = summary["parts"]["held_out"]
     needed = () if held_out is None else tuple(_needed(held_out["certificate"], place))
     return LimitTable(limit["text"], price, tuple(lines), needed)

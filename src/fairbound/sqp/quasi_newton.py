@@ -261,6 +261,7 @@ class _Run:
             locally_infeasible=steered.locally_infeasible,
             evaluations=self.evaluations,
             value_evaluations=self.value_evaluations,
+            multipliers=steered.solution.y,
         )
         self.history.append(record.as_dict())
         return self.callback is not None and bool(self.callback(record, self.w))

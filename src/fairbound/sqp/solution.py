@@ -176,10 +176,11 @@ class IterationRecord:
     locally_infeasible: bool
     evaluations: int
     value_evaluations: int
+    multipliers: Tensor
 
     def as_dict(self) -> dict[str, Any]:
-        """Return plain numbers, for tables and JSON; each KKT residual is an entry `kkt_...`."""
-        values = {name: value for name, value in vars(self).items() if name != "kkt"}
+        """Return plain numbers without the multipliers, for tables; each KKT residual is an entry `kkt_...`."""
+        values = {name: value for name, value in vars(self).items() if name not in ("kkt", "multipliers")}
         values.update({f"kkt_{name}": value for name, value in self.kkt.as_dict().items()})
         return values
 

@@ -121,8 +121,7 @@ def summarize(
         if constraints:
             certificate = parts["held_out"].certificate().to_dict()
         described["held_out"] = {**parts["held_out"].to_dict(), "certificate": certificate}
-    prices = [limit.price for limit in result.limits] if result is not None else []
-    prices = prices or [None] * len(constraints)
+    reached = result.limits if result is not None and result.limits else (None,) * len(constraints)
     labels = [as_text(label) for label in main.after.classes]
     words = {as_text(label): name for label, name in (class_names or {}).items()}
     return as_json(
@@ -139,12 +138,14 @@ def summarize(
                     {
                         **_facts(limit),
                         "groupings": main.groupings[position],
-                        "loss_price": price,
+                        "loss_price": None if found is None else found.price,
+                        "gap": None if found is None else found.gap,
+                        "gap_bound": None if found is None else found.gap_bound,
                         "training": parts["training"].limits[position],
                         "held_out": None if held_out is None else parts["held_out"].limits[position],
                         "calibration": None if calibration is None else _at(limit, calibration["limits"][position]),
                     }
-                    for position, (limit, price) in enumerate(zip(constraints, prices, strict=True))
+                    for position, (limit, found) in enumerate(zip(constraints, reached, strict=True))
                 ],
                 "parts": described,
                 "changes": list(_changes(main, constraints)),
@@ -192,7 +193,7 @@ def _run(result: FitResult, interrupted: str) -> dict[str, Any]:
         "seconds": result.seconds,
         "conflicts": result.conflicts,
         "loss_prices": [limit.price for limit in result.limits],
-        "history": uniform_history(result.history),
+        "history": uniform_history(result.iterations),
         "phases": result.phases,
         "interrupted": interrupted,
     }

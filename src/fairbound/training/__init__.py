@@ -3,7 +3,7 @@
 This package connects `fairbound.fairness`, which evaluates constraints, with `fairbound.sqp`, which optimises.
 """
 
-from fairbound.training.assessment import Assessment, RateSupport, rates_on_a_handful
+from fairbound.training.assessment import Assessment, RateSupport, rates_on_a_handful, surrogate_gaps
 from fairbound.training.batches import FullBatch, StratifiedBatches
 from fairbound.training.effort import PHASES, SMALL_EFFORT, Effort, Phase, choose_effort, is_small
 from fairbound.training.fitting import choose_solver, fit, tighten
@@ -63,6 +63,7 @@ __all__ = [
     "loss_price",
     "make_model",
     "rates_on_a_handful",
+    "surrogate_gaps",
     "tighten",
     "train",
     "trainable",

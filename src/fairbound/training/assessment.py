@@ -23,13 +23,15 @@ from fairbound.fairness import (
     RateBlock,
     RateFunction,
     decide,
+    decision_indicators,
+    distinct_texts,
     false_positive_rate,
     group_sums,
     precision,
     selection_rate,
     true_positive_rate,
 )
-from fairbound.sqp import violation
+from fairbound.sqp import violation, violations
 from fairbound.training.problem import TrainingProblem, cell_sums
 from fairbound.training.rows import Rows
 from fairbound.training.sweep import Sweep
@@ -167,6 +169,55 @@ def assess(problem: TrainingProblem, rows: Rows, sweep: Sweep, objective: float)
         sums=cell_sums(sweep.sums[: len(problem.system.surrogates)], rows, problem.cells.n_cells),
         system=problem.system,
     )
+
+
+def history_columns(found: Assessment, multipliers: Tensor | None = None) -> dict[str, Any]:
+    """Return what a model reaches, as columns of the history: overall, and for each limit.
+
+    A limit has its measure, its violation (the sum over its rows) and its multiplier (the sum of the sizes).  Without
+    limits the violations are None.
+    """
+    system = found.system
+    limited = system.n_rows > 0
+    columns = {
+        "loss": found.loss,
+        "accuracy": found.accuracy,
+        "surrogate_violation": found.surrogate_violation if limited else None,
+        "exact_violation": found.exact_violation if limited else None,
+        "kept": found.kept if limited else None,
+    }
+    beyond = violations(found.exact, system.lower, system.upper)
+    of_rows = torch.tensor([row.constraint for row in system.rows], dtype=torch.int64)
+    for position, (text, measured) in enumerate(
+        zip(distinct_texts(system.constraints), found.measured if limited else (), strict=False)
+    ):
+        own = of_rows == position
+        columns[text] = measured
+        columns[f"violation of {text}"] = float(beyond[own].sum())
+        if multipliers is not None:
+            columns[f"multiplier of {text}"] = float(multipliers[: len(own)][own].abs().sum())
+    return columns
+
+
+def surrogate_gaps(system: ConstraintSystem, logits: Tensor) -> list[tuple[float, float]]:
+    """Return for each limit the largest |c̄ − c| over its rows, and the bound on it of Theorem 1.
+
+    `logits` are in the row order of the cells.  The bound is inf for rates that are not affine in the cell sums.
+    """
+    if not system.n_rows:
+        return [(0.0, 0.0)] * len(system.constraints)
+    cells = system.cells
+    decided = decision_indicators(decide(logits, system.threshold), cells.outcomes)
+    values = [each.values(logits).to(torch.float64) for each in system.surrogates]
+    selected = decided[:, : len(cells.outcomes)]
+    S = torch.stack([cells.sums(each) for each in values])
+    bounds = system.gap_bound(S, torch.stack([cells.sums((each - selected).abs()) for each in values]))
+    gaps = (system.exact(cells.sums(decided)) - system.values(S)).abs()
+    found = [(0.0, 0.0)] * len(system.constraints)
+    for row, gap, bound in zip(system.rows, gaps.tolist(), bounds.tolist(), strict=True):
+        before = found[row.constraint]
+        found[row.constraint] = max(before[0], gap), max(before[1], bound)
+    return found
 
 
 def _selection_rates(cells: Cells, counts: Tensor) -> dict[str, dict[Any, Any]]:

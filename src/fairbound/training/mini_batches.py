@@ -12,14 +12,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 import torch
 from torch import Tensor
 
-from fairbound.fairness import distinct_texts
 from fairbound.sqp import StochasticSQP
-from fairbound.training.assessment import Assessment
+from fairbound.training.assessment import history_columns
 from fairbound.training.batches import StratifiedBatches
 from fairbound.training.models import LayerModes
 from fairbound.training.problem import Batch, TrainingProblem
@@ -50,6 +48,7 @@ class MiniBatches:
 
     def __init__(self, state: FitState, modes: LayerModes, generator: torch.Generator | None) -> None:
         self.state, self.modes = state, modes
+        self.multipliers: Tensor | None = None  # those of the last step under limits
         self.generator = torch.Generator().manual_seed(0) if generator is None else generator
         self.batches = StratifiedBatches(
             state.rows,
@@ -86,7 +85,7 @@ class MiniBatches:
         optimizer = StochasticSQP.from_paper(problem.parameters)
 
         def step(batch: Batch) -> None:
-            optimizer.step(lambda: coarse.evaluate(batch))
+            self.multipliers = optimizer.step(lambda: coarse.evaluate(batch)).multipliers
 
         points = self._run_epochs("sample", problem, epochs, step)
         self.state.w = free
@@ -110,7 +109,9 @@ class MiniBatches:
                     state.w = problem.current()  # also on an interrupt
                 state.evaluations += 1
                 points.append(state.w)
-                if state.log(phase, {"epoch": epoch, **_history_columns(problem, state.assess(problem, state.w))}):
+                found = state.assess(problem, state.w)
+                numbers = {"epoch": epoch, "f": found.objective, "violation": found.surrogate_violation}
+                if state.log(phase, numbers | history_columns(found, self.multipliers)):
                     break
         return points
 
@@ -146,17 +147,3 @@ def write_gradient(problem: TrainingProblem, flat: Tensor) -> None:
     sizes = [parameter.numel() for parameter in problem.parameters]
     for parameter, part in zip(problem.parameters, flat.split(sizes), strict=True):
         parameter.grad = part.reshape(parameter.shape).to(parameter)
-
-
-def _history_columns(problem: TrainingProblem, found: Assessment) -> dict[str, Any]:
-    limited = problem.system.n_rows > 0
-    return {
-        "f": found.objective,
-        "loss": found.loss,
-        "accuracy": found.accuracy,
-        "violation": found.surrogate_violation if limited else 0.0,
-        "surrogate_violation": found.surrogate_violation if limited else None,
-        "exact_violation": found.exact_violation if limited else None,
-        "kept": found.kept if limited else None,
-        **dict(zip(distinct_texts(problem.system.constraints), found.measured, strict=True)),
-    }

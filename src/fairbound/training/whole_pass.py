@@ -24,7 +24,7 @@ from torch import Tensor
 
 from fairbound.fairness import DecisionSurrogate
 from fairbound.sqp import Evaluation, Jacobian
-from fairbound.training.assessment import Assessment, assess
+from fairbound.training.assessment import Assessment, assess, history_columns
 from fairbound.training.problem import TrainingProblem
 from fairbound.training.rows import Rows
 from fairbound.training.sweep import Sweep
@@ -121,22 +121,10 @@ class WholePassProblem:
             c = torch.cat([c, c.new_tensor([objective])])
         return self._error(sweep)[0], c
 
-    def history_columns(self) -> dict[str, Any]:
-        """Return loss, accuracy and violations at the last point evaluated, as columns of the history.
-
-        They are the same whatever is minimised.  Without limits the violations are None.
-        """
-        found = self.last
-        assert found is not None, "`evaluate` comes first"
-        limited = self.problem.system.n_rows > 0
-        return {
-            "loss": found.loss,
-            "error": self._last_error,
-            "accuracy": found.accuracy,
-            "surrogate_violation": found.surrogate_violation if limited else None,
-            "exact_violation": found.exact_violation if limited else None,
-            "kept": found.kept if limited else None,
-        }
+    def history_columns(self, multipliers: Tensor) -> dict[str, Any]:
+        """Return the columns of the history at the last point evaluated; they are the same whatever is minimised."""
+        assert self.last is not None, "`evaluate` comes first"
+        return {"error": self._last_error, **history_columns(self.last, multipliers)}
 
     def _distance(self, w: Tensor) -> float:
         assert self.anchor is not None

@@ -1,0 +1,149 @@
+"""What a fit reaches: each limit with its value, the rates of each group, and the models tested on calibration rows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from fairbound.fairness import RATES, Cells, group_sums
+from fairbound.training import Assessment, TrainingResult, loss_price, surrogate_gaps
+
+SHOWN_RATES = ("selection_rate", "true_positive_rate", "false_positive_rate", "accuracy")
+
+
+@dataclass(frozen=True)
+class LimitResult:
+    """A limit and the value that the decisions reach.
+
+    Attributes
+    ----------
+    limit : str
+        The limit as text, in the form that `parse_constraint` reads.
+    reached : float
+        The measure of the decisions: the least ratio, the largest difference, or the worst rate.
+    surrogate : float
+        The same measure, computed from the differentiable surrogate.
+    kept : bool
+    price : float or None
+        Loss per unit by which the bound is tightened.  None for a pair of bounds, and if the model was trained for a
+        stricter bound.
+    eval_reached : float or None
+        The measure on the validation rows; None without validation rows, or if it is undefined there.
+    eval_kept : bool or None
+    gap : float or None
+        The largest difference between the exact constraint values and those by surrogate, over the rows of the limit.
+    gap_bound : float or None
+        The bound of Theorem 1 on it, from the margins of the training rows; None if the theorem has none.
+    """
+
+    limit: str
+    reached: float
+    surrogate: float
+    kept: bool
+    price: float | None = None
+    eval_reached: float | None = None
+    eval_kept: bool | None = None
+    gap: float | None = None
+    gap_bound: float | None = None
+
+
+@dataclass(frozen=True)
+class GroupResult:
+    """A group of the training rows and its rates by the decisions; with several classes, by class.
+
+    Attributes
+    ----------
+    grouping : str
+    group : group
+    rows : int
+    rates : dict
+        For each class whose selection is counted: the rates by name, None if undefined.
+    """
+
+    grouping: str
+    group: Hashable
+    rows: int
+    rates: dict[str, dict[str, float | None]]
+
+
+@dataclass(frozen=True)
+class TrialResult:
+    """A model that was tested on the calibration rows.
+
+    Attributes
+    ----------
+    strictness : float
+        How much stricter than asked it was trained: 0 for the bound itself, 1 for the strictest possible bound.
+    accuracy : float
+        On the training rows.
+    passed : bool
+        Whether it passed for every limit.
+    returned : bool
+    bounds : tuple of str
+        For each limit, the bound on its measure at the confidence level, such as "at least 0.8123".
+    """
+
+    strictness: float
+    accuracy: float
+    passed: bool
+    returned: bool
+    bounds: tuple[str, ...]
+
+
+def limit_results(
+    training: TrainingResult, assessment: Assessment, watched: Mapping[int, float | None] | None, logits: Tensor
+) -> tuple[LimitResult, ...]:
+    """Return one result for each limit, from the assessment of the decisions of `predict` and its logits."""
+    system, found = assessment.system, []
+    gaps = surrogate_gaps(system, logits)
+    for position, constraint in enumerate(system.constraints):
+        single = constraint.bound is not None and not isinstance(constraint.bound, tuple)
+        price = None
+        if single and training.multipliers is not None:
+            price = loss_price(system, position, training.multipliers, assessment.counts) + 0.0
+        there = None if watched is None else watched[position]
+        found.append(
+            LimitResult(
+                limit=str(constraint),
+                reached=assessment.measured[position],
+                surrogate=assessment.measured_surrogate[position],
+                kept=constraint.keeps(assessment.measured[position]),
+                price=price,
+                eval_reached=there,
+                eval_kept=None if there is None else constraint.keeps(there),
+                gap=gaps[position][0],
+                gap_bound=_known(gaps[position][1]),
+            )
+        )
+    return tuple(found)
+
+
+def group_results(cells: Cells, assessment: Assessment) -> tuple[GroupResult, ...]:
+    """Return the rates of every group, by the decisions of `predict`."""
+    found = []
+    atoms = cells.index // cells.n_labels
+    for grouping in cells.groupings:
+        rates: dict[str, dict[str, list[float]]] = {}
+        for outcome in cells.outcomes:
+            sums = group_sums(assessment.counts, cells, grouping, outcome)
+            rates[str(cells.classes[outcome])] = {name: RATES[name](sums).tolist() for name in SHOWN_RATES}
+        for position, group in enumerate(grouping.groups):
+            found.append(
+                GroupResult(
+                    grouping.name,
+                    group,
+                    int((grouping.membership[position][atoms] > 0).sum()),
+                    {
+                        label: {name: _known(each[position]) for name, each in named.items()}
+                        for label, named in rates.items()
+                    },
+                )
+            )
+    return tuple(found)
+
+
+def _known(value: float) -> float | None:
+    return value if math.isfinite(value) else None
