@@ -32,7 +32,7 @@ def main() -> None:
         eval_set=(test.frame(), test.y, {"race": test.groups("race")}),
     )
     print("phase     iteration  objective  ratio on the validation rows")
-    for row in clf.result_.history[::10]:
+    for row in clf.result_.iterations[::10]:
         print(f"{row['phase']:9} {row['iteration']:9}  {row['f']:9.4f}  {row['eval disparate_impact >= 0.9']:.3f}")
     print()
     print(clf.result_)

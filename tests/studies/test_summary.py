@@ -280,7 +280,7 @@ def test_the_certificate_of_the_calibration_rows_is_that_of_the_fit():
 
 
 def test_every_phase_of_a_fit_is_known():
-    history = law_pieces()["result"].history
+    history = law_pieces()["result"].iterations
     assert {row["phase"] for row in history} <= set(PHASES)
     rows = law_summary()["run"]["history"]
     assert len(rows) == len(history) > 10
