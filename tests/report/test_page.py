@@ -286,14 +286,14 @@ def test_a_large_run_stays_usable():
 
 def test_a_long_history_is_thinned_and_says_so():
     history = [{"epoch": step, "loss": 1.0, "step_length": 1.0} for step in range(5 * MOST_ROWS)]
-    text = Reader(to_html(summarize((), ROWS, result=fit_result(history=history)))).text
+    text = Reader(to_html(summarize((), ROWS, result=fit_result(iterations=history)))).text
     assert "1,000 of 5,000 iterations, evenly spaced (all are in the JSON)" in " ".join(text.split())
 
 
 def test_a_history_without_limits_has_no_empty_panel():
     """Nothing is violated without limits: no blank band, and no words about violations."""
     history = [{"phase": "free", "loss": 1.0 / (step + 1), "step_length": 1.0} for step in range(5)]
-    summary = summarize((), ROWS, result=fit_result(history=history))
+    summary = summarize((), ROWS, result=fit_result(iterations=history))
     figure = history_figure(summary["run"]["history"])
     assert {trace["yaxis"] for trace in figure["data"]} == {"y", "y3"}
     assert {key for key in figure["layout"] if key.startswith("yaxis")} == {"yaxis", "yaxis3"}
