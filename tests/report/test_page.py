@@ -231,7 +231,7 @@ def test_every_combination_of_pieces(limits, before, held_out):
         rows,
         rows if held_out else None,
         result=fit_result(
-            history=[{"phase": "free", "loss": 0.5}],
+            iterations=[{"phase": "free", "loss": 0.5}],
             certificate=certify(rows.y, rows.after, rows.sensitive_features, limits) if limits else None,
         ),
         frontier=points if limits else None,
@@ -312,7 +312,7 @@ def test_the_history_figure_draws_zero_at_the_foot_and_no_step_not_at_all():
         (),
         ROWS,
         result=fit_result(
-            history=[
+            iterations=[
                 {"phase": "coarse", "loss": 0.5, "surrogate_violation": 0.1, "step_length": 1.0},
                 {"phase": "exact", "loss": 0.4, "exact_violation": 0.0, "step_length": 0.0, "locally_infeasible": True},
             ],

@@ -35,7 +35,7 @@ from fairbound.estimator.reached import group_results, limit_results
 from fairbound.estimator.result import FitResult
 from fairbound.estimator.rows import Data, Parameters, warn_if_guessed
 from fairbound.estimator.scores import BaseResult, fit_scores, moved_columns, penalties
-from fairbound.estimator.scoring import Watched
+from fairbound.estimator.scoring import Watched, validation_loss
 from fairbound.estimator.small_groups import SmallGroup, settle_small_groups
 from fairbound.fairness import Cells, as_constraints, as_logits, decide, decision_indicators, distinct_texts
 from fairbound.sqp import Status
@@ -146,7 +146,9 @@ class Fitting:
         choice = None
         if calibration is None:
             if self.params.early_stopping and validation is not None and eval_inputs is not None:
-                options["judge"] = partial(self._validation_loss, eval_inputs, validation)
+                options["judge"] = partial(
+                    validation_loss, self.problem, partial(self._logits, eval_inputs), validation
+                )
             result = fit(self.problem, self.Z, solver=solver, effort=effort, generator=self.generator, **options)
         else:
             if effort is None and is_small(len(self.Z), self.problem.n_parameters):
@@ -267,14 +269,6 @@ class Fitting:
             for limit, value in zip(distinct_texts(self.constraints), watched.measured(decisions), strict=True)
         }
         return {"eval accuracy": watched.accuracy(decisions), **measured}
-
-    def _validation_loss(self, eval_inputs: Floats, data: Data, w: Tensor) -> float:
-        """Return the mean loss on the validation rows at a point."""
-        self.problem.assign(w)
-        places = {label: place for place, label in enumerate(self.cells.classes)}
-        labels = torch.tensor([places[label] for label in data.y.tolist()])
-        values = self.problem.loss.values(self._logits(eval_inputs), labels).to(torch.float64).numpy()
-        return float(np.average(values, weights=data.loss_weights))
 
     def _logits(self, inputs: Floats) -> Tensor:
         """Return the logits of the module that is being trained, in its precision."""

@@ -12,7 +12,7 @@ Groups arrive by metadata routing (`sensitive_features=`), or are columns of X (
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -24,7 +24,7 @@ from torch import Tensor
 
 from fairbound.estimator.groups import read_groups
 from fairbound.estimator.inputs import read_inputs
-from fairbound.estimator.rows import read_labels, read_weights, warn_if_guessed
+from fairbound.estimator.rows import Data, read_labels, read_weights, warn_if_guessed
 from fairbound.estimator.small_groups import SmallGroup, treat_alike
 from fairbound.evaluation import Tally, match_decisions
 from fairbound.fairness import (
@@ -36,6 +36,7 @@ from fairbound.fairness import (
     false_positive_rate,
     resolve_measure,
 )
+from fairbound.training import TrainingProblem
 
 # --- measures of other rows ------------------------------------------------------------------------------------------
 
@@ -271,3 +272,12 @@ def make_fairness_scorer(
     scorer = FairnessScorer(measure, sensitive_columns, against, reference, group, classes, groups, pos_label)
     scorer._limit()  # raises now, not in the middle of a search, if the measure is invalid
     return scorer
+
+
+def validation_loss(problem: TrainingProblem, logits: Callable[[], Tensor], data: Data, w: Tensor) -> float:
+    """Return the mean loss on validation rows at a point; `logits` are those of the problem's module there."""
+    problem.assign(w)
+    places = {label: place for place, label in enumerate(problem.cells.classes)}
+    labels = torch.tensor([places[label] for label in data.y.tolist()])
+    values = problem.loss.values(logits(), labels).to(torch.float64).numpy()
+    return float(np.average(values, weights=data.loss_weights))
