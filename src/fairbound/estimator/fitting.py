@@ -242,10 +242,7 @@ class Fitting:
 
     def decisions(self) -> Tensor:
         """Return the class indices of the training rows, computed as `predict` does."""
-        return decide(self._training_logits(), self.problem.threshold)
-
-    def _training_logits(self) -> Tensor:
-        return logits(self.module, self.Z, self.cells.n_labels)
+        return decide(logits(self.module, self.Z, self.cells.n_labels), self.problem.threshold)
 
     def _callback(
         self, progress: ProgressPrinter, watched: Watched | None, eval_inputs: Floats | None
@@ -353,7 +350,7 @@ class Fitting:
             loss=assessment.loss,
             objective=assessment.objective,
             least_loss=result.least_loss,
-            limits=limit_results(result, assessment, measured, self._training_logits()),
+            limits=limit_results(result, assessment, measured, logits(self.module, self.Z, self.cells.n_labels)),
             groups=group_results(self.cells, assessment),
             small_groups=self.small,
             missing=self.missing,
