@@ -20,16 +20,22 @@ from torch import Tensor, nn
 
 from fairbound._errors import InputError
 from fairbound.data import draw_parts
-from fairbound.estimator.confidence import CertifiedChoice, train_for_confidence
+from fairbound.estimator.confidence import STRICTNESS, CertifiedChoice, strengthened, train_for_confidence
 from fairbound.estimator.modules import logits
 from fairbound.estimator.parameters import stated_solver
 from fairbound.estimator.reached import TrialResult
 from fairbound.estimator.result import FitResult
 from fairbound.estimator.rows import Data, Parameters
-from fairbound.evaluation import sides_in_words
+from fairbound.evaluation import Certificate, certify, sides_in_words
 from fairbound.fairness import Cells, as_constraints, decide
 from fairbound.sqp import Status
-from fairbound.training import TrainingProblem, TrainingResult, assign, choose_status, trainable
+from fairbound.training import TrainingProblem, TrainingResult, assign, choose_status, follow_path, trainable
+
+TRIED = (0.1, 0.25, 0.5, 0.9)
+"""The strictness of the models that are tried on training rows, to place the second start."""
+
+HELD_OUT = 0.3
+"""Share of the training rows on which they are tried."""
 
 
 def check_confident(params: Parameters, data: Data) -> None:
@@ -123,10 +129,71 @@ def predictor(
     return predict
 
 
+def place_start(problem: TrainingProblem, Z: NDArray[np.float64], data: Data, params: Parameters, effort: Any) -> float:
+    """Return the strictness at which a model is likeliest to pass, as far as training rows show it.
+
+    Models are trained on 70% of the training rows and tried on the others.  If the rows are too few to be divided, the
+    middle of the sequence is returned.
+    """
+    middle = STRICTNESS[len(STRICTNESS) // 2]
+    codes = np.unique(data.y, return_inverse=True)[1].astype(np.int64)
+    columns = list((data.groups or {}).values())
+    random_state = check_random_state(params.random_state)
+    try:
+        parts = draw_parts(codes, columns, HELD_OUT, random_state, pool=True)
+        train, held_out = (np.sort(part).astype(np.intp) for part in parts)
+        there, here = data.take(train), data.take(held_out)
+        cells = Cells.build(
+            there.y, there.groups, weights=there.cell_weights, groups=params.groups, pos_label=params.pos_label
+        )
+        trial = TrainingProblem(
+            copy.deepcopy(problem.module),
+            problem.loss,
+            problem.system.constraints,
+            cells,
+            regularizers=problem.regularizers,
+            threshold=problem.threshold,
+        )
+    except ValueError:
+        return middle
+    predict = predictor(trial.module, trial, Z[held_out], here.y.dtype)
+    sets = [[strengthened(limit, share) for limit in problem.system.constraints] for share in TRIED]
+    path = follow_path(trial, Z[train], sets, loss_weights=there.loss_weights, effort=effort)
+    limits = [limit for limit in problem.system.constraints if limit.bound is not None]
+
+    positive = problem.cells.classes[1] if problem.cells.n_labels == 2 else None
+    rooms = {
+        share: _room(
+            certify(
+                here.y,
+                predict(point.parameters),
+                here.groups,
+                limits,
+                confidence=float(params.confidence),
+                groups=params.groups,
+                pos_label=positive,
+            )
+        )
+        for share, point in zip(TRIED, path, strict=True)
+        if point.result.assessment.kept
+    }
+    return max(rooms, key=lambda share: rooms[share], default=middle)
+
+
+def _room(certificate: Certificate) -> float:
+    """Return how far the bounds lie within their limits, at the worst of them."""
+    return min(
+        side.worst - side.limit if side.side == "at least" else side.limit - side.worst
+        for limit in certificate.limits
+        for side in limit.bounds
+    )
+
+
 def choose(
     problem: TrainingProblem,
     Z: NDArray[np.float64],
     predict: Callable[[Tensor], NDArray[Any]],
+    data: Data,
     calibration: Data,
     params: Parameters,
     **options: Any,
@@ -137,6 +204,7 @@ def choose(
     its status is never "converged".
     """
     start = time.perf_counter()
+    started = place_start(problem, Z, data, params, options["effort"])
     choice = train_for_confidence(
         problem,
         Z,
@@ -144,6 +212,7 @@ def choose(
         calibration.y,
         calibration.groups,
         confidence=float(params.confidence),
+        starts=(STRICTNESS[-1], started),
         certify_options={"groups": params.groups},
         **options,
     )
@@ -183,6 +252,7 @@ def with_certificate(record: FitResult, choice: CertifiedChoice) -> FitResult:
                 trial.passed,
                 trial is taken,
                 tuple(sides_in_words(limit) for limit in trial.certificate.limits),
+                trial.certificate.confidence,
             )
             for trial in choice.trials
         ),

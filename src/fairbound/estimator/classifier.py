@@ -85,8 +85,8 @@ class ConstrainedClassifier(Predictor, ClassifierMixin, NamedParameters):
         (false, true), yes of (no, yes), else the last in sorted order, with a warning if a limit depends on it.
     confidence : float, optional
         Keep the limits on unseen rows as well, at this confidence level, such as 0.95.  Part of the rows is held back.
-        A sequence of models from strict to loose is trained on the others and tested on that part.  Of the models that
-        pass before the first failure, the most accurate is returned with its certificate.
+        A sequence of models from strict to loose is trained on the others and tested on that part, with two starts that
+        share the probability of error.  Of the models that pass, the most accurate is returned with its certificate.
     calibration_size : float
         The share of the rows that `confidence` holds back, with the same shares of labels and groups.
     sensitive_columns : column name or number, or several, optional

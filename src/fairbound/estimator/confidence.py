@@ -1,14 +1,21 @@
 """Training with `confidence=`: limits that hold on unseen rows, with a stated probability of error.
 
-A sequence of models from strict to loose is trained without the calibration rows.  Each has the requested limits, moved
-by a fixed share towards their strictest value.  Models that keep their own limits on the training rows are tested on
-the calibration rows against the *requested* limits, strictest first.  Testing stops at the first failure.  Of the
-models that passed, the one with the highest training accuracy is returned.
+A sequence of models from strict to loose is trained without the calibration rows: each under the requested limits moved
+by a fixed share towards their strictest.  Those that keep what they were trained for, on the training rows, are tested
+on the calibration rows against the *requested* limits, strictest first.  The most accurate of those passed (by training
+rows) is returned.
 
-The claim: over draws of the calibration rows, the probability of returning a model that breaks a limit in the
-population is at most 1 − confidence.  Proof: the order of the models is fixed before the draw.  If the returned model
-breaks a limit, then the first model in the order that breaks a limit has passed.  The probability of that is at most
-1 − confidence.
+The level α = 1 − confidence is divided among one or several *starts*, models of the sequence that are chosen before the
+calibration rows are looked at.  A model is tested at its own share of α, if it is a start, plus the level of the model
+before it, if that one passed (the fallback procedure of Wiens 2003).  A model whose level is 0 is not tested.  With the
+strictest model as the only start, testing stops at the first failure.  If the strictest model over-fits and fails, a
+second start finds a model all the same.
+
+The claim: over draws of the calibration rows, the probability that a model is returned which breaks a limit in the
+population is at most α.  Let the models that break a limit be at the places i₁ < i₂ < ...  A wrong model is returned
+only if one of them passes.  As long as those before i_k have failed, the level at i_k consists of the shares of starts
+after i_{k−1}, up to i_k.  These stretches do not overlap, so the levels add up to α at most, and so do the
+probabilities that a wrong model passes.
 """
 
 from __future__ import annotations
@@ -38,11 +45,11 @@ BEYOND_EQUALITY = 0.1
 
 @dataclass(frozen=True)
 class Trial:
-    """One model of the sequence, with its strictness and its certificate on the calibration rows."""
+    """One model of the sequence, with its strictness and the certificate by which it was tested."""
 
     strictness: float
     point: PathPoint
-    certificate: Certificate
+    certificate: Certificate  # its confidence is 1 − the level of the test
 
     @property
     def passed(self) -> bool:
@@ -52,15 +59,20 @@ class Trial:
 
 @dataclass(frozen=True)
 class CertifiedChoice:
-    """The returned model, if one passed, and all models that were tested, strictest first."""
+    """The returned model, if one passed, and all models that were tested, strictest first.
+
+    Attributes
+    ----------
+    trials : tuple of Trial
+    chosen : Trial or None
+    certificate : Certificate
+        That of the returned model, at the requested confidence; if none passed, that of the model that was tested
+        first, at the level of its test.
+    """
 
     trials: tuple[Trial, ...]
     chosen: Trial | None
-
-    @property
-    def certificate(self) -> Certificate:
-        """The certificate of the returned model; if none passed, that of the strictest one, which was tested first."""
-        return self.trials[0].certificate if self.chosen is None else self.chosen.certificate
+    certificate: Certificate
 
     @property
     def claim(self) -> str:
@@ -75,7 +87,7 @@ def claim_of_choice(certificate: Certificate) -> str:
         blocking = [limit for limit in certificate.limits if limit.verdict is not Verdict.PASS]
         return (
             f"No model passed at {100 * confidence:g}% confidence: nothing is claimed. The "
-            "certificate is that of the strictest model, which was tested first. "
+            "certificate is that of the model that was tested first. "
             + " ".join(f"It does not show {limit.limit}: {limit.reason}" for limit in blocking)
         )
     return (
@@ -157,13 +169,14 @@ def train_for_confidence(
     *,
     confidence: float = 0.95,
     strictness: Sequence[float] = STRICTNESS,
+    starts: Sequence[float] | None = None,
     certify_options: dict[str, Any] | None = None,
     **options: Any,
 ) -> CertifiedChoice:
     """Train the sequence, test it on the calibration rows, and leave the chosen model in the problem's module.
 
-    If no model passes, the module holds the strictest one.  Limits that cannot be certified raise an error before
-    anything is trained.
+    If no model passes, the module holds the one that was tested first.  Limits that cannot be certified raise an error
+    before anything is trained.
 
     Parameters
     ----------
@@ -179,12 +192,17 @@ def train_for_confidence(
     confidence : float
     strictness : sequence of float
         From loose to strict, fixed before the calibration rows are looked at.
+    starts : sequence of float, optional
+        The strictness of the models that have a share of the level of their own, equal shares; by default that of the
+        strictest model alone.  If a start is left out of the sequence, its share goes to the next looser model, or to
+        the loosest.
     certify_options : dict, optional
         Further arguments of `certify`, such as `groups`; `pos_label` is that of the problem by default.
     options
         For `follow_path`: loss_weights, objective, effort, callback.
     """
     shares = _check_strictness(strictness)
+    starts = _check_starts(starts, shares)
     limits = [limit for limit in problem.system.constraints if limit.bound is not None]
     if not limits:
         raise ValueError("Training for a confidence needs at least one limit with a bound: give one in constraints.")
@@ -192,8 +210,10 @@ def train_for_confidence(
     if problem.cells.n_labels == 2 and further.get("pos_label") is None:
         further["pos_label"] = problem.cells.classes[1]
 
-    def test(decisions: Any) -> Certificate:
-        return certify(y, decisions, sensitive_features, limits, confidence=confidence, **further)
+    def test(decisions: Any, share: float = 1.0) -> Certificate:
+        """Test at a share of the level; at the whole one by default."""
+        at = confidence if share == 1.0 else 1.0 - share * (1.0 - confidence)
+        return certify(y, decisions, sensitive_features, limits, confidence=at, **further)
 
     _check_rows(problem, y, sensitive_features, further)
     # The labels stand in for decisions: if their limits cannot be certified, those of no decisions can.
@@ -202,15 +222,34 @@ def train_for_confidence(
     path = list(zip(shares, follow_path(problem, X, sets, **({"effort": SEQUENCE_EFFORT} | options)), strict=True))
     # A model that breaks its own limits on the training rows is left out of the sequence.
     kept = [(share, point) for share, point in path if point.result.assessment.kept]
+    order = list(reversed(kept or path))
+    begun = [0] * len(order)
+    for start in starts:
+        place = next((place for place, (share, _) in enumerate(order) if share <= start), len(order) - 1)
+        begun[place] += 1
     trials: list[Trial] = []
-    for share, point in reversed(kept or path):
-        trials.append(Trial(share, point, test(predict(point.parameters))))
-        if not trials[-1].passed:
-            break
+    handed_on = 0  # how many shares of the level the last model hands on
+    for own, (share, point) in zip(begun, order, strict=True):
+        handed_on += own
+        if handed_on:
+            trials.append(Trial(share, point, test(predict(point.parameters), handed_on / len(starts))))
+            handed_on = handed_on if trials[-1].passed else 0
     passed = [trial for trial in trials if trial.passed]
     chosen = max(passed, key=lambda trial: trial.point.result.assessment.accuracy, default=None)
-    problem.assign((chosen or trials[0]).point.parameters)
-    return CertifiedChoice(tuple(trials), chosen)
+    taken = chosen or trials[0]
+    problem.assign(taken.point.parameters)
+    certificate = taken.certificate
+    if chosen is not None and certificate.confidence != confidence:
+        certificate = test(predict(taken.point.parameters))
+    return CertifiedChoice(tuple(trials), chosen, certificate)
+
+
+def _check_starts(starts: Sequence[float] | None, shares: tuple[float, ...]) -> tuple[float, ...]:
+    found = (shares[-1],) if starts is None else tuple(dict.fromkeys(starts))
+    unknown = [start for start in found if start not in shares]
+    if unknown or not found:
+        raise ValueError(f"starts={starts!r}: must be one or several of strictness={shares!r}.")
+    return found
 
 
 def _check_share(strictness: float) -> None:

@@ -156,7 +156,7 @@ class Fitting:
             options["effort"] = SEQUENCE_EFFORT if effort is None else replace(effort, worth=SEQUENCE_EFFORT.worth)
             inputs = self._numbers(calibration)
             predict = predictor(self.module, self.problem, inputs, calibration.y.dtype)
-            result, choice = choose(self.problem, self.Z, predict, calibration, self.params, **options)
+            result, choice = choose(self.problem, self.Z, predict, self.data, calibration, self.params, **options)
         progress.close()
         record, facts = self._finish(result, watched, eval_inputs, mend=choice is None)
         if choice is not None:

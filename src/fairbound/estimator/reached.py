@@ -83,7 +83,9 @@ class TrialResult:
         Whether it passed for every limit.
     returned : bool
     bounds : tuple of str
-        For each limit, the bound on its measure at the confidence level, such as "at least 0.8123".
+        For each limit, the bound on its measure at the confidence of the test, such as "at least 0.8123".
+    confidence : float or None
+        Confidence at which it was tested.  Two starts share the probability of error; None in models of version 0.1.
     """
 
     strictness: float
@@ -91,6 +93,7 @@ class TrialResult:
     passed: bool
     returned: bool
     bounds: tuple[str, ...]
+    confidence: float | None = None
 
 
 def limit_results(

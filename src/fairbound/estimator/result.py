@@ -236,13 +236,16 @@ class FitResult:
             (
                 f"{100 * trial.strictness:g}% stricter" if trial.strictness else "as asked",
                 f"{trial.accuracy:.2%}",
-                "PASS" if trial.passed else "no pass: stop",
+                "-" if trial.confidence is None else f"{100 * trial.confidence:g}%",
+                "PASS" if trial.passed else "no pass",
                 "; ".join(trial.bounds),
                 "<- returned" if trial.returned else "",
             )
             for trial in self.trials
         )
-        return TextTable("Models tested, in this order", ("trained for", "accuracy", "test", "bounds", ""), rows)
+        return TextTable(
+            "Models tested, in this order", ("trained for", "accuracy", "confidence", "test", "bounds", ""), rows
+        )
 
     def _group_tables(self) -> list[TextTable]:
         tables = []

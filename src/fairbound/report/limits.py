@@ -85,7 +85,7 @@ def trial_lines(summary: Mapping[str, Any]) -> list[TrialLine]:
         TrialLine(
             f"{100 * trial['strictness']:g}% stricter" if trial["strictness"] else "as asked",
             numbers.percent(trial["accuracy"]),
-            ("good", f"{SIGNS['good']} passes") if trial["passed"] else ("open", f"{SIGNS['open']} no pass: stop"),
+            ("good", f"{SIGNS['good']} passes") if trial["passed"] else ("open", f"{SIGNS['open']} no pass"),
             tuple(trial["bounds"]),
             trial["returned"],
         )
