@@ -7,6 +7,7 @@ depends on them.  `fairbound.estimator.confidence` has the sequence and the clai
 from __future__ import annotations
 
 import copy
+import math
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -27,7 +28,7 @@ from fairbound.estimator.reached import TrialResult
 from fairbound.estimator.result import FitResult
 from fairbound.estimator.rows import Data, Parameters
 from fairbound.evaluation import Certificate, certify, sides_in_words
-from fairbound.fairness import Cells, as_constraints, decide
+from fairbound.fairness import Cells, as_constraints, decide, resolve_measure
 from fairbound.sqp import Status
 from fairbound.training import TrainingProblem, TrainingResult, assign, choose_status, follow_path, trainable
 
@@ -136,6 +137,8 @@ def place_start(problem: TrainingProblem, Z: NDArray[np.float64], data: Data, pa
     middle of the sequence is returned.
     """
     middle = STRICTNESS[len(STRICTNESS) // 2]
+    if any(resolve_measure(limit.measure).comparison == "covariance" for limit in problem.system.constraints):
+        return middle  # cannot be certified, which `train_for_confidence` says
     codes = np.unique(data.y, return_inverse=True)[1].astype(np.int64)
     columns = list((data.groups or {}).values())
     random_state = check_random_state(params.random_state)
@@ -183,9 +186,12 @@ def place_start(problem: TrainingProblem, Z: NDArray[np.float64], data: Data, pa
 def _room(certificate: Certificate) -> float:
     """Return how far the bounds lie within their limits, at the worst of them."""
     return min(
-        side.worst - side.limit if side.side == "at least" else side.limit - side.worst
-        for limit in certificate.limits
-        for side in limit.bounds
+        (
+            side.worst - side.limit if side.side == "at least" else side.limit - side.worst
+            for limit in certificate.limits
+            for side in limit.bounds
+        ),
+        default=-math.inf,
     )
 
 
@@ -228,8 +234,7 @@ def with_certificate(record: FitResult, choice: CertifiedChoice) -> FitResult:
     """Add the certificate and the trials to the record; its message begins with them."""
     taken, message = choice.chosen, record.message
     if taken is None:
-        first = choice.trials[0].certificate
-        bounds = "; ".join(f"{each.limit} ({sides_in_words(each)})" for each in first.limits)
+        bounds = "; ".join(f"{each.limit} ({sides_in_words(each)})" for each in choice.certificate.limits)
         message = f"{choice.claim} Its bounds: {bounds}. {message}"
     elif record.status in (Status.CONVERGED, Status.FEASIBLE):
         count = sum(trial.passed for trial in choice.trials)

@@ -66,8 +66,8 @@ class CertifiedChoice:
     trials : tuple of Trial
     chosen : Trial or None
     certificate : Certificate
-        That of the returned model, at the requested confidence; if none passed, that of the model that was tested
-        first, at the level of its test.
+        That of the returned model or, if none passed, of the one that was tested first, at the requested confidence.
+        If this one would pass there, but has failed at its share of the level, the certificate is that of its test.
     """
 
     trials: tuple[Trial, ...]
@@ -239,8 +239,10 @@ def train_for_confidence(
     taken = chosen or trials[0]
     problem.assign(taken.point.parameters)
     certificate = taken.certificate
-    if chosen is not None and certificate.confidence != confidence:
-        certificate = test(predict(taken.point.parameters))
+    if certificate.confidence != confidence:
+        asked = test(predict(taken.point.parameters))
+        # A model that passes at the confidence asked for, but not at its share of the level, is not called certified.
+        certificate = asked if asked.passed == taken.passed else certificate
     return CertifiedChoice(tuple(trials), chosen, certificate)
 
 
