@@ -1,21 +1,20 @@
 """Training with `confidence=`: limits that hold on unseen rows, with a stated probability of error.
 
-A sequence of models from strict to loose is trained without the calibration rows: each under the requested limits moved
-by a fixed share towards their strictest.  Those that keep what they were trained for, on the training rows, are tested
-on the calibration rows against the *requested* limits, strictest first.  The most accurate of those passed (by training
-rows) is returned.
+A sequence of models from strict to loose is trained without the calibration rows.  Each has the requested limits, moved
+by a fixed share towards their strictest value.  Models that keep their own limits on the training rows are tested on
+the calibration rows against the *requested* limits, strictest first.  Of the models that passed, the one with the
+highest training accuracy is returned.
 
-The level α = 1 − confidence is divided among one or several *starts*, models of the sequence that are chosen before the
-calibration rows are looked at.  A model is tested at its own share of α, if it is a start, plus the level of the model
-before it, if that one passed (the fallback procedure of Wiens 2003).  A model whose level is 0 is not tested.  With the
-strictest model as the only start, testing stops at the first failure.  If the strictest model over-fits and fails, a
-second start finds a model all the same.
+The level α = 1 − confidence is divided among one or several *starts*: models that are chosen before the calibration
+rows are used.  A model is tested at its own share of α, if it is a start, plus the level of the model before it, if
+that one passed (the fallback procedure of Wiens 2003).  A model whose level is 0 is not tested.  If the strictest model
+is the only start, testing stops at the first failure.  A second start finds a model even if the strictest one fails.
 
-The claim: over draws of the calibration rows, the probability that a model is returned which breaks a limit in the
-population is at most α.  Let the models that break a limit be at the places i₁ < i₂ < ...  A wrong model is returned
-only if one of them passes.  As long as those before i_k have failed, the level at i_k consists of the shares of starts
-after i_{k−1}, up to i_k.  These stretches do not overlap, so the levels add up to α at most, and so do the
-probabilities that a wrong model passes.
+The claim: over draws of the calibration rows, the probability of returning a model that breaks a limit in the
+population is at most α.  Proof: let i₁ < i₂ < ... be the places of the models that break a limit.  If one of them is
+returned, at least one of them has passed; let i_k be the first that did.  Since i_{k−1} has failed, the level of i_k
+consists of shares of starts after i_{k−1} and up to i_k.  These stretches do not overlap.  So the levels of the places
+i₁, i₂, ... add up to at most α, and so do the probabilities that they pass.
 """
 
 from __future__ import annotations
