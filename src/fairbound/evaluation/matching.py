@@ -102,6 +102,15 @@ def match_positive(
     return found
 
 
+def _has_hash(value: Any) -> bool:
+    """Return whether a value has a hash; a signalling NaN of `decimal` is `Hashable`, but has none."""
+    try:
+        hash(value)
+    except TypeError:
+        return False
+    return True
+
+
 class _Decisions:
     """The decisions, their distinct values, and the labels to match them with."""
 
@@ -122,7 +131,7 @@ class _Decisions:
         try:
             self.distinct = list(dict.fromkeys(self.values))
         except TypeError as error:
-            row = next(row for row, value in enumerate(self.values) if not isinstance(value, Hashable))
+            row = next(row for row, value in enumerate(self.values) if not _has_hash(value))
             raise InputError(
                 "{decisions} contains {value!r} in row {row}.",
                 "Give one value per row.",
