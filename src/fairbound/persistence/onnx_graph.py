@@ -99,7 +99,8 @@ class Graph:
         if isinstance(part, nn.Identity):
             return x
         if isinstance(part, nn.SiLU):
-            return self.add("Mul", x, self.add("Sigmoid", x))
+            # x / (1 + exp(−x)): onnxruntime 1.18 to 1.23 fuses x · sigmoid(x) into a kernel without doubles.
+            return self.add("Div", x, self.add("Add", self.number(1.0), self.add("Exp", self.add("Neg", x))))
         if isinstance(part, nn.Tanh | nn.Sigmoid):
             return self.add(type(part).__name__, x)
         slope = part.negative_slope if isinstance(part, nn.LeakyReLU) else 0.0
