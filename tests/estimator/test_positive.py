@@ -12,7 +12,7 @@ from tests.estimator.helpers import quick, toy
 
 from fairbound import LimitWarning, make_fairness_scorer
 from fairbound.estimator import PositiveLabelWarning
-from fairbound.estimator.messages import Outcome, has_run_out
+from fairbound.estimator.messages import FitFacts, has_run_out
 from fairbound.estimator.result import FitResult
 from fairbound.evaluation.tally import Tally
 from fairbound.fairness import MEASURES, Cells, Constraint, parse_constraint
@@ -115,7 +115,7 @@ def test_the_positive_label_stands_in_every_view_of_the_result():
 
 
 def outcome(*limits, decided=(400, 0), classes=("denied", "approved"), stopped=False, ran_out=False):
-    return Outcome(
+    return FitFacts(
         tuple(map(parse_constraint, limits)),
         classes,
         torch.tensor(decided),
