@@ -172,6 +172,18 @@ _SIGNALS = {
 }
 
 
+IMPORT_PAUSE = 0.05
+"""Seconds after which a signal that arrived during an import is looked at again."""
+
+
+def _is_importing(frame: FrameType | None) -> bool:
+    while frame is not None:
+        if frame.f_code.co_filename.startswith("<frozen importlib"):
+            return True
+        frame = frame.f_back
+    return False
+
+
 class Guard:
     """A context that turns an exception or a signal into a sentence and an exit code."""
 
@@ -186,7 +198,13 @@ class Guard:
                     self._before[number] = signal.signal(number, self._end)
         return self
 
-    def _end(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002  # the form of a handler
+    def _end(self, number: int, frame: FrameType | None) -> None:
+        if _is_importing(frame):
+            # An exception inside the initialisation of a library in C++, such as torch, aborts the process.
+            again = threading.Timer(IMPORT_PAUSE, os.kill, (os.getpid(), number))
+            again.daemon = True
+            again.start()
+            return
         for each in self._before:
             signal.signal(each, signal.SIG_IGN)  # a second signal must not disturb the cleanup
         self._told = _SIGNALS[signal.Signals(number)]()
