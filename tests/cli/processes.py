@@ -47,5 +47,5 @@ def wait_for(path: Path, pattern: str, process: subprocess.Popen[bytes]) -> Path
         found = sorted(path.glob(pattern))
         if found:
             return found[0]
-        time.sleep(0.02)
+        time.sleep(0.005)
     raise AssertionError(f"the process ended with {process.returncode} before there was {pattern}")
