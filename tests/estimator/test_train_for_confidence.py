@@ -584,7 +584,7 @@ def test_training_options_are_handed_on():
 # --- the claim, by simulation --------------------------------------------------------------------------------------
 
 LIMIT = 0.8
-ROWS = 2200  # more outcomes than the score test enumerates, so that a certificate takes no time
+DRAWN = 2200  # more outcomes than the score test enumerates, so that a certificate takes no time
 AT_THE_LIMIT = LIMIT - 1e-9  # broken in the population, by next to nothing: where an error is most frequent
 
 
@@ -605,8 +605,8 @@ def wrong_in_draws(
     shares = tuple(0.01 * number for number in range(len(ratios)))
     stopping = going_on = 0
     for _ in range(draws):
-        group, y = rng.integers(2, size=ROWS), rng.integers(2, size=ROWS)
-        chance = rng.random(ROWS) if nested else rng.random((len(ratios), ROWS))
+        group, y = rng.integers(2, size=DRAWN), rng.integers(2, size=DRAWN)
+        chance = rng.random(DRAWN) if nested else rng.random((len(ratios), DRAWN))
         rates = np.where(group == 0, 0.5, 0.5 * np.array(ratios)[:, None])
         decisions = list((chance < rates).astype(int))
         choice = script(decisions=decisions).run(

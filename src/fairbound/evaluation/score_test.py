@@ -56,7 +56,7 @@ def lower_bound_by_score_test(first: Share, second: Share, alpha: float, kind: Q
     Examples
     --------
     >>> print(f"{lower_bound_by_score_test(Share(90, 200), Share(400, 800), 0.05, 'ratio', 0.8):.3f}")
-    0.778
+    0.772
     """
     counts = (int(first.successes), int(first.trials), int(second.successes), int(second.trials))
     return _lower_bound(*counts, alpha, kind, limit)
