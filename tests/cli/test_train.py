@@ -81,6 +81,7 @@ def test_without_limits_it_suggests_some(fairbound, loans):
     assert "with limits" not in found.stdout
 
 
+@pytest.mark.slow
 def test_train_for_a_confidence(fairbound, tmp_path):
     # Enough rows that a model with equal rates passes, whatever the draw.
     path = write_csv(tmp_path / "loans.csv", LOAN_COLUMNS, loan_rows(4000))

@@ -157,7 +157,7 @@ def coded_rows(draw: st.DrawFn) -> tuple[Any, ...]:
     return truth, decided, group, of_label, of_decision, named
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(coded_rows())
 def test_every_coding_is_refused_or_counted_right(rows):
     truth, decided, group, of_label, of_decision, named = rows
