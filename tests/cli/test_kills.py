@@ -193,3 +193,12 @@ def test_a_signal_during_an_import_waits_until_its_end(tmp_path):
     assert ended.returncode == 143
     assert ended.stdout == "imported\n"
     assert "Terminated" in ended.stderr
+
+
+def test_a_program_that_runs_inside_an_import_can_be_terminated(tmp_path):
+    (tmp_path / "program.py").write_text(
+        "import os, signal, time\nfrom fairbound.cli.errors import Guard\n"
+        "with Guard():\n    os.kill(os.getpid(), signal.SIGTERM)\n    time.sleep(60)\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", "import program"], cwd=tmp_path, timeout=50, check=False)
+    assert ended.returncode == 143

@@ -176,8 +176,9 @@ IMPORT_PAUSE = 0.05
 """Seconds after which a signal that arrived during an import is looked at again."""
 
 
-def _is_importing(frame: FrameType | None) -> bool:
-    while frame is not None:
+def _is_importing(frame: FrameType | None, since: FrameType | None) -> bool:
+    """Return whether an import is under way that began after the frame `since`."""
+    while frame is not None and frame is not since:
         if frame.f_code.co_filename.startswith("<frozen importlib"):
             return True
         frame = frame.f_back
@@ -190,8 +191,10 @@ class Guard:
     def __init__(self) -> None:
         self._before: dict[int, Any] = {}
         self._told: KeyboardInterrupt | None = None
+        self._entered: FrameType | None = None
 
     def __enter__(self) -> Guard:
+        self._entered = sys._getframe(1)  # a program may itself run inside an import
         if threading.current_thread() is threading.main_thread():  # only the main thread can handle signals
             for number in _SIGNALS:
                 if signal.getsignal(number) is signal.SIG_DFL:  # under `nohup` SIGHUP stays ignored
@@ -199,7 +202,7 @@ class Guard:
         return self
 
     def _end(self, number: int, frame: FrameType | None) -> None:
-        if _is_importing(frame):
+        if _is_importing(frame, self._entered):
             # An exception inside the initialisation of a library in C++, such as torch, aborts the process.
             again = threading.Timer(IMPORT_PAUSE, os.kill, (os.getpid(), number))
             again.daemon = True
