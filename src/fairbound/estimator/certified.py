@@ -7,7 +7,6 @@ depends on them.  `fairbound.estimator.confidence` has the sequence and the clai
 from __future__ import annotations
 
 import copy
-import math
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -28,7 +27,7 @@ from fairbound.estimator.reached import TrialResult
 from fairbound.estimator.result import FitResult
 from fairbound.estimator.rows import Data, Parameters
 from fairbound.evaluation import Certificate, certify, sides_in_words
-from fairbound.fairness import Cells, as_constraints, decide, resolve_measure
+from fairbound.fairness import Cells, as_constraints, decide
 from fairbound.sqp import Status
 from fairbound.training import TrainingProblem, TrainingResult, assign, choose_status, follow_path, trainable
 
@@ -101,10 +100,8 @@ def hold_back(params: Parameters, data: Data) -> tuple[Data, Data]:
     """Return the rows to train on and those for calibration, with the same shares of labels and groups."""
     share = float(params.calibration_size)
     Cells.build(data.y, data.groups)  # raises the usual error if all labels are the same
-    codes = np.unique(data.y, return_inverse=True)[1].astype(np.int64)
-    columns = list((data.groups or {}).values())
     try:
-        rows = draw_parts(codes, columns, share, check_random_state(params.random_state), pool=True)
+        rows = _divide(data, share, params)
     except ValueError as error:
         raise InputError(
             "{confidence=} holds back {calibration_size=share} of the rows, and {rows} rows are too few to have every "
@@ -113,8 +110,16 @@ def hold_back(params: Parameters, data: Data) -> tuple[Data, Data]:
             share=share,
             rows=len(data.y),
         ) from error
-    training, calibration = (data.take(np.sort(part).astype(np.intp)) for part in rows)
+    training, calibration = (data.take(part) for part in rows)
     return training, calibration
+
+
+def _divide(data: Data, share: float, params: Parameters) -> list[NDArray[np.intp]]:
+    """Return two parts of the rows, the second with this share, both with the same shares of labels and groups."""
+    codes = np.unique(data.y, return_inverse=True)[1].astype(np.int64)
+    columns = list((data.groups or {}).values())
+    parts = draw_parts(codes, columns, share, check_random_state(params.random_state), pool=True)
+    return [np.sort(part).astype(np.intp) for part in parts]
 
 
 def predictor(
@@ -137,14 +142,8 @@ def place_start(problem: TrainingProblem, Z: NDArray[np.float64], data: Data, pa
     middle of the sequence is returned.
     """
     middle = STRICTNESS[len(STRICTNESS) // 2]
-    if any(resolve_measure(limit.measure).comparison == "covariance" for limit in problem.system.constraints):
-        return middle  # cannot be certified, which `train_for_confidence` says
-    codes = np.unique(data.y, return_inverse=True)[1].astype(np.int64)
-    columns = list((data.groups or {}).values())
-    random_state = check_random_state(params.random_state)
     try:
-        parts = draw_parts(codes, columns, HELD_OUT, random_state, pool=True)
-        train, held_out = (np.sort(part).astype(np.intp) for part in parts)
+        train, held_out = _divide(data, HELD_OUT, params)
         there, here = data.take(train), data.take(held_out)
         cells = Cells.build(
             there.y, there.groups, weights=there.cell_weights, groups=params.groups, pos_label=params.pos_label
@@ -157,13 +156,12 @@ def place_start(problem: TrainingProblem, Z: NDArray[np.float64], data: Data, pa
             regularizers=problem.regularizers,
             threshold=problem.threshold,
         )
-    except ValueError:
+    except ValueError:  # a label or a group has no row in one of the parts
         return middle
     predict = predictor(trial.module, trial, Z[held_out], here.y.dtype)
     sets = [[strengthened(limit, share) for limit in problem.system.constraints] for share in TRIED]
     path = follow_path(trial, Z[train], sets, loss_weights=there.loss_weights, effort=effort)
     limits = [limit for limit in problem.system.constraints if limit.bound is not None]
-
     positive = problem.cells.classes[1] if problem.cells.n_labels == 2 else None
     rooms = {
         share: _room(
@@ -186,12 +184,9 @@ def place_start(problem: TrainingProblem, Z: NDArray[np.float64], data: Data, pa
 def _room(certificate: Certificate) -> float:
     """Return how far the bounds lie within their limits, at the worst of them."""
     return min(
-        (
-            side.worst - side.limit if side.side == "at least" else side.limit - side.worst
-            for limit in certificate.limits
-            for side in limit.bounds
-        ),
-        default=-math.inf,
+        side.worst - side.limit if side.side == "at least" else side.limit - side.worst
+        for limit in certificate.limits
+        for side in limit.bounds
     )
 
 
@@ -210,7 +205,6 @@ def choose(
     its status is never "converged".
     """
     start = time.perf_counter()
-    started = place_start(problem, Z, data, params, options["effort"])
     choice = train_for_confidence(
         problem,
         Z,
@@ -218,7 +212,7 @@ def choose(
         calibration.y,
         calibration.groups,
         confidence=float(params.confidence),
-        starts=(STRICTNESS[-1], started),
+        starts=lambda: (STRICTNESS[-1], place_start(problem, Z, data, params, options["effort"])),
         certify_options={"groups": params.groups},
         **options,
     )

@@ -168,7 +168,7 @@ def train_for_confidence(
     *,
     confidence: float = 0.95,
     strictness: Sequence[float] = STRICTNESS,
-    starts: Sequence[float] | None = None,
+    starts: Sequence[float] | Callable[[], Sequence[float]] | None = None,
     certify_options: dict[str, Any] | None = None,
     **options: Any,
 ) -> CertifiedChoice:
@@ -191,17 +191,16 @@ def train_for_confidence(
     confidence : float
     strictness : sequence of float
         From loose to strict, fixed before the calibration rows are looked at.
-    starts : sequence of float, optional
+    starts : sequence of float, or function that returns one, optional
         The strictness of the models that have a share of the level of their own, equal shares; by default that of the
         strictest model alone.  If a start is left out of the sequence, its share goes to the next looser model, or to
-        the loosest.
+        the loosest.  A function is called after the limits were checked, and before the sequence is trained.
     certify_options : dict, optional
         Further arguments of `certify`, such as `groups`; `pos_label` is that of the problem by default.
     options
         For `follow_path`: loss_weights, objective, effort, callback.
     """
     shares = _check_strictness(strictness)
-    starts = _check_starts(starts, shares)
     limits = [limit for limit in problem.system.constraints if limit.bound is not None]
     if not limits:
         raise ValueError("Training for a confidence needs at least one limit with a bound: give one in constraints.")
@@ -217,13 +216,14 @@ def train_for_confidence(
     _check_rows(problem, y, sensitive_features, further)
     # The labels stand in for decisions: if their limits cannot be certified, those of no decisions can.
     _check_limits(limits, test(y))
+    started = _check_starts(starts() if callable(starts) else starts, shares)
     sets = [[strengthened(limit, share) for limit in problem.system.constraints] for share in shares]
     path = list(zip(shares, follow_path(problem, X, sets, **({"effort": SEQUENCE_EFFORT} | options)), strict=True))
     # A model that breaks its own limits on the training rows is left out of the sequence.
     kept = [(share, point) for share, point in path if point.result.assessment.kept]
     order = list(reversed(kept or path))
     begun = [0] * len(order)
-    for start in starts:
+    for start in started:
         place = next((place for place, (share, _) in enumerate(order) if share <= start), len(order) - 1)
         begun[place] += 1
     trials: list[Trial] = []
@@ -231,7 +231,7 @@ def train_for_confidence(
     for own, (share, point) in zip(begun, order, strict=True):
         handed_on += own
         if handed_on:
-            trials.append(Trial(share, point, test(predict(point.parameters), handed_on / len(starts))))
+            trials.append(Trial(share, point, test(predict(point.parameters), handed_on / len(started))))
             handed_on = handed_on if trials[-1].passed else 0
     passed = [trial for trial in trials if trial.passed]
     chosen = max(passed, key=lambda trial: trial.point.result.assessment.accuracy, default=None)
