@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairbound import audit, certify
-from fairbound._tables import TextTable
-from fairbound._text import escaped_json, for_spreadsheet, visible
+from fairbound._text import TextTable, escaped_json, for_spreadsheet, visible
 from fairbound.experiments.tables import ResultTable as Exhibit
 from fairbound.report.card import escaped
 from fairbound.report.templating import escaped as label

@@ -1,13 +1,15 @@
-"""Convert and check values given by users: arrays, numbers, and values that can be labels or groups."""
+"""Convert and check values given by users: arrays, numbers, labels, groups and weights."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from fairbound._errors import InputError, InputTypeError
+from fairbound._errors import InputError, InputTypeError, bad_value
 
 
 def as_array(values: Any) -> np.ndarray:
@@ -116,3 +118,106 @@ def in_order(values: Iterable[Any], name: str) -> list[Hashable]:
 def _shown(value: Any) -> str:
     text = repr(value)
     return text if len(text) <= 60 else text[:57] + "..."
+
+
+# --- weights --------------------------------------------------------------------------------------------------------
+
+# Check and scale the weights of rows.
+#
+# Sums of weights, and of their squares in some intervals, must neither overflow nor underflow.  A common factor of
+# all weights does not change a fit.  So a fit divides by a power of two, which changes no digit.
+
+
+Floats = NDArray[np.float64]
+
+WIDEST = 2.0**50
+"""The largest weight may be this many times the smallest: in a sum the smaller would not count."""
+
+LEAST, MOST = 1e-100, 1e100
+"""Between these the largest weight must lie where weights keep their unit."""
+
+
+def check_weights(weights: Any, n_rows: int, name: str) -> Floats:
+    """Return one finite weight of at least 0 for each row, not all 0, within a range that sums can hold.
+
+    >>> check_weights([1, 2, 0], 3, "sample_weight")
+    array([1., 2., 0.])
+    """
+    array = np.array(as_numbers(weights, name))
+    if array.shape != (n_rows,):
+        raise InputError(
+            "{name} must have one weight for each row, shape ({rows},), but has shape {shape}.",
+            name=name,
+            rows=n_rows,
+            shape=array.shape,
+        )
+    gaps = np.flatnonzero(np.isnan(array))
+    if len(gaps):
+        raise InputError(
+            "{name} has no value in {gaps:,} of {rows:,} rows, first in row {row:,}.",
+            "Give every row a weight.",
+            name=name,
+            gaps=len(gaps),
+            rows=n_rows,
+            row=gaps[0] + 1,
+        )
+    wrong = np.flatnonzero(~(np.isfinite(array) & (array >= 0)))
+    if len(wrong):
+        raise InputError(
+            "{name} is {value:g} in row {row:,}.",
+            "Give finite weights of at least 0.",
+            name=name,
+            value=array[wrong[0]],
+            row=wrong[0] + 1,
+        )
+    if not array.any():
+        raise InputError("{name} is zero in every row.", "Give at least one row a weight above 0.", name=name)
+    smallest, largest = float(array[array > 0].min()), float(array.max())
+    if smallest < largest / WIDEST:
+        raise InputError(
+            "{name} ranges from {smallest:g} to {largest:g}, but weights more than {widest:.0e} times smaller than "
+            "the largest do not count in a sum.",
+            "Set the smallest weights to 0, or bring them closer to the others.",
+            name=name,
+            smallest=smallest,
+            largest=largest,
+            widest=WIDEST,
+        )
+    return array
+
+
+def check_largest_weight(weights: Floats, largest_weight: float) -> None:
+    """Refuse a stated largest weight that is no bound on the weights."""
+    if not 0 < largest_weight < math.inf:
+        raise bad_value("largest_weight", largest_weight, "a finite number above 0")
+    if len(weights) and weights.max() > largest_weight:
+        raise InputError(
+            "{largest_weight=value} is below the weight {weight:g} of a row.",
+            "State the largest weight that a row can have by design.",
+            value=largest_weight,
+            weight=weights.max(),
+        )
+
+
+def check_magnitude(weights: Floats, name: str) -> Floats:
+    """Return the weights; refuse those whose sums and squares a double cannot hold."""
+    largest = float(weights.max())
+    if not LEAST <= largest <= MOST:
+        raise InputError(
+            "{name} is at most {largest:g}, which must lie between {least:g} and {most:g}.",
+            "Multiply all weights by the same factor.",
+            name=name,
+            largest=largest,
+            least=LEAST,
+            most=MOST,
+        )
+    return weights
+
+
+def scale_weights(weights: Floats) -> Floats:
+    """Return the weights times the power of two that brings the largest to at least 1 and below 2.
+
+    >>> scale_weights(np.array([3.0, 6.0]))
+    array([0.75, 1.5 ])
+    """
+    return np.ldexp(weights, 1 - int(np.frexp(weights.max())[1]))

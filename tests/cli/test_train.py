@@ -14,7 +14,7 @@ from tests.refusals import says
 
 from fairbound import read_table
 from fairbound.cli.files import load_model
-from fairbound.cli.first_look import STEPS
+from fairbound.cli.studying import STEPS
 from fairbound.report import write_report
 from fairbound.studies.settings import hidden_layers
 from fairbound.studies.tables import is_kept

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from tests.evaluation.helpers import Population, selected_at
 
 from fairbound.evaluation import Share, Verdict, certify
-from fairbound.evaluation.planning import MOST_TIMES, times_as_many
-from fairbound.evaluation.requirements import RateKey, Requirement
+from fairbound.evaluation.requirements import MOST_TIMES, RateKey, Requirement, times_as_many
 
 # Of a population with these rates, the rows that were seen have them exactly; (population, limit, verdict to come).
 CASES = {

@@ -6,10 +6,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 import fairbound
-from fairbound.experiments.outcomes import CellSums, Grid, Outcome
 from fairbound.experiments.plans import Evidence
 from fairbound.experiments.running import load_rows
-from fairbound.experiments.runs import Run, Setting
+from fairbound.experiments.runs import CellSums, Grid, Outcome, Run, Setting
 from fairbound.experiments.store import Results
 
 HALF = 5_000.0

@@ -6,12 +6,10 @@ from tests.experiments import made_up
 from fairbound.experiments import plans
 from fairbound.experiments.items import ITEMS, accuracy, cost, demanded, limits, penalized, scales, spread, statistics
 from fairbound.experiments.items.functions import distance
-from fairbound.experiments.outcomes import Outcome
 from fairbound.experiments.plans import Evidence
-from fairbound.experiments.printed import STATISTICS
-from fairbound.experiments.protocol import RATIOS, SCALES, SEEDS
+from fairbound.experiments.protocol import RATIOS, SCALES, SEEDS, STATISTICS
 from fairbound.experiments.running import load_rows
-from fairbound.experiments.runs import Run, Setting
+from fairbound.experiments.runs import Outcome, Run, Setting
 from fairbound.experiments.sections import Check, verdicts
 from fairbound.experiments.store import Results
 
@@ -186,12 +184,12 @@ def test_the_cost_of_a_demanded_ratio():
 
 @pytest.mark.parametrize("bound", [0.8, 0.9])
 def test_printed_accuracies(bound):
-    from fairbound.experiments import printed
+    from fairbound.experiments import protocol
 
     def as_printed(run: Run) -> made_up.Numbers:
         names = tuple(measure for measure, _ in run.limits)
-        name = next(name for name, measures in printed.SCENARIOS.items() if measures == names)
-        return printed.TABLES[bound]["dutch", name].accuracy / 100, bound
+        name = next(name for name, measures in protocol.SCENARIOS.items() if measures == names)
+        return protocol.TABLES[bound]["dutch", name].accuracy / 100, bound
 
     claim, fast = (
         "The printed accuracies come out again.",

@@ -9,9 +9,8 @@ from tests.experiments.made_up import outcome, part
 
 from fairbound import audit
 from fairbound.data import load_dataset
-from fairbound.experiments.outcomes import Outcome
 from fairbound.experiments.running import fingerprint, load_rows, make_problem, perform
-from fairbound.experiments.runs import Run, Setting
+from fairbound.experiments.runs import Outcome, Run, Setting
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ from fairbound.sqp import Evaluation, Jacobian, StochasticSQP
 from fairbound.sqp.core import Core
 from fairbound.sqp.hessian import Identity
 from fairbound.sqp.least_distance import hard_multipliers
-from fairbound.sqp.merit import model_reduction, trial_merit_parameter
+from fairbound.sqp.problem import model_reduction, trial_merit_parameter
 from fairbound.sqp.qp import solve_qp
 
 INF = math.inf

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from fairbound.training.gradients import (
+from fairbound.training.layers import (
     FeedForwardGradients,
     GradientEngine,
     LayerGradients,

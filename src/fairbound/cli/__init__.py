@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from fairbound._extras import missing_extra
+from fairbound._errors import missing_extra
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -86,8 +86,8 @@ def describe_command(
     from fairbound._errors import render
     from fairbound.cli.errors import option_name
     from fairbound.cli.files import check_source
-    from fairbound.cli.first_look import show_columns, show_label
     from fairbound.cli.inputs import load
+    from fairbound.cli.studying import show_columns, show_label
 
     check_source(source)
     from fairbound.studies import columns_taken, label_values, remarks

@@ -87,8 +87,7 @@ def train_command(
 
 
 def _show(output: Output, study: Study, out: str) -> None:
-    from fairbound.cli.first_look import suggest
-    from fairbound.cli.studying import show_notes, show_summary
+    from fairbound.cli.studying import show_notes, show_summary, suggest
 
     if output.silent:
         return

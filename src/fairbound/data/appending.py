@@ -18,7 +18,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from fairbound._extras import missing_extra
+from fairbound._errors import missing_extra
 from fairbound.data.delimited import Record, decoded, exact_fields, find_encoding, read_records
 from fairbound.data.formats import ColumnFormat
 from fairbound.data.labels import as_word

@@ -22,8 +22,7 @@ from sklearn.preprocessing import StandardScaler
 
 from fairbound._errors import argument
 from fairbound._text import visible
-from fairbound._values import as_array
-from fairbound._weights import check_weights
+from fairbound._values import as_array, check_weights
 from fairbound.data.columns import (
     Column,
     FloatArray,

@@ -15,8 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TextIO
 
-from fairbound._errors import Message
-from fairbound._extras import missing_extra
+from fairbound._errors import Message, missing_extra
 from fairbound._files import read_json
 
 CHUNK = 1 << 16  # bytes between two updates of the progress

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairbound._errors import InputError, InputTypeError, Message, argument, bad_value
-from fairbound._weights import check_weights
+from fairbound._values import check_weights
 from fairbound._words import did_you_mean
 from fairbound.data.columns import Categorical, Column, Numeric, group_values, into_bands, is_missing
 from fairbound.data.dataset import Dataset

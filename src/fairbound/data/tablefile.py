@@ -16,8 +16,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from fairbound._errors import InputError, InputTypeError, argument, bad_value
-from fairbound._extras import missing_extra
+from fairbound._errors import InputError, InputTypeError, argument, bad_value, missing_extra
 from fairbound._values import as_array
 from fairbound._words import did_you_mean
 from fairbound.data.delimited import Texts, decoded, read_records, read_texts

@@ -28,10 +28,9 @@ from fairbound.estimator.confidence import SEQUENCE_EFFORT
 from fairbound.estimator.cross_fitting import is_prefit
 from fairbound.estimator.encoding import encode, encoded_names, fitted_encoder, warn_of_scales
 from fairbound.estimator.groups import count_missing
-from fairbound.estimator.messages import FitFacts, count_rows, has_run_out
 from fairbound.estimator.modules import copied_module, first_module, logits, on_device, output_bias, try_module
 from fairbound.estimator.parameters import as_callbacks, class_weights, stated_effort, stated_solver
-from fairbound.estimator.reached import group_results, limit_results
+from fairbound.estimator.reached import FitFacts, count_rows, group_results, has_run_out, limit_results
 from fairbound.estimator.result import FitResult
 from fairbound.estimator.rows import Data, Parameters, warn_if_guessed
 from fairbound.estimator.scores import BaseResult, fit_scores, moved_columns, penalties

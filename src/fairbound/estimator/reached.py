@@ -1,15 +1,19 @@
-"""What a fit reaches: each limit with its value, the rates of each group, and the models tested on calibration rows."""
+"""What a fit reaches: limits with their values, rates by group, the models tested on calibration rows, and words."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
 
+import torch
 from torch import Tensor
 
-from fairbound.fairness import RATES, Cells, group_sums
-from fairbound.training import Assessment, TrainingResult, loss_price, surrogate_gaps
+from fairbound.fairness import RATES, Cells, Constraint, group_sums, resolve_measure
+from fairbound.sqp import Status
+from fairbound.training import Assessment, Effort, Phase, RateSupport, TrainingResult, loss_price, surrogate_gaps
 
 SHOWN_RATES = ("selection_rate", "true_positive_rate", "false_positive_rate", "accuracy")
 
@@ -150,3 +154,139 @@ def group_results(cells: Cells, assessment: Assessment) -> tuple[GroupResult, ..
 
 def _known(value: float) -> float | None:
     return value if math.isfinite(value) else None
+
+
+# --- messages --------------------------------------------------------------------------------------------------------
+
+# Sentences about a fit (its outcome, and advice that depends on limits and status), and checks of its parameters.
+
+
+OPTIMALITY = {
+    Status.CONVERGED: "the conditions of a local optimum hold",
+    Status.FEASIBLE: "the best model found, not proven to be a local optimum",
+}
+"""A detail of the two good statuses.  Decisions are counted row by row, so the second is the usual one."""
+
+NEARLY_ALL = 0.99
+"""Decisions are nearly constant if at least this share of the rows has the same one."""
+
+LISTED = 5
+"""The most limits that a sentence names."""
+
+
+@dataclass(frozen=True)
+class FitFacts:
+    """The facts that the sentences about a fit depend on.
+
+    Attributes
+    ----------
+    constraints : tuple of Constraint
+    classes : tuple
+        The labels; of two labels the positive one is last.
+    decided : Tensor of shape (classes,)
+        Rows decided for each class.
+    labelled : Tensor of shape (classes,)
+        Rows labelled as each class.
+    stopped : bool
+        Whether a callback or an interrupt ended the fit.
+    ran_out : bool
+        Whether the iterations that the user allowed ran out.
+    handfuls : tuple of RateSupport
+        Limited rates that are computed from only a handful of selected rows.
+    """
+
+    constraints: tuple[Constraint, ...]
+    classes: tuple[Hashable, ...]
+    decided: Tensor
+    labelled: Tensor
+    stopped: bool
+    ran_out: bool
+    handfuls: tuple[RateSupport, ...] = ()
+
+    def message(self, result: TrainingResult) -> str:
+        """Return what was reached, in a sentence or two."""
+        if result.status in OPTIMALITY:
+            return self._reached(result)
+        if not self.constraints and result.status is Status.DEGENERATE:
+            return "The result is no better than a constant prediction."
+        if self.stopped and result.status in (Status.MAX_ITERATIONS, Status.INFEASIBLE):
+            return "The fit was ended before every limit was kept; of the models seen, the nearest is returned."
+        if result.status is Status.DEGENERATE:
+            return f"The limits are kept, but the result is no better than a constant prediction: {self._decisions()}."
+        return result.message
+
+    def notes(self) -> list[str]:
+        """Return further remarks on the decisions."""
+        found = []
+        if self.stopped:
+            found.append("The fit was stopped early; this is the best model found until then.")
+        rows = int(self.decided.sum())
+        if self._share >= NEARLY_ALL and int(self.labelled.max()) < NEARLY_ALL * rows:
+            found.append(f"The decisions are {'' if self._share == 1 else 'nearly '}constant: {self._decisions()}.")
+        return [*found, *map(str, self.handfuls)]
+
+    def handful_warning(self, estimator: str) -> str:
+        """Return the warning for a model that keeps the limits by selecting almost nobody in some groups."""
+        told = " ".join(map(str, self.handfuls[:LISTED]))
+        return (
+            f"{estimator} keeps {self._limits()}, but by selecting almost nobody: {told} Such a rate says little about "
+            "other rows. Loosen the limits, or limit the selection rate from below."
+        )
+
+    def degenerate_warning(self, estimator: str) -> str:
+        """Return the warning for a model that keeps the limits and is no better than a constant."""
+        positive = f" (the positive label is {self.classes[1]!r})" if len(self.classes) == 2 else ""
+        return (
+            f"{estimator} keeps {self._limits()}, but predicts no better than a constant, which any ratio allows: "
+            f"{self._decisions()}{positive}. {self._advice()}"
+        )
+
+    def _reached(self, result: TrainingResult) -> str:
+        accuracy = f"{result.assessment.accuracy:.2%}"
+        if not self.constraints:
+            return f"The model is trained. Accuracy {accuracy}."
+        free = "" if result.free is None else f"{result.free.accuracy:.2%}"
+        compared = f" ({free} without limits)" if free not in ("", accuracy) else ""
+        return f"All limits are kept. Accuracy {accuracy}{compared}."
+
+    @property
+    def _share(self) -> float:
+        return float(self.decided.max() / self.decided.sum())
+
+    def _decisions(self) -> str:
+        rows, most = int(self.decided.sum()), int(self.decided.max())
+        label = self.classes[int(self.decided.argmax())]
+        return f"every row is decided {label!r}" if most == rows else f"{most:,} of {rows:,} rows are decided {label!r}"
+
+    def _limits(self) -> str:
+        texts = [str(each) for each in self.constraints]
+        more = f" and {len(texts) - LISTED} more limits" if len(texts) > LISTED else ""
+        return ", ".join(texts[:LISTED]) + more
+
+    def _advice(self) -> str:
+        if self.stopped:
+            return "The fit was stopped early: let it run to its end."
+        if self.ran_out:
+            return "The allowed number of iterations was reached: a larger effort may find a better model."
+        bounded = any(resolve_measure(each.measure).comparison == "value" for each in self.constraints)
+        if bounded or self._share < NEARLY_ALL:
+            return "Loosen the limits."
+        if len(self.classes) == 2 and int(self.decided.argmax()) == 1:
+            return 'Loosen the limits, or add a ceiling such as "selection_rate <= 0.9".'
+        return 'Loosen the limits, or add a floor such as "selection_rate >= 0.1".'
+
+
+def count_rows(classes: Tensor, n_classes: int) -> Tensor:
+    """Return how many rows have each class."""
+    return torch.bincount(classes, minlength=n_classes)
+
+
+def has_run_out(history: Sequence[dict[str, Any]], effort: Effort | None) -> bool:
+    """Return whether a phase used all iterations that the user's `effort` allows."""
+    if effort is None:
+        return False
+    for phase, rows in groupby(history, key=lambda row: row.get("phase")):
+        allowed = getattr(effort, str(phase), None)
+        if isinstance(allowed, Phase) and len(list(rows)) >= allowed.iterations:
+            return True
+    return False

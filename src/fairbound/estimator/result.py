@@ -16,12 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairbound._records import as_json, read_record
-from fairbound._tables import TextTable, page_as_html, page_as_text
+from fairbound._text import TextTable, page_as_html, page_as_text
 from fairbound._words import as_text, count, number
 from fairbound.data import make_frame
 from fairbound.estimator.confidence import claim_of_choice
-from fairbound.estimator.messages import OPTIMALITY
-from fairbound.estimator.reached import SHOWN_RATES, GroupResult, LimitResult, TrialResult
+from fairbound.estimator.reached import OPTIMALITY, SHOWN_RATES, GroupResult, LimitResult, TrialResult
 from fairbound.estimator.scores import BaseResult
 from fairbound.estimator.small_groups import SmallGroup
 from fairbound.evaluation import Certificate

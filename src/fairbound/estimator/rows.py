@@ -19,8 +19,7 @@ from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import type_of_target
 
 from fairbound._errors import InputError, Message, PositiveLabelWarning, argument
-from fairbound._values import as_array, as_values, in_order, with_gaps
-from fairbound._weights import check_weights, scale_weights
+from fairbound._values import as_array, as_values, check_weights, in_order, scale_weights, with_gaps
 from fairbound.data import is_missing
 from fairbound.estimator.correction import read_base_score
 from fairbound.estimator.groups import ARRAY_NAME, LISTED, MISSING, distinct, name_missing, read_groups

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from fairbound._errors import InputError, argument
-from fairbound._tables import TextTable
+from fairbound._text import TextTable
 from fairbound._words import number
 from fairbound.estimator.base import check_base
 from fairbound.estimator.correction import correction_weights, orient_scores, read_base_score, score_names

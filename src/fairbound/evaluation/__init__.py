@@ -6,7 +6,6 @@ The measures are those of `fairbound.fairness`, here with confidence intervals.
 from fairbound.evaluation.audit_result import Audit, Estimate, GroupAudit, MeasureAudit, Undefined
 from fairbound.evaluation.auditing import audit, audit_tally, audited_measures, overall_accuracy
 from fairbound.evaluation.certificate import Certificate, RateInterval, certify, certify_tally
-from fairbound.evaluation.importance import shuffled_importances
 from fairbound.evaluation.intervals import Share, WeightedShare, binomial_interval, weighted_interval
 from fairbound.evaluation.matching import match_decisions, match_positive
 from fairbound.evaluation.requirements import rate_name
@@ -37,7 +36,6 @@ __all__ = [
     "match_positive",
     "overall_accuracy",
     "rate_name",
-    "shuffled_importances",
     "sides_in_words",
     "weighted_interval",
 ]

@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import Any, Literal
 
 from fairbound._records import as_json
-from fairbound._tables import TextTable, page_as_html, page_as_text
+from fairbound._text import TextTable, page_as_html, page_as_text
 from fairbound._words import EVERYONE, as_text, count, group_text, lookup, number, percent
 from fairbound.evaluation.tally import MERGED
 

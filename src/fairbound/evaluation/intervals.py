@@ -34,7 +34,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import optimize, special
 
 from fairbound._errors import bad_value
-from fairbound._weights import check_largest_weight, check_weights
+from fairbound._values import check_largest_weight, check_weights
 
 FloatArray = NDArray[np.float64]
 Side = Literal["both", "lower", "upper"]

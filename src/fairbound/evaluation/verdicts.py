@@ -11,8 +11,7 @@ from typing import Any, Literal
 from fairbound._errors import Message
 from fairbound._records import as_json, read_value
 from fairbound._words import at_least, at_most, count, group_text, number, percent
-from fairbound.evaluation.planning import times_as_many
-from fairbound.evaluation.requirements import Requirement
+from fairbound.evaluation.requirements import Requirement, times_as_many
 from fairbound.evaluation.tally import WHOLES, Tally
 from fairbound.fairness import Constraint, ConstraintSystem, parse_constraint, resolve_measure
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fairbound._drafts import write_file
-from fairbound._extras import missing_extra
+from fairbound._errors import missing_extra
 
 if TYPE_CHECKING:
     from markupsafe import Markup

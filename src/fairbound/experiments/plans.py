@@ -10,8 +10,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from fairbound.data import Split
-from fairbound.experiments import printed
-from fairbound.experiments.outcomes import CellSums, Outcome
+from fairbound.experiments import protocol
 from fairbound.experiments.protocol import (
     APPROACHES,
     COVARIANCES,
@@ -24,7 +23,7 @@ from fairbound.experiments.protocol import (
     UNSCALED,
     VARIANCE_RATIOS,
 )
-from fairbound.experiments.runs import Run, Setting
+from fairbound.experiments.runs import CellSums, Outcome, Run, Setting
 from fairbound.experiments.store import Results
 
 SCALE_RATIOS = (0.8, 0.9)
@@ -72,12 +71,12 @@ def penalties(setting: Setting) -> list[Run]:
 
 def scenario(setting: Setting, name: str, bound: float) -> Run:
     """Return the run of a row of Table 2 or 4."""
-    return replace(setting.free(), limits=tuple((measure, bound) for measure in printed.SCENARIOS[name]))
+    return replace(setting.free(), limits=tuple((measure, bound) for measure in protocol.SCENARIOS[name]))
 
 
 def scenarios(bound: float, setting: Setting) -> list[Run]:
     """Return the runs of Table 2 or 4, given the ratio."""
-    return [scenario(setting, name, bound) for name in printed.SCENARIOS]
+    return [scenario(setting, name, bound) for name in protocol.SCENARIOS]
 
 
 def seeds(setting: Setting) -> list[Run]:

@@ -1,4 +1,4 @@
-"""The constants of the paper's experiments (section Experiments, Appendices C to E), and the names of its data.
+"""The constants of the paper's experiments (section Experiments, Appendices C to E), and the numbers that it prints.
 
 - Networks: linear for Law, 32 hidden units for Dutch, 256 for ACSIncome, leaky ReLU.
 - Training: 500 epochs of full batches, or of mini-batches of 5,000 rows with the constraints on a fixed third of all.
@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Literal
 
 SolverName = Literal["paper", "fast"]
@@ -39,3 +40,115 @@ BATCH_SIZE = 5_000
 SEED = 1
 SEEDS = (42, 123, 456, 789, 999)
 VARIANCE_RATIOS = (0.5, 0.6, 0.7, 0.8, 0.9)
+
+
+# --- printed ---------------------------------------------------------------------------------------------------------
+
+# The numbers printed in the paper: data statistics, accuracies and violations under limits, and computing time.
+
+
+@dataclass(frozen=True)
+class PrintedRow:
+    """A row of Table 2 or 4: percent, and violations by surrogate (c) and by decisions (c̄).
+
+    The columns "male" and "female" mean White and non-White for Law.
+    """
+
+    accuracy: float
+    male: float
+    female: float
+    surrogate_di: float
+    surrogate_ei: float
+    exact_di: float
+    exact_ei: float
+
+
+SCENARIOS: dict[str, tuple[str, ...]] = {
+    "only DI": ("disparate_impact",),
+    "only EI": ("equal_impact",),
+    "both": ("disparate_impact", "equal_impact"),
+}
+
+TABLE_2 = {
+    ("dutch", "only DI"): PrintedRow(78.004, 77.4006, 78.6038, 0.0, -0.1224, -0.0023, -0.1191),
+    ("dutch", "only EI"): PrintedRow(82.2555, 78.6538, 85.8363, 0.1729, 0.0, 0.1711, -0.0023),
+    ("dutch", "both"): PrintedRow(78.004, 77.4006, 78.6038, 0.0, -0.1224, -0.0023, -0.1191),
+    ("law", "only DI"): PrintedRow(90.095, 92.3973, 77.9039, -0.0124, -0.1075, -0.0127, -0.1082),
+    ("law", "only EI"): PrintedRow(90.0829, 92.3973, 77.8282, -0.012, -0.1073, -0.012, -0.1072),
+    ("law", "both"): PrintedRow(90.089, 92.3973, 77.8661, -0.0124, -0.1076, -0.0131, -0.1082),
+    ("acsincome", "only DI"): PrintedRow(78.5975, 78.2293, 79.0123, 0.0, -0.1139, 0.0001, -0.1139),
+    ("acsincome", "only EI"): PrintedRow(78.8775, 78.3284, 79.496, 0.0549, -0.0472, 0.0548, -0.0482),
+    ("acsincome", "both"): PrintedRow(78.5475, 78.2198, 78.9166, 0.0, -0.1135, -0.0002, -0.1128),
+}
+
+TABLE_4 = {
+    ("dutch", "only DI"): PrintedRow(75.7034, 77.2097, 74.2058, 0.0, 0.0324, -0.0092, 0.0445),
+    ("dutch", "only EI"): PrintedRow(82.0134, 77.8778, 86.1251, 0.1563, 0.0, 0.1565, -0.0009),
+    ("dutch", "both"): PrintedRow(76.9116, 74.4917, 79.3176, 0.0, -0.0096, -0.0043, -0.0069),
+    ("law", "only DI"): PrintedRow(89.8786, 92.383, 76.6175, 0.0, -0.0595, -0.0002, -0.06),
+    ("law", "only EI"): PrintedRow(90.089, 92.3973, 77.8661, 0.087, -0.0078, 0.0872, -0.0079),
+    ("law", "both"): PrintedRow(89.8786, 92.383, 76.6175, 0.0, -0.0595, -0.0002, -0.06),
+    ("acsincome", "only DI"): PrintedRow(78.355, 77.9839, 78.7731, 0.0, -0.0523, 0.0001, -0.0525),
+    ("acsincome", "only EI"): PrintedRow(78.62, 78.2246, 79.0654, 0.0754, 0.0, 0.075, -0.0001),
+    ("acsincome", "both"): PrintedRow(78.3575, 77.9839, 78.7784, 0.0, -0.0523, 0.0, -0.0524),
+}
+
+TABLES = {0.8: TABLE_2, 0.9: TABLE_4}
+
+STATISTICS: dict[str, dict[str, float]] = {
+    "dutch": {
+        "rows": 60_420, "S = 1": 30_147, "S = 0": 30_273, "Y = 1": 31_657, "Y = 0": 28_763,
+        "Y = 1, S = 1": 11_287, "Y = 1, S = 0": 20_370, "Y = 0, S = 1": 18_860, "Y = 0, S = 0": 9_903,
+        "P(Y=1 | S=1)": 0.3744, "P(Y=1 | S=0)": 0.6730, "P(S=1 | Y=1)": 0.3565, "P(S=0 | Y=1)": 0.6435,
+        "DPVRL": 0.2986, "DRIVRL": 0.2870, "DIRL": 0.5564, "all zero": 0.4758, "all one": 0.5242,
+    },
+    "law": {
+        "rows": 16_638, "S = 1": 13_995, "S = 0": 2_643, "Y = 1": 14_826, "Y = 0": 1_812,
+        "Y = 1, S = 1": 12_915, "Y = 1, S = 0": 1_911, "Y = 0, S = 1": 1_080, "Y = 0, S = 0": 732,
+        "P(Y=1 | S=1)": 0.923, "P(Y=1 | S=0)": 0.723, "P(S=1 | Y=1)": 0.871, "P(S=0 | Y=1)": 0.129,
+        "DPVRL": 0.200, "DRIVRL": 0.743, "DIRL": 0.784, "all zero": 0.109, "all one": 0.891,
+    },
+    "acsincome": {
+        "rows": 50_000, "S = 1": 26_441, "S = 0": 23_559, "Y = 1": 20_661, "Y = 0": 29_339,
+        "Y = 1, S = 1": 12_350, "Y = 1, S = 0": 8_311, "Y = 0, S = 1": 14_091, "Y = 0, S = 0": 15_248,
+        "P(Y=1 | S=1)": 0.4672, "P(Y=1 | S=0)": 0.3528, "P(S=1 | Y=1)": 0.5975, "P(S=0 | Y=1)": 0.4025,
+        "DPVRL": 0.1144, "DRIVRL": 0.1950, "DIRL": 0.7553, "all zero": 0.5868, "all one": 0.4132,
+    },
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class PrintedCost:
+    """A row of Table 3: mean minutes per run, largest megabytes, total core-hours of the eight runs."""
+
+    minutes: float
+    megabytes: float
+    hours: float
+
+
+TABLE_3 = {
+    ("acsincome", "smoothed_step", "regularization"): PrintedCost(21.27, 2441.2, 7.54),
+    ("acsincome", "smoothed_step", "constraint"): PrintedCost(23.82, 2565.9, 8.17),
+    ("acsincome", "sigmoid", "regularization"): PrintedCost(20.25, 2230.4, 7.33),
+    ("acsincome", "sigmoid", "constraint"): PrintedCost(49.84, 2244.8, 17.20),
+    ("acsincome", "covariance", "regularization"): PrintedCost(30.32, 2315.8, 12.91),
+    ("acsincome", "covariance", "constraint"): PrintedCost(52.13, 2226.0, 18.50),
+    ("dutch", "smoothed_step", "regularization"): PrintedCost(32.49, 555.6, 5.21),
+    ("dutch", "smoothed_step", "constraint"): PrintedCost(32.58, 555.7, 5.26),
+    ("dutch", "sigmoid", "regularization"): PrintedCost(33.16, 562.5, 5.24),
+    ("dutch", "sigmoid", "constraint"): PrintedCost(32.77, 561.2, 5.31),
+    ("dutch", "covariance", "regularization"): PrintedCost(33.20, 589.3, 5.30),
+    ("dutch", "covariance", "constraint"): PrintedCost(23.92, 557.3, 7.75),
+    ("law", "smoothed_step", "regularization"): PrintedCost(6.84, 270.1, 1.51),
+    ("law", "smoothed_step", "constraint"): PrintedCost(7.21, 366.9, 1.54),
+    ("law", "sigmoid", "regularization"): PrintedCost(6.75, 289.6, 1.50),
+    ("law", "sigmoid", "constraint"): PrintedCost(6.76, 266.4, 1.50),
+    ("law", "covariance", "regularization"): PrintedCost(6.74, 281.3, 0.90),
+    ("law", "covariance", "constraint"): PrintedCost(6.77, 282.8, 0.90),
+}
+
+ACTIVE = {"dutch": (0.5, 0.6), "law": (0.7, 0.8), "acsincome": (0.7, 0.8)}
+"""The two ratios between which the limit begins to bind, according to the text."""
+
+SPREAD = {("dutch", 0.8): (78.004, 79.19), ("dutch", 0.9): (75.7034, 77.75)}
+"""Accuracies of the paper's own program under DI alone, in percent: printed, and the highest known of any seed."""

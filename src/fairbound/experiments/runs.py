@@ -1,12 +1,12 @@
-"""The definition of a run, which is also the key of its stored result."""
+"""The definition of a run, which is also the key of its stored result, and the outcome of the run."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 from fairbound._records import read_record
 from fairbound.experiments.protocol import EPOCHS, NETWORKS, SCALE, SEED, PartName, SolverName
@@ -99,3 +99,122 @@ class Setting:
         """Return a run with a penalty of weight 1/λ on the difference of selection rates."""
         scale = 1.0 if surrogate == "covariance" else SCALE
         return self.free(penalty=penalty, surrogate=surrogate, scale=scale)
+
+
+# --- outcomes --------------------------------------------------------------------------------------------------------
+
+# The outcome of a run: sums over the cells (group, label) of the training rows and of the test rows.
+#
+# These sums are enough.  Accuracies, rates, ratios, violations and covariances are small functions of them, both by
+# decisions and by surrogate.  This also holds for measures that the run did not limit.
+
+
+Grid = tuple[tuple[float, float], tuple[float, float]]
+By = Literal["decisions", "surrogate"]
+
+
+@dataclass(frozen=True)
+class CellSums:
+    """Sums over the cells of the training rows or of the test rows, as [group][label].
+
+    Attributes
+    ----------
+    groups : names of the two groups
+    totals : numbers of rows
+    decisions : numbers of rows with decision 1
+    surrogate : sums of the surrogate φ
+    margins : sums of the margin, for the covariance
+    loss : float
+    """
+
+    groups: tuple[str, str]
+    totals: Grid
+    decisions: Grid
+    surrogate: Grid
+    margins: Grid
+    loss: float
+
+    @property
+    def accuracy(self) -> float:
+        """The share of rows with the right decision."""
+        return sum(self._right(group) for group in (0, 1)) / sum(map(sum, self.totals))
+
+    def group_accuracy(self, group: int) -> float:
+        """Return the accuracy within a group."""
+        return self._right(group) / sum(self.totals[group])
+
+    # `fairness` computes the same formulas from rows.  A stored run has only sums, and its surrogate sums may be
+    # negative.  So the formulas are repeated here, and the gallery shows the same numbers for old results.
+
+    def rates(self, measure: str, by: By = "decisions") -> tuple[float, float]:
+        """Return the two rates that the measure compares: selection rates, or true-positive rates."""
+        sums: Grid = getattr(self, by)
+        if measure == "equal_impact":
+            return (sums[0][1] / self.totals[0][1], sums[1][1] / self.totals[1][1])
+        return (sum(sums[0]) / sum(self.totals[0]), sum(sums[1]) / sum(self.totals[1]))
+
+    def ratio(self, measure: str = "disparate_impact", by: By = "decisions") -> float:
+        """Return the largest δ that the rates keep; 1 if nobody is selected.
+
+        Rates of a surrogate may be negative, and their quotient has no meaning.  So the result is at least 0.
+        """
+        lower, upper = sorted(self.rates(measure, by))
+        return max(0.0, lower / upper) if upper > 0 else 1.0
+
+    def violation(self, measure: str, bound: float, by: By = "decisions") -> float:
+        """Return max(δ·r₀ − r₁, δ·r₁ − r₀), or |cov| − ε for the covariance; at most 0 if the limit is kept."""
+        if measure == "covariance":
+            return abs(self.covariance(by)) - bound
+        first, second = self.rates(measure, by)
+        return max(bound * first - second, bound * second - first)
+
+    def covariance(self, by: By = "decisions") -> float:
+        """(N₀N₁/N²)(r₁ − r₀), with rates of decisions or, by surrogate, with mean margins (Theorem 2)."""
+        sums = self.decisions if by == "decisions" else self.margins
+        first, second = (sum(group) for group in self.totals)
+        return first * second / (first + second) ** 2 * (sum(sums[1]) / second - sum(sums[0]) / first)
+
+    def _right(self, group: int) -> float:
+        return self.decisions[group][1] + self.totals[group][0] - self.decisions[group][0]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A run and its results.
+
+    Attributes
+    ----------
+    run : Run
+    train, test : CellSums
+    kept : bool
+        Whether the decisions on the training rows keep every limit.
+    status : str
+    history : lists with one entry per epoch, for the training rows: accuracy, loss, exact and surrogate violation
+    seconds, processor_seconds, peak_megabytes : float
+    version : str
+        The version of the package that made the run.
+    """
+
+    run: Run
+    train: CellSums
+    test: CellSums
+    kept: bool
+    status: str
+    seconds: float
+    processor_seconds: float
+    peak_megabytes: float
+    version: str
+    history: dict[str, list[float]] = field(default_factory=dict, repr=False)
+
+    def part(self, name: PartName) -> CellSums:
+        """Return the sums of the training or of the test rows."""
+        return self.train if name == "train" else self.test
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain values, for JSON."""
+        return {"key": self.run.key, **asdict(self)}
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> Outcome:
+        """Undo `as_dict`."""
+        return read_record(cls, {name: value for name, value in values.items() if name != "key"})

@@ -19,8 +19,8 @@ from fairbound.report import MINUS
 if TYPE_CHECKING:
     from markupsafe import Markup
 
-    from fairbound.experiments.outcomes import Outcome
     from fairbound.experiments.reproduction import Exhibit, Reproduction
+    from fairbound.experiments.runs import Outcome
     from fairbound.experiments.store import Results
 
 

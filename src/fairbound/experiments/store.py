@@ -15,8 +15,7 @@ from typing import BinaryIO
 
 import fairbound
 from fairbound._files import UnfitFileError, parse_json, read_bytes
-from fairbound.experiments.outcomes import Outcome
-from fairbound.experiments.runs import Run
+from fairbound.experiments.runs import Outcome, Run
 
 try:
     import fcntl

@@ -24,7 +24,7 @@ import numpy as np
 
 from fairbound._errors import InputError, bad_value
 from fairbound._torch import torch
-from fairbound._weights import check_magnitude, check_weights
+from fairbound._values import check_magnitude, check_weights
 from fairbound.fairness.columns import MOST_GROUPS, Array, encode, encode_labels, like, read_columns
 
 Combine = Literal["each", "intersection", "both"]

@@ -21,7 +21,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from fairbound._extras import missing_extra
+from fairbound._errors import missing_extra
 from fairbound.estimator import (
     BaseModel,
     BaseScores,

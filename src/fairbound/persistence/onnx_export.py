@@ -20,7 +20,7 @@ import torch
 from torch import nn
 
 from fairbound._drafts import resolved, write_file
-from fairbound._extras import missing_extra
+from fairbound._errors import missing_extra
 from fairbound._files import begins_with
 from fairbound._version import __version__
 from fairbound.estimator import CategoryColumn, NumberColumn, TableEncoder

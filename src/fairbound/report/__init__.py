@@ -8,8 +8,7 @@ prepare limits, groups, iterations and the frontier.  `page` and `card` assemble
 """
 
 from fairbound.report.audit import audit_to_html
-from fairbound.report.card import to_markdown
-from fairbound.report.files import NAMES, holds_summary, write_report
+from fairbound.report.card import NAMES, holds_summary, to_markdown, write_report
 from fairbound.report.numbers import MINUS
 from fairbound.report.page import to_html
 from fairbound.report.schema import check_summary, read_summary, to_json

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from fairbound._extras import missing_extra
+from fairbound._errors import missing_extra
 from fairbound._words import group_text
 from fairbound.report import numbers
 from fairbound.report.page import template_engine

@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
-from fairbound._extras import missing_extra
+from fairbound._errors import missing_extra
 from fairbound._words import count, percent
 from fairbound.report import numbers, words
 from fairbound.report.history import history_figure, phase_lines, thinned
 from fairbound.report.limits import MOST_REMARKS, caveats, certificates, limit_tables, remarks, trial_lines
-from fairbound.report.reproduction import reproduction_lines
+from fairbound.report.numbers import reproduction_lines
 from fairbound.report.schema import check_summary
 from fairbound.report.tables import count_tables, model_view, rate_tables
 from fairbound.report.templating import environment, policy, resource

@@ -9,8 +9,7 @@ A problem returns an `Evaluation`; a solver consumes it.  `StochasticSQP` is the
 from fairbound.sqp.hessian import HESSIANS, Adagrad, ExponentialAverage, Hessian, Identity
 from fairbound.sqp.lbfgs import LimitedMemoryBFGS
 from fairbound.sqp.line_search import LineSearch
-from fairbound.sqp.merit import violation, violations
-from fairbound.sqp.problem import Evaluation, Jacobian, Problem
+from fairbound.sqp.problem import Evaluation, Jacobian, Problem, violation, violations
 from fairbound.sqp.qp import QPSolution, solve_qp
 from fairbound.sqp.quasi_newton import QuasiNewtonSQP
 from fairbound.sqp.solution import IterationRecord, KKTResiduals, Solution, Status, StepRecord, WarmStart, kkt_residuals

@@ -26,8 +26,7 @@ import torch
 from torch import Tensor
 
 from fairbound.sqp.core import Core
-from fairbound.sqp.merit import violation
-from fairbound.sqp.problem import Evaluation
+from fairbound.sqp.problem import Evaluation, violation
 from fairbound.sqp.qp import QPSolution, solve_with_core
 
 Values = Callable[[Tensor], tuple[float, Tensor]]

@@ -9,8 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fairbound.sqp.merit import violations
-from fairbound.sqp.problem import Evaluation
+from fairbound.sqp.problem import Evaluation, violations
 
 # --- optimality ------------------------------------------------------------------------------------------------------
 

@@ -23,8 +23,7 @@ import torch
 from torch import Tensor
 
 from fairbound.sqp.hessian import ExponentialAverage, Hessian, resolve_hessian
-from fairbound.sqp.merit import lowered, model_reduction, trial_merit_parameter, trial_ratio_parameter
-from fairbound.sqp.problem import Evaluation
+from fairbound.sqp.problem import Evaluation, lowered, model_reduction, trial_merit_parameter, trial_ratio_parameter
 from fairbound.sqp.qp import QPSolution
 from fairbound.sqp.solution import StepRecord, kkt_residuals
 from fairbound.sqp.steering import Steering, steered_step

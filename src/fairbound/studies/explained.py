@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+import narwhals as nw
 import numpy as np
+from numpy.typing import NDArray
 
 from fairbound._errors import LimitWarning, Message, SmallGroupWarning
 from fairbound._words import as_text
 from fairbound.data import is_missing
-from fairbound.evaluation import shuffled_importances
 from fairbound.studies.parts import Part
 from fairbound.studies.settings import StudySettings
 
 if TYPE_CHECKING:
     from fairbound.estimator import ConstrainedClassifier, FitResult
+
 
 SHOWN = 20
 """The number of inputs in a report."""
@@ -131,3 +133,58 @@ def collected_warnings() -> Iterator[list[str]]:
             warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)
         elif not issubclass(each.category, SmallGroupWarning):  # the record of the fit names small groups, too
             texts.append(str(each.message))
+
+
+# --- importance ------------------------------------------------------------------------------------------------------
+
+# Permutation importance: the increase of the loss when a column of the inputs is shuffled.
+#
+# Columns with the same information share their importance.  Importance says nothing about what causes the label.
+
+
+MOST_ROWS = 2000
+"""Largest number of rows used; more would take longer and hardly change the result."""
+
+SHUFFLES = 3
+
+
+def shuffled_importances(
+    predict_proba: Callable[[Any], NDArray[np.float64]],
+    X: Any,
+    y: Any,
+    classes: Sequence[Any],
+    *,
+    seed: int = 0,
+) -> dict[str, float]:
+    """Return the increase of the mean log loss when a column is shuffled, for each column of a table.
+
+    Parameters
+    ----------
+    predict_proba : function of a table
+        Returns the probabilities of the classes, in their order.
+    X : table
+        Rows, preferably held out from training.
+    y : sequence of labels
+    classes : sequence of labels
+    seed : int
+        Seed of the shuffles, and of the sample if there are more than `MOST_ROWS` rows.
+    """
+    rng = np.random.default_rng(seed)
+    labels = np.asarray(y)
+    table = nw.from_native(X, eager_only=True)
+    if len(labels) > MOST_ROWS:
+        rows = np.sort(rng.choice(len(labels), MOST_ROWS, replace=False))
+        table, labels = table[rows.tolist()], labels[rows]
+    places = {label: place for place, label in enumerate(np.asarray(classes).tolist())}
+    codes = np.array([places[label] for label in labels.tolist()])
+
+    def loss(part: Any) -> float:
+        found = predict_proba(part.to_native())[np.arange(len(codes)), codes]
+        return float(-np.log(np.clip(found, 1e-12, 1.0)).mean())
+
+    start = loss(table)
+    rises = {}
+    for name in table.columns:
+        shuffled = [table[name][rng.permutation(len(codes)).tolist()] for _ in range(SHUFFLES)]
+        rises[name] = float(np.mean([loss(table.with_columns(each.alias(name))) for each in shuffled])) - start
+    return rises

@@ -11,16 +11,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from fairbound._errors import InputError, NameOf, python_name, render
-from fairbound._tables import page_as_html, page_as_text
+from fairbound._text import page_as_html, page_as_text
 from fairbound.data import Dataset
 from fairbound.fairness import Constraint, shortest
 from fairbound.studies.explained import base_notes, collected_warnings, explain, scattered_columns, small_group_notes
 from fairbound.studies.frontier import SweptPoint
 from fairbound.studies.measured import Decisions
 from fairbound.studies.parts import Part, Parts, check_limited_columns, is_known, remarks, with_sensitive
-from fairbound.studies.reproduction import reproduction_of
 from fairbound.studies.settings import StudySettings, make_base
-from fairbound.studies.summary import summarize
+from fairbound.studies.summary import reproduction_of, summarize
 from fairbound.studies.tables import is_kept, page_of, write_study
 
 if TYPE_CHECKING:

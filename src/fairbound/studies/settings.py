@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
-from fairbound._errors import InputError, argument, bad_value
-from fairbound._extras import missing_extra
+from fairbound._errors import InputError, argument, bad_value, missing_extra
 from fairbound._words import did_you_mean, lookup
 from fairbound.fairness import MEASURES, Constraint, as_constraints, resolve_measure
 

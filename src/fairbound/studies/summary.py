@@ -23,21 +23,31 @@ verdicts those of `certify`.  Accuracy is over all rows, including those without
 
 from __future__ import annotations
 
+import hashlib
+import platform
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from fairbound._records import as_json
+from fairbound._version import __version__
 from fairbound._words import as_text
+from fairbound.data import DATASETS, Dataset
 from fairbound.evaluation import MeasureAudit
 from fairbound.fairness import Cells, Combine, Constraint, as_constraints, resolve_measure
 from fairbound.studies.frontier import SweptPoint, summarize_frontier
 from fairbound.studies.measured import Decisions, MeasuredPart, Reading, uniform_history
+from fairbound.studies.parts import is_known
+from fairbound.studies.settings import StudySettings
 
 if TYPE_CHECKING:
     from fairbound.estimator import FitResult
+
 
 SCHEMA = "fairbound.summary"
 VERSION = 1
@@ -283,3 +293,44 @@ def _without_numpy(value: Any) -> Any:
     if isinstance(value, tuple | list):
         return [_without_numpy(entry) for entry in value]
     return value
+
+
+# --- reproduction ----------------------------------------------------------------------------------------------------
+
+# The facts needed to repeat a study: the call, the version, the seed, the data with their checksum, the libraries.
+
+
+LIBRARIES = ("torch", "numpy", "scikit-learn", "daqp")
+
+
+def reproduction_of(data: Dataset, settings: StudySettings, command: str) -> dict[str, Any]:
+    """Return the facts needed to repeat a study."""
+    return {
+        "command": command,
+        "version": __version__,
+        "seed": settings.seed,
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "model": settings.model,
+        "data": {
+            "name": data.name if data.path is None else Path(data.path).name,
+            "sha256": _checksum(data),
+            "rows": len(data),
+        },
+        "columns": list(data.schema),
+        "libraries": {"python": platform.python_version(), **{name: _version(name) for name in LIBRARIES}},
+    }
+
+
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "not installed"
+
+
+def _checksum(data: Dataset) -> str | None:
+    """Return the SHA-256 of the file, or the known one of a known data set."""
+    if data.path is not None and Path(data.path).is_file():
+        with Path(data.path).open("rb") as stream:
+            return hashlib.file_digest(stream, "sha256").hexdigest()
+    return DATASETS[data.name].file.sha256 if is_known(data) else None

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from fairbound._drafts import CONTENT, draft_beside
 from fairbound._files import as_utf8
-from fairbound._tables import TextTable
+from fairbound._text import TextTable
 from fairbound._words import group_text, number
 from fairbound.fairness import shortest
 from fairbound.studies.parts import columns_taken, label_values

@@ -29,8 +29,7 @@ from fairbound.fairness import (
     decision_indicators,
 )
 from fairbound.sqp import Evaluation, Jacobian
-from fairbound.training.gradients import GradientEngine, SliceGradients, choose_engine
-from fairbound.training.layers import FeedForwardGradients
+from fairbound.training.layers import FeedForwardGradients, GradientEngine, SliceGradients, choose_engine
 from fairbound.training.losses import Loss, LossFunction, Regularizer, SquaredMeasure, resolve_loss
 from fairbound.training.models import accepts, assign, check_rows_are_independent, evaluation_mode, flatten, trainable
 from fairbound.training.rows import Rows, as_matrix, as_tensor

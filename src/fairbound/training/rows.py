@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fairbound._weights import check_weights, scale_weights
+from fairbound._values import check_weights, scale_weights
 from fairbound.fairness import Cells
 
 

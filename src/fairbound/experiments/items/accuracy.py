@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fairbound.experiments import printed
+from fairbound.experiments import protocol
 from fairbound.experiments.drawing import COLORS, INK, QUIET, decades, legend, mark_printed, panels
 from fairbound.experiments.items.demanded import SLACK
-from fairbound.experiments.outcomes import By
 from fairbound.experiments.plans import Evidence
 from fairbound.experiments.protocol import COVARIANCES, RATIOS, SURROGATES, WORDS
+from fairbound.experiments.runs import By
 from fairbound.experiments.sections import Check
 from fairbound.experiments.tables import Column, Columns, ResultTable, Value
 
@@ -55,7 +55,7 @@ def draw(evidence: Evidence) -> Figure:
             for ax in (top, bottom):
                 decades(ax)
         elif name == "smoothed_step" and evidence.setting.part == "train":
-            for index, (bound, table) in enumerate(printed.TABLES.items()):
+            for index, (bound, table) in enumerate(protocol.TABLES.items()):
                 value = table[evidence.setting.dataset, "only DI"].accuracy
                 mark_printed(top, bound, value, label=None if index else "printed")
     axes[0].set_ylabel("accuracy, %")

@@ -5,10 +5,9 @@ from __future__ import annotations
 import statistics
 
 from fairbound.experiments.items.penalized import constrained, penalized
-from fairbound.experiments.outcomes import Outcome
 from fairbound.experiments.plans import Evidence
-from fairbound.experiments.printed import TABLE_3
-from fairbound.experiments.protocol import APPROACHES, WORDS
+from fairbound.experiments.protocol import APPROACHES, TABLE_3, WORDS
+from fairbound.experiments.runs import Outcome
 from fairbound.experiments.sections import Check
 from fairbound.experiments.tables import Column, Columns, ResultTable, Value
 

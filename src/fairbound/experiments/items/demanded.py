@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fairbound.experiments import printed
+from fairbound.experiments import protocol
 from fairbound.experiments.drawing import COLORS, QUIET, decades, legend, missed, panels
 from fairbound.experiments.plans import Evidence
 from fairbound.experiments.protocol import COVARIANCES, RATIOS, SCALE, SURROGATES, TITLES, UNSCALED, WORDS
@@ -161,7 +161,7 @@ def check_scaled(evidence: Evidence) -> list[Check]:
     loose = [ratio for ratio in RATIOS if ratio <= evidence.free_ratio]
     strict = evidence.binding(RATIOS)
     if loose and strict and evidence.setting.part == "train":
-        stated = printed.ACTIVE[evidence.setting.dataset]
+        stated = protocol.ACTIVE[evidence.setting.dataset]
         bracket = (loose[-1], strict[0])
         figures = (
             f"{evidence.title}: without limits the ratio is {evidence.free_ratio:.4f}, so the limit begins to bind "

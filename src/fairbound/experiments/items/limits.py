@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fairbound.experiments import printed
+from fairbound.experiments import protocol
 from fairbound.experiments.items.statistics import measured
 from fairbound.experiments.plans import Evidence, scenario
 from fairbound.experiments.protocol import EPOCHS, TITLES
@@ -34,7 +34,7 @@ def tabulate(evidence: Evidence, bound: float) -> list[ResultTable]:
         *(Column(heading, ".4f") for heading in ("c DI", "c EI", "c̄ DI", "c̄ EI")),
     ]
     rows: list[list[Value]] = []
-    for name in printed.SCENARIOS:
+    for name in protocol.SCENARIOS:
         part = evidence.part(scenario(evidence.setting, name, bound))
         violations = [
             part.violation(measure, bound, by)
@@ -43,7 +43,7 @@ def tabulate(evidence: Evidence, bound: float) -> list[ResultTable]:
         ]
         accuracies = [100 * part.accuracy, 100 * part.group_accuracy(1), 100 * part.group_accuracy(0)]
         rows.append([name, "ours", *accuracies, *violations])
-        row = printed.TABLES[bound][evidence.setting.dataset, name]
+        row = protocol.TABLES[bound][evidence.setting.dataset, name]
         rows.append(
             [name, "printed", row.accuracy, row.male, row.female, row.surrogate_di, row.surrogate_ei, row.exact_di,
              row.exact_ei]
@@ -58,9 +58,9 @@ def tabulate(evidence: Evidence, bound: float) -> list[ResultTable]:
 def check(evidence: Evidence, bound: float) -> list[Check]:
     """Check that the printed accuracies are reached, and that both limits are kept at a cost."""
     found = _check_printed(evidence, bound) if evidence.setting.part == "train" else []
-    parts = {name: evidence.part(scenario(evidence.setting, name, bound)) for name in printed.SCENARIOS}
+    parts = {name: evidence.part(scenario(evidence.setting, name, bound)) for name in protocol.SCENARIOS}
     both = parts["both"]
-    amounts = [both.violation(measure, bound) for measure in printed.SCENARIOS["both"]]
+    amounts = [both.violation(measure, bound) for measure in protocol.SCENARIOS["both"]]
     tolerance = MET if evidence.setting.part == "train" else MET_UNSEEN
     figures = (
         f"{evidence.title}, {bound:g}: violations by decisions {amounts[0]:.4f} (DI) and {amounts[1]:.4f} (EI); kept "
@@ -90,9 +90,9 @@ def check(evidence: Evidence, bound: float) -> list[Check]:
 
 def _check_printed(evidence: Evidence, bound: float) -> list[Check]:
     found = []
-    for name in printed.SCENARIOS:
+    for name in protocol.SCENARIOS:
         outcome = evidence.outcome(scenario(evidence.setting, name, bound))
-        ours, stated = 100 * outcome.train.accuracy, printed.TABLES[bound][evidence.setting.dataset, name].accuracy
+        ours, stated = 100 * outcome.train.accuracy, protocol.TABLES[bound][evidence.setting.dataset, name].accuracy
         where = f"{TITLES[evidence.setting.dataset]}, {name}, {bound:g}"
         if evidence.setting.solver == "fast":
             figures = (
@@ -118,7 +118,7 @@ def _check_printed(evidence: Evidence, bound: float) -> list[Check]:
 
 def _shortened(evidence: Evidence) -> bool:
     """Tell whether training had fewer rows or epochs than the paper's, or used mini-batches."""
-    rows = measured(evidence)["rows"] != printed.STATISTICS[evidence.setting.dataset]["rows"]
+    rows = measured(evidence)["rows"] != protocol.STATISTICS[evidence.setting.dataset]["rows"]
     return rows or evidence.setting.batches or evidence.setting.epochs != EPOCHS
 
 
@@ -126,6 +126,6 @@ def _expected(dataset: str, name: str, bound: float, stated: float) -> tuple[flo
     """Return the range of expected accuracies in percent: rounding for Law, the spread of seeds for networks."""
     if dataset == "law":
         return stated - ROUNDING, stated + ROUNDING
-    low, high = printed.SPREAD.get((dataset, bound), (stated, stated)) if name == "only DI" else (stated, stated)
+    low, high = protocol.SPREAD.get((dataset, bound), (stated, stated)) if name == "only DI" else (stated, stated)
     reach = ROUNDING if high > low else SPREAD
     return low - reach, high + reach

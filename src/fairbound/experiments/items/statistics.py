@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from fairbound.experiments.plans import Evidence
-from fairbound.experiments.printed import STATISTICS
-from fairbound.experiments.protocol import TITLES
+from fairbound.experiments.protocol import STATISTICS, TITLES
 from fairbound.experiments.sections import Check
 from fairbound.experiments.tables import ResultTable
 
