@@ -1,0 +1,349 @@
+"""Tables of impact ratios as New York City's Local Law 144 asks for them (6 RCNY 5-300 to 5-304).
+
+    selection rate   selected in the category / all in the category
+    scoring rate     those in the category with a score above the median of the full sample / all in the category
+    impact ratio     rate of the category / rate of the most selected (highest scoring) category
+
+There is a table for each of the two columns (sex, and race or ethnicity) and one for their intersections.  People whose
+category is unknown are in no rate of that table, and are counted beside it.  They are part of the full sample, whose
+median splits the scores.  A score equal to the median is not above it.
+
+A category under 2% of all people audited may be left out of the impact ratios (5-301 (d)).  That needs a justification.
+The category keeps its number and its rate, has no impact ratio, and is not the category that others are divided by.
+
+The tables hold numbers.  Whether an audit meets the law is for an independent auditor to say.
+"""
+
+from __future__ import annotations
+
+import csv
+import html
+import io
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from typing import Any, Literal
+
+from fairbound._errors import bad_value
+from fairbound._records import as_json
+from fairbound._tables import TextTable
+from fairbound._text import for_spreadsheet, visible
+from fairbound._words import count, group_text, number
+
+SMALL_SHARE = 0.02
+"""A category below this share of all people audited may be left out of the impact ratios."""
+
+UNKNOWN = "(unknown)"
+NOT_STATED = "not stated"
+
+RateKind = Literal["selection", "scoring"]
+
+
+@dataclass(frozen=True)
+class Category:
+    """One line of a table.
+
+    Attributes
+    ----------
+    group : group
+    applicants : int
+        Number of people in the category.
+    selected : int
+        Number selected, or with a score above the median.
+    impact_ratio : float or None
+        None if the category is left out, or if nobody is selected in any category.
+    left_out : bool
+        Whether the category is under 2% and left out of the impact ratios.
+    """
+
+    group: Hashable
+    applicants: int
+    selected: int
+    impact_ratio: float | None
+    left_out: bool
+
+    @property
+    def name(self) -> str:
+        """The group as text."""
+        return group_text(self.group)
+
+    @property
+    def rate(self) -> float:
+        """The selection rate or the scoring rate."""
+        return self.selected / self.applicants
+
+
+@dataclass(frozen=True)
+class CategoryTable:
+    """The categories of one column, or of an intersection, and the number of people whose category is unknown."""
+
+    grouping: str
+    categories: tuple[Category, ...]
+    unknown: int
+
+    def category(self, group: Hashable) -> Category:
+        """Return a category by its value or its text."""
+        for each in self.categories:
+            if group in (each.group, each.name):
+                return each
+        raise ValueError(f"Unknown category {group!r}. Known: {', '.join(each.name for each in self.categories)}.")
+
+
+@dataclass(frozen=True)
+class LL144Tables:
+    """Selection or scoring rates and impact ratios by category, with what is published beside them.
+
+    `Audit.to_ll144` makes it.  Use `to_csv`, `to_markdown` or `to_html`, or `tables`.
+
+    Attributes
+    ----------
+    kind : {"selection", "scoring"}
+    people : int
+        Number of people audited, including those whose category is unknown.
+    median : float or None
+        Of all scores, for scoring rates.
+    tables : tuple of CategoryTable
+    audit_date, distribution_date, source, explanation, small_category_note : str or None
+        As stated by the user; None if not stated.
+    """
+
+    kind: RateKind
+    people: int
+    median: float | None
+    tables: tuple[CategoryTable, ...]
+    audit_date: str | None = None
+    distribution_date: str | None = None
+    source: str | None = None
+    explanation: str | None = None
+    small_category_note: str | None = None
+
+    @property
+    def facts(self) -> tuple[tuple[str, str], ...]:
+        """What is published beside the tables, as pairs of a name and a text."""
+        return (
+            ("Date of the audit", self.audit_date or NOT_STATED),
+            ("Distribution date of the tool", self.distribution_date or NOT_STATED),
+            ("Source of the data", self.source or NOT_STATED),
+            ("Explanation of the data", self.explanation or NOT_STATED),
+            ("Number of people audited", count(self.people)),
+            *((("Median score of the full sample", f"{self.median:g}"),) if self.median is not None else ()),
+            *((("Categories under 2% left out", self.small_category_note),) if self._leaves_out else ()),
+        )
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """How to read the tables."""
+        rate = (
+            "The selection rate is the share of a category that was selected."
+            if self.kind == "selection"
+            else "The scoring rate is the share of a category with a score above the median of the full sample."
+        )
+        found = [
+            rate,
+            f"The impact ratio is the {self.kind} rate of a category over the highest one in the table.",
+        ]
+        for table in self.tables:
+            small = [each for each in table.categories if self.is_small(each)]
+            if small and not self._leaves_out:
+                listed = ", ".join(f"{each.name} {count(each.applicants)}" for each in small)
+                found.append(
+                    f"{table.grouping}: categories under 2% of the data ({listed}) are in the ratios. They may be left "
+                    "out, with a justification."
+                )
+        return tuple(found)
+
+    def is_small(self, category: Category) -> bool:
+        """Tell whether a category has less than 2% of all people audited."""
+        return category.applicants < SMALL_SHARE * self.people
+
+    @property
+    def _leaves_out(self) -> bool:
+        return any(each.left_out for table in self.tables for each in table.categories)
+
+    @property
+    def _columns(self) -> tuple[str, str]:
+        return ("selected", "selection rate") if self.kind == "selection" else ("above median", "scoring rate")
+
+    def table(self, grouping: str) -> CategoryTable:
+        """Return the table of a column, or of an intersection."""
+        for each in self.tables:
+            if each.grouping == grouping:
+                return each
+        raise ValueError(f"Unknown table {grouping!r}. Known: {', '.join(each.grouping for each in self.tables)}.")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as a dictionary of JSON values."""
+        return as_json(
+            {
+                **{name: value for name, value in vars(self).items() if name != "tables"},
+                "tables": [
+                    {
+                        "grouping": table.grouping,
+                        "unknown": table.unknown,
+                        "categories": [
+                            {**vars(each), "group": each.name, "rate": each.rate} for each in table.categories
+                        ],
+                    }
+                    for table in self.tables
+                ],
+            }
+        )
+
+    def to_csv(self) -> str:
+        """Return all tables as one CSV text, with full digits; the facts are lines of the table "about"."""
+        written = io.StringIO()
+        writer = csv.writer(written, lineterminator="\n")
+        amount, rate = (name.replace(" ", "_") for name in self._columns)
+        writer.writerow(("table", "category", "applicants", amount, rate, "impact_ratio", "note"))
+        for table in self.tables:
+            for each in table.categories:
+                ratio = "" if each.impact_ratio is None else repr(each.impact_ratio)
+                note = "left out, under 2% of the data" if each.left_out else ""
+                names = for_spreadsheet(table.grouping), for_spreadsheet(each.name)
+                writer.writerow((*names, each.applicants, each.selected, repr(each.rate), ratio, note))
+            writer.writerow((for_spreadsheet(table.grouping), UNKNOWN, table.unknown, "", "", "", "not in the rates"))
+        for name, text in self.facts:
+            writer.writerow(("about", name, "", "", "", "", for_spreadsheet(text)))
+        return written.getvalue()
+
+    def text_tables(self) -> list[TextTable]:
+        """Return the tables as text, rates with three digits."""
+        header = ("applicants", *self._columns, "impact ratio")
+        return [
+            TextTable(
+                table.grouping,
+                ("category", *header),
+                (
+                    *(
+                        (
+                            each.name,
+                            count(each.applicants),
+                            count(each.selected),
+                            number(each.rate),
+                            "left out (under 2%)" if each.left_out else number(each.impact_ratio),
+                        )
+                        for each in table.categories
+                    ),
+                    (UNKNOWN, count(table.unknown), "-", "-", "-"),
+                ),
+            )
+            for table in self.tables
+        ]
+
+    def to_markdown(self) -> str:
+        """Return tables, facts and notes as Markdown."""
+        lines = []
+        for table in self.text_tables():
+            lines += [f"## {_marked(table.title)}", "", "| " + " | ".join(table.header) + " |"]
+            lines.append("| --- |" + " ---: |" * (len(table.header) - 1))
+            lines += ["| " + " | ".join(map(_marked, row)) + " |" for row in table.rows]
+            lines.append("")
+        lines += [f"- {name}: {_marked(text)}" for name, text in self.facts]
+        lines += ["", *(f"{_marked(note)}\n" for note in self.notes)]
+        return "\n".join(lines).rstrip() + "\n"
+
+    def to_html(self) -> str:
+        """Return the same as a fragment of HTML, to be placed in a web page; it has no style and no script."""
+        parts = ['<section class="ll144">']
+        for table in self.text_tables():
+            parts.append(f"<table>\n<caption>{_escaped(table.title)}</caption>")
+            header = "".join(f'<th scope="col">{_escaped(name)}</th>' for name in table.header)
+            parts.append(f"<thead><tr>{header}</tr></thead>\n<tbody>")
+            for name, *cells in table.rows:
+                values = "".join(f"<td>{_escaped(cell)}</td>" for cell in cells)
+                parts.append(f'<tr><th scope="row">{_escaped(name)}</th>{values}</tr>')
+            parts.append("</tbody>\n</table>")
+        facts = "".join(f"<dt>{_escaped(name)}</dt><dd>{_escaped(text)}</dd>\n" for name, text in self.facts)
+        parts.append(f"<dl>\n{facts}</dl>")
+        parts += [f"<p>{_escaped(note)}</p>" for note in self.notes]
+        return "\n".join([*parts, "</section>"]) + "\n"
+
+    def __str__(self) -> str:
+        facts = TextTable("About", (), tuple((name, text) for name, text in self.facts), left=2)
+        return "\n\n".join([*(table.as_text() for table in (*self.text_tables(), facts)), "\n".join(self.notes)])
+
+
+def ll144_tables(
+    counts: Mapping[str, Sequence[tuple[Hashable, int, int]]],
+    unknown: Mapping[str, int],
+    people: int,
+    *,
+    kind: RateKind,
+    median: float | None = None,
+    audit_date: str | date | None = None,
+    distribution_date: str | date | None = None,
+    source: str | None = None,
+    explanation: str | None = None,
+    small_category_note: str | None = None,
+) -> LL144Tables:
+    """Make the tables from numbers of people and of those selected, by category.
+
+    Parameters
+    ----------
+    counts : mapping of str to (group, applicants, selected)
+        The categories of each column, and of their intersection.
+    unknown : mapping of str to int
+        The number of people whose category is unknown, for the same names.
+    people : int
+        Number of people audited.
+    kind, median
+        As in `LL144Tables`.
+    audit_date, distribution_date : date or str
+        A day, as in "2026-03-31".
+    source, explanation : str
+    small_category_note : str
+        The justification for leaving categories under 2% out of the impact ratios; without it none is left out.
+    """
+    note = _stated(small_category_note)
+    tables = []
+    for grouping, categories in counts.items():
+        known = [each for each in categories if each[1] > 0]
+        small = [note is not None and applicants < SMALL_SHARE * people for _, applicants, _ in known]
+        highest = max((x / n for (_, n, x), out in zip(known, small, strict=True) if not out), default=0.0)
+        tables.append(
+            CategoryTable(
+                grouping,
+                tuple(
+                    Category(group, n, x, None if out or highest == 0 else (x / n) / highest, out)
+                    for (group, n, x), out in zip(known, small, strict=True)
+                ),
+                int(unknown[grouping]),
+            )
+        )
+    return LL144Tables(
+        kind=kind,
+        people=people,
+        median=median,
+        tables=tuple(tables),
+        audit_date=_day(audit_date, "audit_date"),
+        distribution_date=_day(distribution_date, "distribution_date"),
+        source=_stated(source),
+        explanation=_stated(explanation),
+        small_category_note=note,
+    )
+
+
+def _stated(text: str | None) -> str | None:
+    return text if text is not None and text.strip() else None
+
+
+def _day(given: str | date | None, name: str) -> str | None:
+    """Return a day in the form of ISO 8601."""
+    if given is None:
+        return None
+    try:
+        return (given if isinstance(given, date) else date.fromisoformat(given)).isoformat()[:10]
+    except (TypeError, ValueError):
+        raise bad_value(name, given, "a day such as 2026-03-31") from None
+
+
+def _escaped(text: str) -> str:
+    return html.escape(visible(text))
+
+
+def _marked(text: str) -> str:
+    """Escape text for a cell or a line of Markdown."""
+    flat = _escaped(" ".join(text.split()))
+    for mark in "\\`*_[]|#":
+        flat = flat.replace(mark, f"\\{mark}")
+    return flat

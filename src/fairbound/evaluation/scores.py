@@ -1,0 +1,315 @@
+"""Scores by group: AUC, calibration, distributions, and the measures at every threshold.
+
+A larger score is the more favourable one.
+
+    AUC             P(score of a positive > score of a negative) + ½ P(equal), within the group (Mann and Whitney 1947)
+                    interval: the variance of DeLong et al. (1988), on the scale of the log odds; none for 0 and 1
+    calibration     for scores in [0, 1]: ten bins of equal width; in each the mean score and the share of positives,
+                    with exact binomial intervals that hold together over the bins of a group (Bonferroni)
+    ECE             expected calibration error, Σ (rows of the bin / rows) · |mean score − share of positives|
+    distribution    quantiles, and the share of the rows in bins that all groups have in common
+    thresholds      see `fairbound.evaluation.thresholds`
+
+Without labels there are distributions, and at every threshold the rates and measures that do not use the label.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special, stats
+
+from fairbound._errors import InputError
+from fairbound._records import as_json
+from fairbound._tables import TextTable
+from fairbound._words import EVERYONE, as_text, count, group_text, number
+from fairbound.evaluation.audit_result import Estimate
+from fairbound.evaluation.intervals import binomial_interval
+from fairbound.evaluation.thresholds import ThresholdCurves, threshold_curves
+from fairbound.fairness import MEASURES, RATES, Measure, RateFunction
+
+FloatArray = NDArray[np.float64]
+
+QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
+CALIBRATION_BINS = 10
+DISTRIBUTION_BINS = 20
+
+
+@dataclass(frozen=True)
+class CalibrationBin:
+    """The rows of a group with scores from `start` to below `stop`: mean score, and share of positives."""
+
+    start: float
+    stop: float
+    rows: int
+    score: float
+    positives: Estimate
+
+
+@dataclass(frozen=True)
+class GroupScores:
+    """The scores of one group, or of everyone whose group is known.
+
+    Attributes
+    ----------
+    grouping : str
+    group : group or None
+        None for everyone.
+    everyone : bool
+    rows : int
+    above_median : int
+        Rows with a score above the median of the full sample.
+    mean : float
+    quantiles : tuple of float
+        At 0, 5, 25, 50, 75, 95 and 100%.
+    shares : tuple of float
+        Share of the rows in each bin of `ScoreAudit.edges`.
+    auc : Estimate or None
+        None without labels; undefined if the group has labels of one kind only.
+    calibration : tuple of CalibrationBin
+        Bins that have rows; empty without labels, and for scores outside of [0, 1].
+    calibration_error : float or None
+        The expected calibration error.
+    """
+
+    grouping: str
+    group: Hashable
+    everyone: bool
+    rows: int
+    above_median: int
+    mean: float
+    quantiles: tuple[float, ...]
+    shares: tuple[float, ...] = field(repr=False)
+    auc: Estimate | None
+    calibration: tuple[CalibrationBin, ...] = field(repr=False)
+    calibration_error: float | None
+
+    @property
+    def name(self) -> str:
+        """The group as text."""
+        return group_text(self.group)
+
+
+@dataclass(frozen=True, eq=False)
+class ScoreAudit:
+    """Scores by group; `audit(..., score=)` has it as `scores`.
+
+    Attributes
+    ----------
+    median : float
+        Of all scores, also of rows without a known group.
+    edges : tuple of float
+        Edges of the bins of the distributions.
+    groups : tuple of GroupScores
+    curves : tuple of ThresholdCurves
+        One for each grouping.
+    calibrated : bool
+        Whether all scores are in [0, 1], so that they can be compared with shares of positives.
+    labelled : bool
+    """
+
+    median: float
+    edges: tuple[float, ...]
+    groups: tuple[GroupScores, ...]
+    curves: tuple[ThresholdCurves, ...]
+    calibrated: bool
+    labelled: bool
+
+    def group(self, group: Hashable, grouping: str | None = None) -> GroupScores:
+        """Return a group by its value or its text; `grouping` is needed if several groupings have such a group."""
+        named = [each for each in self.groups if grouping in (None, each.grouping)]
+        found = [each for each in named if group in (each.group, each.name)]
+        if len(found) != 1:
+            known = ", ".join(f"{each.name} ({each.grouping})" for each in named)
+            raise ValueError(f"{'Several groups are' if found else 'Unknown group'} {group!r}. Known: {known}.")
+        return found[0]
+
+    def curve(self, grouping: str | None = None) -> ThresholdCurves:
+        """Return the curves of a grouping; it need not be named if there is one only."""
+        found = [each for each in self.curves if grouping in (None, each.grouping)]
+        if len(found) != 1:
+            raise ValueError(
+                f"grouping={grouping!r} must be one of {', '.join(each.grouping for each in self.curves)}."
+            )
+        return found[0]
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """How to read the scores."""
+        found = ["Scores: a larger score is the more favourable one."]
+        if self.labelled:
+            found.append("Intervals of the AUC follow DeLong et al. (1988), each by itself.")
+        if self.labelled and self.calibrated:
+            found.append("Intervals of a reliability curve are exact binomial, and hold together over its bins.")
+        if self.labelled and not self.calibrated:
+            found.append("Some scores lie outside of 0 to 1. They are no probabilities, so calibration is not shown.")
+        return tuple(found)
+
+    def tables(self) -> list[TextTable]:
+        """Return AUC, calibration error and quantiles of each group, a table for each grouping."""
+        found = []
+        for grouping in dict.fromkeys(each.grouping for each in self.groups):
+            rows = []
+            for each in self.groups:
+                if each.grouping == grouping:
+                    labelled = (str(each.auc), number(each.calibration_error)) if self.labelled else ()
+                    spread = (f"{quantile:.3g}" for quantile in each.quantiles[1:-1])
+                    rows.append((each.name, count(each.rows), *labelled, *spread))
+            header = ("group", "rows", *(("AUC", "calibration error") if self.labelled else ()))
+            spread_header = tuple(f"{quantile:.0%}" for quantile in QUANTILES[1:-1])
+            found.append(TextTable(f"{grouping}: scores and their quantiles", (*header, *spread_header), tuple(rows)))
+        return found
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as a dictionary of JSON values, with few of the thresholds."""
+        return as_json(
+            {
+                "median": self.median,
+                "edges": self.edges,
+                "calibrated": self.calibrated,
+                "labelled": self.labelled,
+                "groups": [
+                    {
+                        **vars(each),
+                        "group": EVERYONE if each.everyone else as_text(each.group),
+                        "auc": None if each.auc is None else dict(vars(each.auc)),
+                        "calibration": [
+                            {**vars(cell), "positives": dict(vars(cell.positives))} for cell in each.calibration
+                        ],
+                    }
+                    for each in self.groups
+                ],
+                "curves": [each.thinned().to_dict() for each in self.curves],
+            }
+        )
+
+
+def audit_scores(
+    score: Any,
+    positive: NDArray[np.bool_] | None,
+    groupings: Mapping[str, Mapping[Hashable, NDArray[np.bool_]]],
+    *,
+    confidence: float,
+    rates: Mapping[str, RateFunction] = RATES,
+    measures: tuple[Measure, ...] | None = None,
+) -> ScoreAudit:
+    """Audit scores by group.
+
+    Parameters
+    ----------
+    score : sequence of n numbers
+    positive : array of n truth values, or None
+        Which labels are positive; None without labels.
+    groupings : mapping of str to mapping of group to array of n truth values
+        The rows of each group.
+    confidence : float
+    rates : mapping of str to rate
+        Those shown at each threshold.
+    measures : tuple of Measure, optional
+    """
+    values = check_scores(score)
+    compared = tuple(MEASURES.values()) if measures is None else measures
+    compared = tuple(measure for measure in compared if measure.comparison in ("ratio", "difference"))
+    calibrated = bool(values.min() >= 0 and values.max() <= 1)
+    low, high = (0.0, 1.0) if calibrated else (float(values.min()), float(values.max()))
+    edges = np.linspace(low, high if high > low else low + 1.0, DISTRIBUTION_BINS + 1)
+    median = float(np.median(values))
+    groups, curves = [], []
+    for name, members in groupings.items():
+        everyone = np.any(list(members.values()), axis=0)
+        for group, inside in (*members.items(), (None, everyone)):
+            labels = None if positive is None else positive[inside]
+            groups.append(
+                _group_scores(name, group, values[inside], labels, median, edges, confidence, calibrated=calibrated)
+            )
+        curves.append(threshold_curves(name, values, positive, members, rates, compared))
+    return ScoreAudit(median, tuple(edges.tolist()), tuple(groups), tuple(curves), calibrated, positive is not None)
+
+
+def check_scores(score: Any) -> FloatArray:
+    """Return scores as numbers; raise an error for text, missing and infinite values."""
+    try:
+        values = np.asarray(score, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError("{score=} must be numbers, but some values are text or of another kind.") from None
+    if values.ndim != 1 or not len(values):
+        raise InputError("{score=} must have one number per row, but has shape {shape}.", shape=values.shape)
+    if not np.isfinite(values).all():
+        row = int(np.flatnonzero(~np.isfinite(values))[0])
+        raise InputError(
+            "{score=} has {value} in row {row}.",
+            "Give a finite number for each row, or drop the rows without a score.",
+            value=values[row],
+            row=row + 1,
+        )
+    return values
+
+
+def _group_scores(
+    grouping: str,
+    group: Hashable,
+    scores: FloatArray,
+    positive: NDArray[np.bool_] | None,
+    median: float,
+    edges: FloatArray,
+    confidence: float,
+    *,
+    calibrated: bool,
+) -> GroupScores:
+    bins = tuple(_calibration(scores, positive, confidence)) if calibrated and positive is not None else ()
+    gaps = [each.rows * abs(each.score - (each.positives.value or 0.0)) for each in bins]
+    return GroupScores(
+        grouping=grouping,
+        group=group,
+        everyone=group is None,
+        rows=len(scores),
+        above_median=int((scores > median).sum()),
+        mean=float(scores.mean()),
+        quantiles=tuple(np.quantile(scores, QUANTILES).tolist()),
+        shares=tuple((np.histogram(scores, edges)[0] / len(scores)).tolist()),
+        auc=None if positive is None else auc_estimate(scores, positive, confidence),
+        calibration=bins,
+        calibration_error=sum(gaps) / len(scores) if bins else None,
+    )
+
+
+def _calibration(scores: FloatArray, positive: NDArray[np.bool_], confidence: float) -> Iterator[CalibrationBin]:
+    """Yield the bins that have rows."""
+    edges = np.linspace(0.0, 1.0, CALIBRATION_BINS + 1)
+    place = np.searchsorted(edges[1:-1], scores)
+    filled = np.unique(place)
+    level = 1.0 - (1.0 - confidence) / len(filled)
+    for each in filled:
+        inside = place == each
+        rows, positives = int(inside.sum()), int(positive[inside].sum())
+        lower, upper = binomial_interval(positives, rows, level)
+        share = Estimate(positives / rows, float(lower), float(upper))
+        yield CalibrationBin(float(edges[each]), float(edges[each + 1]), rows, float(scores[inside].mean()), share)
+
+
+def auc_estimate(scores: FloatArray, positive: NDArray[np.bool_], confidence: float) -> Estimate:
+    """Return the area under the ROC curve with its interval; undefined if there is one kind of label only.
+
+    >>> auc_estimate(np.array([0.1, 0.4, 0.35, 0.8]), np.array([False, False, True, True]), 0.95).value
+    0.75
+    """
+    of_positives, of_negatives = scores[positive], scores[~positive]
+    m, n = len(of_positives), len(of_negatives)
+    if not m or not n:
+        return Estimate(None, None, None)
+    # The placement of a row: the share of the other kind that it beats.  Its ranks among all and among its own tell.
+    ranks = stats.rankdata(np.concatenate([of_positives, of_negatives]))
+    beats = (ranks[:m] - stats.rankdata(of_positives)) / n
+    beaten = (ranks[m:] - stats.rankdata(of_negatives)) / m
+    auc = float(beats.mean())
+    if m < 2 or n < 2 or not 0.0 < auc < 1.0:
+        return Estimate(auc, None, None)
+    deviation = math.sqrt(beats.var(ddof=1) / m + beaten.var(ddof=1) / n) / (auc * (1.0 - auc))
+    reach = stats.norm.ppf(0.5 + confidence / 2.0) * deviation
+    centre = special.logit(auc)
+    return Estimate(auc, float(special.expit(centre - reach)), float(special.expit(centre + reach)))

@@ -1,0 +1,290 @@
+"""Tests of selection rates: each group beside the most selected one, with the part that chance may have.
+
+With n rows and x selections in a group, m and y in the reference group, and rates p = x/n and r = y/m:
+
+    ratio                 p / r, and whether it is below four fifths (29 CFR 1607.4 D)
+    standard deviations   Z = (p − r) / √(q(1 − q)(1/n + 1/m)),  q = (x + y)/(n + m): the two-sample test, pooled
+    exact p               Fisher's exact test of the table [[x, n − x], [y, m − y]], two-sided
+    shortfall             n·r − x, the selections missing at the reference rate; n·q − x at the pooled rate
+    one-person flip       whether one more selection in the group brings the ratio to four fifths; and whether it does
+                          if that selection is taken from the reference group
+
+The reference group is the most selected one of its column, or a named one.  The p-value that counts is the exact one
+if a cell of the table is expected to hold fewer than five people (q·n, q·m, (1 − q)·n or (1 − q)·m), else that of Z.
+Where several groups are compared with the reference, p-values are also given adjusted (Holm 1979), so that they can be
+read together: the probability that any of the groups falls below a level by chance is at most that level.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from scipy import special, stats
+
+from fairbound._records import as_json
+from fairbound._tables import TextTable, data_frame
+from fairbound._words import count, group_text, number
+from fairbound.evaluation.intervals import binomial_interval
+
+FOUR_FIFTHS = 0.8
+"""The ratio below which a selection rate counts as substantially different (29 CFR 1607.4 D)."""
+
+FEW_EXPECTED = 5.0
+"""Below this many expected people in a cell, the exact test replaces the one of Z."""
+
+
+@dataclass(frozen=True)
+class SelectionTest:
+    """The selection rate of one group beside that of the reference group.
+
+    Attributes
+    ----------
+    grouping : str
+        The sensitive column, or columns.
+    group, reference : group
+    rows, selected : int
+        Of the group.
+    rate, reference_rate : float
+    ratio : float
+        Rate over reference rate; 1 if nobody is selected in either group.
+    lower, upper : float
+        Interval of the ratio.  The intervals of all groups of the grouping hold together (Bonferroni).
+    below_four_fifths : bool
+    standard_deviations : float
+        Z; negative if the group is selected less often.  0 if everybody or nobody is selected.
+    z_p, exact_p : float
+        Two-sided p-values of Z and of Fisher's exact test.
+    exact : bool
+        Whether cells are so small that the exact p-value counts.
+    adjusted_p : float
+        The p-value that counts, adjusted for the number of groups compared (Holm).
+    shortfall, pooled_shortfall : float
+        Selections missing at the reference rate, and at the pooled rate of both groups; negative if there are more.
+    one_more_reverses : bool
+        Whether one more selection in the group brings a ratio below four fifths to four fifths or above.
+    one_moved_reverses : bool
+        Whether it does so if that selection replaces one of the reference group.
+    """
+
+    grouping: str
+    group: Hashable
+    reference: Hashable
+    rows: int
+    selected: int
+    rate: float
+    reference_rate: float
+    ratio: float
+    lower: float
+    upper: float
+    below_four_fifths: bool
+    standard_deviations: float
+    z_p: float
+    exact_p: float
+    exact: bool
+    adjusted_p: float
+    shortfall: float
+    pooled_shortfall: float
+    one_more_reverses: bool
+    one_moved_reverses: bool
+
+    @property
+    def p(self) -> float:
+        """The p-value that counts: the exact one where cells are small, else that of Z."""
+        return self.exact_p if self.exact else self.z_p
+
+
+@dataclass(frozen=True)
+class Significance:
+    """Tests of the selection rates of an audit; `Audit.significance` makes it.
+
+    Use it through `print`, `to_dict()`, `to_frame()`, or `tests`.
+    """
+
+    tests: tuple[SelectionTest, ...]
+    confidence: float
+
+    def test(self, group: Hashable, grouping: str | None = None) -> SelectionTest:
+        """Return the test of a group; `grouping` is needed if several groupings have such a group."""
+        found = [
+            each
+            for each in self.tests
+            if group in (each.group, group_text(each.group)) and grouping in (None, each.grouping)
+        ]
+        if len(found) != 1:
+            known = ", ".join(f"{group_text(each.group)} ({each.grouping})" for each in self.tests)
+            raise ValueError(f"{'Several tests' if found else 'No test'} of the group {group!r}. Known: {known}.")
+        return found[0]
+
+    def to_dict(self) -> list[dict[str, Any]]:
+        """Return the tests as dictionaries of JSON values."""
+        return as_json([{**vars(test), "p": test.p} for test in self.tests])
+
+    def to_frame(self) -> Any:
+        """Return a pandas data frame with a line for each test."""
+        return data_frame([{**vars(test), "p": test.p} for test in self.tests])
+
+    def tables(self) -> list[TextTable]:
+        """Return two tables for each grouping: the ratios with their tests, and the missing selections."""
+        found = []
+        for grouping in dict.fromkeys(test.grouping for test in self.tests):
+            tests = [test for test in self.tests if test.grouping == grouping]
+            beside = f"{grouping}: selection rates beside {group_text(tests[0].reference)}"
+            found.append(
+                TextTable(
+                    f"{beside} ({number(tests[0].reference_rate)})",
+                    ("group", "selected", "rows", "rate", "ratio", "std. dev.", "p", "test", "adjusted p"),
+                    tuple(
+                        (
+                            group_text(test.group),
+                            count(test.selected),
+                            count(test.rows),
+                            number(test.rate),
+                            f"{number(test.ratio)} [{number(test.lower)}, {number(test.upper)}]",
+                            number(test.standard_deviations, 2),
+                            p_text(test.p),
+                            "exact" if test.exact else "Z",
+                            p_text(test.adjusted_p),
+                        )
+                        for test in tests
+                    ),
+                )
+            )
+            found.append(
+                TextTable(
+                    f"{grouping}: selections missing",
+                    ("group", "four fifths", "one more reverses", "one moved", "at reference rate", "at pooled rate"),
+                    tuple(
+                        (
+                            group_text(test.group),
+                            "below" if test.below_four_fifths else "reached",
+                            *(
+                                ("yes" if flip else "no") if test.below_four_fifths else "-"
+                                for flip in (test.one_more_reverses, test.one_moved_reverses)
+                            ),
+                            number(test.shortfall, 1),
+                            number(test.pooled_shortfall, 1),
+                        )
+                        for test in tests
+                    ),
+                )
+            )
+        return found
+
+    def __str__(self) -> str:
+        return "\n\n".join(table.as_text() for table in self.tables())
+
+
+def p_text(p: float) -> str:
+    """Return a p-value with few digits.
+
+    >>> p_text(0.0314), p_text(0.00001)
+    ('0.031', '< 0.001')
+    """
+    return "< 0.001" if p < 0.001 else number(p)
+
+
+def compare_selections(
+    grouping: str,
+    counts: Sequence[tuple[Hashable, int, int]],
+    *,
+    reference: Hashable | None = None,
+    confidence: float = 0.95,
+) -> tuple[SelectionTest, ...]:
+    """Compare the selection rate of each group with that of the most selected one, or of a named one.
+
+    Parameters
+    ----------
+    grouping : str
+        The name of the column.
+    counts : sequence of (group, rows, selected)
+        Groups without rows are left out.
+    reference : group, optional
+        The group to compare with.
+    confidence : float
+        Of the intervals of the ratios, together.
+
+    Examples
+    --------
+    >>> (test,) = compare_selections("sex", [("f", 40, 12), ("m", 50, 25)])
+    >>> print(f"{test.ratio:.2f} {test.standard_deviations:.2f} {test.shortfall:.1f} {test.one_more_reverses}")
+    0.60 -1.92 8.0 False
+    """
+    known = [(group, int(rows), int(selected)) for group, rows, selected in counts if rows > 0]
+    if len(known) < 2:
+        return ()
+    if reference is None:
+        base = max(known, key=lambda each: each[2] / each[1])  # the first of several that are equal
+    else:
+        matching = [each for each in known if reference in (each[0], group_text(each[0]))]
+        if not matching:
+            named = ", ".join(group_text(each[0]) for each in known)
+            raise ValueError(f"Unknown reference group {reference!r} in {grouping!r}. Known groups: {named}.")
+        base = matching[0]
+    level = 1.0 - (1.0 - confidence) / len(known)
+    pairs = [_pair(grouping, each, base, level) for each in known if each is not base]
+    adjusted = holm([pair["exact_p"] if pair["exact"] else pair["z_p"] for pair in pairs])
+    return tuple(SelectionTest(**pair, adjusted_p=p) for pair, p in zip(pairs, adjusted, strict=True))
+
+
+def _pair(
+    grouping: str, focal: tuple[Hashable, int, int], base: tuple[Hashable, int, int], level: float
+) -> dict[str, Any]:
+    (group, n, x), (reference, m, y) = focal, base
+    rate, other, pooled = x / n, y / m, (x + y) / (n + m)
+    spread = math.sqrt(pooled * (1.0 - pooled) * (1.0 / n + 1.0 / m))
+    z = (rate - other) / spread if spread > 0 else 0.0
+    (low, high), (base_low, base_high) = (
+        tuple(float(end) for end in binomial_interval(successes, trials, level))
+        for successes, trials in ((x, n), (y, m))
+    )
+    below = not _reaches_four_fifths(x, n, y, m)
+    return {
+        "grouping": grouping,
+        "group": group,
+        "reference": reference,
+        "rows": n,
+        "selected": x,
+        "rate": rate,
+        "reference_rate": other,
+        "ratio": _quotient(rate, other),
+        "lower": _quotient(low, base_high),
+        "upper": _quotient(high, base_low),
+        "below_four_fifths": below,
+        "standard_deviations": z,
+        "z_p": float(special.erfc(abs(z) / math.sqrt(2.0))),
+        "exact_p": float(stats.fisher_exact([[x, n - x], [y, m - y]]).pvalue),
+        "exact": min(pooled, 1.0 - pooled) * min(n, m) < FEW_EXPECTED,
+        "shortfall": n * other - x,
+        "pooled_shortfall": n * pooled - x,
+        "one_more_reverses": below and x < n and _reaches_four_fifths(x + 1, n, y, m),
+        "one_moved_reverses": below and x < n and y > 0 and _reaches_four_fifths(x + 1, n, y - 1, m),
+    }
+
+
+def _quotient(part: float, whole: float) -> float:
+    if whole > 0:
+        return part / whole
+    return 1.0 if part <= 0 else math.inf
+
+
+def _reaches_four_fifths(x: int, n: int, y: int, m: int) -> bool:
+    """Tell whether x/n is at least four fifths of y/m, in whole numbers, so that 4/5 itself reaches it."""
+    return 5 * x * m >= 4 * y * n
+
+
+def holm(p_values: Iterable[float]) -> list[float]:
+    """Return p-values adjusted so that they can be read together (Holm 1979).
+
+    >>> holm([0.01, 0.04, 0.03])
+    [0.03, 0.06, 0.06]
+    """
+    given = list(p_values)
+    adjusted = [0.0] * len(given)
+    largest = 0.0
+    for rank, place in enumerate(sorted(range(len(given)), key=lambda each: given[each])):
+        largest = max(largest, min(1.0, (len(given) - rank) * given[place]))
+        adjusted[place] = largest
+    return adjusted
