@@ -6,8 +6,9 @@ import html
 import json
 import textwrap
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
 from fairbound._errors import NameOf, python_name, render
@@ -118,6 +119,14 @@ class TextTable:
         body = "".join(f"<tr>{cells(line, 'td')}</tr>" for line in self.rows)
         head = f"<thead><tr>{cells(self.header, 'th')}</tr></thead>" if self.header else ""
         return f"<table><caption>{_escaped(self.title)}</caption>{head}<tbody>{body}</tbody></table>"
+
+
+def data_frame(rows: Sequence[Mapping[str, Any]]) -> Any:
+    """Return a pandas data frame with a line for each dictionary."""
+    try:
+        return import_module("pandas").DataFrame(rows)
+    except ImportError:
+        raise ImportError("to_frame needs pandas, which is not installed: pip install pandas") from None
 
 
 def page_as_text(heading: str, tables: Iterable[TextTable], notes: Iterable[str], name_of: NameOf = python_name) -> str:

@@ -40,6 +40,7 @@ EXIT_CODES = {
 TRACEBACK_VARIABLE = "FAIRBOUND_TRACEBACK"
 
 OPTIONS = {
+    "audit_date": "--audit-date",
     "base": "--model",
     "by": "--sensitive",
     "bands": "--bands",
@@ -50,6 +51,7 @@ OPTIONS = {
     "data_dir": "--data-dir",
     "decimal": "--decimal",
     "delimiter": "--delimiter",
+    "distribution_date": "--distribution-date",
     "encoding": "--encoding",
     "groups": "--groups",
     "ignore": "--ignore",
@@ -65,6 +67,7 @@ OPTIONS = {
     "positive_decision": "--positive-decision",
     "prediction": "--prediction",
     "sample_weight": "--weight",
+    "score": "--score",
     "sensitive": "--sensitive",
     "sensitive_columns": "--sensitive",
     "sensitive_features": "--sensitive",
@@ -72,7 +75,9 @@ OPTIONS = {
     "state": "--state",
     "target": "--target",
     "test_size": "--test",
+    "threshold": "--threshold",
     "weight": "--weight",
+    "y": "--target",
     "year": "--year",
 }
 """The option for each argument of the library."""

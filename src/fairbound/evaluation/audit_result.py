@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable
 from dataclasses import dataclass, field
-from importlib import import_module
-from typing import Any, Literal
+from datetime import date
+from typing import TYPE_CHECKING, Any, Literal
 
 from fairbound._records import as_json
-from fairbound._text import TextTable, page_as_html, page_as_text
-from fairbound._words import EVERYONE, as_text, count, group_text, lookup, number, percent
-from fairbound.evaluation.tally import MERGED
+from fairbound._text import data_frame, page_as_html, page_as_text
+from fairbound._words import EVERYONE, as_text, group_text, lookup, number
+from fairbound.evaluation.audit_tables import audit_notes, audit_page
+from fairbound.evaluation.ll144 import LL144Tables, RateKind, check_ll144, ll144_tables
+from fairbound.evaluation.significance import SelectionTest, Significance, compare_selections
+
+if TYPE_CHECKING:
+    from fairbound.evaluation.scores import ScoreAudit
 
 
 @dataclass(frozen=True)
@@ -41,9 +46,12 @@ class GroupAudit:
     everyone : bool
     rows : int
     labels : dict
-        Number of rows of each label; with weights, their total weight.
+        Number of rows of each label; with weights, their total weight.  Empty without labels.
+    decisions : dict
+        Number of rows (or total weight) of each decision.
     confusion : tuple of tuples
-        Number of rows (or total weight) by label and prediction, in the order of `Audit.classes`.
+        Number of rows (or total weight) by label and prediction, in the order of `Audit.classes`;
+        empty without labels.
     rates : dict
         `Estimate` of each rate, for each class whose selection is counted (of two, the positive one).
     """
@@ -53,6 +61,7 @@ class GroupAudit:
     everyone: bool
     rows: int
     labels: dict[Hashable, float]
+    decisions: dict[Hashable, float]
     confusion: tuple[tuple[float, ...], ...]
     rates: dict[Hashable, dict[str, Estimate]] = field(repr=False)
 
@@ -136,6 +145,10 @@ class Audit:
         For each grouping the small groups that were merged, with their numbers of rows.
     min_group_size : int
         Groups with fewer rows were merged.
+    labelled : bool
+        Whether the rows have labels; without them there are only rates and measures of decisions.
+    scores : ScoreAudit or None
+        With `score=`: AUC, calibration, distributions, and the measures at every threshold.
     """
 
     rows: int
@@ -148,6 +161,8 @@ class Audit:
     missing: dict[str, int]
     merged: dict[str, dict[Hashable, int]] = field(default_factory=dict)
     min_group_size: int = 1
+    labelled: bool = True
+    scores: ScoreAudit | None = field(default=None, repr=False)
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -182,6 +197,91 @@ class Audit:
             raise ValueError(f"{name} is there for {known}: name one of them with grouping= and label=.")
         return found[0]
 
+    def significance(self, reference: Hashable | None = None) -> Significance:
+        """Test the selection rate of each group beside that of the most selected one.
+
+        Parameters
+        ----------
+        reference : group, optional
+            Compare with this group instead.  It is a group of the first sensitive column.
+        """
+        if not self.countable:
+            raise ValueError("Tests of selection rates count people: give two classes, and no sample_weight.")
+        tests: list[SelectionTest] = []
+        for place, (grouping, counts) in enumerate(self._selections().items()):
+            tests += compare_selections(
+                grouping, counts, reference=reference if place == 0 else None, confidence=self.confidence
+            )
+        return Significance(tuple(tests), self.confidence)
+
+    def to_ll144(
+        self,
+        *,
+        rate: RateKind | None = None,
+        audit_date: str | date | None = None,
+        distribution_date: str | date | None = None,
+        source: str | None = None,
+        explanation: str | None = None,
+        small_category_note: str | None = None,
+    ) -> LL144Tables:
+        """Return the tables of impact ratios that New York City's Local Law 144 asks for.
+
+        The audit needs one or two sensitive columns (sex, and race or ethnicity); two with `groups="both"`.
+
+        Parameters
+        ----------
+        rate : {"selection", "scoring"}, optional
+            By default the scoring rate if the audit has scores, else the selection rate.
+        audit_date, distribution_date : date or str, optional
+            The day of the audit, and the day on which use of the tool began, as in "2026-03-31".
+        source, explanation : str, optional
+            Where the data come from, and what they are.
+        small_category_note : str, optional
+            The justification for leaving categories under 2% of the data out of the impact ratios.  Without it none is
+            left out.
+        """
+        kind = rate if rate is not None else "selection" if self.scores is None else "scoring"
+        check_ll144(self, kind)
+        counts, median = self._selections(), None
+        if kind == "scoring" and self.scores is not None:
+            median = self.scores.median
+            counts = {
+                grouping: [
+                    (each.group, each.rows, each.above_median)
+                    for each in self.scores.groups
+                    if each.grouping == grouping and not each.everyone
+                ]
+                for grouping in self.missing
+            }
+        return ll144_tables(
+            counts,
+            self.missing,
+            self.rows,
+            kind=kind,
+            median=median,
+            audit_date=audit_date,
+            distribution_date=distribution_date,
+            source=source,
+            explanation=explanation,
+            small_category_note=small_category_note,
+        )
+
+    @property
+    def countable(self) -> bool:
+        """Whether selections can be counted: two classes, and rows that count alike."""
+        return len(self.classes) == 2 and not self.weighted
+
+    def _selections(self) -> dict[str, list[tuple[Hashable, int, int]]]:
+        """Return group, rows and number of the selected, for each grouping."""
+        return {
+            grouping: [
+                (each.group, each.rows, round(each.decisions[self.classes[1]]))
+                for each in self.groups
+                if each.grouping == grouping and not each.everyone
+            ]
+            for grouping in self.missing
+        }
+
     def to_dict(self) -> dict[str, Any]:
         """Return everything as a dictionary of JSON values."""
         return as_json(
@@ -194,7 +294,7 @@ class Audit:
                     {
                         **{
                             name: getattr(group, name)
-                            for name in ("grouping", "everyone", "rows", "labels", "confusion")
+                            for name in ("grouping", "everyone", "rows", "labels", "decisions", "confusion")
                         },
                         "group": EVERYONE if group.everyone else as_text(group.group),
                         "rates": {
@@ -208,6 +308,9 @@ class Audit:
                 "undefined": [dict(vars(undefined)) for undefined in self.undefined],
                 "missing": self.missing,
                 "merged": self.merged,
+                "labelled": self.labelled,
+                "scores": None if self.scores is None else self.scores.to_dict(),
+                "significance": self.significance().to_dict() if self.countable else None,
             }
         )
 
@@ -219,13 +322,9 @@ class Audit:
         """Return a pandas data frame with one row for each rate of each group, or for each measure."""
         if what not in ("rates", "measures"):
             raise ValueError(f'what={what!r} must be "rates" or "measures".')
-        try:
-            DataFrame = import_module("pandas").DataFrame
-        except ImportError:
-            raise ImportError("to_frame needs pandas, which is not installed: pip install pandas") from None
         if what == "measures":
-            return DataFrame([dict(vars(measure)) for measure in self.measures])
-        return DataFrame(
+            return data_frame([dict(vars(measure)) for measure in self.measures])
+        return data_frame(
             [
                 {
                     "grouping": group.grouping,
@@ -247,115 +346,3 @@ class Audit:
 
     def _repr_html_(self) -> str:
         return page_as_html(*audit_page(self))
-
-
-# --- tables ----------------------------------------------------------------------------------------------------------
-
-# Render an audit as tables: for each grouping the counts, the rates with intervals, and the measures.
-
-
-SHOWN = (  # three rates per table, so that a line fits a terminal
-    ("selection_rate", "true_positive_rate", "false_positive_rate"),
-    ("precision", "negative_predictive_value", "accuracy"),
-)
-FEW_ROWS = 30
-
-
-def audit_page(audit: Audit) -> tuple[str, list[TextTable], list[str]]:
-    """Return heading, tables and notes."""
-    positive = (
-        f", positive label {audit.classes[1]!r}" if len(audit.classes) == 2 else f", {len(audit.classes)} classes"
-    )
-    heading = f"Audit of {count(audit.rows)} rows{positive}, {percent(audit.confidence)} intervals"
-    tables = []
-    for grouping in audit.missing:
-        groups = [group for group in audit.groups if group.grouping == grouping]
-        tables.append(_counts(audit, grouping, groups))
-        for label in groups[0].rates:
-            tables += _rates(audit, grouping, groups, label)
-        tables.append(_measures(audit, grouping))
-    return heading, tables, list(audit.notes)
-
-
-def _counts(audit: Audit, grouping: str, groups: list[GroupAudit]) -> TextTable:
-    two = len(audit.classes) == 2
-    labels = tuple(f"label {label}" for label in audit.classes)
-    cells = ("true pos.", "false pos.", "false neg.", "true neg.") if two else ("right", "wrong")
-    rows = []
-    for group in groups:
-        if two:
-            (true_negatives, false_positives), (false_negatives, true_positives) = group.confusion
-            counted = [true_positives, false_positives, false_negatives, true_negatives]
-        else:
-            right = sum(line[position] for position, line in enumerate(group.confusion))
-            counted = [right, sum(group.labels.values()) - right]
-        numbers = [group.rows, *group.labels.values(), *counted]
-        rows.append((group.name, *(count(each) for each in numbers)))
-    return TextTable(f"{grouping}: counts", ("group", "rows", *labels, *cells), tuple(rows))
-
-
-def _rates(audit: Audit, grouping: str, groups: list[GroupAudit], label: Hashable) -> Iterator[TextTable]:
-    where = f", class {label}" if len(audit.classes) > 2 else ""
-    for names in SHOWN:
-        yield TextTable(
-            f"{grouping}: rates{where}",
-            ("group", *(name.replace("_", " ") for name in names)),
-            tuple((group.name, *(str(group.rates[label][name]) for name in names)) for group in groups),
-        )
-
-
-def _measures(audit: Audit, grouping: str) -> TextTable:
-    def interval(measure: MeasureAudit) -> str:
-        return "-" if measure.lower is None else f"{number(measure.lower)} to {number(measure.upper)}"
-
-    def apart(measure: MeasureAudit) -> str:
-        return "" if measure.pair is None else f"{group_text(measure.pair[0])}, {group_text(measure.pair[1])}"
-
-    several = len(audit.classes) > 2
-    rows = tuple(
-        (
-            measure.measure,
-            *(("all" if measure.label is None else str(measure.label),) if several else ()),
-            apart(measure),
-            "undefined" if measure.value is None else number(measure.value),
-            interval(measure),
-        )
-        for measure in audit.measures
-        if measure.grouping == grouping
-    )
-    header = ("measure", *(("class",) if several else ()), "furthest apart", "value", "interval")
-    return TextTable(f"{grouping}: measures over all pairs of groups", header, rows, left=len(header) - 2)
-
-
-def audit_notes(audit: Audit) -> Iterator[str]:
-    """Yield notes on how to read the numbers."""
-    if audit.weighted:
-        yield (
-            "Rows are weighted: counts are sums of weights. Intervals are empirical Bernstein bounds, which take the "
-            "largest weight seen for the largest there is."
-        )
-    else:
-        yield "Intervals of rates are exact binomial (Clopper-Pearson), each by itself at the stated confidence."
-    yield "Intervals of measures hold whenever all their rates lie in intervals that hold together (Bonferroni)."
-    for grouping, rows in audit.missing.items():
-        if rows:
-            yield f"{grouping}: {count(rows)} rows have no known group and count in no rate of {grouping}."
-    for grouping, merged in audit.merged.items():
-        if merged:
-            listed = ", ".join(f"{group_text(group)} {count(rows)}" for group, rows in merged.items())
-            yield f"{grouping}: groups of few rows are merged into {MERGED} ({listed})."
-    nothing: dict[tuple[str, Hashable, int], list[str]] = {}
-    for each in audit.undefined:
-        name = each.rate if each.label is None else f"{each.rate} of class {each.label}"
-        nothing.setdefault((each.grouping, each.group, each.rows), []).append(name)
-    for (grouping, group, rows), names in nothing.items():
-        yield (
-            f"{grouping}: group {group_text(group)} (rows: {count(rows)}) is left out where a rate has no row to count "
-            f"and is undefined: {', '.join(names)}."
-        )
-    few_rows = max(FEW_ROWS, audit.min_group_size)
-    for grouping in audit.missing:
-        few = [group for group in audit.groups if group.grouping == grouping and group.rows < few_rows]
-        if few:
-            listed = ", ".join(f"{group.name} {count(group.rows)}" for group in few)
-            yield f"{grouping}: fewer than {few_rows} rows ({listed}); read the intervals there, not the values."

@@ -19,9 +19,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from fairbound._errors import InputError
 from fairbound.evaluation.audit_result import Audit, Estimate, GroupAudit, MeasureAudit, Undefined
-from fairbound.evaluation.intervals import Statistic, check_confidence
+from fairbound.evaluation.intervals import FloatArray, Statistic, check_confidence
 from fairbound.evaluation.requirements import rate_name
+from fairbound.evaluation.scores import audit_scores, check_scores, selected_by
 from fairbound.evaluation.tally import Tally
 from fairbound.fairness import (
     MEASURES,
@@ -36,6 +38,7 @@ from fairbound.fairness import (
     RateFunction,
     accuracy,
     resolve_measure,
+    uses_label,
 )
 
 
@@ -51,15 +54,18 @@ def audit(
     confidence: float = 0.95,
     measures: Iterable[str | Measure] | None = None,
     min_group_size: int = 1,
+    score: Any = None,
+    threshold: float | None = None,
 ) -> Audit:
     """Measure decisions by group.
 
     Parameters
     ----------
-    y : sequence of n labels
-        Any values; two or more classes.
-    prediction : sequence of n labels
-        Decisions of any system, with the labels of y; 1, 1.0, True and "1" are the same label.
+    y : sequence of n labels, or None
+        Any values; two or more classes.  Without labels, the audit has the rates and measures that do not use them,
+        such as selection rates and their ratio.
+    prediction : sequence of n labels, or None
+        Decisions of any system, with the labels of y; 1, 1.0, True and "1" are the same label.  None with `score`.
     sensitive_features : mapping or table of columns, or array of shape (n,) or (n, columns)
         Strings, numbers, booleans or categoricals; None and NaN are missing.
     sample_weight : sequence of n numbers, optional
@@ -68,7 +74,8 @@ def audit(
     pos_label : label, optional
         Which of two labels is the positive one; by default as for `Cells.build`.
     positive_decision : value, optional
-        The decision that means the positive label, if decisions have other values than the two labels.
+        The decision that means the positive label, if decisions have other values than the two labels.  Without labels,
+        the decision that selects.
     confidence : float
         Confidence level of each interval.
     measures : sequence of measures or their names, optional
@@ -76,6 +83,12 @@ def audit(
     min_group_size : int
         Groups with fewer rows are merged into one group, "(other)", and listed in the notes.  A single such group is
         not merged.
+    score : sequence of n numbers, optional
+        The scores behind the decisions, of which a larger one is more favourable.  The audit then has AUC, calibration
+        and distributions by group, and the measures at every threshold, in `Audit.scores`.
+    threshold : float, optional
+        With `score` and without `prediction`: rows with a score of at least this are selected.  By default those with a
+        score above the median of all scores are.
 
     Returns
     -------
@@ -94,6 +107,13 @@ def audit(
     """
     if sensitive_features is None:
         raise ValueError("An audit compares groups: pass sensitive_features.")
+    scores = None if score is None else check_scores(score)
+    if prediction is None:
+        if scores is None:
+            raise InputError("An audit needs decisions or scores.", "Give {prediction=} or {score=}.")
+        prediction, positive_decision = selected_by(scores, threshold).astype(int), 1
+    elif threshold is not None:
+        raise InputError("{threshold=} turns scores into decisions, but there is {prediction=}.", "Give one of both.")
     tally = Tally.build(
         y,
         prediction,
@@ -104,7 +124,7 @@ def audit(
         positive_decision=positive_decision,
         min_group_size=min_group_size,
     )
-    return audit_tally(tally, confidence, measures)
+    return audit_tally(tally, confidence, measures, scores=scores)
 
 
 def audit_tally(
@@ -113,6 +133,7 @@ def audit_tally(
     measures: Iterable[str | Measure] | None = None,
     *,
     systems: Sequence[ConstraintSystem] | None = None,
+    scores: FloatArray | None = None,
 ) -> Audit:
     """Audit decisions that are already counted; see `audit`.
 
@@ -120,7 +141,7 @@ def audit_tally(
     """
     alpha = 1.0 - check_confidence(confidence)
     groupings = tally.cells.groupings
-    compared = _compared(measures)
+    compared = _compared(measures, tally)
     if systems is None:
         systems = tally.compile_all(audited_measures(tally, compared))
     # Without a column of two groups or more there is nothing to compile.
@@ -142,13 +163,24 @@ def audit_tally(
         missing={grouping.name: tally.missing(grouping) for grouping in groupings},
         merged=tally.merged,
         min_group_size=tally.min_group_size,
+        labelled=tally.labelled,
+        scores=None if scores is None else audit_scores(tally, scores, confidence, counted_rates(tally), compared),
     )
+
+
+def counted_rates(tally: Tally) -> dict[str, RateFunction]:
+    """Return the rates by name; without labels, those that do not use them."""
+    return {name: rate for name, rate in RATES.items() if tally.labelled or not uses_label(rate)}
 
 
 def audited_measures(tally: Tally, measures: Iterable[str | Measure] | None = None) -> list[Constraint]:
     """Return each measure as a limit without a bound, on the columns that have groups to compare."""
     columns = tuple(grouping.name for grouping in tally.cells.groupings if len(grouping.groups) > 1)
-    return [Constraint(None, measure=measure, columns=columns) for measure in _compared(measures)] if columns else []
+    return (
+        [Constraint(None, measure=measure, columns=columns) for measure in _compared(measures, tally)]
+        if columns
+        else []
+    )
 
 
 class CountedRate(NamedTuple):
@@ -171,7 +203,7 @@ class _Rates:
         }
         self.found: dict[tuple[str, int, RateFunction, bool], CountedRate] = {}
         for grouping, outcome in self.counts:
-            for rate in RATES.values():
+            for rate in counted_rates(tally).values():
                 self._count(grouping, outcome, rate, monotone=False)
         for measure, system in measured.items():
             for block in system.blocks:
@@ -195,9 +227,10 @@ class _Rates:
         return [int(size) for size in self.counts[grouping.name, self.tally.cells.outcomes[0]].sums[0].size.tolist()]
 
 
-def _compared(measures: Iterable[str | Measure] | None) -> list[Measure]:
+def _compared(measures: Iterable[str | Measure] | None, tally: Tally) -> list[Measure]:
     if measures is None:
-        return [measure for measure in MEASURES.values() if measure.comparison != "value"]
+        known = [measure for measure in MEASURES.values() if measure.comparison != "value"]
+        return [measure for measure in known if tally.labelled or not measure.uses_label]
     if isinstance(measures, str | Measure):
         measures = [measures]
     if not isinstance(measures, Iterable):
@@ -215,8 +248,9 @@ def _compared(measures: Iterable[str | Measure] | None) -> list[Measure]:
 def _groups(rates: _Rates, grouping: Grouping, alpha: float) -> Iterator[GroupAudit]:
     """Yield the counts and the rates for every class, of each group and of everyone."""
     classes, outcomes = rates.tally.cells.classes, rates.tally.cells.outcomes
+    known, labelled = counted_rates(rates.tally), rates.tally.labelled
     estimates = {
-        outcome: {name: estimates_of(rates.of(grouping.name, outcome, rate), alpha) for name, rate in RATES.items()}
+        outcome: {name: estimates_of(rates.of(grouping.name, outcome, rate), alpha) for name, rate in known.items()}
         for outcome in outcomes
     }
     rows, confusion = rates.rows(grouping), rates.tally.confusion(grouping)
@@ -226,8 +260,9 @@ def _groups(rates: _Rates, grouping: Grouping, alpha: float) -> Iterator[GroupAu
             group=group,
             everyone=position == len(grouping.groups),
             rows=rows[position],
-            labels={label: sum(line) for label, line in zip(classes, confusion[position], strict=True)},
-            confusion=tuple(tuple(line) for line in confusion[position]),
+            labels={label: sum(line) for label, line in zip(classes, confusion[position], strict=True) if labelled},
+            decisions=dict(zip(classes, map(sum, zip(*confusion[position], strict=True)), strict=True)),
+            confusion=tuple(tuple(line) for line in confusion[position] if labelled),
             rates={
                 classes[outcome]: {name: found[position] for name, found in estimates[outcome].items()}
                 for outcome in outcomes
@@ -264,7 +299,7 @@ def _undefined(rates: _Rates, grouping: Grouping) -> Iterator[Undefined]:
     several = cells.n_labels > 2
     rows = rates.rows(grouping)
     for outcome in cells.outcomes:
-        for name, rate in RATES.items():
+        for name, rate in counted_rates(rates.tally).items():
             if rate is accuracy and outcome != cells.outcomes[0]:
                 continue
             defined = rates.of(grouping.name, outcome, rate).defined

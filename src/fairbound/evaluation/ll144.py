@@ -22,13 +22,15 @@ import io
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from fairbound._errors import bad_value
+from fairbound._errors import InputError, bad_value
 from fairbound._records import as_json
-from fairbound._tables import TextTable
-from fairbound._text import for_spreadsheet, visible
+from fairbound._text import TextTable, for_spreadsheet, visible
 from fairbound._words import count, group_text, number
+
+if TYPE_CHECKING:
+    from fairbound.evaluation.audit_result import Audit
 
 SMALL_SHARE = 0.02
 """A category below this share of all people audited may be left out of the impact ratios."""
@@ -261,6 +263,25 @@ class LL144Tables:
     def __str__(self) -> str:
         facts = TextTable("About", (), tuple((name, text) for name, text in self.facts), left=2)
         return "\n\n".join([*(table.as_text() for table in (*self.text_tables(), facts)), "\n".join(self.notes)])
+
+
+def check_ll144(audit: Audit, kind: RateKind) -> None:
+    """Raise an error if an audit lacks what the tables need."""
+    if kind not in ("selection", "scoring"):
+        raise bad_value("rate", kind, '"selection" or "scoring"')
+    if kind == "scoring" and audit.scores is None:
+        raise InputError("Scoring rates need scores.", "Give them with {score=}.")
+    if not audit.countable:
+        raise InputError("The tables count people.", "Give decisions of two kinds, without {sample_weight=}.")
+    if audit.merged:
+        raise InputError("{min_group_size=} merged categories, but the tables need each of them.", "Leave it out.")
+    names = list(audit.missing)
+    if len(names) not in (1, 3) or (len(names) == 3 and names[2] != f"{names[0]} & {names[1]}"):
+        raise InputError(
+            "The tables need sex, race or ethnicity, and their intersections, but the audit has {names}.",
+            "Give one or two sensitive columns; two with {groups='both'}.",
+            names=", ".join(names),
+        )
 
 
 def ll144_tables(

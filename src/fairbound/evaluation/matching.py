@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from fairbound._errors import InputError, Message
 from fairbound._words import listed
-from fairbound.fairness import as_array, is_missing
+from fairbound.fairness import as_array, conventional_positive, is_missing
 
 _WHOLE = re.compile(r"(0|-?[1-9]\d{0,17})(\.0+)?")
 _SHOWN = 10
@@ -75,6 +75,45 @@ def match_decisions(
             )
         return decisions.are(positive_decision).astype(np.int64)
     return decisions.places(classes[1] if len(classes) == 2 else None)
+
+
+def read_decisions(
+    prediction: Any, positive_decision: Hashable | None = None, *, name: str = "prediction"
+) -> tuple[NDArray[np.int64], tuple[Hashable, ...]]:
+    """Return decisions that have no labels to match: the index of each, and the distinct decisions in order.
+
+    Of two, the second one selects: `positive_decision`, 1 of 0 and 1, or the usual one of a pair such as "no" and
+    "yes".  More than two are kept as they are.
+    """
+    decisions = _Decisions(prediction, np.shape(as_array(prediction))[0], (), ("y", name))
+    distinct = sorted({canonical(value) for value in decisions.distinct}, key=_order)
+    if positive_decision is not None:
+        selected = decisions.are(positive_decision)
+        positive = canonical(positive_decision)
+        others = [value for value in distinct if value != positive]
+        negative = others[0] if others else 0 if positive == 1 else f"not {positive}"
+        return selected.astype(np.int64), (negative, positive)
+    if set(distinct) <= {0, 1}:
+        return np.array([canonical(value) for value in decisions.values], dtype=np.int64), (0, 1)
+    if any(map(_is_score, distinct)):
+        raise InputError(
+            "{decisions} has the values {values}, which look like scores.",
+            "Give scores with {score=}, and decisions with {prediction=}.",
+            decisions=name,
+            values=_listed(distinct),
+        )
+    if len(distinct) <= 2:
+        positive = conventional_positive(distinct) if len(distinct) == 2 else None
+        if positive is None:
+            raise InputError(
+                "{decisions} has the values {values}, and there are no labels to compare them with.",
+                "Name the decision that selects with {positive_decision=}.",
+                decisions=name,
+                values=_listed(distinct),
+            )
+        return read_decisions(prediction, positive, name=name)
+    places = {value: place for place, value in enumerate(distinct)}
+    return np.array([places[canonical(value)] for value in decisions.values], dtype=np.int64), tuple(distinct)
 
 
 def match_positive(
@@ -230,10 +269,10 @@ def _is_score(value: Any) -> bool:
 
 def _listed(values: Iterable[Any]) -> str:
     """Return the values in order as text; only the first ones if there are many."""
+    return listed(sorted(values, key=_order), _SHOWN)
 
-    def order(value: Any) -> tuple[int, Any]:
-        if isinstance(value, bool | int | float):
-            return 0, value
-        return (1, value) if isinstance(value, str) else (2, str(value))
 
-    return listed(sorted(values, key=order), _SHOWN)
+def _order(value: Any) -> tuple[int, Any]:
+    if isinstance(value, bool | int | float):
+        return 0, value
+    return (1, value) if isinstance(value, str) else (2, str(value))

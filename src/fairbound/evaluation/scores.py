@@ -16,8 +16,8 @@ Without labels there are distributions, and at every threshold the rates and mea
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -26,12 +26,13 @@ from scipy import special, stats
 
 from fairbound._errors import InputError
 from fairbound._records import as_json
-from fairbound._tables import TextTable
+from fairbound._text import TextTable
 from fairbound._words import EVERYONE, as_text, count, group_text, number
 from fairbound.evaluation.audit_result import Estimate
 from fairbound.evaluation.intervals import binomial_interval
+from fairbound.evaluation.tally import Tally
 from fairbound.evaluation.thresholds import ThresholdCurves, threshold_curves
-from fairbound.fairness import MEASURES, RATES, Measure, RateFunction
+from fairbound.fairness import Measure, RateFunction
 
 FloatArray = NDArray[np.float64]
 
@@ -190,45 +191,44 @@ class ScoreAudit:
 
 
 def audit_scores(
-    score: Any,
-    positive: NDArray[np.bool_] | None,
-    groupings: Mapping[str, Mapping[Hashable, NDArray[np.bool_]]],
-    *,
+    tally: Tally,
+    scores: FloatArray,
     confidence: float,
-    rates: Mapping[str, RateFunction] = RATES,
-    measures: tuple[Measure, ...] | None = None,
+    rates: Mapping[str, RateFunction],
+    measures: Sequence[Measure],
 ) -> ScoreAudit:
-    """Audit scores by group.
-
-    Parameters
-    ----------
-    score : sequence of n numbers
-    positive : array of n truth values, or None
-        Which labels are positive; None without labels.
-    groupings : mapping of str to mapping of group to array of n truth values
-        The rows of each group.
-    confidence : float
-    rates : mapping of str to rate
-        Those shown at each threshold.
-    measures : tuple of Measure, optional
-    """
-    values = check_scores(score)
-    compared = tuple(MEASURES.values()) if measures is None else measures
-    compared = tuple(measure for measure in compared if measure.comparison in ("ratio", "difference"))
+    """Audit the scores of the rows of a tally; `rates` and `measures` are those shown at each threshold."""
+    cells = tally.cells
+    if tally.weighted or cells.n_labels != 2:
+        raise InputError("{score=} needs two classes, and rows that count alike.", "Leave out {sample_weight=}.")
+    if len(scores) != len(cells):
+        raise InputError("{score=} has {scores:,} rows, but there are {rows:,}.", scores=len(scores), rows=len(cells))
+    counted = np.asarray(cells.weights) > 0
+    values, atoms = scores[counted], (cells.index // cells.n_labels)[counted]
+    positive = (cells.labels == 1)[counted] if tally.labelled else None
     calibrated = bool(values.min() >= 0 and values.max() <= 1)
     low, high = (0.0, 1.0) if calibrated else (float(values.min()), float(values.max()))
     edges = np.linspace(low, high if high > low else low + 1.0, DISTRIBUTION_BINS + 1)
     median = float(np.median(values))
+    compared = [measure for measure in measures if measure.comparison in ("ratio", "difference")]
     groups, curves = [], []
-    for name, members in groupings.items():
-        everyone = np.any(list(members.values()), axis=0)
+    for grouping in cells.groupings:
+        members = {
+            group: member[atoms] > 0 for group, member in zip(grouping.groups, grouping.membership, strict=False)
+        }
+        everyone = grouping.membership[-1][atoms] > 0
         for group, inside in (*members.items(), (None, everyone)):
-            labels = None if positive is None else positive[inside]
-            groups.append(
-                _group_scores(name, group, values[inside], labels, median, edges, confidence, calibrated=calibrated)
-            )
-        curves.append(threshold_curves(name, values, positive, members, rates, compared))
-    return ScoreAudit(median, tuple(edges.tolist()), tuple(groups), tuple(curves), calibrated, positive is not None)
+            if inside.any():
+                labels = None if positive is None else positive[inside]
+                scored = _group_scores(grouping.name, group, values[inside], labels, median, edges, confidence)
+                groups.append(scored if calibrated else replace(scored, calibration=(), calibration_error=None))
+        curves.append(threshold_curves(grouping.name, values, positive, members, rates, compared))
+    return ScoreAudit(median, tuple(edges.tolist()), tuple(groups), tuple(curves), calibrated, tally.labelled)
+
+
+def selected_by(scores: FloatArray, threshold: float | None) -> NDArray[np.bool_]:
+    """Return which rows are selected: those from the threshold on, or above the median of all scores."""
+    return scores > np.median(scores) if threshold is None else scores >= threshold
 
 
 def check_scores(score: Any) -> FloatArray:
@@ -258,10 +258,8 @@ def _group_scores(
     median: float,
     edges: FloatArray,
     confidence: float,
-    *,
-    calibrated: bool,
 ) -> GroupScores:
-    bins = tuple(_calibration(scores, positive, confidence)) if calibrated and positive is not None else ()
+    bins = () if positive is None else tuple(_calibration(scores, positive, confidence))
     gaps = [each.rows * abs(each.score - (each.positives.value or 0.0)) for each in bins]
     return GroupScores(
         grouping=grouping,

@@ -25,7 +25,7 @@ from typing import Any
 from scipy import special, stats
 
 from fairbound._records import as_json
-from fairbound._tables import TextTable, data_frame
+from fairbound._text import TextTable, data_frame
 from fairbound._words import count, group_text, number
 from fairbound.evaluation.intervals import binomial_interval
 

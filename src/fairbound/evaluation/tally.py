@@ -24,9 +24,9 @@ from typing import Any
 
 import numpy as np
 
-from fairbound._errors import bad_value
+from fairbound._errors import InputError, bad_value
 from fairbound.evaluation.intervals import Share, Statistic, WeightedShare
-from fairbound.evaluation.matching import match_decisions
+from fairbound.evaluation.matching import match_decisions, read_decisions
 from fairbound.fairness import (
     Cells,
     Combine,
@@ -43,6 +43,7 @@ from fairbound.fairness import (
     group_sums,
     negative_predictive_value,
     precision,
+    resolve_measure,
     selection_rate,
     share_of_selected,
     true_negative_rate,
@@ -201,12 +202,15 @@ class Tally:
         For each grouping the small groups that were merged into one, with their numbers of rows.
     min_group_size : int
         Groups with fewer rows were merged.
+    labelled : bool
+        Whether the rows have labels; without them, only rates that do not use the label are counted.
     """
 
     powers: tuple[tuple[Cells, np.ndarray], ...]
     largest_weight: float | None
     merged: dict[str, dict[Hashable, int]] = field(default_factory=dict)
     min_group_size: int = 1
+    labelled: bool = True
 
     @classmethod
     def build(
@@ -222,10 +226,15 @@ class Tally:
         positive_decision: Hashable | None = None,
         min_group_size: int = 1,
     ) -> Tally:
-        """Count the decisions; equal weights are ignored."""
-        cells = Cells.count(y, sensitive_features, weights=sample_weight, groups=groups, pos_label=pos_label)
+        """Count the decisions; equal weights are ignored.  Without labels, y is None."""
+        if y is None:
+            chosen = pos_label if positive_decision is None else positive_decision
+            decisions, classes = read_decisions(prediction, chosen)
+            cells = Cells.unlabelled(len(decisions), classes, sensitive_features, weights=sample_weight, groups=groups)
+        else:
+            cells = Cells.count(y, sensitive_features, weights=sample_weight, groups=groups, pos_label=pos_label)
+            decisions = match_decisions(prediction, cells.classes, len(cells), positive_decision=positive_decision)
         cells, merged = merge_small_groups(cells, min_group_size)
-        decisions = match_decisions(prediction, cells.classes, len(cells), positive_decision=positive_decision)
         indicators = _indicators(decisions, cells)
         weights = cells.weights
         known = weights[weights > 0]
@@ -236,9 +245,9 @@ class Tally:
             counted = replace(cells, weights=weight.astype(np.float64), totals=totals)
             powers.append((counted, counted.sums(indicators)))
         if not weighted:
-            return cls(tuple(powers), None, merged, min_group_size)
+            return cls(tuple(powers), None, merged, min_group_size, y is not None)
         largest = float(known.max()) if largest_weight is None else float(largest_weight)
-        return cls(tuple(powers), largest, merged, min_group_size)
+        return cls(tuple(powers), largest, merged, min_group_size, y is not None)
 
     @property
     def cells(self) -> Cells:
@@ -308,6 +317,14 @@ class Tally:
 
     def compile_all(self, limits: Iterable[Constraint]) -> tuple[ConstraintSystem, ...]:
         """Compile several limits in one go; return a system for each."""
+        limits = list(limits)
+        for limit in () if self.labelled else limits:
+            if resolve_measure(limit.measure).uses_label:
+                raise InputError(
+                    "{limit} compares decisions with labels, but the rows have none.",
+                    "Give labels with {y=}, or a measure of decisions alone, such as disparate_impact.",
+                    limit=limit.name,
+                )
         return ConstraintSystem.compare(limits, self.cells)
 
     def defined(self, rate: RateFunction, grouping: Grouping, outcome: int) -> list[bool]:

@@ -8,7 +8,7 @@ defined, as in the audit of decisions.
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -92,7 +92,7 @@ def threshold_curves(
     positive: NDArray[np.bool_] | None,
     members: Mapping[Hashable, NDArray[np.bool_]],
     rates: Mapping[str, RateFunction],
-    measures: tuple[Measure, ...],
+    measures: Sequence[Measure],
 ) -> ThresholdCurves:
     """Count the selected of each group and label at each threshold, and evaluate the rates and measures there."""
     known = np.any(list(members.values()), axis=0)

@@ -48,6 +48,7 @@ from fairbound.fairness.rates import (
     true_negative_rate,
     true_positive_rate,
     undefined_groups,
+    uses_label,
 )
 from fairbound.fairness.surrogates import (
     SURROGATES,
@@ -131,4 +132,5 @@ __all__ = [
     "true_negative_rate",
     "true_positive_rate",
     "undefined_groups",
+    "uses_label",
 ]

@@ -165,6 +165,28 @@ class Cells:
     ) -> Cells:
         """Assign rows to cells as `build` does, with numpy arrays."""
         labels, classes = encode_labels(y, pos_label)
+        return cls._assign(labels, classes, sensitive_features, weights, groups)
+
+    @classmethod
+    def unlabelled(
+        cls,
+        n: int,
+        classes: tuple[Hashable, ...],
+        sensitive_features: Any,
+        *,
+        weights: Any = None,
+        groups: Combine = "each",
+    ) -> Cells:
+        """Assign rows without labels to cells, with numpy arrays.
+
+        All rows are in the cells of the first class.  So only rates that do not use the label mean something.
+        """
+        return cls._assign(np.zeros(n, dtype=np.int64), classes, sensitive_features, weights, groups)
+
+    @classmethod
+    def _assign(
+        cls, labels: np.ndarray, classes: tuple[Hashable, ...], sensitive_features: Any, weights: Any, groups: Combine
+    ) -> Cells:
         n = len(labels)
         weight = np.ones(n) if weights is None else check_magnitude(check_weights(weights, n, "weights"), "weights")
         columns = read_columns(sensitive_features, n)

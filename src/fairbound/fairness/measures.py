@@ -34,6 +34,7 @@ from fairbound.fairness.rates import (
     selection_rate,
     share_of_selected,
     true_positive_rate,
+    uses_label,
 )
 from fairbound.fairness.surrogates import Linear, SmoothedStep, Surrogate
 
@@ -102,6 +103,11 @@ class Measure:
         if self.comparison in ("ratio", "value"):
             return True
         return {_EXCHANGED.get(rate) for rate in self.rates} != set(self.rates)
+
+    @property
+    def uses_label(self) -> bool:
+        """Return whether the measure depends on labels, or on decisions and groups only."""
+        return any(uses_label(rate) for rate in self.rates)
 
     def scalar(self, rates: Sequence[float], pairs: Sequence[tuple[int, int]]) -> float:
         """Return the reported value: the least ratio or the largest absolute difference over the compared pairs.

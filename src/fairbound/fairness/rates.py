@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
@@ -206,6 +206,33 @@ def evaluate(rate: RateFunction, sums: GroupSums) -> Array:
         return rate(GroupSums(**tensors, one_row=sums.one_row)).numpy()
     with np.errstate(divide="ignore", invalid="ignore"):
         return rate(sums)
+
+
+@cache
+def uses_label(rate: RateFunction) -> bool:
+    """Return whether a rate depends on labels, or on decisions and groups only.
+
+    The rate is evaluated for decisions of two groups with two different sets of labels.
+
+    >>> uses_label(selection_rate), uses_label(share_of_selected), uses_label(accuracy)
+    (False, False, True)
+    """
+    selected, rejected = np.array([[311.0, 173.0, 484.0]]), np.array([[127.0, 229.0, 356.0]])
+    values = []
+    for first, second in (([0.31, 0.62, 0.42], [0.23, 0.71, 0.54]), ([0.57, 0.19, 0.44], [0.68, 0.37, 0.48])):
+        of_selected, of_rejected = selected * np.array(first), rejected * np.array(second)
+        sums = GroupSums(
+            selected_positives=of_selected,
+            selected_negatives=selected - of_selected,
+            rejected_positives=of_rejected,
+            rejected_negatives=rejected - of_rejected,
+            positives=of_selected + of_rejected,
+            negatives=selected + rejected - of_selected - of_rejected,
+            correct=of_selected + rejected - of_rejected,
+            one_row=1.0,
+        )
+        values.append(np.asarray(evaluate(rate, sums), dtype=np.float64))
+    return not np.allclose(values[0], values[1], rtol=1e-9, atol=1e-12)
 
 
 def undefined_groups(rate: RateFunction, cells: Cells, grouping: Grouping, outcome: int) -> list[int]:
