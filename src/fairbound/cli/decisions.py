@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from fairbound._words import number
 from fairbound.cli import options
 from fairbound.cli.errors import KEPT, NOT_KEPT, option_name
-from fairbound.cli.options import examples
+from fairbound.cli.options import examples, with_options
 from fairbound.cli.output import Output
+
+if TYPE_CHECKING:
+    from fairbound.evaluation import Audit, LL144Tables
+    from fairbound.fairness import Constraint
 
 GROUPS = ("each", "intersection", "both")
 
@@ -24,7 +29,64 @@ Confidence = Annotated[
 ]
 Page = Annotated[
     str | None,
-    typer.Option("--out", "-o", metavar="FILE.html", help="Also write the audit as an HTML page.", show_default=False),
+    typer.Option(
+        "--out",
+        "-o",
+        metavar="FILE",
+        help="Also write the audit as an HTML page; with --format ll144 as .csv, .md or a fragment of .html.",
+        show_default=False,
+    ),
+]
+FORMS = ("tables", "ll144")
+Form = Annotated[
+    str,
+    typer.Option(
+        "--format", metavar="tables|ll144", help="Everything, or the tables of New York City's Local Law 144 only."
+    ),
+]
+PredictionUnlessScored = Annotated[
+    str | None,
+    typer.Option("--prediction", metavar="COLUMN", help="The column of the decisions; not needed with --score."),
+]
+Score = Annotated[
+    str | None,
+    typer.Option("--score", metavar="COLUMN", help="The column of the scores, of which a larger one is better."),
+]
+Threshold = Annotated[
+    float | None,
+    typer.Option(
+        "--threshold", help="For --score without --prediction: the least score selected; by default above the median."
+    ),
+]
+SignificanceTests = Annotated[
+    bool,
+    typer.Option(
+        "--significance", help="Also test each group's selection rate against that of the most selected group."
+    ),
+]
+GroupsIfSeveral = Annotated[
+    str | None,
+    typer.Option(
+        "--groups",
+        metavar="each|intersection|both",
+        help="With several sensitive columns: the groups of each column (the default), their intersections, or both "
+        "(the default of --format ll144).",
+    ),
+]
+AuditDate = Annotated[str | None, typer.Option("--audit-date", metavar="DAY", help="For ll144: the day of the audit.")]
+DistributionDate = Annotated[
+    str | None,
+    typer.Option("--distribution-date", metavar="DAY", help="For ll144: the day on which use of the tool began."),
+]
+Source = Annotated[str | None, typer.Option("--source", metavar="TEXT", help="For ll144: where the data come from.")]
+Explanation = Annotated[str | None, typer.Option("--explanation", metavar="TEXT", help="For ll144: what the data are.")]
+SmallCategoryNote = Annotated[
+    str | None,
+    typer.Option(
+        "--small-category-note",
+        metavar="TEXT",
+        help="For ll144: why categories under 2% of the data are left out of the ratios; without it none is.",
+    ),
 ]
 MinGroupSize = Annotated[
     int, typer.Option("--min-group-size", min=1, help="Groups with fewer rows are merged into one.")
@@ -43,6 +105,14 @@ def register(app: typer.Typer, command: Any) -> None:
         epilog=examples(
             ("By sex and by race", f"fairbound audit {DECISIONS} race"),
             ("As a page to hand on", f"fairbound audit {DECISIONS} --out audit.html"),
+            (
+                "Selections without labels",
+                "fairbound audit hired.csv --prediction hired --sensitive sex --significance",
+            ),
+            (
+                "Tables for Local Law 144",
+                "fairbound audit hired.csv --prediction hired --sensitive sex race --format ll144 --out ll144.csv",
+            ),
             ("Exit code 1 unless kept", f'fairbound audit {DECISIONS} --require "disparate_impact >= 0.8"'),
         ),
     )(audit_command)
@@ -59,20 +129,39 @@ def register(app: typer.Typer, command: Any) -> None:
     )(certify_command)
 
 
+@dataclass(frozen=True, kw_only=True)
+class PublishedFacts:
+    """What New York City's Local Law 144 asks to be published beside the tables."""
+
+    audit_date: AuditDate = None
+    distribution_date: DistributionDate = None
+    source: Source = None
+    explanation: Explanation = None
+    small_category_note: SmallCategoryNote = None
+
+
+@with_options
 def audit_command(
+    *,
     file: options.Table,
-    target: options.Target,
-    prediction: options.Prediction,
+    target: options.TargetIfAny = None,
+    prediction: PredictionUnlessScored = None,
+    score: Score = None,
+    threshold: Threshold = None,
     sensitive: options.Sensitive,
     require: options.RequireIfAny = None,
+    significance: SignificanceTests = False,
     positive: options.Positive = None,
     positive_decision: options.PositiveDecision = None,
     multiclass: options.Multiclass = False,
     weight: options.Weight = None,
-    groups: options.Groups = "each",
+    groups: GroupsIfSeveral = None,
     min_group_size: MinGroupSize = 1,
     confidence: Confidence = 0.95,
+    form: Form = "tables",
+    facts: PublishedFacts,
     out: Page = None,
+    missing: options.Missing = None,
     delimiter: options.Delimiter = None,
     encoding: options.Encoding = "utf-8",
     json: options.Json = False,
@@ -80,49 +169,68 @@ def audit_command(
 ) -> None:
     """Measure the decisions of any system by group.
 
-    Prints counts, rates with intervals, and every measure of disparity. With --require the exit code is 1 if these rows
-    do not keep a limit. To test a limit for the population, use certify.
+    Prints counts, rates with intervals, and every measure of disparity. Without --target only those that need no label
+    are printed, such as selection rates and their ratio. With --require the exit code is 1 if these rows do not keep a
+    limit. To test a limit for the population, use certify.
     """
     from fairbound.cli.files import existing_file, fresh_file
     from fairbound.cli.inputs import check_choice, parse_limits, read_decisions
 
+    check_choice(form, FORMS, "--format")
+    groups = groups if groups is not None else "both" if form == "ll144" else "each"
     check_choice(groups, GROUPS, "--groups")
+    _check_facts(form, facts)
     existing_file(file)
     limits = parse_limits(require)
     output = Output(json, quiet)
     if out is not None:
-        _check_page(Path(out))
-    from fairbound.evaluation import Tally, audit_tally
-    from fairbound.report import audit_to_html
+        _check_page(Path(out), form)
+    from fairbound.evaluation import audit_tally, tally_decisions
 
-    columns = (target, prediction, sensitive)
-    rows = read_decisions(file, *columns, positive, positive_decision, multiclass, weight, delimiter, encoding)
-    tally = Tally.build(
+    rows = read_decisions(
+        file,
+        target=target,
+        prediction=prediction,
+        sensitive=sensitive,
+        positive=positive,
+        positive_decision=positive_decision,
+        multiclass=multiclass,
+        weight=weight,
+        missing=missing,
+        delimiter=delimiter,
+        encoding=encoding,
+        score=score,
+    )
+    tally, scores = tally_decisions(
         rows.y,
         rows.prediction,
         rows.sensitive,
+        score=rows.score,
+        threshold=threshold,
         sample_weight=rows.weight,
-        groups=groups,  # type: ignore[arg-type]  # one of the three, as checked
+        groups=groups,
         pos_label=rows.positive,
         min_group_size=min_group_size,
     )
-    found = audit_tally(tally, confidence)
+    found = audit_tally(tally, confidence, scores=scores)
     checked = [(limit, tally.check(limit)) for limit in limits]
+    tests = found.significance() if significance else None
+    tables = found.to_ll144(**vars(facts)) if form == "ll144" else None
     content = {
         "command": "audit",
         **found.to_dict(),
         "limits": [{"limit": str(limit), **state} for limit, state in checked],
+        **({} if tables is None else {"ll144": tables.to_dict()}),
     }
     if out is not None:
-        shown = [
-            {"limit": str(limit), **state, "bounds": [bound for bound in limit.limits if math.isfinite(bound)]}
-            for limit, state in checked
-        ]
-        page = audit_to_html(found.to_dict(), title=Path(file).name, limits=shown, notes=found.notes)
+        page = _audit_page(found, checked, Path(file).name) if tables is None else _ll144_page(tables, Path(out))
         with fresh_file(out) as draft:
             _write(draft, page, out)
     _show_reading(output, rows.read_as)
-    output.text(str(found).rstrip())
+    output.text(str(found if tables is None else tables).rstrip())
+    for table in () if tests is None else tests.tables():
+        output.text()
+        output.table(table.title, table.header, table.rows, left=table.left)
     if checked:
         output.text()
         output.table(
@@ -140,9 +248,26 @@ def audit_command(
     raise typer.Exit(KEPT if all(state["kept"] for _, state in checked) else NOT_KEPT)
 
 
+def _audit_page(found: Audit, checked: Sequence[tuple[Constraint, dict[str, Any]]], title: str) -> str:
+    from fairbound.report import audit_to_html
+
+    shown = [
+        {"limit": str(limit), **state, "bounds": [bound for bound in limit.limits if math.isfinite(bound)]}
+        for limit, state in checked
+    ]
+    return audit_to_html(found.to_dict(), title=title, limits=shown, notes=found.notes)
+
+
+def _ll144_page(tables: LL144Tables, place: Path) -> str:
+    suffix = place.suffix.lower()
+    return tables.to_csv() if suffix == ".csv" else tables.to_markdown() if suffix == ".md" else tables.to_html()
+
+
+@with_options
 def certify_command(
+    *,
     file: options.Table,
-    target: options.Target,
+    target: options.TargetIfAny = None,
     prediction: options.Prediction,
     sensitive: options.Sensitive,
     require: options.Require,
@@ -153,6 +278,7 @@ def certify_command(
     weight: options.Weight = None,
     largest_weight: LargestWeight = None,
     groups: options.Groups = "each",
+    missing: options.Missing = None,
     delimiter: options.Delimiter = None,
     encoding: options.Encoding = "utf-8",
     json: options.Json = False,
@@ -173,8 +299,19 @@ def certify_command(
     output = Output(json, quiet)
     from fairbound.evaluation import certify
 
-    columns = (target, prediction, sensitive)
-    rows = read_decisions(file, *columns, positive, positive_decision, multiclass, weight, delimiter, encoding)
+    rows = read_decisions(
+        file,
+        target=target,
+        prediction=prediction,
+        sensitive=sensitive,
+        positive=positive,
+        positive_decision=positive_decision,
+        multiclass=multiclass,
+        weight=weight,
+        missing=missing,
+        delimiter=delimiter,
+        encoding=encoding,
+    )
     found = certify(
         rows.y,
         rows.prediction,
@@ -192,12 +329,24 @@ def certify_command(
     raise typer.Exit(KEPT if found.passed else NOT_KEPT)
 
 
-def _check_page(place: Path) -> None:
+def _check_page(place: Path, form: str) -> None:
     from fairbound.cli.files import refuse_existing
 
-    if place.suffix.lower() not in (".html", ".htm"):
-        raise ValueError(f"{place} (--out) must end in .html: an audit is written as a page.")
+    endings = (".csv", ".md", ".html", ".htm") if form == "ll144" else (".html", ".htm")
+    if place.suffix.lower() not in endings:
+        raise ValueError(
+            f"{place} (--out) must end in .html: an audit is written as a page."
+            if form == "tables"
+            else f"{place} (--out) must end in .csv, .md or .html: the ending names the form of the tables."
+        )
     refuse_existing(place)
+
+
+def _check_facts(form: str, facts: PublishedFacts) -> None:
+    """Raise an error for a fact that would not be shown."""
+    given = [name for name, value in vars(facts).items() if value is not None]
+    if given and form != "ll144":
+        raise ValueError(f"--{given[0].replace('_', '-')} is for --format ll144; give both, or neither.")
 
 
 def _write(draft: Path, page: str, out: str) -> None:

@@ -166,18 +166,20 @@ class DecidedRows:
 
     Attributes
     ----------
-    y, prediction : array of shape (n,)
-        Labels and decisions, both in the words of the label.
+    y, prediction : array of shape (n,), or None
+        Labels and decisions, both in the words of the label; None if their column is not named.
+    score : array of shape (n,), or None
     sensitive : dict
     weight : array of shape (n,), or None
     positive : str or None
-        The positive one of two labels.
+        The positive one of two labels; without labels, the decision that selects.
     read_as : tuple of (str, str, int, str)
         The values that count as another label: "label" or "decision", the value, its number of rows, and that label.
     """
 
     y: Any
     prediction: Any
+    score: Any
     sensitive: dict[str, Any]
     weight: Any
     positive: str | None
@@ -186,8 +188,9 @@ class DecidedRows:
 
 def read_decisions(
     path: str,
-    target: str,
-    prediction: str,
+    *,
+    target: str | None,
+    prediction: str | None,
     sensitive: Sequence[str],
     positive: Sequence[str] | None,
     positive_decision: str | None,
@@ -195,36 +198,64 @@ def read_decisions(
     weight: str | None,
     delimiter: str | None,
     encoding: str,
+    missing: Sequence[str] | None = None,
+    score: str | None = None,
 ) -> DecidedRows:
     """Read the decisions of any system from a file; a decision that matches no label raises an error.
 
-    Labels, decisions and groups are read as training reads labels and groups: 01 is not 1.
+    Labels, decisions and groups are read as training reads labels and groups: 01 is not 1.  Without a column of labels,
+    decisions stay as they are.
     """
+    if prediction is None and score is None:
+        raise ValueError(
+            "Which column has the decisions? Name it with --prediction, or a column of scores with --score."
+        )
     import numpy as np
 
     from fairbound._values import as_array, check_weights
-    from fairbound.data import as_word, code_labels, group_values, is_missing
+    from fairbound.data import MISSING, as_word, code_labels, group_values, is_missing
     from fairbound.evaluation import match_decisions, match_positive
 
     table = open_table(path, delimiter=delimiter, encoding=encoding)
-    asked = [(target, "target"), (prediction, "prediction"), *((name, "sensitive") for name in sensitive)]
+    roles = [(target, "target"), (prediction, "prediction"), *((name, "sensitive") for name in sensitive)]
+    asked = [(name, role) for name, role in roles if name is not None]
     words = {name for name, _ in asked}
-    if weight is not None:
-        asked.append((weight, "weight"))
+    asked += [(name, role) for name, role in ((weight, "weight"), (score, "score")) if name is not None]
     for name, role in asked:
         table.check_column(name, argument(role))
     needed = {name for name, _ in asked}
-    columns, _ = table.learn(ignore=[name for name in table.names if name not in needed], words=words)
-    label, decided = columns[target], columns[prediction]
+    marks = (*MISSING, *(missing or ()))
+    columns, _ = table.learn(ignore=[name for name in table.names if name not in needed], words=words, missing=marks)
     groups = {name: group_values(columns[name]) for name in sensitive}
+    decided = None if prediction is None else columns[prediction]
+    for column, role, what in ((prediction, "prediction", "decision"), (score, "score", "score")):
+        gaps = is_missing(columns[column]) if column is not None else np.zeros(0, dtype=bool)
+        if gaps.any():
+            raise ValueError(
+                f"Column {column!r} (--{role}) has no value in {gaps.sum():,} of {len(gaps):,} rows, first in row "
+                f"{np.flatnonzero(gaps)[0] + 1}; drop the rows without a {what}."
+            )
+    rows = len(next(iter(columns.values())))
+    further: dict[str, Any] = {
+        "score": None if score is None else columns[score],
+        "sensitive": groups,
+        "weight": None
+        if weight is None
+        else check_weights(columns[weight], rows, Message("Column {column!r} ({weight=})", column=weight)),
+    }
+    if target is None:
+        if positive and len(positive) > 1:
+            raise ValueError("--positive names several values of a label, but there is no --target; name one decision.")
+        chosen = positive_decision if positive_decision is not None or not positive else positive[0]
+        return DecidedRows(y=None, prediction=decided, positive=chosen, read_as=(), **further)
+    label = columns[target]
     check_binary(label, target, positive, multiclass)
     codes, names, values = code_labels(label, target, positive or None)
-    gaps = is_missing(decided)
-    if gaps.any():
-        raise ValueError(
-            f"Column {prediction!r} (--prediction) has no value in {gaps.sum():,} of {len(gaps):,} rows, first in row "
-            f"{np.flatnonzero(gaps)[0] + 1}; drop the rows without a decision."
-        )
+    classes = as_array(names)
+    pos_label = names[1] if len(names) == 2 else None
+    labels_read = _read_as("label", [as_word(value) for value in label.tolist()], classes[codes].tolist())
+    if prediction is None:
+        return DecidedRows(classes[codes], None, positive=pos_label, read_as=tuple(labels_read), **further)
     named: dict[str, Any] = {
         "names": (f"Column {target!r} (--target)", f"column {prediction!r} (--prediction)"),
         "positive_decision": positive_decision,
@@ -234,17 +265,14 @@ def read_decisions(
         matched = match_positive(decided, labels, positives, len(codes), **named).astype(np.int64)
     else:
         matched = match_decisions(decided, names, len(codes), **named)
-    classes = as_array(names)
+    assert decided is not None
     return DecidedRows(
         y=classes[codes],
         prediction=classes[matched],
-        sensitive=groups,
-        weight=None
-        if weight is None
-        else check_weights(columns[weight], len(codes), Message("Column {column!r} ({weight=})", column=weight)),
-        positive=names[1] if len(names) == 2 else None,
+        positive=pos_label,
+        **further,
         read_as=(
-            *_read_as("label", [as_word(value) for value in label.tolist()], classes[codes].tolist()),
+            *labels_read,
             *_read_as("decision", [as_word(value) for value in decided.tolist()], classes[matched].tolist()),
         ),
     )

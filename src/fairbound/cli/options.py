@@ -43,6 +43,10 @@ TableOrName = Annotated[
     ),
 ]
 Target = Annotated[str, _option("--target", metavar="COLUMN", help="The column of the label.", show_default=False)]
+TargetIfAny = Annotated[
+    str | None,
+    _option("--target", metavar="COLUMN", help="The column of the label; not needed for measures of decisions alone."),
+]
 TargetUnlessKnown = Annotated[
     str | None,
     _option("--target", metavar="COLUMN", help="The column of the label; not needed for a known data set."),

@@ -7,35 +7,51 @@ from fairbound.evaluation.audit_result import Audit, Estimate, GroupAudit, Measu
 from fairbound.evaluation.auditing import audit, audit_tally, audited_measures, overall_accuracy
 from fairbound.evaluation.certificate import Certificate, RateInterval, certify, certify_tally
 from fairbound.evaluation.intervals import Share, WeightedShare, binomial_interval, weighted_interval
+from fairbound.evaluation.ll144 import Category, CategoryTable, LL144Tables
 from fairbound.evaluation.matching import match_decisions, match_positive
 from fairbound.evaluation.requirements import rate_name
+from fairbound.evaluation.scores import CalibrationBin, GroupScores, ScoreAudit, auc_estimate, tally_decisions
+from fairbound.evaluation.significance import SelectionTest, Significance, compare_selections
 from fairbound.evaluation.tally import Tally
+from fairbound.evaluation.thresholds import ThresholdCurves
 from fairbound.evaluation.verdicts import Bounds, LimitCertificate, Verdict, sides_in_words
 
 __all__ = [
     "Audit",
     "Bounds",
+    "CalibrationBin",
+    "Category",
+    "CategoryTable",
     "Certificate",
     "Estimate",
     "GroupAudit",
+    "GroupScores",
+    "LL144Tables",
     "LimitCertificate",
     "MeasureAudit",
     "RateInterval",
+    "ScoreAudit",
+    "SelectionTest",
     "Share",
+    "Significance",
     "Tally",
+    "ThresholdCurves",
     "Undefined",
     "Verdict",
     "WeightedShare",
+    "auc_estimate",
     "audit",
     "audit_tally",
     "audited_measures",
     "binomial_interval",
     "certify",
     "certify_tally",
+    "compare_selections",
     "match_decisions",
     "match_positive",
     "overall_accuracy",
     "rate_name",
     "sides_in_words",
+    "tally_decisions",
     "weighted_interval",
 ]

@@ -19,11 +19,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fairbound._errors import InputError
 from fairbound.evaluation.audit_result import Audit, Estimate, GroupAudit, MeasureAudit, Undefined
-from fairbound.evaluation.intervals import FloatArray, Statistic, check_confidence
+from fairbound.evaluation.intervals import Statistic, check_confidence
 from fairbound.evaluation.requirements import rate_name
-from fairbound.evaluation.scores import audit_scores, check_scores, selected_by
+from fairbound.evaluation.scores import Scores, audit_scores, tally_decisions
 from fairbound.evaluation.tally import Tally
 from fairbound.fairness import (
     MEASURES,
@@ -105,19 +104,12 @@ def audit(
     >>> print(f"{estimate.value} from {estimate.lower:.3f} to {estimate.upper:.3f}")
     0.5 from 0.013 to 0.987
     """
-    if sensitive_features is None:
-        raise ValueError("An audit compares groups: pass sensitive_features.")
-    scores = None if score is None else check_scores(score)
-    if prediction is None:
-        if scores is None:
-            raise InputError("An audit needs decisions or scores.", "Give {prediction=} or {score=}.")
-        prediction, positive_decision = selected_by(scores, threshold).astype(int), 1
-    elif threshold is not None:
-        raise InputError("{threshold=} turns scores into decisions, but there is {prediction=}.", "Give one of both.")
-    tally = Tally.build(
+    tally, scores = tally_decisions(
         y,
         prediction,
         sensitive_features,
+        score=score,
+        threshold=threshold,
         sample_weight=sample_weight,
         groups=groups,
         pos_label=pos_label,
@@ -133,7 +125,7 @@ def audit_tally(
     measures: Iterable[str | Measure] | None = None,
     *,
     systems: Sequence[ConstraintSystem] | None = None,
-    scores: FloatArray | None = None,
+    scores: Scores | None = None,
 ) -> Audit:
     """Audit decisions that are already counted; see `audit`.
 

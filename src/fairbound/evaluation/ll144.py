@@ -276,7 +276,8 @@ def check_ll144(audit: Audit, kind: RateKind) -> None:
     if audit.merged:
         raise InputError("{min_group_size=} merged categories, but the tables need each of them.", "Leave it out.")
     names = list(audit.missing)
-    if len(names) not in (1, 3) or (len(names) == 3 and names[2] != f"{names[0]} & {names[1]}"):
+    single = len(names) == 1 and not isinstance(audit.groups[0].group, tuple)
+    if not single and not (len(names) == 3 and names[2] == f"{names[0]} & {names[1]}"):
         raise InputError(
             "The tables need sex, race or ethnicity, and their intersections, but the audit has {names}.",
             "Give one or two sensitive columns; two with {groups='both'}.",

@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -112,6 +112,8 @@ class ScoreAudit:
     calibrated : bool
         Whether all scores are in [0, 1], so that they can be compared with shares of positives.
     labelled : bool
+    rule : str
+        How decisions follow from the scores; empty if the audit was given decisions.
     """
 
     median: float
@@ -120,6 +122,7 @@ class ScoreAudit:
     curves: tuple[ThresholdCurves, ...]
     calibrated: bool
     labelled: bool
+    rule: str = ""
 
     def group(self, group: Hashable, grouping: str | None = None) -> GroupScores:
         """Return a group by its value or its text; `grouping` is needed if several groupings have such a group."""
@@ -142,7 +145,7 @@ class ScoreAudit:
     @property
     def notes(self) -> tuple[str, ...]:
         """How to read the scores."""
-        found = ["Scores: a larger score is the more favourable one."]
+        found = ["Scores: a larger score is the more favourable one.", *([self.rule] if self.rule else [])]
         if self.labelled:
             found.append("Intervals of the AUC follow DeLong et al. (1988), each by itself.")
         if self.labelled and self.calibrated:
@@ -190,21 +193,54 @@ class ScoreAudit:
         )
 
 
+class Scores(NamedTuple):
+    """Checked scores, and how decisions follow from them; the rule is empty if decisions are given."""
+
+    values: FloatArray
+    rule: str
+
+
+def tally_decisions(
+    y: Any,
+    prediction: Any,
+    sensitive_features: Any,
+    *,
+    score: Any = None,
+    threshold: float | None = None,
+    positive_decision: Hashable | None = None,
+    **settings: Any,
+) -> tuple[Tally, Scores | None]:
+    """Count decisions, or those that follow from scores; `audit` has the parameters."""
+    if sensitive_features is None:
+        raise ValueError("An audit compares groups: pass sensitive_features.")
+    scores = None if score is None else Scores(check_scores(score), "")
+    if prediction is None:
+        if scores is None:
+            raise InputError("An audit needs decisions or scores.", "Give {prediction=} or {score=}.")
+        selected, rule = _selected_by(scores.values, threshold)
+        scores = scores._replace(rule=rule)
+        prediction, positive_decision = selected.astype(int), 1
+    elif threshold is not None:
+        raise InputError("{threshold=} turns scores into decisions, but there is {prediction=}.", "Give one of both.")
+    return Tally.build(y, prediction, sensitive_features, positive_decision=positive_decision, **settings), scores
+
+
 def audit_scores(
     tally: Tally,
-    scores: FloatArray,
+    scores: Scores,
     confidence: float,
     rates: Mapping[str, RateFunction],
     measures: Sequence[Measure],
 ) -> ScoreAudit:
     """Audit the scores of the rows of a tally; `rates` and `measures` are those shown at each threshold."""
+    given, rule = scores
     cells = tally.cells
     if tally.weighted or cells.n_labels != 2:
         raise InputError("{score=} needs two classes, and rows that count alike.", "Leave out {sample_weight=}.")
-    if len(scores) != len(cells):
-        raise InputError("{score=} has {scores:,} rows, but there are {rows:,}.", scores=len(scores), rows=len(cells))
+    if len(given) != len(cells):
+        raise InputError("{score=} has {scores:,} rows, but there are {rows:,}.", scores=len(given), rows=len(cells))
     counted = np.asarray(cells.weights) > 0
-    values, atoms = scores[counted], (cells.index // cells.n_labels)[counted]
+    values, atoms = given[counted], (cells.index // cells.n_labels)[counted]
     positive = (cells.labels == 1)[counted] if tally.labelled else None
     calibrated = bool(values.min() >= 0 and values.max() <= 1)
     low, high = (0.0, 1.0) if calibrated else (float(values.min()), float(values.max()))
@@ -223,12 +259,15 @@ def audit_scores(
                 scored = _group_scores(grouping.name, group, values[inside], labels, median, edges, confidence)
                 groups.append(scored if calibrated else replace(scored, calibration=(), calibration_error=None))
         curves.append(threshold_curves(grouping.name, values, positive, members, rates, compared))
-    return ScoreAudit(median, tuple(edges.tolist()), tuple(groups), tuple(curves), calibrated, tally.labelled)
+    return ScoreAudit(median, tuple(edges.tolist()), tuple(groups), tuple(curves), calibrated, tally.labelled, rule)
 
 
-def selected_by(scores: FloatArray, threshold: float | None) -> NDArray[np.bool_]:
-    """Return which rows are selected: those from the threshold on, or above the median of all scores."""
-    return scores > np.median(scores) if threshold is None else scores >= threshold
+def _selected_by(scores: FloatArray, threshold: float | None) -> tuple[NDArray[np.bool_], str]:
+    """Return which rows are selected, those from the threshold on or above the median of all scores, and a note."""
+    if threshold is not None:
+        return scores >= threshold, f"There are no decisions: rows with a score of at least {threshold:g} are selected."
+    median = np.median(scores)
+    return scores > median, f"There are no decisions: rows with a score above the median, {median:g}, are selected."
 
 
 def check_scores(score: Any) -> FloatArray:

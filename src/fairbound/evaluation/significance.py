@@ -6,8 +6,9 @@ With n rows and x selections in a group, m and y in the reference group, and rat
     standard deviations   Z = (p − r) / √(q(1 − q)(1/n + 1/m)),  q = (x + y)/(n + m): the two-sample test, pooled
     exact p               Fisher's exact test of the table [[x, n − x], [y, m − y]], two-sided
     shortfall             n·r − x, the selections missing at the reference rate; n·q − x at the pooled rate
-    one-person flip       whether one more selection in the group brings the ratio to four fifths; and whether it does
-                          if that selection is taken from the reference group
+    one-person flip       whether one more selection in the group brings the ratio to four fifths; and whether one
+                          different person, selected from the group and not from the reference group, would give the
+                          group the higher rate (Questions and Answers on the Uniform Guidelines, 44 FR 11996)
 
 The reference group is the most selected one of its column, or a named one.  The p-value that counts is the exact one
 if a cell of the table is expected to hold fewer than five people (q·n, q·m, (1 − q)·n or (1 − q)·m), else that of Z.
@@ -65,8 +66,9 @@ class SelectionTest:
         Selections missing at the reference rate, and at the pooled rate of both groups; negative if there are more.
     one_more_reverses : bool
         Whether one more selection in the group brings a ratio below four fifths to four fifths or above.
-    one_moved_reverses : bool
-        Whether it does so if that selection replaces one of the reference group.
+    one_different_exceeds : bool
+        Whether the group has the higher rate if one selection of the reference group goes to it instead, although the
+        ratio is below four fifths.
     """
 
     grouping: str
@@ -88,7 +90,7 @@ class SelectionTest:
     shortfall: float
     pooled_shortfall: float
     one_more_reverses: bool
-    one_moved_reverses: bool
+    one_different_exceeds: bool
 
     @property
     def p(self) -> float:
@@ -155,14 +157,21 @@ class Significance:
             found.append(
                 TextTable(
                     f"{grouping}: selections missing",
-                    ("group", "four fifths", "one more reverses", "one moved", "at reference rate", "at pooled rate"),
+                    (
+                        "group",
+                        "four fifths",
+                        "one more reverses",
+                        "one different exceeds",
+                        "at reference rate",
+                        "at pooled rate",
+                    ),
                     tuple(
                         (
                             group_text(test.group),
                             "below" if test.below_four_fifths else "reached",
                             *(
                                 ("yes" if flip else "no") if test.below_four_fifths else "-"
-                                for flip in (test.one_more_reverses, test.one_moved_reverses)
+                                for flip in (test.one_more_reverses, test.one_different_exceeds)
                             ),
                             number(test.shortfall, 1),
                             number(test.pooled_shortfall, 1),
@@ -260,7 +269,7 @@ def _pair(
         "shortfall": n * other - x,
         "pooled_shortfall": n * pooled - x,
         "one_more_reverses": below and x < n and _reaches_four_fifths(x + 1, n, y, m),
-        "one_moved_reverses": below and x < n and y > 0 and _reaches_four_fifths(x + 1, n, y - 1, m),
+        "one_different_exceeds": below and x < n and (x + 1) * m > (y - 1) * n,
     }
 
 

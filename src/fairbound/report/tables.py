@@ -116,7 +116,8 @@ def _tables(
     for grouping in dict.fromkeys(group["grouping"] for group in last):
         places = [place for place, group in enumerate(last) if group["grouping"] == grouping]
         for label in labels:
-            axes = {rate: _axis(ranges, places, label, rate, with_interval) for rate in RATES}
+            rates = [rate for rate in RATES if rate in last[0]["rates"][label]]
+            axes = {rate: _axis(ranges, places, label, rate, with_interval) for rate in rates}
             yield RateTable(
                 grouping,
                 names.get(label, label) if len(labels) > 1 else None,
@@ -131,7 +132,7 @@ def _tables(
                                 Mark.of(model, groups[place]["rates"][label][rate], axes[rate], with_interval)
                                 for model, groups in models.items()
                             )
-                            for rate in RATES
+                            for rate in rates
                         ),
                     )
                     for place in places
@@ -158,9 +159,11 @@ class CountTable:
 
 
 def count_tables(audits: Mapping[str, Mapping[str, Any] | None], names: Mapping[str, str]) -> list[CountTable]:
-    """Return the counts of one part: labels, and the decisions right and wrong."""
+    """Return the counts of one part: labels, and the decisions right and wrong; without labels, the decisions."""
     after, before = audits["after"], audits["before"]
     assert after is not None
+    if not after.get("labelled", True):
+        return _decision_tables(after, names)
     two = len(after["classes"]) == 2
     labels = tuple(f"label: {names.get(label, label)}" for label in after["groups"][0]["labels"])
     kinds = ("true positives", "false positives", "false negatives", "true negatives") if two else ("right", "wrong")
@@ -177,6 +180,27 @@ def count_tables(audits: Mapping[str, Mapping[str, Any] | None], names: Mapping[
             lines.append((name, group["everyone"], count(group["rows"]), tuple(counted)))
         tables.append(CountTable(grouping, (*labels, *kinds), tuple(lines)))
     return tables
+
+
+def _decision_tables(audit: Mapping[str, Any], names: Mapping[str, str]) -> list[CountTable]:
+    header = tuple(f"decision: {names.get(decision, decision)}" for decision in audit["classes"])
+    return [
+        CountTable(
+            grouping,
+            header,
+            tuple(
+                (
+                    group_text(None if group["everyone"] else group["group"]),
+                    group["everyone"],
+                    count(group["rows"]),
+                    tuple((None, count(each)) for each in group["decisions"].values()),
+                )
+                for group in audit["groups"]
+                if group["grouping"] == grouping
+            ),
+        )
+        for grouping in audit["missing"]
+    ]
 
 
 def _kinds(group: Mapping[str, Any], two: bool) -> list[float]:
