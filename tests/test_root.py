@@ -86,6 +86,21 @@ def test_an_audit_does_not_import_torch(code: str, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
+def test_a_fit_does_not_import_sympy(tmp_path: Path) -> None:
+    # Some calls of torch import it on first use; that would double the time of a first small fit.
+    code = """
+import sys
+from fairbound import ConstrainedClassifier, load
+rows, y, groups = [[i % 7, i % 3] for i in range(60)], [i % 7 > 3 for i in range(60)], [i % 2 for i in range(60)]
+limited = ConstrainedClassifier("disparate_impact >= 0.8", hidden=(2,)).fit(rows, y, sensitive_features=groups)
+limited.save("model")
+load("model").predict(rows)
+sys.exit('sympy was loaded' if 'sympy' in sys.modules else 0)
+"""
+    done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+
+
 def test_an_unknown_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="no attribute 'FairClassifier'"):
         _ = fairbound.FairClassifier

@@ -35,8 +35,8 @@ from fairbound.estimator.rows import Data, Parameters
 
 Floats = NDArray[np.float64]
 
-MOST_CODES = 200
-"""Most categories of a column for a booster.  The rarest beyond this number share one code."""
+MOST_CODES = 10_000
+"""Most categories of a column for a booster without a limit of its own.  The rarest beyond it share one code."""
 
 LEAST_CLIP, MOST_CLIP = 1e-6, 1e-2
 """Range of the distance from 0 and 1 to which extreme probabilities are clipped."""
@@ -206,8 +206,9 @@ def choose_columns(params: Parameters, data: Data, encoder: Any) -> Columns:
     if not is_a(base, "HistGradientBoostingClassifier", "LGBMClassifier") or stated is None:
         return EncodedColumns(None, encoder)
     categorical = stated.categorical if isinstance(stated, TableEncoder) else params.categorical
-    most = min(MOST_CODES, getattr(base, "max_bins", MOST_CODES))
-    codes = TableEncoder(categorical=categorical, max_categories=max(2, most), scale=False)
+    # HistGradientBoostingClassifier has a bin for each category; "(missing)" may take one more.
+    most = max(2, base.max_bins - 1) if hasattr(base, "max_bins") else MOST_CODES
+    codes = TableEncoder(categorical=categorical, max_categories=most, scale=False)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # the encoder of the correction has warned about these columns
         return CodedColumns(codes.fit(data.inputs, sample_weight=data.loss_weights))

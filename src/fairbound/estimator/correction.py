@@ -17,7 +17,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from fairbound.training import make_model
+from fairbound.training import blank_linear, make_model
 
 Floats = NDArray[np.float64]
 
@@ -60,7 +60,7 @@ def corrected_module(
     correction = make_model(n_columns, n_labels, hidden, generator=generator, dtype=dtype)
     last = correction[-1]
     assert isinstance(last, nn.Linear)
-    score = nn.utils.skip_init(nn.Linear, n_scores, n_scores, bias=False, dtype=dtype)
+    score = blank_linear(n_scores, n_scores, bias=False, dtype=dtype)
     with torch.no_grad():
         last.weight.zero_()
         last.bias.zero_()

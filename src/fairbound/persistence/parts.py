@@ -245,11 +245,11 @@ def layers_from_json(layers: Sequence[Mapping[str, Any]], tensors: Mapping[str, 
             weight, bias = tensors[f"{position}.weight"], tensors.get(f"{position}.bias")
             if weight.ndim != 2 or not weight.numel() or (bias is not None and bias.shape != weight.shape[:1]):
                 raise ValueError(f"the tensors of layer {position} do not fit")
-            made = nn.utils.skip_init(
-                nn.Linear, weight.shape[1], weight.shape[0], bias=bias is not None, dtype=torch.float64
+            made = nn.Linear(
+                weight.shape[1], weight.shape[0], bias=bias is not None, device="meta", dtype=torch.float64
             )
             own = {"weight": weight} if bias is None else {"weight": weight, "bias": bias}
-            made.load_state_dict(own)
+            made.load_state_dict(own, assign=True)
             used |= {f"{position}.{name}" for name in own}
             parts.append(made)
         else:

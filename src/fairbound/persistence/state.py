@@ -187,8 +187,8 @@ def _module(
         weight = tensors["score.weight"]
         if weight.shape != (n_outputs, n_outputs):
             raise ValueError("the weights of the scores do not fit")
-        score = nn.utils.skip_init(nn.Linear, n_outputs, n_outputs, bias=False, dtype=torch.float64)
-        score.load_state_dict({"weight": weight})
+        score = nn.Linear(n_outputs, n_outputs, bias=False, device="meta", dtype=torch.float64)
+        score.load_state_dict({"weight": weight}, assign=True)
         return Corrected(score, layers_from_json(expect_list(stated["layers"], dict, "layer"), inner))
     if "layers" in stated:
         return layers_from_json(expect_list(stated["layers"], dict, "layer"), tensors)

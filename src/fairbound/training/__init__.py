@@ -23,7 +23,7 @@ from fairbound.training.losses import (
     SquaredMeasure,
     as_regularizers,
 )
-from fairbound.training.models import assign, evaluation_mode, make_model, trainable
+from fairbound.training.models import assign, blank_linear, evaluation_mode, make_model, trainable
 from fairbound.training.problem import Batch, TrainingProblem
 from fairbound.training.rows import Rows
 from fairbound.training.trainer import TrainingResult, assess_now, choose_status, train
@@ -52,6 +52,7 @@ __all__ = [
     "as_regularizers",
     "assess_now",
     "assign",
+    "blank_linear",
     "choose_effort",
     "choose_solver",
     "choose_status",

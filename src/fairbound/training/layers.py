@@ -103,13 +103,13 @@ class LayerGradients:
         u = cotangents(output.detach().reshape(len(X), -1)).to(output.dtype)  # (J, n, D)
         if u.shape[2] == 1:
             # With one output a cotangent only scales rows, so one backward pass with cotangent 1 serves them all.
-            backward = torch.autograd.grad(output, outputs, torch.ones_like(output))
+            backward = pull_back(output, outputs, torch.ones_like(output), retain_graph=False)
             scales = u[:, :, 0].T.contiguous()  # (n, J)
             for layer, A, B in zip(self.linear.layers, inputs, backward, strict=True):
                 self.linear.add_scaled(layer, A, B, scales, slices, gradients)
             return
         for j, cotangent in enumerate(u):
-            backward = torch.autograd.grad(output, outputs, cotangent.reshape(output.shape), retain_graph=True)
+            backward = pull_back(output, outputs, cotangent)
             for layer, A, B in zip(self.linear.layers, inputs, backward, strict=True):
                 self.linear.add(layer, A, B, j, slices, gradients)
 
@@ -252,6 +252,18 @@ class GradientEngine(Protocol):
         ...
 
 
+def pull_back(
+    output: Tensor, inputs: Sequence[Tensor], cotangent: Tensor, *, retain_graph: bool = True, fill: bool = False
+) -> tuple[Tensor, ...]:
+    """Return the gradients of ⟨cotangent, output⟩; with `fill`, 0 for an input that the output does not depend on.
+
+    `autograd.grad` takes a cotangent, too, but then its first call imports sympy, which takes as long as a small fit.
+    """
+    with torch.enable_grad():
+        product = (output * cotangent.to(output.dtype).reshape(output.shape)).sum()
+    return torch.autograd.grad(product, inputs, retain_graph=retain_graph, materialize_grads=fill)
+
+
 class SliceGradients:
     """Autograd, one segment at a time: correct for any module whose rows are independent."""
 
@@ -271,13 +283,7 @@ class SliceGradients:
         u = cotangents(torch.cat([output.detach() for output in outputs]))
         for (segment, start, stop), output in zip(slices, outputs, strict=True):
             for j, cotangent in enumerate(u[:, start:stop]):
-                parts = torch.autograd.grad(
-                    output,
-                    self.parameters,
-                    cotangent.to(output.dtype).reshape(output.shape),
-                    retain_graph=j + 1 < len(u),
-                    materialize_grads=True,
-                )
+                parts = pull_back(output, self.parameters, cotangent, retain_graph=j + 1 < len(u), fill=True)
                 gradients[j, segment] += torch.cat([part.reshape(-1).to("cpu", torch.float64) for part in parts])
 
 

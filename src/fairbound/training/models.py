@@ -53,14 +53,24 @@ def make_model(
         )
     layers: list[nn.Module] = []
     for wide_in, wide_out in pairwise(widths):
-        # Without `skip_init` the layer would initialise itself from the global generator.
-        layer = nn.utils.skip_init(nn.Linear, wide_in, wide_out, dtype=dtype)
+        layer = blank_linear(wide_in, wide_out, dtype=dtype)
         reach = wide_in**-0.5
         with torch.no_grad():
             layer.weight.uniform_(-reach, reach, generator=generator)
             layer.bias.uniform_(-reach, reach, generator=generator)
         layers += [layer, nn.LeakyReLU(0.01)]
     return nn.Sequential(*layers[:-1])
+
+
+def blank_linear(n_inputs: int, n_outputs: int, *, bias: bool = True, dtype: torch.dtype) -> nn.Linear:
+    """Return a linear layer whose values are not set; the global generator does not change.
+
+    `nn.utils.skip_init` does the same, but its first call imports 500 modules, which takes as long as a small fit.
+    """
+    layer = nn.Linear(n_inputs, n_outputs, bias=bias, device="meta", dtype=dtype)
+    for name, parameter in list(layer.named_parameters()):
+        setattr(layer, name, nn.Parameter(torch.empty(parameter.shape, dtype=dtype)))
+    return layer
 
 
 def _is_count(value: object, least: int) -> bool:
