@@ -6,11 +6,13 @@ import re
 
 import numpy as np
 import pytest
-from tests.browser import Visit
+from tests.browser import Visit, colours
 from tests.report.example import HOSTILE
 
 from fairbound import audit
+from fairbound._text import visible
 from fairbound.report import audit_to_html
+from fairbound.report.scores import score_views
 
 
 @pytest.fixture(scope="module")
@@ -69,3 +71,95 @@ def test_nothing_sticks_out_of_the_page(chromium, found, tmp_path, width):
         assert max(page.eval_on_selector_all("main table:not(.dense), .strip", sides)) <= width
         assert visit.complaints == []
         assert len(visit.requests) == 1
+
+
+# --- tests of selection rates, and scores ----------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def scored():
+    rng = np.random.default_rng(1)
+    sex = rng.choice(["female", "male", HOSTILE[0]], 900, p=[0.5, 0.4, 0.1])
+    score = rng.beta(2 + (sex == "male"), 3)
+    return audit((rng.random(900) < score).astype(int), None, {"sex": sex}, score=score)
+
+
+def test_the_page_has_the_tests_of_selection_rates(found):
+    page = page_of(found)
+    for test in found.significance().tests:
+        assert f">{test.ratio:.3f}</span>" in page
+        assert f"{test.lower:.3f} to {test.upper:.3f}" in page
+        assert f"{test.selected} of {test.rows}" in page
+    assert page.count("How much chance may explain") == 3
+
+
+def test_weighted_rows_have_no_tests():
+    weighted = audit(None, [0, 1] * 20, ["a", "b"] * 20, sample_weight=[1, 1, 2, 2] * 10)
+    assert "How much chance" not in page_of(weighted)
+
+
+def test_an_audit_without_labels_has_a_page():
+    page = page_of(audit(None, [0, 1, 1, 1] * 20, ["a", "b"] * 40))
+    assert "Selection rate" in page
+    assert "True-positive" not in page
+    assert "Decision: 1" in page
+
+
+def test_an_audit_of_an_earlier_version_has_a_page(found):
+    old = {name: value for name, value in found.to_dict().items() if name not in ("labelled", "scores", "significance")}
+    assert "How much chance" not in audit_to_html(old)
+
+
+def test_the_table_of_scores_has_the_numbers(scored):
+    page = page_of(scored)
+    for group in scored.scores.groups:
+        assert f"{group.auc.value:.3f} ({group.auc.lower:.3f} to {group.auc.upper:.3f})" in page
+        assert f"{group.calibration_error:.3f}" in page
+
+
+PICTURES = ("reliability-1", "distribution-1", "selection-1", "measures-1")
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_scores_are_drawn(chromium, scored, tmp_path, width):
+    (tmp_path / "audit.html").write_text(page_of(scored), encoding="utf-8")
+    visit = Visit(chromium, tmp_path / "audit.html", viewport={"width": width, "height": 800})
+    with visit as page:
+        for name in PICTURES:
+            assert page.locator(f"#{name} .main-svg").count() > 0
+            assert colours(page.locator(f"#{name}").screenshot()) > 30
+            box = page.locator(f"#{name}").bounding_box()
+            assert 0 <= box["x"] <= box["x"] + box["width"] <= width
+        assert page.locator("#distribution-1 .legendtext").all_text_contents()[0] == visible(HOSTILE[0])
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        assert page.evaluate("window.hacked") is None
+        assert visit.complaints == []
+        assert len(visit.requests) == 1
+
+
+def test_scores_on_paper(chromium, scored, tmp_path):
+    (tmp_path / "audit.html").write_text(page_of(scored), encoding="utf-8")
+    with Visit(chromium, tmp_path / "audit.html", viewport={"width": 1280, "height": 800}) as page:
+        page.emulate_media(media="print")
+        page.wait_for_function("document.querySelector('#measures-1 .main-svg').getBoundingClientRect().width == 680")
+        for name in PICTURES:
+            assert page.locator(f"#{name}").bounding_box()["width"] >= 680
+        assert len(page.pdf()) > 20_000
+
+
+def test_without_scripts_the_numbers_of_scores_are_there(chromium, scored, tmp_path):
+    (tmp_path / "audit.html").write_text(page_of(scored), encoding="utf-8")
+    with Visit(chromium, tmp_path / "audit.html", java_script_enabled=False) as page:
+        text = page.locator("main").inner_text()
+        assert f"{scored.scores.group('male').auc.value:.3f}" in text
+        assert "need JavaScript" in text
+
+
+def test_many_groups_are_drawn_as_the_largest_ones():
+    rng = np.random.default_rng(2)
+    many = audit(None, None, rng.choice(list("abcdefghij"), 500), score=rng.random(500))
+    (view,) = score_views(many.to_dict())
+    assert "6 largest" in view.left_out
+    _, _, figure = view.figures["distribution-1"]
+    assert len(figure["data"]) == 6
+    assert "reliability-1" not in view.figures  # there are no labels

@@ -9,6 +9,7 @@ from fairbound._errors import missing_extra
 from fairbound._words import group_text
 from fairbound.report import numbers
 from fairbound.report.page import template_engine
+from fairbound.report.scores import score_views, significance_tables
 from fairbound.report.tables import RateTable, count_tables, rate_tables
 from fairbound.report.templating import policy, resource
 
@@ -36,10 +37,18 @@ def audit_to_html(
     Raises
     ------
     ImportError
-        If jinja2 is not installed.
+        If jinja2 is not installed, or with scores plotly.
     """
+    tests, scores = significance_tables(audit), score_views(audit)
+    figures = {name: figure for view in scores for name, (_, _, figure) in view.figures.items()}
+    scripts = []
     try:
         from markupsafe import Markup
+
+        if figures:
+            from plotly.offline import get_plotlyjs
+
+            scripts = [get_plotlyjs(), resource("page.js")]
     except ImportError as error:
         raise missing_extra("The HTML audit needs", str(error.name), "cli") from None
     names = {str(label): str(label) for label in audit["classes"]}
@@ -50,6 +59,8 @@ def audit_to_html(
             "name": grouping,
             "rates": [rate for table in tables if table.grouping == grouping for rate in _one_by_one(table)],
             "counts": [table for table in count_tables(models, names) if table.grouping == grouping],
+            "tests": [table for table in tests if table.grouping == grouping],
+            "scores": [view for view in scores if view.grouping == grouping],
             "measures": [_measure(each) for each in audit["measures"] if each["grouping"] == grouping],
         }
         for grouping in audit["missing"]
@@ -63,7 +74,9 @@ def audit_to_html(
             limits=limits,
             notes=list(notes),
             groupings=groupings,
-            policy=policy([]),
+            figures=figures,
+            policy=policy(scripts),
+            scripts=[Markup(script) for script in scripts],
             style=Markup(resource("page.css") + resource("audit.css")),
         )
     )

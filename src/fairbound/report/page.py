@@ -14,6 +14,7 @@ from fairbound.report.history import history_figure, phase_lines, thinned
 from fairbound.report.limits import MOST_REMARKS, caveats, certificates, limit_tables, remarks, trial_lines
 from fairbound.report.numbers import reproduction_lines
 from fairbound.report.schema import check_summary
+from fairbound.report.scores import significance_tables
 from fairbound.report.tables import count_tables, model_view, rate_tables
 from fairbound.report.templating import environment, policy, resource
 from fairbound.report.tradeoff import tradeoff
@@ -134,5 +135,6 @@ def _part(name: str, part: Mapping[str, Any], names: Mapping[str, str]) -> dict[
         "rows": part["rows"],
         "rates": rate_tables(audits, names, with_interval=name == "held-out"),
         "counts": count_tables(audits, names),
+        "tests": significance_tables(part["after"]) if name == "held-out" else [],
         "weighted": part["after"]["weighted"],
     }
