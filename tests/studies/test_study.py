@@ -143,6 +143,45 @@ def test_every_model_of_a_frontier_has_figures_of_its_own(data, tmp_path):
     assert not (tmp_path / "lean" / "models").exists()
 
 
+def rows_with_bends(n: int, bent: bool) -> Dataset:
+    """Return rows whose label is linear in the inputs, or depends on the product of two of them."""
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(n, 3))
+    signal = X[:, 0] * X[:, 1] if bent else X[:, 0] + 0.5 * X[:, 1]
+    y = (signal + 0.5 * rng.normal(size=n) > 0).astype(int)
+    return Dataset("made up", X, y, {"group": np.where(rng.random(n) < 0.5, "a", "b")}, ["p", "q", "r"])
+
+
+@pytest.mark.parametrize(
+    ("bent", "rows", "model"), [(True, 1600, "boosted"), (False, 1600, "linear"), (True, 900, "linear")]
+)
+def test_the_model_is_chosen_by_its_loss_on_rows_that_it_has_not_seen(bent, rows, model):
+    study = fairbound.study(rows_with_bends(rows, bent))
+    assert study.settings.model == model
+    assert (study.after.base_ is not None) == (model == "boosted")
+    [reason] = [note for note in study.summary["notes"] if note.startswith("Model: ")]
+    if rows < 1000:
+        assert "not tried" in reason
+    else:
+        assert ("boosted trees, chosen" in reason) == (model == "boosted")
+    assert study.summary["reproduction"]["model"] == model
+    assert "model=" not in study.command  # it repeats the choice
+
+
+def test_the_losses_of_the_choice_are_those_of_scikit_learn(data):
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.metrics import log_loss
+
+    from fairbound.studies.choosing import unseen_losses
+    from fairbound.studies.parts import Part
+
+    rows = Part.of(data)
+    losses = unseen_losses(LogisticRegression(), rows, StudySettings(), "1", lambda _: None)
+    trial = fairbound.ConstrainedClassifier(base=LogisticRegression(), cv=3, ensemble=True, random_state=0)
+    scores = trial.fit(rows.inputs, rows.y).base_score_
+    assert losses.mean() == pytest.approx(log_loss(rows.y, 1 / (1 + np.exp(-scores))), abs=1e-12)
+
+
 def test_without_limits_there_is_one_model(data):
     found = fairbound.study(data, test_size=0)
     assert (found.before, found.held_out, found.limits) == (None, None, ())

@@ -61,7 +61,7 @@ def demo_command(
         data = load(DATA, options.ReadingOptions(sensitive=[GROUPS]))
         _head(output, "1. The labels by race, before any model")
         output.text(repr(data.describe(GROUPS)))
-        training = options.StudyOptions(test=HELD_OUT, seed=seed)
+        training = options.StudyOptions(test=HELD_OUT, seed=seed, model="linear")
         study = Study(data, training.settings(LIMIT, BOUNDS))
         run_study(study, output, context)
         if study.interrupted and not study.frontier:

@@ -158,8 +158,9 @@ Model = Annotated[
     str,
     _option(
         "--model",
-        metavar="linear|mlp:32|boosted|lightgbm|forest",
-        help="A linear model, a network with these hidden layers (mlp:64,32), or trees with a linear correction.",
+        metavar="auto|linear|mlp:32|boosted|lightgbm|forest",
+        help="A linear model, a network with these hidden layers (mlp:64,32), or trees with a linear correction; auto "
+        "chooses between linear and boosted by cross-validated loss.",
     ),
 ]
 SmallGroups = Annotated[
@@ -212,7 +213,7 @@ class DescribingOptions(ReadingOptions):
 class StudyOptions:
     """How the models of a study are trained and tested."""
 
-    model: Model = "linear"
+    model: Model = "auto"
     test: Test = None
     test_file: TestFile = None
     seed: Seed = 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from functools import cached_property
 from html import escape
 from pathlib import Path
@@ -13,14 +14,15 @@ from typing import TYPE_CHECKING, Any, Self
 from fairbound._errors import InputError, NameOf, python_name, render
 from fairbound._text import page_as_html, page_as_text
 from fairbound.data import Dataset
-from fairbound.fairness import Constraint, shortest
+from fairbound.fairness import Constraint
+from fairbound.studies.choosing import choose_model
 from fairbound.studies.explained import base_notes, collected_warnings, explain, scattered_columns, small_group_notes
 from fairbound.studies.frontier import SweptPoint
 from fairbound.studies.measured import Decisions
 from fairbound.studies.parts import Part, Parts, check_limited_columns, is_known, remarks, with_sensitive
 from fairbound.studies.settings import StudySettings, make_base
 from fairbound.studies.summary import reproduction_of, summarize
-from fairbound.studies.tables import is_kept, page_of, write_study
+from fairbound.studies.tables import interruption_of, is_kept, page_of, write_study
 
 if TYPE_CHECKING:
     from fairbound.estimator import ConstrainedClassifier, FitResult, FittedBase, FrontierModel
@@ -38,7 +40,7 @@ def study(
     held_out: Dataset | None = None,
     test_size: float = 0.2,
     confidence: float | None = None,
-    model: str = "linear",
+    model: str = "auto",
     seed: int = 0,
     groups: str = "each",
     small_groups: str = "error",
@@ -72,6 +74,7 @@ def study(
     model : str
         "linear", or "mlp:" and the widths of hidden layers, as in "mlp:32" or "mlp:64,32".  "boosted" and "forest" are
         the boosted trees and the random forest of scikit-learn, "lightgbm" those of LightGBM, with a linear correction.
+        "auto" chooses between "linear" and "boosted" by their cross-validated loss without limits.
     seed : int
         Seed of the draws of rows and of the initial parameters.
     groups : {"each", "intersection", "both"}
@@ -186,6 +189,13 @@ class Study:
             with stage(name):
                 return train(watch)
 
+        if self.settings.model == "auto":
+            choice = fit(
+                "Choosing the model",
+                lambda watch: choose_model(self.training, self.settings, self.positive, watch),
+            )
+            self.settings = replace(self.settings, model=choice.model)
+            self._remarks.append(choice.reason)
         free = fit("Training without limits", lambda watch: self._fit((), watch))
         self.before, self.after, self.limits = None, free, ()
         if self.interrupted or not self.settings.limits:
@@ -217,18 +227,7 @@ class Study:
     @property
     def interruption(self) -> str:
         """The finished part after an interrupt, as the end of the sentence "The folder has ..."; empty without one."""
-        if not self.interrupted:
-            return ""
-        if not self.settings.limits:
-            return "the model as far as it was trained."
-        if not self.limits:
-            return "the model without limits, as far as it was trained; the limits were not tried."
-        if self.frontier:
-            finished = ", ".join(shortest(point.bound) for point in self.frontier)
-            return f"the {len(self.frontier)} of {len(self.settings.bounds)} bounds that were finished: {finished}."
-        state = "keeps every limit" if self.result.kept else "does not keep every limit"
-        uncertified = " and is not certified" if self.result.certified is False else ""
-        return f"the best model found so far, which {state} on the training rows{uncertified}."
+        return interruption_of(self)
 
     @property
     def positive(self) -> str | None:

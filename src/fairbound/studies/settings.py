@@ -33,7 +33,7 @@ class StudySettings:
 
     limits: tuple[Constraint, ...] = ()
     bounds: tuple[float, ...] = ()
-    model: str = "linear"
+    model: str = "auto"
     test_size: float = 0.2
     confidence: float | None = None
     seed: int = 0
@@ -149,7 +149,7 @@ def hidden_layers(model: str) -> tuple[int, ...]:
     >>> hidden_layers("linear"), hidden_layers("mlp:32"), hidden_layers("mlp:64,32"), hidden_layers("boosted")
     ((), (32,), (64, 32), ())
     """
-    if model in ("linear", *BASES):
+    if model in ("auto", "linear", *BASES):
         return ()
     known = isinstance(model, str) and _NETWORK.fullmatch(model)
     widths = tuple(int(width) for width in re.findall(r"\d+", model)) if known else (0,)
@@ -157,7 +157,7 @@ def hidden_layers(model: str) -> tuple[int, ...]:
         raise bad_value(
             "model",
             model,
-            f"linear, {', '.join(BASES)}, or mlp: and the widths of hidden layers",
+            f"auto, linear, {', '.join(BASES)}, or mlp: and the widths of hidden layers",
             "Examples are boosted, mlp:32 and mlp:64,32.",
         )
     return widths

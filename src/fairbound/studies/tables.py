@@ -224,6 +224,22 @@ GAIN = "Gain: points of accuracy over the best constant prediction, which keeps 
 """Explains a column of `frontier_table`."""
 
 
+def interruption_of(study: Study) -> str:
+    """Return the finished part of an interrupted study, as the end of the sentence "The folder has ..."."""
+    if not study.interrupted:
+        return ""
+    if not study.settings.limits:
+        return "the model as far as it was trained."
+    if not study.limits:
+        return "the model without limits, as far as it was trained; the limits were not tried."
+    if study.frontier:
+        finished = ", ".join(shortest(point.bound) for point in study.frontier)
+        return f"the {len(study.frontier)} of {len(study.settings.bounds)} bounds that were finished: {finished}."
+    state = "keeps every limit" if study.result.kept else "does not keep every limit"
+    uncertified = " and is not certified" if study.result.certified is False else ""
+    return f"the best model found so far, which {state} on the training rows{uncertified}."
+
+
 def page_of(study: Study) -> tuple[str, list[TextTable], list[str]]:
     """Return heading, tables and notes of a study that has been run."""
     summary = study.summary
