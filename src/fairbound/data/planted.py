@@ -28,8 +28,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import logit
-from scipy.stats import norm
+from scipy.special import logit, ndtr
 
 from fairbound.data.columns import FloatArray
 from fairbound.data.dataset import Dataset
@@ -151,7 +150,7 @@ def make_disparate_data(
 def _rule(base_rates: FloatArray, log_odds: FloatArray, signal: float) -> PlantedRule:
     """Return the most accurate rule if the prior log odds of label 1 are `log_odds`."""
     thresholds = -log_odds / signal
-    true_positive, false_positive = norm.cdf(signal / 2 - thresholds), norm.cdf(-signal / 2 - thresholds)
+    true_positive, false_positive = ndtr(signal / 2 - thresholds), ndtr(-signal / 2 - thresholds)
     return PlantedRule(
         thresholds=thresholds,
         selection_rates=base_rates * true_positive + (1 - base_rates) * false_positive,

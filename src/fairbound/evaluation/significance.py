@@ -23,7 +23,7 @@ from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from scipy import special, stats
+from scipy import special
 
 from fairbound._records import as_json
 from fairbound._text import TextTable, data_frame
@@ -241,6 +241,8 @@ def compare_selections(
 def _pair(
     grouping: str, focal: tuple[Hashable, int, int], base: tuple[Hashable, int, int], level: float
 ) -> dict[str, Any]:
+    from scipy import stats  # here, because its import takes as long as an audit
+
     (group, n, x), (reference, m, y) = focal, base
     rate, other, pooled = x / n, y / m, (x + y) / (n + m)
     spread = math.sqrt(pooled * (1.0 - pooled) * (1.0 / n + 1.0 / m))
