@@ -247,10 +247,7 @@ class BaseModel:
             raise InputError(
                 "{base} failed in {method}: {error}", base=name, method=method, error=message_of(error)
             ) from error
-        own = [
-            each.item() if isinstance(each, np.generic) else each for each in getattr(self.estimator, "classes_", ())
-        ]
-        places = _places(own, classes, name)
+        places = self.places(classes)
         if found.ndim == 1 and len(classes) == 2:
             found = np.stack([-found, found], axis=1)
         if found.ndim != 2 or found.shape[1] != len(classes):
@@ -271,6 +268,12 @@ class BaseModel:
             )
         found = found[:, places]
         return found[:, 1:] if len(classes) == 2 else found
+
+    def places(self, classes: Sequence[Hashable]) -> list[int]:
+        """Return the position of each class among the outputs of the base."""
+        known = getattr(self.estimator, "classes_", ())
+        own = [each.item() if isinstance(each, np.generic) else each for each in known]
+        return _places(own, classes, named_base(self.estimator))
 
 
 def gives_probabilities(base: Any) -> bool:

@@ -251,7 +251,7 @@ def _written(estimator: Any, n_classes: int) -> tuple[str, dict[str, NDArray[Any
             f"base={name} is a model that cannot be written without code: leave the base out with "
             "save(path, base=False), and give it again with load(path, base=...)."
         )
-    if is_a(estimator, "HistGradientBoostingClassifier") and _takes_arrays(estimator):
+    if is_a(estimator, "HistGradientBoostingClassifier") and takes_arrays(estimator):
         return "boosted", boosted_arrays(estimator)
     if is_a(estimator, *FORESTS) and len(estimator.classes_) == n_classes:
         return "forest", forest_arrays(estimator)
@@ -266,7 +266,7 @@ def _written(estimator: Any, n_classes: int) -> tuple[str, dict[str, NDArray[Any
     return "skops", {"data": _as_bytes(data)}
 
 
-def _takes_arrays(estimator: Any) -> bool:
+def takes_arrays(estimator: Any) -> bool:
     """Tell whether a booster of scikit-learn was trained on arrays of numbers, not on a table with text."""
     if hasattr(estimator, "feature_names_in_"):
         return False

@@ -23,8 +23,9 @@ from fairbound._drafts import resolved, write_file
 from fairbound._errors import missing_extra
 from fairbound._files import begins_with
 from fairbound._version import __version__
-from fairbound.estimator import CategoryColumn, NumberColumn, TableEncoder
+from fairbound.estimator import CategoryColumn, Corrected, NumberColumn, TableEncoder
 from fairbound.persistence.onnx_graph import OPSET, Graph, difference_of_two, is_known
+from fairbound.persistence.onnx_trees import add_base
 from fairbound.persistence.parts import plain
 
 OUTPUTS = {
@@ -33,6 +34,8 @@ OUTPUTS = {
     "margin": "the decision function: for two classes the distance of the logit of the last class from the threshold, "
     "for several classes the logit of each",
 }
+BASE_SCORE = "base_score"
+SCORE = "the score of the base: the logit of the last class, or one logit for each of several classes"
 NUMBER, CODE, WORD = "a number; NaN if missing", "a code; NaN if missing", "text; empty if missing"
 
 PRODUCER = "fairbound"
@@ -42,10 +45,10 @@ _OURS = b"\x12" + bytes([len(PRODUCER)]) + PRODUCER.encode()
 
 def export_onnx(estimator: Any, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
     """Write a fitted classifier as ONNX, with the inputs and outputs of `onnx_graph`."""
-    if estimator._scores is not None:
+    if estimator._scores is not None and estimator._scores.posteriors:
         raise ValueError(
-            f"A model over {estimator._scores.name} cannot be written as ONNX: export the base by skl2onnx or "
-            "onnxmltools, and give its scores to predict as base_score=."
+            f"A model with correction={estimator.correction!r} cannot be written as ONNX: its inputs are estimates of "
+            'the group. Train with correction="columns".'
         )
     onnx = _import("onnx")
     target = resolved(Path(path))
@@ -62,7 +65,7 @@ def export_onnx(estimator: Any, path: str | os.PathLike[str], *, overwrite: bool
             'preprocessing="auto" or None.'
         )
     model = _model(onnx, estimator, torch.float64)
-    if not is_known(estimator.module_) and not _runs(model):
+    if not _is_built_in(estimator.module_) and not _runs(model):
         warnings.warn(
             "onnxruntime lacks an operator of your network in double precision, so the network is written in single: "
             "decisions may differ where the margin is below about 1e-5.",
@@ -78,11 +81,13 @@ def _model(onnx: Any, estimator: Any, dtype: torch.dtype) -> Any:
     inputs, Z = _encode(onnx, graph, estimator)
     module, width = estimator.module_, len(estimator.encoded_names_)
     functions: list[Any] = []
-    if is_known(module):
-        z = Z
-        for part in module:
-            z = graph.layer(z, part)
+    scores = None if estimator._scores is None else _scores(onnx, graph, estimator, inputs, Z)
+    if isinstance(module, Corrected) and _is_built_in(module) and scores is not None:
+        z = graph.add("Add", graph.layer(scores, module.score), graph.layers(Z, module.correction))
+    elif is_known(module):
+        z = graph.layers(Z if scores is None else graph.add("Concat", Z, scores, axis=1), module)
     else:
+        Z = Z if scores is None else graph.add("Concat", Z, scores, axis=1)
         z, functions = _traced(onnx, graph, module, Z, width, dtype)
     classes = estimator.classes_.astype(object) if estimator.classes_.dtype.kind in "UO" else estimator.classes_
     if len(classes) == 2:
@@ -101,13 +106,19 @@ def _model(onnx: Any, estimator: Any, dtype: torch.dtype) -> Any:
     return made
 
 
+def _is_built_in(module: nn.Module) -> bool:
+    """Tell whether every layer is written by `Graph`; otherwise torch writes the module."""
+    return is_known(module.correction if isinstance(module, Corrected) else module)
+
+
 def _encode(onnx: Any, graph: Graph, estimator: Any) -> tuple[list[Any], str]:
     """Add the inputs and the encoder; return the inputs and the name of the encoded matrix."""
     encoder = estimator.encoder_
     double, text = onnx.TensorProto.DOUBLE, onnx.TensorProto.STRING
     declare = onnx.helper.make_tensor_value_info
     if encoder is None:
-        return [declare("X", double, ["n", len(estimator.encoded_names_)], "numbers; none may be missing")], "X"
+        width = len(estimator.encoded_names_) - (0 if estimator._scores is None else estimator._scores.n_others)
+        return [declare("X", double, ["n", width], "numbers; none may be missing")], "X"
     columns = encoder.columns_
     if all(isinstance(column, NumberColumn) for column in columns):
         said = "one column for each of the metadata entry 'inputs', in that order: numbers; NaN if missing"
@@ -128,6 +139,21 @@ def _encode(onnx: Any, graph: Graph, estimator: Any) -> tuple[list[Any], str]:
             else graph.numbers(column.name, [column])
         )
     return inputs, graph.add("Concat", *parts, axis=1)
+
+
+def _scores(onnx: Any, graph: Graph, estimator: Any, inputs: list[Any], Z: str) -> str:
+    """Add the scores of the base, or an input for them; return their name."""
+    scores = estimator._scores
+    if scores.fitted is None:
+        if BASE_SCORE in [each.name for each in inputs]:
+            raise ValueError(
+                f"X has a column {BASE_SCORE!r}, which is the name of an input of the ONNX file: rename it."
+            )
+        inputs.append(
+            onnx.helper.make_tensor_value_info(BASE_SCORE, onnx.TensorProto.DOUBLE, ["n", scores.n_others], SCORE)
+        )
+        return graph.add("Neg", BASE_SCORE) if scores.flipped else BASE_SCORE
+    return add_base(graph, scores.fitted, [each.name for each in inputs], Z)
 
 
 def _traced(
@@ -224,7 +250,7 @@ def _assembled(onnx: Any, graph: Graph, inputs: list[Any], classes: Any, functio
     )
     outputs = [declare(name, *shape, said) for (name, said), shape in zip(OUTPUTS.items(), shapes, strict=True)]
     made = onnx.helper.make_graph(graph.nodes, PRODUCER, inputs, outputs, graph.constants)
-    opsets = [onnx.helper.make_opsetid("", OPSET)]
+    opsets = [onnx.helper.make_opsetid("", OPSET), onnx.helper.make_opsetid("ai.onnx.ml", 3)]
     opsets += [onnx.helper.make_opsetid(domain, 1) for domain in {function.domain for function in functions}]
     model = onnx.helper.make_model(
         made, opset_imports=opsets, functions=functions, producer_name=PRODUCER, producer_version=__version__

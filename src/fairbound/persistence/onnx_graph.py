@@ -64,7 +64,7 @@ class Graph:
             order += [position, len(columns) + position] if column.missing else [position]
         if order == list(range(len(columns))):
             return filled
-        both = self.add("Concat", filled, self._as_numbers(gaps), axis=1)
+        both = self.add("Concat", filled, self.as_double(gaps), axis=1)
         return self.add("Gather", both, self.constant(np.array(order)), axis=1)
 
     def category(self, X: str, column: CategoryColumn) -> str:
@@ -74,10 +74,10 @@ class Graph:
             if column.numeric
             else np.array([list(column.words)], dtype=object)
         )
-        parts = [self._as_numbers(self.add("Equal", X, self.constant(known)))]
+        parts = [self.as_double(self.add("Equal", X, self.constant(known)))]
         empty = np.array([[""]], dtype=object)
         missing = self.add("IsNaN", X) if column.numeric else self.add("Equal", X, self.constant(empty))
-        gaps = self._as_numbers(missing)
+        gaps = self.as_double(missing)
         if column.other:
             found = self.add("ReduceSum", parts[0], self.constant(np.array([1])), keepdims=1)
             rest = self.add("Sub", self.number(1.0), found)
@@ -86,10 +86,17 @@ class Graph:
             parts.append(gaps)
         return self.add("Concat", *parts, axis=1) if len(parts) > 1 else parts[0]
 
-    def _as_numbers(self, flags: str) -> str:
-        return self.add("Cast", flags, to=self.helper.np_dtype_to_tensor_dtype(np.dtype(np.float64)))
+    def as_double(self, values: str) -> str:
+        """Convert flags or numbers."""
+        return self.add("Cast", values, to=self.helper.np_dtype_to_tensor_dtype(np.dtype(np.float64)))
 
     # --- the network ---
+
+    def layers(self, x: str, network: nn.Sequential) -> str:
+        """Add the layers of a network."""
+        for part in network:
+            x = self.layer(x, part)
+        return x
 
     def layer(self, x: str, part: nn.Module) -> str:
         """Add one layer."""
