@@ -74,7 +74,7 @@ def test_one_fit_for_each_bound(fairbound, loans, monkeypatch):
 
     for name in ("run", "frontier"):
         monkeypatch.setattr(Fitting, name, counted(name))
-    fairbound("frontier", loans, *LOANS, *BOUNDS, "--out", "run", "--quiet")
+    fairbound("frontier", loans, *LOANS, *BOUNDS, "--model", "linear", "--out", "run", "--quiet")
     assert fits == ["run", "frontier"]  # without limits, and all bounds in one go
 
 

@@ -71,7 +71,7 @@ def test_the_version(fairbound):
         (["trian"], "No such command 'trian'"),
         (["audit"], "Missing argument 'FILE'"),
         (["audit", "x.csv", "--predicton", "p"], "No such option"),
-        (["audit", "x.csv", "--target", "y"], "Missing option '--prediction'"),
+        (["audit", "x.csv", "--target", "y"], "Missing option '--sensitive'"),
         (["data", "fetch", "acsincome", "--year", "soon"], "Invalid value for '--year'"),
     ],
 )

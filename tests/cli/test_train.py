@@ -194,7 +194,7 @@ def test_a_missing_group_is_none_of_the_small_ones(fairbound, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--model", "oak"], "--model 'oak' must be linear"),
+        (["--model", "oak"], "--model 'oak' must be auto, linear"),
         (["--model", "mlp:0"], "--model 'mlp:0'"),
         (["--confidence", "0.95"], "one limit. Add it with --require."),
         (["--confidence", "0.95", "--require", "covariance <= 0.1"], "--confidence does not go with covariance <= 0.1"),
