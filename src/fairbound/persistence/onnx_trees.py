@@ -77,7 +77,7 @@ class Ensemble:
 
 
 @dataclass
-class Table:
+class TreeInputs:
     """The columns of a base in the graph: numbers, and for each category the position of its code."""
 
     numbers: Callable[[int], str]
@@ -104,7 +104,7 @@ def add_base(graph: Graph, base: FittedBase, inputs: Sequence[str], encoded: str
 
 def _scores(graph: Graph, base: FittedBase, model: BaseModel, inputs: Sequence[str], encoded: str) -> str:
     ensemble = read_ensemble(model.estimator)
-    outputs = _trees(graph, ensemble, _table(graph, model, inputs, encoded))
+    outputs = _trees(graph, ensemble, _inputs(graph, model, inputs, encoded))
     if ensemble.link != "none":
         outputs = graph.add("Softmax", outputs, axis=1) if ensemble.link == "softmax" else graph.add("Sigmoid", outputs)
     places = model.places(base.classes)
@@ -124,16 +124,16 @@ def _scores(graph: Graph, base: FittedBase, model: BaseModel, inputs: Sequence[s
 # --- columns -------------------------------------------------------------------------------------------------------
 
 
-def _table(graph: Graph, model: BaseModel, inputs: Sequence[str], encoded: str) -> Table:
+def _inputs(graph: Graph, model: BaseModel, inputs: Sequence[str], encoded: str) -> TreeInputs:
     columns = model.columns
     if isinstance(columns, EncodedColumns) and columns.params is None:
-        return Table(_columns_of(graph, encoded))
+        return TreeInputs(_columns_of(graph, encoded))
     whole = list(inputs) == ["X"]
     if not isinstance(columns, CodedColumns):
         if not whole:
             raise _refusal(model.estimator, "it gets the columns as they are, and some of them are text")
-        return Table(_columns_of(graph, "X"))
-    table = Table(_columns_of(graph, "X") if whole else lambda position: inputs[position])
+        return TreeInputs(_columns_of(graph, "X"))
+    table = TreeInputs(_columns_of(graph, "X") if whole else lambda position: inputs[position])
     for position, column in enumerate(columns.encoder.columns_):
         if isinstance(column, CategoryColumn):
             flags = graph.category(inputs[position], column)
@@ -151,7 +151,7 @@ def _columns_of(graph: Graph, matrix: str) -> Callable[[int], str]:
 # --- trees ---------------------------------------------------------------------------------------------------------
 
 
-def _trees(graph: Graph, ensemble: Ensemble, table: Table) -> str:
+def _trees(graph: Graph, ensemble: Ensemble, table: TreeInputs) -> str:
     """Add the trees; return the name of their sums or averages, (n, outputs)."""
     nodes = [node for tree in ensemble.trees for node in tree if node.feature >= 0]
     used = sorted({node.feature for node in nodes if node.members is None})
