@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     )
     from fairbound.persistence import ModelFileError, load
     from fairbound.sqp import StochasticSQP
-    from fairbound.studies import study
+    from fairbound.studies import alternatives, study
     from fairbound.training import StratifiedBatches, TrainingProblem
 
 __all__ = [
@@ -62,6 +62,7 @@ __all__ = [
     "StratifiedBatches",
     "Sufficiency",
     "TrainingProblem",
+    "alternatives",
     "audit",
     "certify",
     "load",
@@ -102,6 +103,7 @@ _HOMES = {
     "ModelFileError": "fairbound.persistence",
     "load": "fairbound.persistence",
     "StochasticSQP": "fairbound.sqp",
+    "alternatives": "fairbound.studies",
     "study": "fairbound.studies",
     "StratifiedBatches": "fairbound.training",
     "TrainingProblem": "fairbound.training",

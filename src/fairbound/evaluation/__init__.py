@@ -11,7 +11,14 @@ from fairbound.evaluation.ll144 import Category, CategoryTable, LL144Tables
 from fairbound.evaluation.matching import match_decisions, match_positive
 from fairbound.evaluation.requirements import rate_name
 from fairbound.evaluation.scores import CalibrationBin, GroupScores, ScoreAudit, auc_estimate, tally_decisions
-from fairbound.evaluation.significance import SelectionTest, Significance, compare_selections
+from fairbound.evaluation.significance import (
+    PairedTest,
+    SelectionTest,
+    Significance,
+    compare_selections,
+    holm,
+    paired_test,
+)
 from fairbound.evaluation.tally import Tally
 from fairbound.evaluation.thresholds import ThresholdCurves
 from fairbound.evaluation.verdicts import Bounds, LimitCertificate, Verdict, sides_in_words
@@ -29,6 +36,7 @@ __all__ = [
     "LL144Tables",
     "LimitCertificate",
     "MeasureAudit",
+    "PairedTest",
     "RateInterval",
     "ScoreAudit",
     "SelectionTest",
@@ -47,9 +55,11 @@ __all__ = [
     "certify",
     "certify_tally",
     "compare_selections",
+    "holm",
     "match_decisions",
     "match_positive",
     "overall_accuracy",
+    "paired_test",
     "rate_name",
     "sides_in_words",
     "tally_decisions",

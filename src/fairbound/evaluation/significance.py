@@ -23,6 +23,8 @@ from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
 from scipy import special
 
 from fairbound._records import as_json
@@ -299,3 +301,38 @@ def holm(p_values: Iterable[float]) -> list[float]:
         largest = max(largest, min(1.0, (len(given) - rank) * given[place]))
         adjusted[place] = largest
     return adjusted
+
+
+@dataclass(frozen=True)
+class PairedTest:
+    """Two sets of decisions about the same rows: in how many rows only one of them is right (McNemar 1947).
+
+    Attributes
+    ----------
+    only_first, only_second : int
+        Rows in which only the first, or only the second, is right.
+    difference : float
+        Accuracy of the second minus that of the first.
+    p : float
+        Two-sided, of the exact test: if both are equally accurate, each such row is a fair toss of a coin.
+    """
+
+    only_first: int
+    only_second: int
+    difference: float
+    p: float
+
+
+def paired_test(first_right: NDArray[np.bool_], second_right: NDArray[np.bool_]) -> PairedTest:
+    """Compare the accuracies of two sets of decisions about the same rows.
+
+    >>> paired_test(np.array([True] * 8 + [False] * 2), np.array([False] * 5 + [True] * 5))
+    PairedTest(only_first=5, only_second=2, difference=-0.3, p=0.453125)
+    """
+    from scipy import stats  # here, because its import takes as long as an audit
+
+    only_first = int((first_right & ~second_right).sum())
+    only_second = int((second_right & ~first_right).sum())
+    either = only_first + only_second
+    p = 1.0 if either == 0 else float(stats.binomtest(only_second, either, 0.5).pvalue)
+    return PairedTest(only_first, only_second, (only_second - only_first) / len(first_right), p)

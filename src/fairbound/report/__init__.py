@@ -12,6 +12,7 @@ from fairbound.report.card import NAMES, holds_summary, to_markdown, write_repor
 from fairbound.report.numbers import MINUS
 from fairbound.report.page import to_html
 from fairbound.report.schema import check_summary, read_summary, to_json
+from fairbound.report.search import search_to_html
 from fairbound.report.templating import environment, policy, resource
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "policy",
     "read_summary",
     "resource",
+    "search_to_html",
     "to_html",
     "to_json",
     "to_markdown",

@@ -169,7 +169,7 @@ class Study:
         self._warnings: list[str] = []
         self._remarks = remarks(data)
 
-    def run(self, callback: Callback | None = None, *, stage: Stage = nullcontext) -> Self:
+    def run(self, callback: Callback | None = None, *, stage: Stage = nullcontext, free: Any = None) -> Self:
         """Train the models.
 
         Parameters
@@ -178,6 +178,8 @@ class Study:
             As for `study`.
         stage : function of str, optional
             Returns a context manager for each stage of the training, given a description of the stage.
+        free : ConstrainedClassifier, optional
+            The model without limits, if it was trained on these rows already.
         """
 
         def fit(name: str, train: Callable[[Callback], Any]) -> Any:
@@ -196,7 +198,7 @@ class Study:
             )
             self.settings = replace(self.settings, model=choice.model)
             self._remarks.append(choice.reason)
-        free = fit("Training without limits", lambda watch: self._fit((), watch))
+        free = free or fit("Training without limits", lambda watch: self._fit((), watch))
         self.before, self.after, self.limits = None, free, ()
         if self.interrupted or not self.settings.limits:
             return self

@@ -1,0 +1,194 @@
+"""A search for less discriminatory alternatives as one HTML file: the sentence, the picture, the table, the log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from fairbound._errors import missing_extra
+from fairbound._words import count, group_text
+from fairbound.report import numbers
+from fairbound.report.page import template_engine
+from fairbound.report.scores import SERIES, SYMBOLS
+from fairbound.report.templating import AXIS, Figure, base, digits, escaped, line, note, policy, resource
+
+
+def search_to_html(search: Mapping[str, Any]) -> str:
+    """Return the page of a search.
+
+    Parameters
+    ----------
+    search : dict
+        As `Alternatives.to_dict()` makes it, or as `search.json` has it.
+
+    Raises
+    ------
+    ImportError
+        If jinja2 or plotly is not installed.
+    """
+    try:
+        from markupsafe import Markup
+        from plotly.offline import get_plotlyjs
+    except ImportError as error:
+        raise missing_extra("The HTML report needs", str(error.name), "cli") from None
+    scripts = [get_plotlyjs(), resource("page.js")]
+    measures = list(search["plan"]["measures"])
+    return (
+        template_engine()
+        .get_template("search.html")
+        .render(
+            search=search,
+            measures=measures,
+            header=("Accuracy", "AUC", "Log loss", *map(numbers.words, measures), "Decisions changed", "McNemar p"),
+            lines=list(_lines(search, measures)),
+            changes=[] if not search["final"] else _changes(search["final"]["chosen"]),
+            final=[] if not search["final"] else _final(search["final"], measures),
+            facts=list(_facts(search)),
+            figures={f"search-{place + 1}": search_figure(search, name) for place, name in enumerate(measures)},
+            policy=policy(scripts),
+            style=Markup(resource("page.css") + resource("audit.css")),
+            scripts=[Markup(script) for script in scripts],
+        )
+    )
+
+
+def _lines(search: Mapping[str, Any], measures: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """Yield the baseline and the candidates: name, marks and cells."""
+    yield {
+        "name": search["baseline"]["name"],
+        "marks": ["baseline"],
+        "cells": _cells(search["baseline"]["judged"], measures),
+    }
+    for each in search["candidates"]:
+        known = {
+            "chosen": each["name"] == search["chosen"],
+            "within": each["within"],
+            "undominated": each["undominated"],
+        }
+        marks = [name for name, holds in known.items() if holds]
+        yield {"name": each["name"], "marks": marks, "cells": _cells(each["judged"], measures)}
+
+
+def _cells(judged: Mapping[str, Any], measures: Sequence[str]) -> list[tuple[str, str]]:
+    accuracy, auc = judged["accuracy"], judged["auc"]
+    paired = judged["paired"]
+    return [
+        (
+            numbers.percent(accuracy["value"]),
+            f"{numbers.percent(accuracy['lower'])} to {numbers.percent(accuracy['upper'])}",
+        ),
+        ("–", "") if auc is None else (numbers.rate(auc["value"]), numbers.interval(auc)),
+        (numbers.rate(judged["log_loss"]), ""),
+        *(
+            (numbers.rate(judged["measures"][name]["value"]), numbers.interval(judged["measures"][name]))
+            for name in measures
+        ),
+        (count(judged["changed"]), ""),
+        (
+            "–" if not judged["changed"] else numbers.rate(paired["p"]),
+            numbers.points(paired["difference"]) if judged["changed"] else "",
+        ),
+    ]
+
+
+def _final(final: Mapping[str, Any], measures: Sequence[str]) -> list[dict[str, Any]]:
+    names = (("baseline", "Baseline"), ("chosen", "Chosen"))
+    return [{"name": shown, "marks": [], "cells": _cells(final[name], measures)} for name, shown in names]
+
+
+def _changes(judged: Mapping[str, Any]) -> list[tuple[str, str, str, str, str]]:
+    return [
+        (
+            each["grouping"],
+            group_text(tuple(each["group"]) if isinstance(each["group"], list) else each["group"]),
+            count(each["rows"]),
+            count(each["gained"]),
+            count(each["lost"]),
+        )
+        for each in judged["groups"]
+    ]
+
+
+def _facts(search: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the log: what was fixed before training, and what is needed to repeat it."""
+    plan, lock = search["plan"], search["lock"]
+    for measure, bounds in plan["bounds"].items():
+        yield f"Bounds on {measure}", ", ".join(f"{bound:g}" for bound in bounds)
+    yield "Kinds of models", ", ".join(plan["models"])
+    yield "Tolerance", f"{plan['tolerance']['metric']} {plan['tolerance']['amount']:g}"
+    yield "Plan written", f"{lock['written']}, before training; SHA-256 {lock['sha256']}"
+    yield "Search", f"{search['started']} to {search['finished']}" + (", interrupted" if search["interrupted"] else "")
+    yield "Rows", ", ".join(f"{name} {count(part['rows'])}" for name, part in search["parts"].items())
+    data = search["data"]
+    yield (
+        "Data",
+        f"{data['name']}, {count(data['rows'])} rows" + (f", SHA-256 {data['sha256']}" if data["sha256"] else ""),
+    )
+    yield "Rows of the search", f"SHA-256 {lock['content']['rows_sha256']}"
+    yield "Seed", str(search["seed"])
+    yield (
+        "Versions",
+        ", ".join(f"{name} {text}" for name, text in {"fairbound": search["fairbound"], **search["libraries"]}.items()),
+    )
+    yield "Command", str(search["command"])
+
+
+def search_figure(search: Mapping[str, Any], measure: str) -> Figure:
+    """Return accuracy against the measure: undominated candidates filled, the others hollow, and the baseline."""
+    kinds = list(dict.fromkeys(each["kind"] for each in search["candidates"]))
+    traces = []
+    for place, kind in enumerate(kinds):
+        of_kind = [each for each in search["candidates"] if each["kind"] == kind]
+        symbol = SYMBOLS[place % len(SYMBOLS)]
+        traces.append(
+            _points(
+                kind,
+                [each["judged"] for each in of_kind],
+                measure,
+                [escaped(each["name"]) for each in of_kind],
+                {
+                    "color": f"var(--{SERIES[place % len(SERIES)]})",
+                    "size": 10,
+                    "symbol": [symbol if each["undominated"] else f"{symbol}-open" for each in of_kind],
+                },
+            )
+        )
+    reference = search["baseline"]["judged"]
+    marker = {"color": "var(--text)", "size": 13, "symbol": "x"}
+    traces.append(_points("baseline", [reference], measure, [escaped(search["baseline"]["name"])], marker))
+    chosen = [each for each in search["candidates"] if each["name"] == search["chosen"]]
+    if chosen:
+        ring = {"color": "var(--text)", "size": 20, "symbol": "circle-open", "line": {"width": 2.5}}
+        traces.append(_points("chosen", [chosen[0]["judged"]], measure, [escaped(chosen[0]["name"])], ring))
+    shapes, notes = [], []
+    if search["plan"]["tolerance"]["metric"] == "accuracy":
+        least = reference["accuracy"]["value"] - search["plan"]["tolerance"]["amount"] / 100.0
+        shapes, notes = [line(y=least, dash="dash")], [note("within the tolerance above", y=least, side="y")]
+    return {
+        "data": traces,
+        "layout": {
+            **base(430),
+            "xaxis": {**AXIS, "title": {"text": escaped(numbers.words(measure))}},
+            "yaxis": {**AXIS, "title": {"text": "accuracy"}, "tickformat": ".1%"},
+            "shapes": shapes,
+            "annotations": notes,
+            "hovermode": "closest",
+            "showlegend": True,
+        },
+    }
+
+
+def _points(
+    name: str, judged: Sequence[Mapping[str, Any]], measure: str, texts: list[str], marker: Mapping[str, Any]
+) -> Figure:
+    found = [each["measures"][measure] for each in judged]
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "name": escaped(name),
+        "x": [digits(each["value"]) for each in found],
+        "y": [digits(each["accuracy"]["value"]) for each in judged],
+        "text": texts,
+        "hovertemplate": "%{text}<br>measured %{x:.4f}<br>accuracy %{y:.2%}<extra></extra>",
+        "marker": dict(marker),
+    }

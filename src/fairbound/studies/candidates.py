@@ -1,0 +1,322 @@
+"""The result of a search for less discriminatory alternatives: candidates, the chosen one, and the log as evidence."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fairbound._drafts import CONTENT, draft_beside
+from fairbound._files import as_utf8
+from fairbound._records import as_json
+from fairbound._text import TextTable, data_frame, for_spreadsheet, page_as_html, page_as_text
+from fairbound._words import at_least, at_most, count, group_text, number
+from fairbound.evaluation import Estimate
+from fairbound.fairness import Measure
+from fairbound.studies.judged import Judged, dominates
+from fairbound.studies.lock import write_lock
+from fairbound.studies.tables import MODEL_FOLDER
+
+if TYPE_CHECKING:
+    from fairbound.estimator import ConstrainedClassifier
+    from fairbound.studies.plan import SearchPlan
+
+CHOSEN_ON = (
+    "Intervals and p-values hold each by itself. A model was chosen on the rows of the table, so its numbers there are "
+    "too good; those of the final rows are not."
+)
+LOG_FILE = "search.json"
+TABLE_FILE = "alternatives.csv"
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A model of the search.
+
+    Attributes
+    ----------
+    kind : str
+        Such as "linear" or "boosted".
+    limit : str or None
+        The limit that it was trained under; None without limits.
+    model : ConstrainedClassifier
+    status : str
+        Of its fit.
+    kept : bool
+        Whether the limit is kept on the training rows.
+    seconds : float
+        Processor time of its fit; models that were trained together share theirs equally.
+    judged : Judged
+        On the choosing rows.
+    adjusted_p : float
+        Of the paired test of its accuracy, adjusted for the number of candidates (Holm).
+    within : bool
+        Whether it is within the tolerance of the baseline.
+    """
+
+    kind: str
+    limit: str | None
+    model: ConstrainedClassifier = field(repr=False)
+    status: str
+    kept: bool
+    training_accuracy: float
+    seconds: float
+    judged: Judged = field(repr=False, default=None)  # type: ignore[assignment]  # set by `judged_as`
+    adjusted_p: float = 1.0
+    within: bool = False
+
+    @classmethod
+    def of(cls, kind: str, limit: str | None, model: ConstrainedClassifier, seconds: float) -> Candidate:
+        """Return a trained model, not judged yet."""
+        found = model.result_
+        return cls(kind, limit, model, found.status.value, found.kept, found.accuracy, seconds)
+
+    def judged_as(self, judged: Judged, *, adjusted_p: float, within: bool) -> Candidate:
+        """Return the candidate with its judgement."""
+        return replace(self, judged=judged, adjusted_p=adjusted_p, within=within)
+
+    @property
+    def name(self) -> str:
+        """The kind and the limit."""
+        return f"{self.kind}, {self.limit or 'no limit'}"
+
+
+@dataclass(frozen=True)
+class Alternatives:
+    """The result of `alternatives`.
+
+    Use it through `print`, `to_frame()`, `to_dict()` and `write(folder)`.
+
+    Attributes
+    ----------
+    plan : SearchPlan
+        What was fixed before training began.
+    log : dict
+        Times, seeds, versions, the hash of the data, the parts of the rows, and the lock.
+    baseline : str
+        The name of the baseline.
+    reference : Judged
+        The baseline on the choosing rows.
+    candidates : tuple of Candidate
+    chosen : Candidate or None
+        Of the candidates within the tolerance, the one whose groups are nearest to each other; None if none is nearer
+        than the baseline.
+    final : dict or None
+        `Judged` of the "baseline" and the "chosen" one, on rows that had no part in training or choosing.
+    model : object or None
+        The baseline, if it is a model.
+    """
+
+    plan: SearchPlan
+    log: dict[str, Any] = field(repr=False)
+    baseline: str
+    reference: Judged = field(repr=False)
+    candidates: tuple[Candidate, ...] = field(repr=False)
+    chosen: Candidate | None
+    final: dict[str, Judged] | None = field(repr=False)
+    model: Any = field(repr=False, default=None)
+
+    @property
+    def undominated(self) -> tuple[Candidate, ...]:
+        """The candidates that no other one beats in accuracy and every measure, on the choosing rows."""
+        return tuple(
+            each
+            for each in self.candidates
+            if not any(dominates(self.plan.measures, other.judged, each.judged) for other in self.candidates)
+        )
+
+    @property
+    def sentence(self) -> str:
+        """What the search found within the tolerance, for each measure."""
+        return " ".join(self._within(measure) for measure in self.plan.measures)
+
+    def _within(self, measure: Measure) -> str:
+        searched = f"Among the {len(self.candidates)} models searched, none"
+        inside = [each.judged.measures[measure.name].value for each in self.candidates if each.within]
+        values = [value for value in inside if value is not None]
+        where = f"(on {count(self.reference.rows)} held-out rows; the baseline has {{value}})."
+        where = where.format(value=number(self.reference.measures[measure.name].value, 4))
+        if not values:
+            return f"{searched} is within {self.plan.tolerance} of the baseline {where}"
+        if measure.larger_is_stricter:
+            return f"{searched} within {self.plan.tolerance} has a {measure.name} above {at_most(max(values))} {where}"
+        return f"{searched} within {self.plan.tolerance} has a {measure.name} below {at_least(min(values))} {where}"
+
+    @property
+    def verdict(self) -> str:
+        """What the untouched rows say about the chosen model."""
+        if self.chosen is None or self.final is None:
+            return "No candidate within the tolerance has groups nearer to each other than the baseline."
+        before, after = self.final["baseline"], self.final["chosen"]
+        moved = "; ".join(
+            f"{measure.name} {_shown(after.measures[measure.name])} instead of {_shown(before.measures[measure.name])}"
+            for measure in self.plan.measures
+        )
+        paired = after.paired
+        return (
+            f"Chosen: {self.chosen.name}. On {count(after.rows)} final rows, which had no part in training or "
+            f"choosing: {moved}; accuracy {after.accuracy.value:.2%} instead of {before.accuracy.value:.2%} "
+            f"({100 * paired.difference:+.2f} points, McNemar p = {paired.p:.3f}); {count(after.changed)} decisions "
+            "change."
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the complete log of the search as JSON values."""
+        best = {each.name for each in self.undominated}
+        return as_json(
+            {
+                "schema": "fairbound.search",
+                "version": 1,
+                **{("fairbound" if key == "version" else key): value for key, value in self.log.items()},
+                "baseline": {"name": self.baseline, "judged": self.reference.to_dict()},
+                "candidates": [
+                    {
+                        "name": each.name,
+                        "kind": each.kind,
+                        "limit": each.limit,
+                        "status": each.status,
+                        "kept": each.kept,
+                        "training_accuracy": each.training_accuracy,
+                        "seconds": each.seconds,
+                        "seed": self.plan.seed,
+                        "within": each.within,
+                        "undominated": each.name in best,
+                        "adjusted_p": each.adjusted_p,
+                        "judged": each.judged.to_dict(),
+                    }
+                    for each in self.candidates
+                ],
+                "chosen": None if self.chosen is None else self.chosen.name,
+                "final": None if self.final is None else {name: each.to_dict() for name, each in self.final.items()},
+                "sentence": self.sentence,
+                "verdict": self.verdict,
+                "note": CHOSEN_ON,
+            }
+        )
+
+    def lines(self) -> list[dict[str, Any]]:
+        """Return a line for the baseline and for each candidate, with plain numbers."""
+        best = {each.name for each in self.undominated}
+        found = [{"model": self.baseline, "role": "baseline", **self._numbers(self.reference)}]
+        for each in self.candidates:
+            role = "chosen" if each is self.chosen else "candidate"
+            found.append(
+                {
+                    "model": each.name,
+                    "role": role,
+                    **self._numbers(each.judged),
+                    "mcnemar_p_adjusted": each.adjusted_p,
+                    "within": each.within,
+                    "undominated": each.name in best,
+                    "status": each.status,
+                }
+            )
+        return found
+
+    def _numbers(self, judged: Judged) -> dict[str, Any]:
+        found: dict[str, Any] = dict(_ends("accuracy", judged.accuracy))
+        found |= dict(_ends("auc", judged.auc or Estimate(None, None, None)))
+        found["log_loss"] = judged.log_loss
+        for name, estimate in judged.measures.items():
+            found |= dict(_ends(name, estimate))
+        return {
+            **found,
+            "changed": judged.changed,
+            "accuracy_difference": judged.paired.difference,
+            "mcnemar_p": judged.paired.p,
+        }
+
+    def to_frame(self) -> Any:
+        """Return a pandas data frame with a line for the baseline and for each candidate."""
+        return data_frame(self.lines())
+
+    def tables(self) -> list[TextTable]:
+        """Return the candidates, and whose decisions the chosen one changes."""
+        names = [measure.name for measure in self.plan.measures]
+        best = {each.name for each in self.undominated}
+        header = ("model", "", "accuracy", "AUC", "log loss", *names, "changed", "p (McNemar)")
+        rows = [(f"baseline: {self.baseline}", "", *self._texts(self.reference))]
+        for each in self.candidates:
+            marks = "chosen" if each is self.chosen else "within" if each.within else ""
+            marks += "*" if each.name in best else ""
+            rows.append((each.name, marks, *self._texts(each.judged)))
+        tables = [
+            TextTable(f"On {count(self.reference.rows)} held-out rows (* undominated)", header, tuple(rows), left=2)
+        ]
+        if self.chosen is not None and self.final is not None:
+            tables.append(
+                TextTable(
+                    f"Decisions that {self.chosen.name} changes, on the final rows",
+                    ("groups of", "group", "rows", "now selected", "no longer selected"),
+                    tuple(
+                        (each.grouping, group_text(each.group), count(each.rows), count(each.gained), count(each.lost))
+                        for each in self.final["chosen"].groups
+                    ),
+                    left=2,
+                )
+            )
+        return tables
+
+    def _texts(self, judged: Judged) -> tuple[str, ...]:
+        return (
+            f"{judged.accuracy.value:.2%}",
+            "-" if judged.auc is None else number(judged.auc.value),
+            number(judged.log_loss),
+            *(str(estimate) for estimate in judged.measures.values()),
+            count(judged.changed),
+            number(judged.paired.p) if judged.changed else "-",
+        )
+
+    def _page(self) -> tuple[str, list[TextTable], list[str]]:
+        heading = f"Search for alternatives: {len(self.candidates)} models beside {self.baseline}"
+        return heading, self.tables(), [self.sentence, self.verdict, CHOSEN_ON]
+
+    def __str__(self) -> str:
+        return page_as_text(*self._page())
+
+    def _repr_html_(self) -> str:
+        return page_as_html(*self._page())
+
+    def write(self, folder: str | Path) -> None:
+        """Write log, table, report and the chosen model to a new folder, which appears only when it is complete."""
+        place = Path(folder)
+        if place.exists() or place.is_symlink():
+            raise FileExistsError(f"{place} exists already. Give another folder, or remove it first.")
+        with draft_beside(place) as draft:
+            inner = draft.folder / CONTENT
+            inner.mkdir()
+            self.write_files(inner)
+            draft.publish(inner, place, replace=False)
+
+    def write_files(self, folder: Path) -> None:
+        """Write everything into a folder; its lock may be there already."""
+        from fairbound.report import search_to_html
+
+        write_lock(self.log["lock"], folder)
+        found = self.to_dict()
+        (folder / LOG_FILE).write_bytes(
+            as_utf8(json.dumps(found, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+        )
+        lines = self.lines()
+        with (folder / TABLE_FILE).open("w", encoding="utf-8", newline="") as stream:
+            writer = csv.DictWriter(stream, list(lines[-1]), restval="")
+            writer.writeheader()
+            writer.writerows([{key: for_spreadsheet(value) for key, value in line.items()} for line in lines])
+        (folder / "report.html").write_bytes(as_utf8(search_to_html(found)))
+        if self.chosen is not None:
+            self.chosen.model.save(folder / MODEL_FOLDER)
+
+
+def _ends(name: str, estimate: Estimate) -> Iterator[tuple[str, float | None]]:
+    yield name, estimate.value
+    yield f"{name}_lower", estimate.lower
+    yield f"{name}_upper", estimate.upper
+
+
+def _shown(estimate: Estimate) -> str:
+    if estimate.value is None:
+        return "undefined"
+    return f"{number(estimate.value)} ({number(estimate.lower)} to {number(estimate.upper)})"

@@ -1,0 +1,237 @@
+"""Judge models on rows that they were not trained on: accuracy, ranking, measures, and the decisions that change.
+
+A baseline and every candidate are judged on the same rows, so that their accuracies can be compared in pairs
+(McNemar's exact test).  A measure over several sensitive columns has the value of the worst one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairbound._errors import InputError
+from fairbound._values import as_array
+from fairbound.evaluation import (
+    Estimate,
+    PairedTest,
+    Tally,
+    auc_estimate,
+    audit_tally,
+    match_decisions,
+    overall_accuracy,
+    paired_test,
+)
+from fairbound.fairness import Measure
+from fairbound.studies.parts import Part
+
+Scores = NDArray[np.float64]
+SMALLEST = 1e-12  # of a probability in the log loss
+
+
+@dataclass(frozen=True)
+class ChangedGroup:
+    """Decisions of a group that differ from those of the baseline: who is now selected, and who no longer is."""
+
+    grouping: str
+    group: Hashable
+    rows: int
+    gained: int
+    lost: int
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A model on rows that it was not trained on.
+
+    Attributes
+    ----------
+    rows : int
+    accuracy : Estimate
+    auc : Estimate or None
+        None for a baseline without scores.
+    log_loss : float or None
+        None without probabilities.
+    measures : dict
+        `Estimate` of each measure.
+    changed : int
+        Decisions that differ from those of the baseline.
+    groups : tuple of ChangedGroup
+    paired : PairedTest
+        The accuracy beside that of the baseline, which is the first.
+    """
+
+    rows: int
+    accuracy: Estimate
+    auc: Estimate | None
+    log_loss: float | None
+    measures: dict[str, Estimate]
+    changed: int
+    groups: tuple[ChangedGroup, ...] = field(repr=False)
+    paired: PairedTest
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything in plain values."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Decided:
+    """The decisions of a model as class indices, and its scores of the positive class."""
+
+    decisions: NDArray[np.int64]
+    scores: Scores | None
+    probabilities: bool = True
+
+
+class Baseline:
+    """What candidates are compared with: a model, or a column of decisions or scores.
+
+    Parameters
+    ----------
+    name : str
+    model : object with `predict`, optional
+    decisions, scores : array of shape (n,), optional
+        For all rows of the data.
+    threshold : float
+        Of scores without decisions: the least one that is selected.
+    """
+
+    def __init__(
+        self, name: str, *, model: Any = None, decisions: Any = None, scores: Any = None, threshold: float = 0.5
+    ) -> None:
+        self.name, self.model, self.threshold = name, model, threshold
+        self.decisions = None if decisions is None else as_array(decisions)
+        self.scores = None if scores is None else _numbers(scores)
+
+    def check(self, rows: int) -> None:
+        """Raise an error if a column does not have one value for each row."""
+        for values in (self.decisions, self.scores):
+            if values is not None and len(values) != rows:
+                raise InputError(
+                    "{baseline=} has {found:,} values, but the data have {rows:,} rows.", found=len(values), rows=rows
+                )
+
+    def decide(self, part: Part, rows: NDArray[np.int64]) -> Decided:
+        """Return the decisions about a part, whose rows are `rows` of the data."""
+        classes = part.data.target_names
+        if self.model is not None:
+            return decided_by(self.model, part)
+        scores = None if self.scores is None else self.scores[rows]
+        if self.decisions is not None:
+            found = match_decisions(self.decisions[rows], classes, len(rows), names=("the label", "baseline"))
+        else:
+            assert scores is not None
+            found = (scores >= self.threshold).astype(np.int64)
+        unit = scores is not None and bool(scores.min() >= 0 and scores.max() <= 1)
+        return Decided(found, scores, unit)
+
+
+def _numbers(values: Any) -> Scores:
+    try:
+        found = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError("{baseline_score=} must be numbers.") from None
+    if not np.isfinite(found).all():
+        raise InputError("{baseline_score=} has values that are missing or infinite.", "Give a number for each row.")
+    return found
+
+
+def decided_by(model: Any, part: Part) -> Decided:
+    """Return the decisions and, if it has them, the probabilities of a model."""
+    classes = part.data.target_names
+    own = hasattr(model, "result_")  # ours shares the encoding of the rows among models
+    inputs = part.inputs if own else part.X
+    decisions = match_decisions(model.predict(inputs), classes, len(part), names=("the label", "baseline"))
+    if not hasattr(model, "predict_proba"):
+        return Decided(decisions, None)
+    known = [str(label) for label in model.classes_]
+    place = match_decisions(np.asarray(known), classes, len(known), names=("the label", "baseline")).tolist().index(1)
+    return Decided(decisions, np.asarray(model.predict_proba(inputs), dtype=np.float64)[:, place])
+
+
+class Judge:
+    """Judges models on one part of the rows, each beside the baseline."""
+
+    def __init__(
+        self, part: Part, baseline: Decided, measures: Sequence[Measure], *, confidence: float, groups: str
+    ) -> None:
+        self.part, self.baseline, self.measures, self.confidence = part, baseline, measures, confidence
+        names = part.data.target_names
+        self.positive = np.asarray(part.data.y) == 1
+        self.tally = Tally.build(
+            part.y,
+            as_array(names)[baseline.decisions],
+            part.sensitive,
+            groups=groups,  # type: ignore[arg-type]  # one of three words, as checked
+            pos_label=names[1],
+        )
+
+    def judge(self, decided: Decided) -> Judged:
+        """Judge a model by its decisions and scores."""
+        tally = self.tally.recount(decided.decisions)
+        accuracy, _ = overall_accuracy(tally, self.confidence)
+        audit = audit_tally(tally, self.confidence, self.measures)
+        worst: dict[str, Estimate] = {}
+        for measure in self.measures:
+            found = [each for each in audit.measures if each.measure == measure.name and each.value is not None]
+            pick = min if measure.larger_is_stricter else max
+            at = pick(found, key=lambda each: each.value or 0.0) if found else None
+            worst[measure.name] = Estimate(None, None, None) if at is None else Estimate(at.value, at.lower, at.upper)
+        scores = decided.scores
+        right = decided.decisions == self.part.data.y
+        return Judged(
+            rows=len(self.part),
+            accuracy=accuracy,
+            auc=None if scores is None else auc_estimate(scores, self.positive, self.confidence),
+            log_loss=self._log_loss(scores) if scores is not None and decided.probabilities else None,
+            measures=worst,
+            changed=int((decided.decisions != self.baseline.decisions).sum()),
+            groups=tuple(self._changes(decided.decisions)),
+            paired=paired_test(self.baseline.decisions == self.part.data.y, right),
+        )
+
+    def _log_loss(self, scores: Scores) -> float:
+        of_label = np.where(self.positive, scores, 1.0 - scores)
+        return float(-np.log(np.clip(of_label, SMALLEST, 1.0)).mean())
+
+    def _changes(self, decisions: NDArray[np.int64]) -> list[ChangedGroup]:
+        cells = self.tally.cells
+        atoms = cells.index // cells.n_labels
+        gained = (decisions == 1) & (self.baseline.decisions != 1)
+        lost = (decisions != 1) & (self.baseline.decisions == 1)
+        found = []
+        for grouping in cells.groupings:
+            for group, member in zip(grouping.groups, grouping.membership, strict=False):
+                inside = member[atoms] > 0
+                found.append(
+                    ChangedGroup(
+                        grouping.name,
+                        group,
+                        int(inside.sum()),
+                        int((gained & inside).sum()),
+                        int((lost & inside).sum()),
+                    )
+                )
+        return found
+
+
+def better(measure: Measure, one: Estimate, other: Estimate) -> bool:
+    """Tell whether the groups are nearer to each other in the first estimate."""
+    if one.value is None or other.value is None:
+        return False
+    return one.value > other.value if measure.larger_is_stricter else one.value < other.value
+
+
+def dominates(measures: Sequence[Measure], one: Judged, other: Judged) -> bool:
+    """Tell whether one model is at least as good in accuracy and every measure, and better in one of them."""
+    pairs: Mapping[Measure, tuple[Estimate, Estimate]] = {
+        measure: (one.measures[measure.name], other.measures[measure.name]) for measure in measures
+    }
+    first, second = one.accuracy.value or 0.0, other.accuracy.value or 0.0
+    if first < second or any(better(measure, theirs, ours) for measure, (ours, theirs) in pairs.items()):
+        return False
+    return first > second or any(better(measure, ours, theirs) for measure, (ours, theirs) in pairs.items())

@@ -1,0 +1,57 @@
+"""The lock of a run: what was asked for, written and hashed before training begins.
+
+`limits.lock` is a JSON file.  Its `sha256` is that of `content`, as JSON with sorted keys and without spaces, so that
+anyone can check that the limits of a report are those that were written down first.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from fairbound._files import as_utf8
+from fairbound.data import Dataset
+
+LOCK_FILE = "limits.lock"
+
+
+def locked(content: Any) -> dict[str, Any]:
+    """Return the content with the time and its hash.
+
+    >>> locked({"limits": ["disparate_impact >= 0.8"]})["sha256"][:12]
+    '6b6d90fd8aa5'
+    """
+    return {
+        "written": datetime.now(UTC).isoformat(timespec="seconds"),
+        "sha256": content_hash(content),
+        "content": content,
+    }
+
+
+def content_hash(content: Any) -> str:
+    """Return the SHA-256 of JSON with sorted keys and without spaces."""
+    written = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+    return hashlib.sha256(written.encode("ascii")).hexdigest()
+
+
+def rows_hash(data: Dataset) -> str:
+    """Return the SHA-256 of the rows themselves: label codes, groups and inputs, as text, column by column."""
+    digest = hashlib.sha256()
+    for name, column in {"label": data.y, **data.sensitive, **data.table.columns}.items():
+        written = "\x1f".join([name, *map(str, column.tolist())])
+        digest.update(written.encode("utf-8", "surrogatepass") + b"\x1e")
+    return digest.hexdigest()
+
+
+def write_lock(lock: Mapping[str, Any], folder: Path) -> None:
+    """Write the lock into the folder of a run; one that is there must be the same."""
+    place = folder / LOCK_FILE
+    if place.exists():
+        if json.loads(place.read_text(encoding="utf-8"))["sha256"] != lock["sha256"]:
+            raise ValueError(f"{place} has another hash: the limits were changed after they had been written down.")
+        return
+    place.write_bytes(as_utf8(json.dumps(lock, indent=2, ensure_ascii=False, allow_nan=False) + "\n"))

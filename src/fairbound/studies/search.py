@@ -1,0 +1,274 @@
+"""Search for less discriminatory alternatives: models under a grid of bounds, beside a baseline.
+
+    training   candidates are trained here: kinds of models under each bound, from loose to strict, each from its
+               neighbour, and each kind without limits
+    choosing   all of them are judged here beside the baseline, and one is chosen: of those within the tolerance, the
+               one whose groups are nearest to each other
+    final      untouched until then; the chosen one and the baseline are judged here, and nothing follows from it
+
+The grid, the tolerance and the seed are fixed, written down and hashed before training begins (`SearchPlan.lock`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from datetime import UTC, datetime
+from time import process_time
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairbound._errors import InputError
+from fairbound.data import Dataset, draw_parts
+from fairbound.evaluation import holm
+from fairbound.fairness import Measure
+from fairbound.studies.candidates import Alternatives, Candidate
+from fairbound.studies.judged import Baseline, Decided, Judge, Judged, better, decided_by
+from fairbound.studies.lock import content_hash, locked, rows_hash
+from fairbound.studies.parts import Part, with_sensitive
+from fairbound.studies.plan import KINDS, SearchPlan, Tolerance, check_share, compared_measures, grids
+from fairbound.studies.running import Study
+from fairbound.studies.summary import reproduction_of
+
+if TYPE_CHECKING:
+    from fairbound.estimator import ConstrainedClassifier
+
+Stage = Callable[[str], AbstractContextManager[Any]]
+Callback = Callable[[dict[str, Any]], bool | None]
+
+
+def alternatives(
+    data: Dataset,
+    measures: str | Measure | Iterable[str | Measure] = "disparate_impact",
+    *,
+    baseline: Any = None,
+    baseline_score: Any = None,
+    threshold: float = 0.5,
+    bounds: Sequence[float] | Mapping[str, Sequence[float]] | None = None,
+    models: Sequence[str] = KINDS,
+    within: str = "accuracy 0.5",
+    sensitive: str | Sequence[str] | None = None,
+    choosing_size: float = 0.2,
+    final_size: float = 0.2,
+    confidence: float = 0.95,
+    seed: int = 0,
+    groups: str = "each",
+    small_groups: str = "error",
+    min_group_size: int = 10,
+    max_categories: int = 50,
+    callback: Callback | None = None,
+) -> Alternatives:
+    """Search for less discriminatory alternatives to a baseline.
+
+    Parameters
+    ----------
+    data : Dataset
+        From `read_table` or `load_dataset`, with two labels.
+    measures : measure, its name, or several
+        The first one decides which alternative is chosen.
+    baseline : model, or sequence of n decisions, optional
+        A fitted model with `predict`, such as one that `fairbound.load` returns, or decisions about the rows of `data`
+        in the words or codes of its label.  By default the most accurate of the models trained without limits.
+    baseline_score : sequence of n numbers, optional
+        Scores behind the decisions; without decisions, those of at least `threshold` are selected.
+    threshold : float
+    bounds : sequence of float, or mapping of measure to them, optional
+        The grid; by default four bounds for each measure.
+    models : sequence of str
+        Kinds of candidates, as the `model` of `study`.
+    within : str
+        How much worse than the baseline an alternative may be: "accuracy 0.5" is half a point of accuracy.
+    sensitive : str or sequence of str, optional
+    choosing_size, final_size : float
+        Shares of the rows on which candidates are judged, and of those that judge the chosen one.
+    confidence : float
+        Of the intervals.
+    seed, groups, small_groups, min_group_size, max_categories
+        As for `study`.
+    callback : function of a dictionary, optional
+        Called at every iteration; if it returns True, the search ends with the models trained so far.
+
+    Returns
+    -------
+    Alternatives
+
+    Examples
+    --------
+    >>> from fairbound import load_dataset
+    >>> law = load_dataset("law").take(range(4000))
+    >>> found = alternatives(law, bounds=[0.8, 0.9], models=["linear"])
+    >>> len(found.candidates)
+    3
+    """
+    resolved = compared_measures(measures)
+    plan = SearchPlan(
+        measures=resolved,
+        bounds=grids(resolved, bounds),
+        models=(models,) if isinstance(models, str) else tuple(models),
+        tolerance=Tolerance.parse(within),
+        choosing_size=check_share("choosing_size", choosing_size),
+        final_size=check_share("final_size", final_size),
+        confidence=confidence,
+        seed=seed,
+        groups=groups,
+        small_groups=small_groups,
+        min_group_size=min_group_size,
+        max_categories=max_categories,
+        no_group_worse=False,
+    )
+    given = as_baseline(baseline, baseline_score, threshold)
+    return Search(with_sensitive(data, sensitive), plan, given).run(callback)
+
+
+def as_baseline(baseline: Any, scores: Any, threshold: float) -> Baseline | None:
+    """Return the baseline that was given; None if a model is to be trained."""
+    if hasattr(baseline, "predict"):
+        return Baseline("the given model", model=baseline)
+    if baseline is None and scores is None:
+        return None
+    return Baseline("the given decisions", decisions=baseline, scores=scores, threshold=threshold)
+
+
+class Search:
+    """A search: the parts of the rows, the baseline, and the plan; `alternatives` makes and runs it."""
+
+    def __init__(self, data: Dataset, plan: SearchPlan, baseline: Baseline | None = None) -> None:
+        if len(data.target_names) != 2:
+            raise InputError(
+                "A search needs two labels, but {name} has {count}.", name=data.name, count=len(data.target_names)
+            )
+        if data.weight is not None:
+            raise InputError("A search counts rows, so they cannot have a {weight=}.", "Read the data without it.")
+        if plan.choosing_size + plan.final_size >= 1:
+            raise InputError("{choosing_size=} and {final_size=} leave no rows to train on.", "Give smaller shares.")
+        if baseline is not None:
+            baseline.check(len(data))
+        self.data, self.plan, self.baseline = data, plan, baseline
+        draws = np.random.RandomState(plan.seed)
+        everyone = np.arange(len(data))
+        rest, self.final_rows = self._draw(everyone, plan.final_size, draws)
+        self.training_rows, self.choosing_rows = self._draw(rest, plan.choosing_size / (1 - plan.final_size), draws)
+        self.training = data.take(self.training_rows)
+        self.choosing = Part.of(data.take(self.choosing_rows))
+        self.command = plan.as_call()
+        self.interrupted = False
+        self.lock = locked({"search": plan.as_dict(), "rows": len(data), "rows_sha256": rows_hash(data)})
+
+    def _draw(
+        self, rows: NDArray[np.int64], share: float, draws: np.random.RandomState
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        part = self.data.take(rows)
+        columns = [part.groups(name) for name in part.sensitive]
+        kept, drawn = draw_parts(part.y, columns, share, draws, pool=True)
+        return rows[kept], rows[drawn]
+
+    def run(self, callback: Callback | None = None, *, stage: Stage = nullcontext) -> Alternatives:
+        """Train, judge and choose."""
+        started = datetime.now(UTC).isoformat(timespec="seconds")
+        trained = self._train(callback, stage)
+        with stage("Judging"):
+            found = self._judge(trained)
+        first = self.plan.settings(self.plan.models[0], self.plan.measures[0])
+        parts = {"training": self.training_rows, "choosing": self.choosing_rows, "final": self.final_rows}
+        log = {
+            "started": started,
+            "finished": datetime.now(UTC).isoformat(timespec="seconds"),
+            "lock": self.lock,
+            "plan": self.plan.as_dict(),
+            "interrupted": self.interrupted,
+            "parts": {name: {"rows": len(rows), "sha256": content_hash(rows.tolist())} for name, rows in parts.items()},
+            **{key: value for key, value in reproduction_of(self.data, first, self.command).items() if key != "model"},
+        }
+        return Alternatives(plan=self.plan, log=log, **found)
+
+    def _train(self, callback: Callback | None, stage: Stage) -> list[Candidate]:
+        """Train every kind without limits and under each bound of each measure."""
+        found: list[Candidate] = []
+        for kind in self.plan.models:
+            free: ConstrainedClassifier | None = None
+            for measure in self.plan.measures:
+                if self.interrupted:
+                    return found
+                begun = process_time()
+                study = Study(self.training, self.plan.settings(kind, measure))
+                with stage(f"Training {kind}, {measure.name}"):
+                    study.run(callback, free=free)
+                self.interrupted = study.interrupted
+                each = (process_time() - begun) / (len(study.frontier) + (free is None))
+                if free is None:
+                    free = study.after if study.before is None else study.before
+                    found.append(Candidate.of(kind, None, free, each))
+                found += [
+                    Candidate.of(kind, str(point.classifier.constraints[0]), point.classifier, each)
+                    for point in study.frontier
+                ]
+        return found
+
+    def _judge(self, trained: list[Candidate]) -> dict[str, Any]:
+        """Judge the candidates and the baseline on the choosing rows, choose, and judge the chosen one at the end."""
+        plan = self.plan
+        decided = [decided_by(each.model, self.choosing) for each in trained]
+        baseline = self.baseline or self._most_accurate(trained, decided)
+        beside = baseline.decide(self.choosing, self.choosing_rows)
+        options: dict[str, Any] = {"confidence": plan.confidence, "groups": plan.groups}
+        judge = Judge(self.choosing, beside, plan.measures, **options)
+        reference = judge.judge(beside)
+        if plan.tolerance.metric != "accuracy" and getattr(reference, plan.tolerance.metric) is None:
+            raise InputError(
+                "{within=} needs {metric}, but the baseline has no scores.",
+                "Give {baseline_score=}, or a tolerance of accuracy.",
+                metric=plan.tolerance.metric,
+            )
+        judged = [judge.judge(each) for each in decided]
+        adjusted = holm([each.paired.p for each in judged])
+        candidates = tuple(
+            each.judged_as(found, adjusted_p=p, within=plan.tolerance.holds(found, reference))
+            for each, found, p in zip(trained, judged, adjusted, strict=True)
+        )
+        chosen = self._choose(candidates, reference)
+        return {
+            "baseline": baseline.name,
+            "reference": reference,
+            "candidates": candidates,
+            "chosen": chosen,
+            "final": None if chosen is None else self._finally(baseline, chosen, options),
+            "model": baseline.model,
+        }
+
+    def _most_accurate(self, trained: list[Candidate], decided: list[Decided]) -> Baseline:
+        """Return the most accurate of the models without limits, on the choosing rows."""
+        free = [
+            (float((found.decisions == self.choosing.data.y).mean()), each)
+            for each, found in zip(trained, decided, strict=True)
+            if each.limit is None
+        ]
+        _, best = max(free, key=lambda pair: pair[0])
+        return Baseline(best.name, model=best.model)
+
+    def _choose(self, candidates: Sequence[Candidate], reference: Judged) -> Candidate | None:
+        """Return the candidate within the tolerance whose groups are nearest; none if it is no nearer than before."""
+        first, *others = self.plan.measures
+        eligible = [
+            each
+            for each in candidates
+            if each.within
+            and better(first, each.judged.measures[first.name], reference.measures[first.name])
+            and not any(
+                better(other, reference.measures[other.name], each.judged.measures[other.name]) for other in others
+            )
+        ]
+
+        def nearness(each: Candidate) -> tuple[float, float]:
+            value = each.judged.measures[first.name].value or 0.0
+            return (value if first.larger_is_stricter else -value), each.judged.accuracy.value or 0.0
+
+        return max(eligible, key=nearness, default=None)
+
+    def _finally(self, baseline: Baseline, chosen: Candidate, options: Mapping[str, Any]) -> dict[str, Judged]:
+        """Judge the chosen model and the baseline on the rows that nothing has looked at."""
+        part = Part.of(self.data.take(self.final_rows))
+        beside = baseline.decide(part, self.final_rows)
+        judge = Judge(part, beside, self.plan.measures, **options)
+        return {"baseline": judge.judge(beside), "chosen": judge.judge(decided_by(chosen.model, part))}

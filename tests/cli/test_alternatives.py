@@ -1,0 +1,85 @@
+"""`fairbound alternatives`."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from tests.cli.helpers import write_csv
+from tests.refusals import says
+
+GIVEN = ["--target", "approved", "--sensitive", "sex", "--models", "linear", "--bounds", "0.9", "--final", "0.3"]
+
+
+@pytest.fixture(scope="module")
+def loans(tmp_path_factory):
+    rng = np.random.default_rng(0)
+    rows = []
+    for _ in range(600):
+        sex = rng.choice(["f", "m"])
+        income, age = rng.normal(0.8 * (sex == "m")), rng.normal()
+        score = 1 / (1 + np.exp(-income - 0.5 * age))
+        rows.append((f"{income:.3f}", f"{age:.3f}", sex, int(rng.random() < score), int(score > 0.5), f"{score:.3f}"))
+    header = ("income", "age", "sex", "approved", "decision", "score")
+    return write_csv(tmp_path_factory.mktemp("loans") / "loans.csv", header, rows)
+
+
+def test_it_writes_a_folder_and_prints_the_sentence(fairbound, loans, tmp_path):
+    out = tmp_path / "search"
+    found = fairbound("alternatives", loans, *GIVEN, "--ignore", "decision", "score", "--out", str(out))
+    assert found.code == 0
+    assert says(found.stdout, "baseline: linear, no limit", "Among the 2 models searched", "0.5 points of accuracy")
+    names = {each.name for each in out.iterdir()}
+    assert {"search.json", "alternatives.csv", "report.html", "limits.lock"} <= names
+    log = json.loads((out / "search.json").read_text(encoding="utf-8"))
+    assert log["command"].startswith("fairbound alternatives")
+    assert log["data"]["sha256"]
+    assert ("model" in names) == (log["chosen"] is not None)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        ["--baseline-prediction", "decision", "--ignore", "score"],
+        ["--baseline-score", "score", "--ignore", "decision"],
+        ["--baseline-prediction", "decision", "--baseline-score", "score", "--within", "auc 2"],
+    ],
+)
+def test_a_column_can_be_the_baseline_and_is_no_input(fairbound, loans, tmp_path, given):
+    found = fairbound("alternatives", loans, *GIVEN, *given, "--out", str(tmp_path / "x"), "--json")
+    assert found.code == 0
+    content = json.loads(found.stdout)
+    assert content["baseline"]["name"] == "the given decisions"
+    assert content["columns"] == ["income", "age"]
+    assert content["baseline"]["judged"]["changed"] == 0
+    assert (content["baseline"]["judged"]["auc"] is not None) == ("--baseline-score" in given)
+
+
+def test_a_saved_model_can_be_the_baseline(fairbound, loans, tmp_path):
+    model, out = tmp_path / "model", tmp_path / "search"
+    columns = ["--target", "approved", "--sensitive", "sex", "--ignore", "decision", "score"]
+    assert fairbound("train", loans, *columns, "--out", str(model), "--quiet").code == 0
+    given = ["--ignore", "decision", "score", "--baseline", str(model), "--out", str(out), "--json"]
+    found = fairbound("alternatives", loans, *GIVEN, *given)
+    assert found.code == 0
+    assert json.loads(found.stdout)["baseline"]["name"] == "the given model"
+
+
+@pytest.mark.parametrize(
+    ("given", "parts"),
+    [
+        (["--within", "close"], ["--within", "close"]),
+        (["--baseline", "model", "--baseline-score", "score"], ["--baseline"]),
+        (["--baseline-score", "scor"], ["'scor'", "'score'"]),
+        (["--baseline-prediction", "income"], ["baseline"]),
+        (["--measure", "disparate_impakt"], ["disparate_impakt", "disparate_impact"]),
+        (["--choosing", "0.9"], ["--choosing", "--final"]),
+        (["--baseline-prediction", "decision", "--within", "auc 1"], ["--within", "auc", "--baseline-score"]),
+    ],
+)
+def test_mistakes_are_one_sentence(fairbound, loans, tmp_path, given, parts):
+    found = fairbound("alternatives", loans, *GIVEN, *given, "--out", str(tmp_path / "x"))
+    assert found.code == 2
+    assert says(found.stderr.splitlines()[-1], *parts)
+    assert not (tmp_path / "x").exists()
