@@ -18,7 +18,7 @@ from fairbound.fairness import resolve_measure
 from fairbound.studies.judged import Baseline
 from fairbound.studies.lock import content_hash, locked, write_lock
 from fairbound.studies.plan import SearchPlan, Tolerance, compared_measures, grids
-from fairbound.studies.search import Search
+from fairbound.studies.search import AlternativeSearch
 
 RATIO = resolve_measure("disparate_impact")
 
@@ -50,7 +50,7 @@ def law():
 
 @pytest.fixture(scope="module")
 def search(law):
-    return Search(law, plan_of())
+    return AlternativeSearch(law, plan_of())
 
 
 @pytest.fixture(scope="module")
@@ -136,12 +136,12 @@ def test_the_final_rows_judge_the_chosen_one(found, search, law):
 
 def test_the_final_rows_have_no_part_in_training_or_choosing(law, found):
     """Other labels in the final rows change nothing but the last judgement."""
-    search = Search(law, plan_of())
+    search = AlternativeSearch(law, plan_of())
     y = law.y.copy()
     y[search.final_rows] = 1 - y[search.final_rows]
     from dataclasses import replace
 
-    other = Search(law, plan_of())
+    other = AlternativeSearch(law, plan_of())
     other.data = replace(law, y=y, raw=law.table)
     again = other.run()
     assert [each.judged for each in again.candidates] == [each.judged for each in found.candidates]
@@ -244,7 +244,7 @@ def test_what_cannot_be_searched_is_refused(law):
 
 
 def test_two_measures_have_a_grid_each_and_one_model_without_limits(law):
-    found = Search(
+    found = AlternativeSearch(
         law.take(np.arange(0, len(law), 2)),
         plan_of(
             measures=["disparate_impact", "equal_opportunity"],
@@ -257,13 +257,15 @@ def test_two_measures_have_a_grid_each_and_one_model_without_limits(law):
 
 
 def test_a_callback_ends_the_search_with_the_models_trained_so_far(law):
-    found = Search(law, plan_of(models=("linear", "mlp:4"))).run(lambda row: row["stage"] != "Training without limits")
+    found = AlternativeSearch(law, plan_of(models=("linear", "mlp:4"))).run(
+        lambda row: row["stage"] != "Training without limits"
+    )
     assert found.log["interrupted"]
     assert all(each.kind == "linear" for each in found.candidates)
 
 
 def test_nothing_nearer_is_said_so(law):
-    found = Search(law, plan_of(bounds={"disparate_impact": (0.1,)})).run()
+    found = AlternativeSearch(law, plan_of(bounds={"disparate_impact": (0.1,)})).run()
     assert found.chosen is None
     assert found.final is None
     assert "No candidate" in found.verdict

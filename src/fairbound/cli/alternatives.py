@@ -116,7 +116,7 @@ def alternatives_command(
     check_source(source)
     if baseline is not None and (baseline_prediction or baseline_score):
         raise ValueError("--baseline names a model, and the other options name columns; give one kind of baseline.")
-    from fairbound.studies import KINDS, Search, SearchPlan, Tolerance, compared_measures, grids, write_lock
+    from fairbound.studies import KINDS, AlternativeSearch, SearchPlan, Tolerance, compared_measures, grids, write_lock
 
     resolved = compared_measures(measure or "disparate_impact")
     plan = SearchPlan(
@@ -140,7 +140,7 @@ def alternatives_command(
             columns = [name for name in (baseline_prediction, baseline_score) if name is not None]
             given = _baseline(source, reading, baseline, baseline_prediction, baseline_score, threshold)
             data = load(source, replace(reading, ignore=[*(reading.ignore or ()), *columns]), quiet=output.silent)
-        search = Search(data, plan, given)
+        search = AlternativeSearch(data, plan, given)
         search.command = command_of(context)
         write_lock(search.lock, folder)
         with Interruptible() as interrupt:

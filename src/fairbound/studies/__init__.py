@@ -1,14 +1,14 @@
 """A study: a data set in parts, a model without limits and one with them, a frontier, and their summary."""
 
-from fairbound.studies.candidates import Alternatives, Candidate
+from fairbound.studies.candidates import Alternative, Alternatives
 from fairbound.studies.frontier import SweptPoint
-from fairbound.studies.judged import Baseline, Judged
+from fairbound.studies.judged import Baseline, Judgement
 from fairbound.studies.lock import LOCK_FILE, write_lock
 from fairbound.studies.measured import Decisions
 from fairbound.studies.parts import columns_taken, label_values, remarks, table_backend, with_sensitive
 from fairbound.studies.plan import KINDS, SearchPlan, Tolerance, compared_measures, grids
 from fairbound.studies.running import Study, study
-from fairbound.studies.search import Search, alternatives, as_baseline
+from fairbound.studies.search import AlternativeSearch, alternatives, as_baseline
 from fairbound.studies.settings import StudySettings, usual_bounds
 from fairbound.studies.summary import summarize
 from fairbound.studies.tables import GAIN, MODEL_FOLDER, frontier_table, metrics_of, summary_tables, write_files
@@ -18,12 +18,12 @@ __all__ = [
     "KINDS",
     "LOCK_FILE",
     "MODEL_FOLDER",
+    "Alternative",
+    "AlternativeSearch",
     "Alternatives",
     "Baseline",
-    "Candidate",
     "Decisions",
-    "Judged",
-    "Search",
+    "Judgement",
     "SearchPlan",
     "Study",
     "StudySettings",

@@ -16,7 +16,7 @@ from fairbound._text import TextTable, data_frame, for_spreadsheet, page_as_html
 from fairbound._words import at_least, at_most, count, group_text, number
 from fairbound.evaluation import Estimate
 from fairbound.fairness import Measure
-from fairbound.studies.judged import Judged, dominates
+from fairbound.studies.judged import Judgement, dominates
 from fairbound.studies.lock import write_lock
 from fairbound.studies.tables import MODEL_FOLDER
 
@@ -33,7 +33,7 @@ TABLE_FILE = "alternatives.csv"
 
 
 @dataclass(frozen=True)
-class Candidate:
+class Alternative:
     """A model of the search.
 
     Attributes
@@ -49,7 +49,7 @@ class Candidate:
         Whether the limit is kept on the training rows.
     seconds : float
         Processor time of its fit; models that were trained together share theirs equally.
-    judged : Judged
+    judged : Judgement
         On the choosing rows.
     adjusted_p : float
         Of the paired test of its accuracy, adjusted for the number of candidates (Holm).
@@ -64,17 +64,17 @@ class Candidate:
     kept: bool
     training_accuracy: float
     seconds: float
-    judged: Judged = field(repr=False, default=None)  # type: ignore[assignment]  # set by `judged_as`
+    judged: Judgement = field(repr=False, default=None)  # type: ignore[assignment]  # set by `judged_as`
     adjusted_p: float = 1.0
     within: bool = False
 
     @classmethod
-    def of(cls, kind: str, limit: str | None, model: ConstrainedClassifier, seconds: float) -> Candidate:
+    def of(cls, kind: str, limit: str | None, model: ConstrainedClassifier, seconds: float) -> Alternative:
         """Return a trained model, not judged yet."""
         found = model.result_
         return cls(kind, limit, model, found.status.value, found.kept, found.accuracy, seconds)
 
-    def judged_as(self, judged: Judged, *, adjusted_p: float, within: bool) -> Candidate:
+    def judged_as(self, judged: Judgement, *, adjusted_p: float, within: bool) -> Alternative:
         """Return the candidate with its judgement."""
         return replace(self, judged=judged, adjusted_p=adjusted_p, within=within)
 
@@ -98,14 +98,14 @@ class Alternatives:
         Times, seeds, versions, the hash of the data, the parts of the rows, and the lock.
     baseline : str
         The name of the baseline.
-    reference : Judged
+    reference : Judgement
         The baseline on the choosing rows.
-    candidates : tuple of Candidate
-    chosen : Candidate or None
+    candidates : tuple of Alternative
+    chosen : Alternative or None
         Of the candidates within the tolerance, the one whose groups are nearest to each other; None if none is nearer
         than the baseline.
     final : dict or None
-        `Judged` of the "baseline" and the "chosen" one, on rows that had no part in training or choosing.
+        `Judgement` of the "baseline" and the "chosen" one, on rows that had no part in training or choosing.
     model : object or None
         The baseline, if it is a model.
     """
@@ -113,14 +113,14 @@ class Alternatives:
     plan: SearchPlan
     log: dict[str, Any] = field(repr=False)
     baseline: str
-    reference: Judged = field(repr=False)
-    candidates: tuple[Candidate, ...] = field(repr=False)
-    chosen: Candidate | None
-    final: dict[str, Judged] | None = field(repr=False)
+    reference: Judgement = field(repr=False)
+    candidates: tuple[Alternative, ...] = field(repr=False)
+    chosen: Alternative | None
+    final: dict[str, Judgement] | None = field(repr=False)
     model: Any = field(repr=False, default=None)
 
     @property
-    def undominated(self) -> tuple[Candidate, ...]:
+    def undominated(self) -> tuple[Alternative, ...]:
         """The candidates that no other one beats in accuracy and every measure, on the choosing rows."""
         return tuple(
             each
@@ -216,7 +216,7 @@ class Alternatives:
             )
         return found
 
-    def _numbers(self, judged: Judged) -> dict[str, Any]:
+    def _numbers(self, judged: Judgement) -> dict[str, Any]:
         found: dict[str, Any] = dict(_ends("accuracy", judged.accuracy))
         found |= dict(_ends("auc", judged.auc or Estimate(None, None, None)))
         found["log_loss"] = judged.log_loss
@@ -260,7 +260,7 @@ class Alternatives:
             )
         return tables
 
-    def _texts(self, judged: Judged) -> tuple[str, ...]:
+    def _texts(self, judged: Judgement) -> tuple[str, ...]:
         return (
             f"{judged.accuracy.value:.2%}",
             "-" if judged.auc is None else number(judged.auc.value),

@@ -44,7 +44,7 @@ class ChangedGroup:
 
 
 @dataclass(frozen=True)
-class Judged:
+class Judgement:
     """A model on rows that it was not trained on.
 
     Attributes
@@ -170,7 +170,7 @@ class Judge:
             pos_label=names[1],
         )
 
-    def judge(self, decided: Decided) -> Judged:
+    def judge(self, decided: Decided) -> Judgement:
         """Judge a model by its decisions and scores."""
         tally = self.tally.recount(decided.decisions)
         accuracy, _ = overall_accuracy(tally, self.confidence)
@@ -183,7 +183,7 @@ class Judge:
             worst[measure.name] = Estimate(None, None, None) if at is None else Estimate(at.value, at.lower, at.upper)
         scores = decided.scores
         right = decided.decisions == self.part.data.y
-        return Judged(
+        return Judgement(
             rows=len(self.part),
             accuracy=accuracy,
             auc=None if scores is None else auc_estimate(scores, self.positive, self.confidence),
@@ -226,7 +226,7 @@ def better(measure: Measure, one: Estimate, other: Estimate) -> bool:
     return one.value > other.value if measure.larger_is_stricter else one.value < other.value
 
 
-def dominates(measures: Sequence[Measure], one: Judged, other: Judged) -> bool:
+def dominates(measures: Sequence[Measure], one: Judgement, other: Judgement) -> bool:
     """Tell whether one model is at least as good in accuracy and every measure, and better in one of them."""
     pairs: Mapping[Measure, tuple[Estimate, Estimate]] = {
         measure: (one.measures[measure.name], other.measures[measure.name]) for measure in measures

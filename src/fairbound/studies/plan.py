@@ -9,7 +9,7 @@ from typing import Any
 
 from fairbound._errors import InputError, bad_value
 from fairbound.fairness import Measure, parse_constraint, resolve_measure
-from fairbound.studies.judged import Judged
+from fairbound.studies.judged import Judgement
 from fairbound.studies.settings import StudySettings
 
 KINDS = ("linear", "mlp:16", "boosted")
@@ -37,7 +37,7 @@ class Tolerance:
             raise bad_value("within", text, "accuracy, auc or log_loss and an amount, as in 'accuracy 0.5' (points)")
         return cls(found[1], float(found[2]))
 
-    def holds(self, judged: Judged, baseline: Judged) -> bool:
+    def holds(self, judged: Judgement, baseline: Judgement) -> bool:
         """Tell whether a model is within the tolerance of the baseline."""
         if self.metric == "log_loss":
             ours, theirs = judged.log_loss, baseline.log_loss

@@ -24,8 +24,8 @@ from fairbound._errors import InputError
 from fairbound.data import Dataset, draw_parts
 from fairbound.evaluation import holm
 from fairbound.fairness import Measure
-from fairbound.studies.candidates import Alternatives, Candidate
-from fairbound.studies.judged import Baseline, Decided, Judge, Judged, better, decided_by
+from fairbound.studies.candidates import Alternative, Alternatives
+from fairbound.studies.judged import Baseline, Decided, Judge, Judgement, better, decided_by
 from fairbound.studies.lock import content_hash, locked, rows_hash
 from fairbound.studies.parts import Part, with_sensitive
 from fairbound.studies.plan import KINDS, SearchPlan, Tolerance, check_share, compared_measures, grids
@@ -119,7 +119,7 @@ def alternatives(
         no_group_worse=False,
     )
     given = as_baseline(baseline, baseline_score, threshold)
-    return Search(with_sensitive(data, sensitive), plan, given).run(callback)
+    return AlternativeSearch(with_sensitive(data, sensitive), plan, given).run(callback)
 
 
 def as_baseline(baseline: Any, scores: Any, threshold: float) -> Baseline | None:
@@ -131,7 +131,7 @@ def as_baseline(baseline: Any, scores: Any, threshold: float) -> Baseline | None
     return Baseline("the given decisions", decisions=baseline, scores=scores, threshold=threshold)
 
 
-class Search:
+class AlternativeSearch:
     """A search: the parts of the rows, the baseline, and the plan; `alternatives` makes and runs it."""
 
     def __init__(self, data: Dataset, plan: SearchPlan, baseline: Baseline | None = None) -> None:
@@ -183,9 +183,9 @@ class Search:
         }
         return Alternatives(plan=self.plan, log=log, **found)
 
-    def _train(self, callback: Callback | None, stage: Stage) -> list[Candidate]:
+    def _train(self, callback: Callback | None, stage: Stage) -> list[Alternative]:
         """Train every kind without limits and under each bound of each measure."""
-        found: list[Candidate] = []
+        found: list[Alternative] = []
         for kind in self.plan.models:
             free: ConstrainedClassifier | None = None
             for measure in self.plan.measures:
@@ -199,14 +199,14 @@ class Search:
                 each = (process_time() - begun) / (len(study.frontier) + (free is None))
                 if free is None:
                     free = study.after if study.before is None else study.before
-                    found.append(Candidate.of(kind, None, free, each))
+                    found.append(Alternative.of(kind, None, free, each))
                 found += [
-                    Candidate.of(kind, str(point.classifier.constraints[0]), point.classifier, each)
+                    Alternative.of(kind, str(point.classifier.constraints[0]), point.classifier, each)
                     for point in study.frontier
                 ]
         return found
 
-    def _judge(self, trained: list[Candidate]) -> dict[str, Any]:
+    def _judge(self, trained: list[Alternative]) -> dict[str, Any]:
         """Judge the candidates and the baseline on the choosing rows, choose, and judge the chosen one at the end."""
         plan = self.plan
         decided = [decided_by(each.model, self.choosing) for each in trained]
@@ -237,7 +237,7 @@ class Search:
             "model": baseline.model,
         }
 
-    def _most_accurate(self, trained: list[Candidate], decided: list[Decided]) -> Baseline:
+    def _most_accurate(self, trained: list[Alternative], decided: list[Decided]) -> Baseline:
         """Return the most accurate of the models without limits, on the choosing rows."""
         free = [
             (float((found.decisions == self.choosing.data.y).mean()), each)
@@ -247,7 +247,7 @@ class Search:
         _, best = max(free, key=lambda pair: pair[0])
         return Baseline(best.name, model=best.model)
 
-    def _choose(self, candidates: Sequence[Candidate], reference: Judged) -> Candidate | None:
+    def _choose(self, candidates: Sequence[Alternative], reference: Judgement) -> Alternative | None:
         """Return the candidate within the tolerance whose groups are nearest; none if it is no nearer than before."""
         first, *others = self.plan.measures
         eligible = [
@@ -260,13 +260,13 @@ class Search:
             )
         ]
 
-        def nearness(each: Candidate) -> tuple[float, float]:
+        def nearness(each: Alternative) -> tuple[float, float]:
             value = each.judged.measures[first.name].value or 0.0
             return (value if first.larger_is_stricter else -value), each.judged.accuracy.value or 0.0
 
         return max(eligible, key=nearness, default=None)
 
-    def _finally(self, baseline: Baseline, chosen: Candidate, options: Mapping[str, Any]) -> dict[str, Judged]:
+    def _finally(self, baseline: Baseline, chosen: Alternative, options: Mapping[str, Any]) -> dict[str, Judgement]:
         """Judge the chosen model and the baseline on the rows that nothing has looked at."""
         part = Part.of(self.data.take(self.final_rows))
         beside = baseline.decide(part, self.final_rows)
