@@ -18,6 +18,7 @@ COMMANDS = [
     [],
     ["train"],
     ["predict"],
+    ["alternatives"],
     ["audit"],
     ["certify"],
     ["frontier"],
