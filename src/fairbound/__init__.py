@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from fairbound._errors import LimitWarning
     from fairbound.data import Dataset, load_dataset, make_disparate_data, read_table
     from fairbound.estimator import ConstrainedClassifier, make_fairness_scorer
-    from fairbound.evaluation import audit, certify
+    from fairbound.evaluation import Monitor, audit, certify
     from fairbound.fairness import (
         AccuracyParity,
         Constraint,
@@ -54,6 +54,7 @@ __all__ = [
     "LimitWarning",
     "Measure",
     "ModelFileError",
+    "Monitor",
     "NegativePredictiveParity",
     "PredictiveEquality",
     "PredictiveParity",
@@ -83,6 +84,7 @@ _HOMES = {
     "read_table": "fairbound.data",
     "ConstrainedClassifier": "fairbound.estimator",
     "make_fairness_scorer": "fairbound.estimator",
+    "Monitor": "fairbound.evaluation",
     "audit": "fairbound.evaluation",
     "certify": "fairbound.evaluation",
     "AccuracyParity": "fairbound.fairness",

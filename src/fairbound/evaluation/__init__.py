@@ -9,6 +9,8 @@ from fairbound.evaluation.certificate import Certificate, RateInterval, certify,
 from fairbound.evaluation.intervals import Share, WeightedShare, binomial_interval, weighted_interval
 from fairbound.evaluation.ll144 import Category, CategoryTable, LL144Tables
 from fairbound.evaluation.matching import match_decisions, match_positive
+from fairbound.evaluation.monitor_state import Batch, LimitEvidence, MonitorAlarm, RequirementEvidence, evidence_text
+from fairbound.evaluation.monitoring import Monitor
 from fairbound.evaluation.requirements import rate_name
 from fairbound.evaluation.scores import CalibrationBin, GroupScores, ScoreAudit, auc_estimate, tally_decisions
 from fairbound.evaluation.significance import (
@@ -25,6 +27,7 @@ from fairbound.evaluation.verdicts import Bounds, LimitCertificate, Verdict, sid
 
 __all__ = [
     "Audit",
+    "Batch",
     "Bounds",
     "CalibrationBin",
     "Category",
@@ -35,9 +38,13 @@ __all__ = [
     "GroupScores",
     "LL144Tables",
     "LimitCertificate",
+    "LimitEvidence",
     "MeasureAudit",
+    "Monitor",
+    "MonitorAlarm",
     "PairedTest",
     "RateInterval",
+    "RequirementEvidence",
     "ScoreAudit",
     "SelectionTest",
     "Share",
@@ -55,6 +62,7 @@ __all__ = [
     "certify",
     "certify_tally",
     "compare_selections",
+    "evidence_text",
     "holm",
     "match_decisions",
     "match_positive",

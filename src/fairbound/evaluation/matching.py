@@ -86,7 +86,7 @@ def read_decisions(
     "yes".  More than two are kept as they are.
     """
     decisions = _Decisions(prediction, np.shape(as_array(prediction))[0], (), ("y", name))
-    distinct = sorted({canonical(value) for value in decisions.distinct}, key=_order)
+    distinct = in_order({canonical(value) for value in decisions.distinct})
     if positive_decision is not None:
         selected = decisions.are(positive_decision)
         positive = canonical(positive_decision)
@@ -267,9 +267,14 @@ def _is_score(value: Any) -> bool:
         return False
 
 
+def in_order(values: Iterable[Any]) -> list[Any]:
+    """Return values of any kinds in a fixed order."""
+    return sorted(values, key=_order)
+
+
 def _listed(values: Iterable[Any]) -> str:
     """Return the values in order as text; only the first ones if there are many."""
-    return listed(sorted(values, key=_order), _SHOWN)
+    return listed(in_order(values), _SHOWN)
 
 
 def _order(value: Any) -> tuple[int, Any]:

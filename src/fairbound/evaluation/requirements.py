@@ -78,12 +78,7 @@ class Requirement:
     relation: str
 
     def __str__(self) -> str:
-        if self.kind == "value":
-            bound = self.limit if self.side == "at least" else 1.0 - self.limit
-            return f"{self.keys[0]} {'>=' if self.side == 'at least' else '<='} {bound:g}"
-        if self.kind == "ratio":
-            return f"{self.keys[0]} >= {self.limit:g} {self.keys[1]}"
-        return f"{self.keys[0]} - {self.keys[1]} >= {self.limit:g}"
+        return requirement_text(LimitSide(self.kind, self.side, self.limit), self.keys)
 
     def rates(self) -> list[tuple[RateKey, Statistic]]:
         """Return the rates with their statistics; for a quantity 1 − rate, the rate itself."""
@@ -150,7 +145,6 @@ def _block_requirements(
     limit: Constraint, block: RateBlock, pairs: Sequence[tuple[int, int]], tally: Tally
 ) -> list[Requirement]:
     measure = resolve_measure(limit.measure)
-    lower, upper = limit.limits
     known = tally.statistics(block.rate, block.grouping, block.outcome, monotone=measure.monotone)
     assert known is not None, "asked before"
     several = tally.cells.n_labels > 2 and measure.per_class
@@ -159,29 +153,62 @@ def _block_requirements(
     name = rate_name(block.rate, measure.name)
     keys = [RateKey(block.grouping.name, group, label, name) for group in groups]
 
-    def compared(a: int, b: int, kind: str, side: str, bound: float) -> Requirement:
-        relation = _relation(block.rate, a, b, len(groups) - 1)
-        return Requirement(kind, side, bound, (keys[a], keys[b]), known[a], known[b], relation)
-
     found = []
     for a, b in pairs:
-        if measure.comparison == "value":
-            if math.isfinite(lower):
-                found.append(Requirement("value", "at least", lower, (keys[a],), known[a], None, "alone"))
-            if math.isfinite(upper):
-                rest = _complement(known[a])
-                found.append(Requirement("value", "at most", 1.0 - upper, (keys[a],), rest, None, "alone"))
-        elif measure.comparison == "difference":
-            if math.isfinite(lower):
-                found.append(compared(a, b, "difference", "at least", lower))
-            if math.isfinite(upper):
-                found.append(compared(b, a, "difference", "at most", -upper))
-        else:
-            if lower > 0:
-                found.append(compared(a, b, "ratio", "at least", lower))
-            if math.isfinite(upper):
-                inverse = 1.0 / upper if isinstance(limit.bound, tuple) else lower
-                found.append(compared(b, a, "ratio", "at most", inverse))
+        for side in sides_of(limit):
+            if side.kind == "value":
+                own = known[a] if side.side == "at least" else _complement(known[a])
+                found.append(Requirement(side.kind, side.side, side.limit, (keys[a],), own, None, "alone"))
+                continue
+            first, second = (b, a) if side.reversed else (a, b)
+            relation = _relation(block.rate, first, second, len(groups) - 1)
+            rates = known[first], known[second]
+            found.append(Requirement(side.kind, side.side, side.limit, (keys[first], keys[second]), *rates, relation))
+    return found
+
+
+@dataclass(frozen=True)
+class LimitSide:
+    """One side of a limit for a pair of groups (a, b), as a quantity that must be at least `limit`.
+
+    Attributes
+    ----------
+    kind : {"ratio", "difference", "value"}
+    side : {"at least", "at most"}
+        The side of the limit on the measure.
+    limit : float
+    reversed : bool
+        Whether the quantity is that of (b, a); for a value of the side "at most" it is 1 minus the rate of a.
+    """
+
+    kind: str
+    side: str
+    limit: float
+    reversed: bool = False
+
+
+def requirement_text(side: LimitSide, keys: Sequence[RateKey]) -> str:
+    """Return a requirement on the rates `keys` as text."""
+    if side.kind == "value":
+        bound = side.limit if side.side == "at least" else 1.0 - side.limit
+        return f"{keys[0]} {'>=' if side.side == 'at least' else '<='} {bound:g}"
+    if side.kind == "ratio":
+        return f"{keys[0]} >= {side.limit:g} {keys[1]}"
+    return f"{keys[0]} - {keys[1]} >= {side.limit:g}"
+
+
+def sides_of(limit: Constraint) -> list[LimitSide]:
+    """Return the sides of a limit."""
+    lower, upper = limit.limits
+    kind = resolve_measure(limit.measure).comparison
+    found = []
+    if lower > 0 if kind == "ratio" else math.isfinite(lower):
+        found.append(LimitSide(kind, "at least", lower))
+    if math.isfinite(upper):
+        turned = {"value": 1.0 - upper, "difference": -upper}.get(kind)
+        if turned is None:
+            turned = 1.0 / upper if isinstance(limit.bound, tuple) else lower
+        found.append(LimitSide(kind, "at most", turned, reversed=kind != "value"))
     return found
 
 

@@ -1,7 +1,7 @@
 """Cells, surrogates, measures and constraints.  Nothing here depends on the optimiser."""
 
-from fairbound.fairness.cells import Cells, Combine, Grouping
-from fairbound.fairness.columns import as_array, conventional_positive, is_missing, name_columns
+from fairbound.fairness.cells import Cells, Combine, Grouping, find_value
+from fairbound.fairness.columns import as_array, conventional_positive, is_missing, name_columns, read_columns
 from fairbound.fairness.compiler import GroupComparison, RateBlock
 from fairbound.fairness.constraints import (
     CONSTRAINTS,
@@ -114,6 +114,7 @@ __all__ = [
     "evaluate",
     "false_negative_rate",
     "false_positive_rate",
+    "find_value",
     "group_sums",
     "is_missing",
     "logit",
@@ -124,6 +125,7 @@ __all__ = [
     "precision",
     "probabilities",
     "rate_limit",
+    "read_columns",
     "resolve_measure",
     "resolve_surrogate",
     "selection_rate",

@@ -1,0 +1,328 @@
+"""The records of a monitor: batches, alarms and evidence; and its state as a JSON file, which is read as untrusted."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Hashable, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from fairbound._files import UnfitFileError, read_json
+from fairbound._records import as_json, read_record
+from fairbound._text import TextTable
+from fairbound._words import count, number
+from fairbound.evaluation.betting import MEMORIES, RECENT, EProcesses
+from fairbound.evaluation.requirements import LimitSide
+from fairbound.evaluation.watching import WatchedRequirement, new_requirements
+from fairbound.fairness import parse_constraint
+
+if TYPE_CHECKING:
+    from fairbound.evaluation.monitoring import Monitor
+
+FORMAT: Literal["fairbound monitor"] = "fairbound monitor"
+VERSION = 1
+LARGEST_STATE = 2**26  # bytes
+MOST_POINTS = 400
+"""Points of the recorded history; of more, every second one is dropped."""
+
+History = list[tuple[int, tuple[float, ...]]]
+
+
+@dataclass(frozen=True)
+class Batch:
+    """A batch that was counted: its name and the digest of its content, if given, and its number of rows."""
+
+    name: str | None
+    digest: str | None
+    rows: int
+
+
+@dataclass(frozen=True)
+class MonitorAlarm:
+    """The alarm of a limit.
+
+    Attributes
+    ----------
+    row : int
+        The number of rows counted when it was raised.
+    batch : int
+        The number of batches counted by then.
+    name : str or None
+        The name of the last of these batches.
+    log_evidence : float
+        The natural logarithm of the evidence by then.
+    """
+
+    row: int
+    batch: int
+    name: str | None
+    log_evidence: float
+
+
+@dataclass(frozen=True)
+class RequirementEvidence:
+    """The evidence against one requirement of a limit.
+
+    Attributes
+    ----------
+    text : str
+    log_evidence : float
+        The natural logarithm of the evidence since the requirement joined.
+    rates : tuple of float or None
+        The rates over all rows, None if there are none.
+    recent : tuple of float or None
+        The rates with old rows forgotten.
+    rows : tuple of int
+        The rows of each rate.
+    """
+
+    text: str
+    log_evidence: float
+    rates: tuple[float | None, ...]
+    recent: tuple[float | None, ...]
+    rows: tuple[int, ...]
+
+    @classmethod
+    def of(
+        cls, text: str, log_evidence: float, totals: np.ndarray, recent: np.ndarray, side: LimitSide
+    ) -> RequirementEvidence:
+        """Return the record for counts of shape (4,)."""
+        places = (0,) if side.kind == "value" else (0, 2)
+        one_minus = side.kind == "value" and side.side == "at most"
+
+        def rate(counts: np.ndarray, place: int) -> float | None:
+            if counts[place] == 0:
+                return None
+            share = float(counts[place + 1] / counts[place])
+            return 1.0 - share if one_minus else share
+
+        return cls(
+            text,
+            log_evidence,
+            tuple(rate(totals, place) for place in places),
+            tuple(rate(recent, place) for place in places),
+            tuple(int(totals[place]) for place in places),
+        )
+
+
+@dataclass(frozen=True)
+class LimitEvidence:
+    """The evidence against a limit, and its alarm if it has raised one."""
+
+    limit: str
+    log_evidence: float
+    alarm: MonitorAlarm | None
+    requirements: tuple[RequirementEvidence, ...]
+
+    @property
+    def strongest(self) -> RequirementEvidence | None:
+        """Return the requirement with the most evidence against it."""
+        return max(self.requirements, key=lambda each: each.log_evidence, default=None)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as a dictionary of JSON values."""
+        return as_json(
+            {
+                "limit": self.limit,
+                "log10_evidence": self.log_evidence / math.log(10.0),
+                "alarm": None if self.alarm is None else asdict(self.alarm),
+                "requirements": [asdict(each) for each in self.requirements],
+            }
+        )
+
+
+def evidence_text(log_evidence: float) -> str:
+    """Return evidence as people read it; large and small values as a power of ten.
+
+    >>> evidence_text(0.0), evidence_text(10.0), evidence_text(-20.0)
+    ('1.00', '2.2e+04', '2.1e-09')
+    """
+    exponent = log_evidence / math.log(10.0)
+    if -2.0 <= exponent < 4.0:
+        return f"{math.exp(log_evidence):.2f}"
+    power = math.floor(exponent)
+    return f"{10.0 ** (exponent - power):.1f}e{power:+03d}"
+
+
+def monitor_page(monitor: Monitor) -> tuple[str, list[TextTable], list[str]]:
+    """Return heading, tables and notes of a monitor."""
+    memory = f"{MEMORIES[RECENT]:,.0f} rows"
+    lines = []
+    for each in monitor.limits:
+        state = "no alarm" if each.alarm is None else f"ALARM at row {count(each.alarm.row)}"
+        most = each.strongest
+        shown = ("-", "-", "-") if most is None else (most.text, _in_words(most.rates), _in_words(most.recent))
+        lines.append((each.limit, state, evidence_text(each.log_evidence), *shown))
+    heading = (
+        f"Monitor: {count(monitor.rows)} rows, {len(monitor.batches):,} batches; an alarm needs evidence of "
+        f"{number(monitor.threshold, 0)}."
+    )
+    header = ("limit", "", "evidence", "most evidence against", "rates", "recently")
+    notes = [*monitor.notes, f"Recently: with a memory of about {memory} of the smaller group."]
+    return heading, [TextTable("Limits", header, tuple(lines), left=2)], notes
+
+
+def _in_words(rates: tuple[float | None, ...]) -> str:
+    return " and ".join(map(number, rates))
+
+
+def thinned(history: History) -> History:
+    """Return the history with at most `MOST_POINTS` points, the last among them."""
+    return [*history[:-1:2], history[-1]] if len(history) > MOST_POINTS else history
+
+
+# --- files -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class StateRecord:
+    """The content of a state file; see `Monitor` for the meaning of the fields."""
+
+    format: Literal["fairbound monitor"]
+    version: int
+    limits: tuple[str, ...]
+    confidence: float
+    groups: Literal["each", "intersection", "both"]
+    pos_label: Hashable
+    positive_decision: Hashable
+    rows: int
+    batches: tuple[Batch, ...]
+    alarms: tuple[MonitorAlarm | None, ...]
+    history: tuple[tuple[int, tuple[float, ...]], ...]
+    columns: tuple[str, ...]
+    known: dict[str, tuple[tuple[Hashable, int], ...]]
+    values: tuple[tuple[Hashable, Hashable], ...]
+    watched: tuple[WatchedRequirement, ...]
+    log_capital: tuple[float, ...]
+    waiting: list[list[float]]
+    totals: list[list[float]]
+    remembered: list[list[list[float]]]
+    passed: tuple[float, ...]
+    log_invested: list[list[float]]
+
+
+def write_state(monitor: Monitor) -> bytes:
+    """Return the state of a monitor as JSON; floats are written such that they read back the same."""
+    texts = tuple(map(str, monitor.constraints))
+    for text, limit in zip(texts, monitor.constraints, strict=True):
+        try:
+            same = str(parse_constraint(text)) == text
+        except ValueError:
+            same = False
+        if not same:
+            raise ValueError(f"The limit {limit} cannot be saved, because its measure is your own.")
+    processes = monitor._processes
+    record = StateRecord(
+        format=FORMAT,
+        version=VERSION,
+        limits=texts,
+        confidence=monitor.confidence,
+        groups=monitor.groups,
+        pos_label=monitor.pos_label,
+        positive_decision=monitor.positive_decision,
+        rows=monitor.rows,
+        batches=tuple(monitor.batches),
+        alarms=tuple(monitor.alarms),
+        history=tuple(monitor.history),
+        columns=tuple(monitor._columns),
+        known={name: tuple(groups.items()) for name, groups in monitor._known.items()},
+        values=tuple(monitor._values),
+        watched=tuple(monitor._watched),
+        log_capital=tuple(monitor._log_capital.tolist()),
+        waiting=monitor._waiting.tolist(),
+        totals=monitor._totals.tolist(),
+        remembered=processes.counts.tolist(),
+        passed=tuple(processes.rows.tolist()),
+        log_invested=processes.log_invested.tolist(),
+    )
+    return (json.dumps(asdict(record), allow_nan=False) + "\n").encode()
+
+
+def read_state(kind: type[Monitor], path: str | os.PathLike[str]) -> Monitor:
+    """Return the monitor of a state file, checked."""
+    try:
+        values = read_json(path, LARGEST_STATE)
+        if not isinstance(values, dict) or values.get("format") != FORMAT:
+            raise ValueError("it was not written by a monitor")
+        if values.get("version") != VERSION:
+            raise ValueError(f"its version is {values.get('version')!r:.20}, and this fairbound reads {VERSION}")
+        return _restored(kind, read_record(StateRecord, values, "the state"))
+    except (UnfitFileError, ValueError) as error:
+        raise ValueError(
+            f"{os.fspath(path)} cannot be used as the state of a monitor: {str(error).rstrip('.')}."
+        ) from error
+
+
+def _restored(kind: type[Monitor], record: StateRecord) -> Monitor:
+    monitor = kind(
+        record.limits,
+        record.confidence,
+        groups=record.groups,
+        pos_label=record.pos_label,
+        positive_decision=record.positive_decision,
+    )
+    monitor.rows, monitor.batches = record.rows, list(record.batches)
+    monitor.alarms, monitor.history = list(record.alarms), list(record.history)
+    monitor._columns, monitor._values = list(record.columns), [(low, high) for low, high in record.values]
+    monitor._known = {name: dict(groups) for name, groups in record.known.items()}
+    monitor._watched = list(record.watched)
+    R, J, L = len(record.watched), len(MEMORIES), len(record.limits)
+    _check(len(record.alarms) == L, "alarms")
+    _check(all(len(logs) == L for _, logs in record.history) and len(record.history) <= MOST_POINTS, "history")
+    _check(len(record.values) == 2, "values")
+    _check(record.rows == sum(batch.rows for batch in record.batches) >= 0, "rows")
+    _check(all(batch.rows > 0 for batch in record.batches), "batches")
+    _check(sorted(map(str, record.watched)) == sorted(map(str, _expected(monitor))), "watched")
+    monitor._log_capital = _array(record.log_capital, (R,), "log_capital")
+    monitor._waiting = _counts(record.waiting, (R, 4), "waiting")
+    monitor._totals = _counts(record.totals, (R, 4), "totals")
+    lines = _array([each.line(monitor.constraints) for each in record.watched], (R, 2), "watched")
+    passed = _array(record.passed, (R,), "passed")
+    _check(bool((passed >= 0).all()), "passed")
+    monitor._processes = EProcesses(
+        lines[:, 0].copy(),
+        lines[:, 1].copy(),
+        _counts(record.remembered, (R, J, 4), "remembered"),
+        passed,
+        _array(record.log_invested, (R, J), "log_invested"),
+    )
+    return monitor
+
+
+def _expected(monitor: Monitor) -> list[WatchedRequirement]:
+    """Return the requirements of the limits for the groups that the state knows."""
+    found: list[WatchedRequirement] = []
+    for grouping, groups in monitor._known.items():
+        known: list[Hashable] = []
+        for group in groups:
+            for place, limit in enumerate(monitor.constraints):
+                if limit.columns is None or grouping in limit.columns:
+                    found += new_requirements(monitor.constraints, place, grouping, known, group)
+            known.append(group)
+    return found
+
+
+def _array(values: Sequence[Any], shape: tuple[int, ...], name: str) -> np.ndarray:
+    try:
+        array = np.array(values, dtype=np.float64).reshape(shape if not len(values) else (len(values), *shape[1:]))
+    except ValueError:  # lists of different lengths
+        array = np.zeros(0)
+    _check(array.shape == shape, name)
+    return array
+
+
+def _counts(values: Sequence[Any], shape: tuple[int, ...], name: str) -> np.ndarray:
+    """Return rows and positive outcomes; there are never more positive outcomes than rows."""
+    array = _array(values, shape, name)
+    part, whole = array[..., 1::2], array[..., ::2]
+    _check(bool((part >= 0).all() and (part <= whole * (1.0 + 1e-9)).all()), name)
+    return array
+
+
+def _check(holds: bool, name: str) -> None:
+    if not holds:
+        raise ValueError(f"its {name!r} do not fit together with the rest")

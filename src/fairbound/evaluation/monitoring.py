@@ -1,0 +1,398 @@
+"""The monitor: limits watched after release, with a bounded probability of any false alarm.
+
+The evidence against a limit is a sum of e-processes (`betting`), one for each requirement of the limit (`watching`).
+Their capitals add up to 1 at the start, so that the sum is an e-process, too.  With L limits and confidence 1 − α, a
+limit raises an alarm when its evidence reaches L/α.  If all limits are kept, the probability that any of them ever
+raises an alarm is at most α, however often one looks and however long the stream is (Ville's inequality for each limit,
+and Bonferroni over limits).
+
+**New groups.**  If a group appears for the first time, its requirements join before its outcomes are counted.  They get
+an equal share of the capital that the limit has at that moment, taken from the others in proportion.  The sum does not
+change by this.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Hashable, Iterable
+from typing import Any
+
+import numpy as np
+from scipy import special
+
+from fairbound._drafts import write_file
+from fairbound._errors import InputError, bad_value
+from fairbound._text import page_as_html, page_as_text
+from fairbound._words import count, listed, percent
+from fairbound.evaluation.betting import RECENT, EProcesses
+from fairbound.evaluation.intervals import check_confidence
+from fairbound.evaluation.monitor_state import (
+    Batch,
+    LimitEvidence,
+    MonitorAlarm,
+    RequirementEvidence,
+    monitor_page,
+    read_state,
+    thinned,
+    write_state,
+)
+from fairbound.evaluation.watching import (
+    MOST_REQUIREMENTS,
+    WatchedRequirement,
+    check_watchable,
+    divide,
+    group_rows,
+    new_requirements,
+    outcomes,
+    read_two_values,
+)
+from fairbound.fairness import Combine, Constraint, as_constraints, resolve_measure
+
+
+class Monitor:
+    """Watches limits on a stream of decisions, and raises an alarm once a limit is broken with the stated confidence.
+
+    Parameters
+    ----------
+    limits : Constraint, str, or several of them
+        As for training: `DisparateImpact(0.8)` or "disparate_impact >= 0.8".  Differences, ratios, and limits on a
+        group's rate; groups are compared pairwise or with a reference group.
+    confidence : float
+        1 − α, at least 0.5 and below 1.  If all limits are kept, any alarm ever has a probability of at most α.
+    groups : {"each", "intersection", "both"}
+        With several sensitive columns: the groups of each column, of their intersection, or both.
+    pos_label : label, optional
+        The positive one of two labels; 1 of 0 and 1, and "yes" of "no" and "yes", are known.
+    positive_decision : value, optional
+        The decision that selects, if decisions have other values than labels.
+
+    Attributes
+    ----------
+    rows : int
+        The number of rows counted.
+    batches : list of Batch
+        The batches counted, in order.
+    limits : tuple of LimitEvidence
+        The evidence against each limit.
+    alarm : bool
+        Whether any limit has raised an alarm.  An alarm stays.
+
+    Examples
+    --------
+    >>> monitor = Monitor("disparate_impact >= 0.8")
+    >>> for day in range(5):
+    ...     monitor.update([1, 1, 1, 0] * 10 + [1, 0, 0, 0] * 10, ["a"] * 40 + ["b"] * 40)
+    >>> monitor.alarm, monitor.limits[0].alarm.row
+    (True, 160)
+    """
+
+    def __init__(
+        self,
+        limits: Constraint | str | Iterable[Constraint | str],
+        confidence: float = 0.95,
+        *,
+        groups: Combine = "each",
+        pos_label: Hashable | None = None,
+        positive_decision: Hashable | None = None,
+    ) -> None:
+        self.constraints = as_constraints(limits)
+        if not self.constraints:
+            raise ValueError('limits is empty: give at least one, such as "disparate_impact >= 0.8".')
+        for limit in self.constraints:
+            check_watchable(limit)
+        if groups not in ("each", "intersection", "both"):
+            raise bad_value("groups", groups, "'each', 'intersection' or 'both'")
+        self.confidence = check_confidence(confidence)
+        self.groups, self.pos_label, self.positive_decision = groups, pos_label, positive_decision
+        self.rows = 0
+        self.batches: list[Batch] = []
+        self.alarms: list[MonitorAlarm | None] = [None] * len(self.constraints)
+        self.history: list[tuple[int, tuple[float, ...]]] = []
+        self._columns: list[str] = []
+        self._known: dict[str, dict[Hashable, int]] = {}  # for each grouping its groups, and when each was first seen
+        self._values: list[tuple[Hashable, Hashable]] = [(None, None), (None, None)]  # of decisions, of labels
+        self._watched: list[WatchedRequirement] = []
+        self._log_capital = np.zeros(0)  # the logarithm of what each requirement started with
+        self._waiting = np.zeros((0, 4))
+        self._totals = np.zeros((0, 4))
+        self._processes = EProcesses.start([], [])
+
+    # --- counting ----------------------------------------------------------------------------------------------------
+
+    def update(
+        self,
+        prediction: Any,
+        sensitive_features: Any,
+        y: Any = None,
+        *,
+        sample_weight: Any = None,
+        name: str | None = None,
+        digest: str | None = None,
+    ) -> None:
+        """Count one batch of decisions; a batch may be a single row.
+
+        Parameters
+        ----------
+        prediction : sequence of n decisions
+        sensitive_features : mapping or table of columns, or array of shape (n,) or (n, columns)
+        y : sequence of n labels, optional
+            Needed by limits that compare decisions with labels.
+        sample_weight : None
+            Weighted rows are refused: each row must count once.
+        name : str, optional
+            A name of the batch.  A name that was counted already raises an error.
+        digest : str, optional
+            A digest of the batch's content, which recognises the batch under another name.
+
+        A batch that cannot be counted raises ValueError, and leaves the monitor unchanged.
+        """
+        if sample_weight is not None:
+            raise InputError(
+                "A monitor counts each row once, so {sample_weight=} cannot be used.",
+                "Give the rows without weights; to count a row k times, repeat it.",
+            )
+        if name is not None and self.has_counted(name, digest):
+            raise ValueError(f"The batch {name!r} was counted already; give each batch once.")
+        chosen = self.pos_label if self.positive_decision is None else self.positive_decision
+        decided, decisions = read_two_values(prediction, self._values[0], chosen, "prediction", "positive_decision")
+        labelled, labels = np.zeros(len(decided), dtype=bool), self._values[1]
+        for limit in self.constraints if y is None else ():
+            if resolve_measure(limit.measure).uses_label:
+                raise InputError(
+                    "{limit} compares decisions with labels, but the rows have none.",
+                    "Give labels with {y=}, or a measure of decisions alone, such as disparate_impact.",
+                    limit=limit.name,
+                )
+        if y is not None:
+            labelled, labels = read_two_values(y, labels, self.pos_label, "y", "pos_label")
+        if len(labelled) != len(decided):
+            raise InputError(
+                "{y=} has {labels:,} rows, but prediction has {rows:,}.", labels=len(labelled), rows=len(decided)
+            )
+        if not len(decided):
+            raise ValueError("The batch has no rows; give at least one.")
+        columns, found = group_rows(sensitive_features, len(decided), self.groups)
+        self._check_columns(columns, list(found))
+        joining = self._joining({grouping: list(groups) for grouping, groups in found.items()})
+        # Nothing below raises an error, so that a batch is counted as a whole or not at all.
+        self._columns, self._values = columns, [decisions, labels]
+        self._join(joining)
+        for grouping, groups in found.items():
+            for group in groups:
+                self._known.setdefault(grouping, {}).setdefault(group, self.rows + 1)
+        self._count(found, 2 * labelled.astype(np.int64) + decided)
+        self.rows += len(decided)
+        self.batches.append(Batch(name, digest, len(decided)))
+        self._look()
+
+    def has_counted(self, name: str, digest: str | None = None) -> bool:
+        """Return whether a batch was counted already.
+
+        A name that was counted with another content, or a content that was counted under another name, raises an error:
+        counting rows twice would make the evidence wrong.
+        """
+        for batch in self.batches:
+            if batch.name == name:
+                if digest is not None and batch.digest is not None and digest != batch.digest:
+                    raise ValueError(
+                        f"{name} was counted already, with other content. Give new rows as a new batch of its own; a "
+                        "counted batch must not change or grow."
+                    )
+                return True
+            if digest is not None and batch.digest == digest:
+                raise ValueError(
+                    f"{name} has the same content as {batch.name}, which was counted already. If they are other "
+                    "decisions, add a column that tells them apart, such as a date."
+                )
+        return False
+
+    def _check_columns(self, columns: list[str], groupings: list[str]) -> None:
+        if self._columns and columns != self._columns:
+            raise InputError(
+                "{sensitive_features=} has the columns {columns}, but earlier batches had {known}.",
+                "Give the same columns in the same order.",
+                columns=listed(columns),
+                known=listed(self._columns),
+            )
+        for limit in self.constraints:
+            for name in limit.columns or ():
+                if name not in groupings:
+                    raise ValueError(f"{limit} names the column {name!r}. The batch has {listed(groupings)}.")
+
+    def _joining(self, found: dict[str, list[Hashable]]) -> list[list[WatchedRequirement]]:
+        """Return for each limit the requirements that join with the groups that are new."""
+        joining: list[list[WatchedRequirement]] = [[] for _ in self.constraints]
+        for grouping, groups in found.items():
+            known = list(self._known.get(grouping, ()))
+            for group in groups:
+                if group in known:
+                    continue
+                for place, limit in enumerate(self.constraints):
+                    if limit.columns is None or grouping in limit.columns:
+                        joining[place] += new_requirements(self.constraints, place, grouping, known, group)
+                known.append(group)
+        total = len(self._watched) + sum(map(len, joining))
+        if total > MOST_REQUIREMENTS:
+            raise ValueError(
+                f"The limits compare groups in {total:,} ways, but at most {MOST_REQUIREMENTS:,} are watched: use "
+                "columns with fewer groups, or compare with a reference group."
+            )
+        return joining
+
+    def _join(self, joining: list[list[WatchedRequirement]]) -> None:
+        """Start new requirements; they share the capital of their limit with those that are there."""
+        for place, new in enumerate(joining):
+            if not new:
+                continue
+            there = np.array([each.limit == place for each in self._watched], dtype=bool)
+            old, log_total = int(there.sum()), self._log_evidence(place)
+            share = math.log(len(new) + old)
+            self._log_capital[there] += math.log(old) - share if old else 0.0
+            self._log_capital = np.append(self._log_capital, np.full(len(new), log_total - share))
+            self._watched += new
+            lines = np.array([each.line(self.constraints) for each in new])
+            started = EProcesses.start(lines[:, 0], lines[:, 1])
+            for name, values in vars(started).items():
+                setattr(self._processes, name, np.concatenate([getattr(self._processes, name), values]))
+            self._waiting = np.concatenate([self._waiting, np.zeros((len(new), 4))])
+            self._totals = np.concatenate([self._totals, np.zeros((len(new), 4))])
+
+    def _count(self, found: dict[str, dict[Hashable, Any]], kinds: np.ndarray) -> None:
+        none, known = np.zeros(0), {}
+
+        def seen(each: WatchedRequirement, group: Hashable) -> np.ndarray:
+            rate, rows = each.rate_function(self.constraints), found[each.grouping].get(group)
+            if rows is None:
+                return none
+            key = rate, each.grouping, group
+            if key not in known:
+                known[key] = outcomes(rate, kinds[rows])
+            return known[key]
+
+        divided = []
+        for place, each in enumerate(self._watched):
+            side = each.limit_side(self.constraints)
+            first = seen(each, each.first)
+            if side.kind == "value" and side.side == "at most":
+                first = 1.0 - first
+            second = None if each.second is None else seen(each, each.second)
+            waited = self._waiting[place].copy()
+            self._waiting[place], blocks = divide(waited, first, second)
+            self._totals[place] += blocks.sum(axis=0) + self._waiting[place] - waited
+            divided.append(blocks)
+        for turn in range(max(map(len, divided), default=0)):
+            step = np.zeros((len(divided), 4))
+            for place, blocks in enumerate(divided):
+                if turn < len(blocks):
+                    step[place] = blocks[turn]
+            self._processes.play(step)
+
+    def _look(self) -> None:
+        """Compare the evidence with the threshold, and record it."""
+        logs = tuple(self._log_evidence(place) for place in range(len(self.constraints)))
+        for place, log_evidence in enumerate(logs):
+            if self.alarms[place] is None and log_evidence >= math.log(self.threshold):
+                self.alarms[place] = MonitorAlarm(self.rows, len(self.batches), self.batches[-1].name, log_evidence)
+        self.history = thinned([*self.history, (self.rows, logs)])
+
+    # --- results -----------------------------------------------------------------------------------------------------
+
+    @property
+    def threshold(self) -> float:
+        """The evidence at which a limit raises an alarm: L/α."""
+        return len(self.constraints) / (1.0 - self.confidence)
+
+    @property
+    def alarm(self) -> bool:
+        """Whether any limit has raised an alarm."""
+        return any(each is not None for each in self.alarms)
+
+    def _log_evidence(self, place: int) -> float:
+        there = [number for number, each in enumerate(self._watched) if each.limit == place]
+        if not there:
+            return 0.0
+        return float(special.logsumexp((self._log_capital + self._processes.log_evidence)[there]))
+
+    @property
+    def limits(self) -> tuple[LimitEvidence, ...]:
+        """The evidence against each limit, and its alarm."""
+        recent = self._processes.counts[:, RECENT] + self._waiting
+        own = self._processes.log_evidence
+        found = []
+        for place, limit in enumerate(self.constraints):
+            requirements = tuple(
+                RequirementEvidence.of(
+                    each.text(self.constraints),
+                    float(own[number]),
+                    self._totals[number],
+                    recent[number],
+                    each.limit_side(self.constraints),
+                )
+                for number, each in enumerate(self._watched)
+                if each.limit == place
+            )
+            found.append(LimitEvidence(str(limit), self._log_evidence(place), self.alarms[place], requirements))
+        return tuple(found)
+
+    @property
+    def claim(self) -> str:
+        """Return the statistical meaning of an alarm as text."""
+        return (
+            "Claim: if every limit is kept at all times, the probability that any alarm is ever raised is at most "
+            f"{percent(1.0 - self.confidence)}, however often one looks. No alarm does not show that a limit is kept."
+        )
+
+    @property
+    def notes(self) -> list[str]:
+        """Return groups that joined late, limits without groups, and the claim."""
+        late = [
+            f"{group} ({grouping}) from row {count(row)}"
+            for grouping, groups in self._known.items()
+            for group, row in groups.items()
+            if self.batches and row > self.batches[0].rows
+        ]
+        found = [f"Groups that appeared later are watched from then on: {', '.join(late[:20])}."] if late else []
+        watched = {each.limit for each in self._watched}
+        found += [
+            f"{limit}: nothing to watch yet, because its groups have not appeared."
+            for place, limit in enumerate(self.constraints)
+            if place not in watched and self.rows
+        ]
+        return [*found, self.claim]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as a dictionary of JSON values."""
+        return {
+            "alarm": self.alarm,
+            "confidence": self.confidence,
+            "threshold": self.threshold,
+            "rows": self.rows,
+            "batches": len(self.batches),
+            "limits": [each.to_dict() for each in self.limits],
+            "history": [
+                {"rows": rows, "log10_evidence": [log / math.log(10.0) for log in logs]} for rows, logs in self.history
+            ],
+            "notes": self.notes,
+        }
+
+    def to_text(self) -> str:
+        """Return the evidence as a table, with notes."""
+        return page_as_text(*monitor_page(self))
+
+    def __str__(self) -> str:
+        return self.to_text()
+
+    def _repr_html_(self) -> str:
+        return page_as_html(*monitor_page(self))
+
+    # --- files -------------------------------------------------------------------------------------------------------
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the state to a JSON file; the file has the old state or the new one, whenever the process ends."""
+        write_file(path, write_state(self))
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Monitor:
+        """Return the monitor whose state is in a file; anything else in the file raises ValueError."""
+        return read_state(cls, path)

@@ -1,0 +1,286 @@
+"""What a monitor watches: the requirements of its limits, and the outcomes of rows that bear on each.
+
+A limit is split into requirements on pairs of groups (`requirements.sides_of`).  A requirement joins as soon as both of
+its groups have been seen.  Each rate is a share of outcomes among some of a group's rows.
+
+**Blocks.**  The rows of a batch of one group are divided into consecutive blocks of about equal size, as many as the
+smaller group has rows.  So all rows are used, and a batch may be sorted by group.  Rows that have no counterpart yet
+wait for the next batch, and count in its first block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairbound._errors import InputError
+from fairbound._errors import argument as named_argument
+from fairbound._words import listed
+from fairbound.evaluation.matching import canonical, in_order
+from fairbound.evaluation.requirements import LimitSide, RateKey, rate_name, requirement_text, sides_of
+from fairbound.evaluation.tally import WHOLES
+from fairbound.fairness import (
+    Constraint,
+    GroupSums,
+    RateFunction,
+    as_array,
+    conventional_positive,
+    evaluate,
+    find_value,
+    is_missing,
+    read_columns,
+    resolve_measure,
+    share_of_selected,
+)
+
+MOST_REQUIREMENTS = 10_000
+MOST_BLOCKS = 200
+"""Blocks of one requirement in one batch.  Stakes are chosen once per block; more often would gain next to nothing."""
+
+Waiting = NDArray[np.float64]  # rows and positive outcomes of both rates that have no counterpart yet, (4,)
+
+
+def check_watchable(limit: Constraint) -> None:
+    """Raise an error for a limit that cannot be monitored."""
+    measure = resolve_measure(limit.measure)
+    reason = ""
+    if limit.bound is None:
+        reason = "it has no bound; state one, such as disparate_impact >= 0.8"
+    elif measure.comparison == "covariance":
+        reason = "no evidence is known for a covariance; demographic_parity limits the selection rates themselves"
+    elif limit.against == "overall":
+        reason = "everyone contains the group itself; compare groups pairwise or with a reference group"
+    elif limit.classes is not None:
+        reason = "it names classes, and a monitor has two decisions only"
+    elif share_of_selected in measure.rates:
+        reason = "shares of the selected depend on the sizes of the groups; disparate_impact compares selection rates"
+    elif any(rate not in WHOLES for rate in measure.rates):
+        reason = "its rate is your own, and a monitor needs shares of rows, such as selection rates"
+    if reason:
+        raise ValueError(f"The limit {limit} cannot be monitored: {reason}.")
+
+
+# --- requirements ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class WatchedRequirement:
+    """One side of a limit for one pair of groups.
+
+    Attributes
+    ----------
+    limit : int
+        The place of the limit among those of the monitor.
+    grouping : str
+        The sensitive column, or several joined by " & ".
+    rate : int
+        The place of the rate among those of the limit's measure.
+    side : int
+        The place of the side among those of the limit.
+    first, second : group
+        The groups of the quantity; `second` is None for a limit on one rate.
+    """
+
+    limit: int
+    grouping: str
+    rate: int
+    side: int
+    first: Hashable
+    second: Hashable | None
+
+    def rate_function(self, limits: Sequence[Constraint]) -> RateFunction:
+        """Return the rate that is compared."""
+        return resolve_measure(limits[self.limit].measure).rates[self.rate]
+
+    def limit_side(self, limits: Sequence[Constraint]) -> LimitSide:
+        """Return the side of the limit."""
+        return sides_of(limits[self.limit])[self.side]
+
+    def line(self, limits: Sequence[Constraint]) -> tuple[float, float]:
+        """Return slope and shift of the requirement p ≥ slope · r + shift."""
+        side = self.limit_side(limits)
+        return {"ratio": (side.limit, 0.0), "difference": (1.0, side.limit)}.get(side.kind, (0.0, side.limit))
+
+    def text(self, limits: Sequence[Constraint]) -> str:
+        """Return the requirement as text, as a certificate writes it."""
+        side = self.limit_side(limits)
+        name = rate_name(self.rate_function(limits), resolve_measure(limits[self.limit].measure).name)
+        groups = (self.first,) if side.kind == "value" else (self.first, self.second)
+        return requirement_text(side, [RateKey(self.grouping, group, None, name) for group in groups])
+
+
+def new_requirements(
+    limits: Sequence[Constraint], place: int, grouping: str, known: Sequence[Hashable], group: Hashable
+) -> Iterator[WatchedRequirement]:
+    """Yield the requirements of one limit that a new group brings, given the groups that are known already."""
+    limit = limits[place]
+    measure = resolve_measure(limit.measure)
+    if measure.comparison == "value":
+        pairs = [] if limit.group is not None and find_value(limit.group, [group]) is None else [(group, group)]
+    elif limit.reference is None or find_value(limit.reference, [group]) is not None:
+        pairs = [(old, group) for old in known]
+    else:
+        reference = find_value(limit.reference, known)
+        pairs = [] if reference is None else [(group, known[reference])]
+    for rate in range(len(measure.rates)):
+        for a, b in pairs:
+            for number, side in enumerate(sides_of(limit)):
+                first, second = (b, a) if side.reversed else (a, b)
+                single = side.kind == "value"
+                yield WatchedRequirement(place, grouping, rate, number, first, None if single else second)
+
+
+# --- rows ------------------------------------------------------------------------------------------------------------
+
+
+def read_two_values(
+    values: Any, known: tuple[Hashable, Hashable], positive: Hashable, name: str, argument: str
+) -> tuple[NDArray[np.bool_], tuple[Hashable, Hashable]]:
+    """Return which values are the positive one, and the negative and the positive value, None while unknown.
+
+    Parameters
+    ----------
+    values : sequence of n values
+        A batch may have only one of the two values.
+    known : (negative, positive)
+        The values of earlier batches.
+    positive : value or None
+        The positive value as the user names it.
+    name, argument : str
+        What the values are called in messages, and the argument that names the positive one.
+    """
+    array = as_array(values)
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]
+    if array.ndim != 1:
+        raise InputError("{name} must have one value per row, but has shape {shape}.", name=name, shape=array.shape)
+    given = array.tolist()
+    gap = next((row for row, value in enumerate(given) if is_missing(value)), None)
+    if gap is not None:
+        raise InputError(
+            "{name} contains {value!r} in row {row}.",
+            "Leave out rows without a value, or give the batch when all values are known.",
+            name=name,
+            value=given[gap],
+            row=gap + 1,
+        )
+    found = [canonical(value) for value in given]
+    distinct = in_order(set(found))
+    low, high = known
+    if high is None and positive is not None:
+        high = canonical(positive)
+    elif high is None and set(distinct) <= {0, 1}:
+        low, high = 0, 1
+    elif high is None:
+        high = conventional_positive(distinct) if len(distinct) == 2 else None
+        if high is None:
+            raise InputError(
+                "{name} has the values {values}.",
+                "Name the positive one with {argument}.",
+                name=name,
+                values=listed(distinct, 10),
+                argument=named_argument(argument),
+            )
+    others = [value for value in distinct if value != high]
+    if low is None and others:
+        low = others[0]
+    strange = [value for value in others if value != low]
+    if strange:
+        raise InputError(
+            "{name} contains {value!r}, but must have two values, {low!r} and {high!r}.",
+            "Write each of the two in one way in all batches.",
+            name=name,
+            value=strange[0],
+            low=low,
+            high=high,
+        )
+    return np.array([value == high for value in found], dtype=bool), (low, high)
+
+
+def group_rows(
+    sensitive_features: Any, n: int, groups: str
+) -> tuple[list[str], dict[str, dict[Hashable, NDArray[np.int64]]]]:
+    """Return the names of the columns, and for each grouping its groups with the places of their rows.
+
+    Rows without a known group are in none.
+    """
+    columns = {name: as_array(values).tolist() for name, values in read_columns(sensitive_features, n).items()}
+    if not columns:
+        raise ValueError("sensitive_features has no columns: give at least one.")
+    keys: dict[str, list[Any]] = {}
+    if groups in ("each", "both") or len(columns) < 2:
+        keys |= {name: [(value,) for value in values] for name, values in columns.items()}
+    if groups in ("intersection", "both") and len(columns) > 1:
+        keys[" & ".join(columns)] = list(zip(*columns.values(), strict=True))
+    found: dict[str, dict[Hashable, NDArray[np.int64]]] = {}
+    for name, key in keys.items():
+        places: dict[Hashable, list[int]] = {}
+        for row, values in enumerate(key):
+            if not any(map(is_missing, values)):
+                places.setdefault(values if len(values) > 1 else values[0], []).append(row)
+        found[name] = {group: np.array(rows) for group, rows in places.items()}
+    return list(columns), found
+
+
+@cache
+def _outcome_table(rate: RateFunction) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
+    """Return for each kind of row, 2 · label + decision, whether it counts in a rate, and as what.
+
+    The rate itself is evaluated on single rows, so that a monitor has no formulas of its own.
+    """
+    label, decision = np.array([0.0, 0.0, 1.0, 1.0]), np.array([0.0, 1.0, 0.0, 1.0])
+    sums = GroupSums(
+        selected_positives=label * decision,
+        selected_negatives=(1.0 - label) * decision,
+        rejected_positives=label * (1.0 - decision),
+        rejected_negatives=(1.0 - label) * (1.0 - decision),
+        positives=label,
+        negatives=1.0 - label,
+        correct=(label == decision).astype(np.float64),
+        one_row=1.0,
+    )
+    whole = WHOLES[rate](sums)
+    return whole > 0, np.nan_to_num(evaluate(rate, sums)) * whole
+
+
+def outcomes(rate: RateFunction, kinds: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return the outcomes of the rows that count in a rate, 1 or 0, in their order."""
+    counts, positive = _outcome_table(rate)
+    return positive[kinds[counts[kinds]]]
+
+
+# --- blocks ----------------------------------------------------------------------------------------------------------
+
+
+def divide(
+    waiting: Waiting, first: NDArray[np.float64], second: NDArray[np.float64] | None
+) -> tuple[Waiting, NDArray[np.float64]]:
+    """Divide the outcomes of one batch into blocks, of shape (B, 4); return what must wait, and the blocks.
+
+    `second` is None for a requirement on one rate.  The division depends on numbers of rows only, never on outcomes.
+    """
+    parts = [_with_waiting(waiting[:2], first)]
+    if second is not None:
+        parts.append(_with_waiting(waiting[2:], second))
+    n_blocks = min(MOST_BLOCKS, *(len(part) for part in parts))
+    if n_blocks == 0:
+        kept = np.zeros(4)
+        for place, part in enumerate(parts):
+            kept[2 * place : 2 * place + 2] = part.sum(axis=0)
+        return kept, np.zeros((0, 4))
+    blocks = np.zeros((n_blocks, 4))
+    for place, part in enumerate(parts):
+        starts = np.arange(n_blocks) * len(part) // n_blocks
+        blocks[:, 2 * place : 2 * place + 2] = np.add.reduceat(part, starts, axis=0)
+    return np.zeros(4), blocks
+
+
+def _with_waiting(waiting: NDArray[np.float64], outcomes: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return pairs of rows and positive outcomes: all rows that waited as one, and then the new ones."""
+    new = np.stack([np.ones(len(outcomes)), outcomes], axis=1)
+    return np.concatenate([waiting[None], new]) if waiting[0] > 0 else new
