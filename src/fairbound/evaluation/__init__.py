@@ -9,7 +9,13 @@ from fairbound.evaluation.certificate import Certificate, RateInterval, certify,
 from fairbound.evaluation.intervals import Share, WeightedShare, binomial_interval, weighted_interval
 from fairbound.evaluation.ll144 import Category, CategoryTable, LL144Tables
 from fairbound.evaluation.matching import match_decisions, match_positive
-from fairbound.evaluation.monitor_state import Batch, LimitEvidence, MonitorAlarm, RequirementEvidence, evidence_text
+from fairbound.evaluation.monitor_state import (
+    CountedBatch,
+    LimitEvidence,
+    MonitorAlarm,
+    RequirementEvidence,
+    evidence_text,
+)
 from fairbound.evaluation.monitoring import Monitor
 from fairbound.evaluation.requirements import rate_name
 from fairbound.evaluation.scores import CalibrationBin, GroupScores, ScoreAudit, auc_estimate, tally_decisions
@@ -27,12 +33,12 @@ from fairbound.evaluation.verdicts import Bounds, LimitCertificate, Verdict, sid
 
 __all__ = [
     "Audit",
-    "Batch",
     "Bounds",
     "CalibrationBin",
     "Category",
     "CategoryTable",
     "Certificate",
+    "CountedBatch",
     "Estimate",
     "GroupAudit",
     "GroupScores",

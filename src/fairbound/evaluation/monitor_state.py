@@ -33,7 +33,7 @@ History = list[tuple[int, tuple[float, ...]]]
 
 
 @dataclass(frozen=True)
-class Batch:
+class CountedBatch:
     """A batch that was counted: its name and the digest of its content, if given, and its number of rows."""
 
     name: str | None
@@ -190,7 +190,7 @@ class StateRecord:
     pos_label: Hashable
     positive_decision: Hashable
     rows: int
-    batches: tuple[Batch, ...]
+    batches: tuple[CountedBatch, ...]
     alarms: tuple[MonitorAlarm | None, ...]
     history: tuple[tuple[int, tuple[float, ...]], ...]
     columns: tuple[str, ...]

@@ -28,7 +28,7 @@ from fairbound._words import count, listed, percent
 from fairbound.evaluation.betting import RECENT, EProcesses
 from fairbound.evaluation.intervals import check_confidence
 from fairbound.evaluation.monitor_state import (
-    Batch,
+    CountedBatch,
     LimitEvidence,
     MonitorAlarm,
     RequirementEvidence,
@@ -71,7 +71,7 @@ class Monitor:
     ----------
     rows : int
         The number of rows counted.
-    batches : list of Batch
+    batches : list of CountedBatch
         The batches counted, in order.
     limits : tuple of LimitEvidence
         The evidence against each limit.
@@ -106,7 +106,7 @@ class Monitor:
         self.confidence = check_confidence(confidence)
         self.groups, self.pos_label, self.positive_decision = groups, pos_label, positive_decision
         self.rows = 0
-        self.batches: list[Batch] = []
+        self.batches: list[CountedBatch] = []
         self.alarms: list[MonitorAlarm | None] = [None] * len(self.constraints)
         self.history: list[tuple[int, tuple[float, ...]]] = []
         self._columns: list[str] = []
@@ -183,7 +183,7 @@ class Monitor:
                 self._known.setdefault(grouping, {}).setdefault(group, self.rows + 1)
         self._count(found, 2 * labelled.astype(np.int64) + decided)
         self.rows += len(decided)
-        self.batches.append(Batch(name, digest, len(decided)))
+        self.batches.append(CountedBatch(name, digest, len(decided)))
         self._look()
 
     def has_counted(self, name: str, digest: str | None = None) -> bool:
