@@ -1,0 +1,264 @@
+"""Models under a ratio of selection rates, by several libraries over the same booster, on held-out rows.
+
+    linear, network, boosted   fairbound; no group at decision time
+    ExponentiatedGradient      fairlearn, over the same booster; draws one of several models at random for each row
+    ThresholdOptimizer         fairlearn, over the same booster; thresholds by group, which it needs at decision time
+    OxonFair                   likewise; its thresholds are fitted on a fifth of the training rows
+
+Every method gets the same splits and is asked for several ratios.  Printed are means over the splits: accuracy and
+least ratio of two groups on held-out rows, and processor time of the same run.  Methods miss what they are asked for by
+different amounts, so compare accuracies at equal held-out ratios.  `--page` writes the tables, the accuracies
+interpolated at given ratios, and the pictures of docs/compared.md.
+
+The file of results is resumable: runs that it holds are not repeated.  Needs `pip install "fairbound[lightgbm]"
+fairlearn oxonfair matplotlib`, and the data sets (docs/data.md).  A library that is absent is left out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import time
+import warnings
+from collections import defaultdict
+from collections.abc import Callable
+from datetime import date
+from importlib.metadata import PackageNotFoundError, version
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+from lightgbm import LGBMClassifier
+
+from fairbound import ConstrainedClassifier, load_dataset
+
+GROUPS = {"dutch": "sex", "acsincome": "sex", "law": "race"}
+RATIOS = (0.7, 0.8, 0.9, 0.95)
+NEEDS_GROUP = ("ThresholdOptimizer", "OxonFair")
+COMPARED = (0.8, 0.9)
+Decide = Callable[[object, np.ndarray], np.ndarray]
+
+
+def booster() -> LGBMClassifier:
+    """Return the booster, with default settings."""
+    return LGBMClassifier(n_jobs=1, verbose=-1, random_state=0)
+
+
+def fairbound(**options: object) -> Callable[..., Decide]:
+    """Return a method of fairbound."""
+
+    def fit(X, y, groups, asked: float) -> Decide:
+        chosen = {key: value() if key == "base" else value for key, value in options.items()}
+        clf = ConstrainedClassifier(f"disparate_impact >= {asked}", **chosen)
+        clf.fit(X, y, sensitive_features=groups)
+        return lambda rows, _: clf.predict(rows)
+
+    return fit
+
+
+def exponentiated_gradient(X, y, groups, asked: float) -> Decide:
+    """Return the mixture of fairlearn's reduction."""
+    from fairlearn.reductions import DemographicParity, ExponentiatedGradient
+
+    limit = DemographicParity(ratio_bound=asked, ratio_bound_slack=0.005)
+    reduction = ExponentiatedGradient(booster(), limit).fit(X, y, sensitive_features=groups)
+    return lambda rows, _: reduction.predict(rows, random_state=0)
+
+
+def threshold_optimizer(X, y, groups, asked: float) -> Decide:  # noqa: ARG001 (its rates are equal, whatever is asked)
+    """Return fairlearn's thresholds by group."""
+    from fairlearn.postprocessing import ThresholdOptimizer
+
+    found = ThresholdOptimizer(estimator=booster(), constraints="demographic_parity", predict_method="predict_proba")
+    found.fit(X, y, sensitive_features=groups)
+    return lambda rows, others: found.predict(rows, sensitive_features=others, random_state=0)
+
+
+def oxonfair(X, y, groups, asked: float) -> Decide:
+    """Return OxonFair's thresholds by group."""
+    from oxonfair import FairPredictor
+    from oxonfair.utils import group_metrics
+    from sklearn.model_selection import train_test_split
+
+    train, held = train_test_split(np.arange(len(y)), test_size=0.2, stratify=y, random_state=0)
+    model = booster().fit(X[train], y[train])
+    found = FairPredictor(model, {"data": X[held], "target": y[held], "groups": groups[held]})
+    found.fit(group_metrics.accuracy, group_metrics.disparate_impact, asked)
+    blank = np.zeros
+    return lambda rows, others: np.asarray(
+        found.predict({"data": rows, "target": blank(len(rows), dtype=int), "groups": others})
+    )
+
+
+METHODS: dict[str, Callable[..., Decide]] = {
+    "linear": fairbound(),
+    "network": fairbound(hidden=(32,)),
+    "boosted": fairbound(base=booster),
+    "ExponentiatedGradient": exponentiated_gradient,
+    "ThresholdOptimizer": threshold_optimizer,
+    "OxonFair": oxonfair,
+}
+
+
+def ratio(decided: np.ndarray, groups: np.ndarray) -> float:
+    """Return the least ratio of selection rates of two groups."""
+    rates = [decided[groups == group].mean() for group in np.unique(groups)]
+    return float(min(rates) / max(rates))
+
+
+def run(data: str, seed: int, method: str, asked: float) -> dict[str, object]:
+    """Train and judge one model."""
+    train, test = load_dataset(data).split(test_size=0.2, random_state=seed)
+    groups, others = (part.sensitive[GROUPS[data]] for part in (train, test))
+    start, wall = time.process_time(), time.perf_counter()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        decide = METHODS[method](train.X, train.y, np.asarray(groups), asked)
+        processor, elapsed = time.process_time() - start, time.perf_counter() - wall
+        decided = decide(test.X, np.asarray(others))
+    return {
+        "data": data,
+        "seed": seed,
+        "method": method,
+        "asked": asked,
+        "accuracy": float(np.mean(decided == test.y)),
+        "ratio": ratio(decided, np.asarray(others)),
+        "processor": processor,
+        "wall": elapsed,
+    }
+
+
+def means(results: list[dict]) -> dict[tuple[str, str], list[dict[str, float]]]:
+    """Return for each data set and method the means over the splits, a line for each ratio that was asked for."""
+    found: dict[tuple[str, str], dict[float, list[dict]]] = defaultdict(lambda: defaultdict(list))
+    for each in results:
+        found[each["data"], each["method"]][each["asked"]].append(each)
+    return {
+        key: [
+            {"asked": asked, "splits": len(runs)}
+            | {name: float(np.mean([each[name] for each in runs])) for name in ("accuracy", "ratio", "processor")}
+            for asked, runs in sorted(lines.items())
+        ]
+        for key, lines in found.items()
+    }
+
+
+def interpolated(lines: list[dict[str, float]], goal: float) -> float | None:
+    """Return the mean accuracy at a mean held-out ratio, between the two nearest runs; None outside of them."""
+    for one, other in pairwise(sorted(lines, key=lambda line: line["ratio"])):
+        if one["ratio"] <= goal <= other["ratio"]:
+            part = (goal - one["ratio"]) / max(other["ratio"] - one["ratio"], 1e-12)
+            return one["accuracy"] + part * (other["accuracy"] - one["accuracy"])
+    return None
+
+
+def page(results: list[dict], target: Path) -> None:
+    """Write the tables and pictures."""
+    found = means(results)
+    names = {data: [method for method in METHODS if (data, method) in found] for data in GROUPS}
+    text = []
+    for data, methods in names.items():
+        if not methods:
+            continue
+        draw(data, {method: found[data, method] for method in methods}, target.parent / "figures")
+        splits = max(line["splits"] for method in methods for line in found[data, method])
+        text += [f"### {data.capitalize()}, by {GROUPS[data]}, {splits} splits", ""]
+        text += [f"![Accuracy against ratio on held-out rows, {data}](figures/compared_{data}.svg)", ""]
+        heads = [f"accuracy at {goal}" for goal in COMPARED]
+        text += [f"| method | group at decision time | {' | '.join(heads)} | processor time |", "| --- " * 5 + "|"]
+        for method in methods:
+            lines = found[data, method]
+            goals = [interpolated(lines, goal) for goal in COMPARED]
+            cells = ["–" if goal is None else f"{goal:.2%}" for goal in goals]
+            seconds = np.mean([line["processor"] for line in lines])
+            needs = "needed" if method in NEEDS_GROUP else "no"
+            text.append(f"| {method} | {needs} | {' | '.join(cells)} | {seconds:.1f} s |")
+        text += ["", "| method | asked | accuracy | ratio | processor time |", "| --- " * 5 + "|"]
+        for method in methods:
+            for line in found[data, method]:
+                text.append(
+                    f"| {method} | {line['asked']} | {line['accuracy']:.2%} | {line['ratio']:.3f} | "
+                    f"{line['processor']:.1f} s |"
+                )
+        text.append("")
+    versions = [f"{name} {_version(name)}" for name in ("fairbound", "lightgbm", "fairlearn", "oxonfair")]
+    text += [f"Python {platform.python_version()}, {', '.join(versions)}; {date.today():%d %B %Y}.", ""]
+    whole = target.read_text(encoding="utf-8")
+    head, _, rest = whole.partition("<!-- measured -->\n")
+    _, _, tail = rest.partition("<!-- end -->\n")
+    target.write_text(head + "<!-- measured -->\n\n" + "\n".join(text) + "\n<!-- end -->\n" + tail, encoding="utf-8")
+
+
+def draw(data: str, lines: dict[str, list[dict[str, float]]], folder: Path) -> None:
+    """Draw accuracy against ratio."""
+    import matplotlib as mpl
+
+    mpl.use("svg")
+    mpl.rcParams["svg.hashsalt"] = "fairbound"
+    from matplotlib import pyplot as plt
+
+    figure, axes = plt.subplots(figsize=(7, 4))
+    for method, points in lines.items():
+        ordered = sorted(points, key=lambda line: line["ratio"])
+        style = {"linestyle": "--", "marker": "s"} if method in NEEDS_GROUP else {"linestyle": "-", "marker": "o"}
+        axes.plot([p["ratio"] for p in ordered], [100 * p["accuracy"] for p in ordered], label=method, **style)
+    axes.set_xlabel("least ratio of selection rates, held-out rows")
+    axes.set_ylabel("accuracy, %")
+    axes.legend(frameon=False, fontsize=8)
+    axes.spines[["top", "right"]].set_visible(False)
+    figure.tight_layout()
+    folder.mkdir(exist_ok=True)
+    figure.savefig(folder / f"compared_{data}.svg", metadata={"Date": None})
+    plt.close(figure)
+
+
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "(absent)"
+
+
+def main() -> None:
+    """Run what is missing, and print the means."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--data", nargs="+", choices=list(GROUPS), default=list(GROUPS))
+    parser.add_argument("--methods", nargs="+", choices=list(METHODS), default=list(METHODS))
+    parser.add_argument("--ratios", type=float, nargs="+", default=list(RATIOS))
+    parser.add_argument("--splits", type=int, default=5)
+    parser.add_argument("--results", type=Path, default=Path("compared.jsonl"))
+    parser.add_argument("--page", type=Path, help="the page to write the tables into, docs/compared.md")
+    arguments = parser.parse_args()
+    done = []
+    if arguments.results.exists():
+        done = [json.loads(line) for line in arguments.results.read_text().splitlines()]
+    keys = {(each["data"], each["seed"], each["method"], each["asked"]) for each in done}
+    for seed in range(arguments.splits):
+        for data in arguments.data:
+            for method in arguments.methods:
+                # Its rates are equal by construction, so one run tells all.
+                for asked in arguments.ratios if method != "ThresholdOptimizer" else [1.0]:
+                    if (data, seed, method, asked) in keys:
+                        continue
+                    try:
+                        found = run(data, seed, method, asked)
+                    except ImportError as error:
+                        print(f"{method} is left out: {error}", flush=True)
+                        break
+                    print(json.dumps(found), flush=True)
+                    with arguments.results.open("a") as file:
+                        file.write(json.dumps(found) + "\n")
+                    done.append(found)
+    for (data, method), lines in sorted(means(done).items()):
+        for line in lines:
+            print(
+                f"{data:<10} {method:<22} asked {line['asked']:.2f}: {line['accuracy']:.2%} at {line['ratio']:.3f}, "
+                f"{line['processor']:.1f} s ({line['splits']} splits)"
+            )
+    if arguments.page is not None:
+        page(done, arguments.page)
+
+
+if __name__ == "__main__":
+    main()
