@@ -120,6 +120,42 @@ def _shown(value: Any) -> str:
     return text if len(text) <= 60 else text[:57] + "..."
 
 
+# --- arrays ---------------------------------------------------------------------------------------------------------
+
+
+def has_infinity(array: NDArray[np.float64]) -> bool:
+    """Tell whether an array has an infinite value; a finite sum tells that it has none, and takes little time."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        return not np.isfinite(array.sum()) and bool(np.isinf(array).any())
+
+
+# --- distinct values -------------------------------------------------------------------------------------------------
+
+
+def distinct(array: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the distinct values in order, and the position of each element among them, as `np.unique` does.
+
+    Labels and groups are whole numbers of a small range, or few words.  Counting or hashing them is ten times faster
+    than sorting them.
+
+    >>> distinct(np.array([7, 5, 7]))
+    (array([5, 7]), array([1, 0, 1]))
+    """
+    if array.ndim == 1 and len(array) and array.dtype.kind in "iub":
+        low, high = int(array.min()), int(array.max())
+        if high - low <= len(array) and max(-low, high) < 2**62:
+            shifted = array.astype(np.int64) - low
+            present = np.bincount(shifted, minlength=high - low + 1) > 0
+            return (np.flatnonzero(present) + low).astype(array.dtype), (np.cumsum(present) - 1)[shifted]
+    if array.ndim == 1 and array.dtype.kind in "US":
+        listed = array.tolist()
+        values = sorted(set(listed))
+        places = {value: place for place, value in enumerate(values)}
+        codes = np.fromiter((places[value] for value in listed), np.int64, len(listed))
+        return np.array(values, dtype=array.dtype), codes
+    return np.unique(array, return_inverse=True)
+
+
 # --- weights --------------------------------------------------------------------------------------------------------
 
 # Check and scale the weights of rows.

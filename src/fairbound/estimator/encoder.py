@@ -24,6 +24,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from fairbound._errors import InputError, Message, argument, bad_value
+from fairbound._values import has_infinity
 from fairbound.data import as_word
 from fairbound.estimator.inputs import NUMBERS, Floats, Inputs, Words, read_inputs
 from fairbound.estimator.names import check_names, learn_names
@@ -284,14 +285,17 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         means = np.array([column.mean for column in self.columns_])  # type: ignore[union-attr]
         scales = np.array([column.scale for column in self.columns_])  # type: ignore[union-attr]
         scaled = np.ascontiguousarray(standardize(matrix, means, scales))
-        return np.nan_to_num(scaled, copy=False, nan=0.0)
+        if np.isnan(scaled.sum()):
+            scaled[np.isnan(scaled)] = 0.0
+        return scaled
 
     def _learn_numbers(self, name: str, values: Floats, weights: Floats) -> NumberColumn:
-        known = ~np.isnan(values) & (weights > 0)
-        missing = bool((np.isnan(values) & (weights > 0)).any())
+        gaps, used = np.isnan(values), weights > 0
+        known = used & ~gaps
+        missing = bool((used & gaps).any())
         if not self.scale or not known.any():
             return NumberColumn(name, 0.0, 1.0, missing)
-        mean, scale = _moments(values[known], weights[known])
+        mean, scale = _moments(values, weights) if known.all() else _moments(values[known], weights[known])
         return NumberColumn(name, mean, scale, missing)
 
     def _learn_words(self, name: str, inputs: Inputs, position: int, weights: Floats) -> CategoryColumn:
@@ -372,7 +376,8 @@ def plain_numbers(inputs: Inputs, whose: str = "Column") -> Floats:
 def standardize(values: Floats, mean: Any, scale: Any) -> Floats:
     """Return (values − mean) / scale, clipped at `FARTHEST`; the difference itself may overflow."""
     with np.errstate(over="ignore", invalid="ignore"):
-        scaled = (values - mean) / scale
-        if np.isinf(scaled).any():
+        scaled = values - mean
+        scaled /= scale
+        if has_infinity(scaled):
             scaled = np.where(np.isinf(scaled), (0.5 * values - 0.5 * mean) / scale * 2.0, scaled)
-    return np.clip(scaled, -FARTHEST, FARTHEST)
+    return np.clip(scaled, -FARTHEST, FARTHEST, out=scaled)

@@ -26,7 +26,7 @@ from scipy import sparse
 from sklearn.utils import check_array
 
 from fairbound._errors import InputError, InputTypeError
-from fairbound._values import as_objects, as_values, with_gaps
+from fairbound._values import as_objects, as_values, has_infinity, with_gaps
 from fairbound.data import ColumnFormat, Dataset, as_word, is_missing
 from fairbound.estimator.names import column_names, find_name
 
@@ -166,15 +166,17 @@ class Inputs:
     def is_rounded(self, position: int) -> bool:
         """Return whether a column has whole numbers that a float cannot hold."""
         if not self._is_table:
+            if self.native.dtype.kind == "f":
+                return False
             return _beyond_floats(_dense(self.native[:, [position]])[:, 0])
         column = self._column(position)
         return column.dtype.is_integer() and _beyond_floats(column.drop_nulls().to_numpy())
 
     def matrix(self) -> Floats | None:
-        """Return X as one matrix if it is an array of numbers, else None."""
+        """Return X as one matrix if it is an array of numbers, else None.  It may be X itself: do not write into it."""
         if self._is_table or self.native.dtype.kind not in "fiub":
             return None
-        found = _dense(self.native).astype(np.float64)
+        found = _dense(self.native).astype(np.float64, copy=False)
         self._check_finite(found)
         return found
 
@@ -234,7 +236,7 @@ class Inputs:
         return found
 
     def _check_finite(self, found: Floats, position: int | None = None) -> None:
-        if np.isinf(found).any():
+        if has_infinity(found):
             place = np.argwhere(np.isinf(found))[0].tolist()
             raise self._infinity(place[1] if position is None else position, place[0])
 

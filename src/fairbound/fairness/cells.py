@@ -24,7 +24,7 @@ import numpy as np
 
 from fairbound._errors import InputError, bad_value
 from fairbound._torch import torch
-from fairbound._values import check_magnitude, check_weights
+from fairbound._values import check_magnitude, check_weights, distinct
 from fairbound.fairness.columns import MOST_GROUPS, Array, encode, encode_labels, like, read_columns
 
 Combine = Literal["each", "intersection", "both"]
@@ -196,8 +196,7 @@ class Cells:
             codes.append(column_codes)
             values.append(column_values)
         if codes:
-            combinations, atom = np.unique(np.stack(codes, axis=1), axis=0, return_inverse=True)
-            atom = atom.reshape(n)
+            combinations, atom = _combine(codes, [len(found) for found in values])
         else:
             combinations, atom = np.zeros((1, 0), dtype=np.int64), np.zeros(n, dtype=np.int64)
         index = atom * len(classes) + labels
@@ -278,6 +277,17 @@ def find_value(value: Hashable, known: Sequence[Hashable]) -> int | None:
         if str(value) in texts:
             return texts.index(str(value))
     return None
+
+
+def _combine(codes: list[np.ndarray], sizes: list[int]) -> tuple[np.ndarray, np.ndarray]:
+    """Return the distinct combinations of codes (−1 if missing) in order, and the position of each row's among them."""
+    whole = np.zeros(len(codes[0]), dtype=np.int64)
+    for code, size in zip(codes, sizes, strict=True):  # digits, the first column's is the most significant
+        whole = distinct(whole)[1] * (size + 1) + code + 1
+    found, atom = distinct(whole)
+    row = np.empty(len(found), dtype=np.int64)  # some row of each combination
+    row[atom] = np.arange(len(whole))
+    return np.stack([code[row] for code in codes], axis=1), atom
 
 
 def _make_groupings(

@@ -10,7 +10,7 @@ import numpy as np
 
 from fairbound._errors import InputError
 from fairbound._torch import torch
-from fairbound._values import equals_itself, in_order
+from fairbound._values import distinct, equals_itself, in_order
 
 # --- positive --------------------------------------------------------------------------------------------------------
 
@@ -69,7 +69,7 @@ def encode_labels(y: Any, pos_label: Hashable | None) -> tuple[np.ndarray, tuple
         if len({isinstance(label, str) for label in listed}) > 1:
             raise ValueError("y mixes text with other labels: give labels of one kind.")
     try:
-        classes, labels = np.unique(array, return_inverse=True)
+        classes, labels = distinct(array)
     except TypeError:
         kinds = ", ".join(sorted({type(label).__name__ for label in array.tolist()}))
         raise ValueError(f"y has labels that have no order ({kinds}): give numbers or text.") from None
@@ -153,14 +153,14 @@ def encode(column: Any, name: str) -> tuple[np.ndarray, tuple[Hashable, ...]]:
     """Return the code of each value of a column, −1 if missing, and the distinct values in order."""
     array = as_array(column)
     if array.dtype.kind in "iubUS":
-        distinct, codes = np.unique(array, return_inverse=True)
-        values = tuple(distinct.tolist())
+        found, codes = distinct(array)
+        values = tuple(found.tolist())
     elif array.dtype.kind == "f":
         known = ~np.isnan(array)
-        distinct, known_codes = np.unique(array[known], return_inverse=True)
+        found, known_codes = np.unique(array[known], return_inverse=True)
         codes = np.full(len(array), -1)
         codes[known] = known_codes
-        values = tuple(distinct.tolist())
+        values = tuple(found.tolist())
     else:
         listed = array.tolist()
         _check_single(listed, f"Sensitive column {name!r}")
