@@ -86,6 +86,10 @@ class Candidates:
         """Return the model with the least objective among those that keep the limits."""
         return min(self.kept, key=lambda held: held.assessment.objective)
 
+    def leading(self) -> Candidate:
+        """Return the model with the least objective under the limits; if none keeps them, the choice."""
+        return self.least() if self.kept else self.choice()
+
     @property
     def least_objective(self) -> float:
         """Return the least objective under the limits; inf if no model keeps them."""

@@ -55,8 +55,8 @@ class Effort:
     accurate_rounds : int
         Largest number of rounds of the accurate phase.  It ends when a round gains less than a tenth of `worth`.
     starts : int
-        Largest number of starting points from which the limits are approached: the model without limits, then points
-        near the best model so far.
+        With more than 1, and few rows and parameters, a random search follows the exact phase (`random_search`).  With
+        few rows and many parameters, the limits are approached again, from up to this number of starting points.
     epochs : int
         Passes over the rows by mini-batches: half without limits, half with them.
     batch_size : int, optional
@@ -96,13 +96,8 @@ SMALL_EFFORT = Effort(coarse=Phase(60, window=6), exact=Phase(60, window=20, rou
 """With few rows, each one makes the measures jump; a longer window keeps a phase from ending at the first plateau."""
 
 
-TINY_EFFORT = Effort(
-    coarse=Phase(100, progress=1e-4, window=8),
-    exact=Phase(60, progress=1e-4, window=12, rounding=1e-3),
-    starts=5,
-    accurate_rounds=6,
-)
-"""With few rows, the result depends on rounding errors unless each scale is followed until it has nearly converged."""
+TINY_EFFORT = Effort(coarse=Phase(60, window=4), exact=Phase(30, window=8, rounding=1e-3), starts=5, accurate_rounds=2)
+"""With few rows, the result of derivatives depends on rounding errors, so a random search follows (`random_search`)."""
 
 
 def is_small(n_rows: int, n_parameters: int) -> bool:
@@ -127,6 +122,7 @@ PHASES: dict[str, str] = {
     "sample": "approach the limits in mini-batches",
     "coarse": "approach the limits by surrogates, from a small scale to the full one",
     "exact": "reach the limits by the exact measures of the decisions",
+    "search": "draw random models of few parameters, and keep the best ones",
     "repair": "find the nearest model that keeps the limits, whatever its loss",
     "accurate": "make decisions more accurate under the same limits, with the loss held",
 }

@@ -168,6 +168,10 @@ class L2:
         """Return weight · r(w)."""
         return 0.5 * self.weight * float(w @ (w if self.of is None else self.of * w))
 
+    def values(self, W: Tensor) -> Tensor:
+        """Return weight · r(w) of each row w of W."""
+        return 0.5 * self.weight * (W * W if self.of is None else self.of * W * W).sum(dim=1)
+
     def gradient(self, w: Tensor) -> Tensor:
         """Return weight · ∇r(w)."""
         return self.weight * (w if self.of is None else self.of * w)
@@ -187,7 +191,11 @@ class SmoothedL1:
 
     def value(self, w: Tensor) -> float:
         """Return weight · r(w)."""
-        return self.weight * float((torch.sqrt(w * w + self.smoothing) - math.sqrt(self.smoothing)).sum())
+        return float(self.values(w[None]))
+
+    def values(self, W: Tensor) -> Tensor:
+        """Return weight · r(w) of each row w of W."""
+        return self.weight * (torch.sqrt(W * W + self.smoothing) - math.sqrt(self.smoothing)).sum(dim=1)
 
     def gradient(self, w: Tensor) -> Tensor:
         """Return weight · ∇r(w)."""

@@ -28,6 +28,7 @@ from fairbound.training.assessment import Assessment
 from fairbound.training.candidates import Candidate, Candidates
 from fairbound.training.effort import Phase
 from fairbound.training.problem import TrainingProblem
+from fairbound.training.random_search import search_least_error, search_least_objective, suits_random_search
 from fairbound.training.rows import Rows
 from fairbound.training.state import FitState
 from fairbound.training.whole_pass import WholePassProblem
@@ -161,7 +162,7 @@ def find_free_optimum(state: FitState) -> None:
     if state.effort.free.iterations:
         state.solve("free", WholePassProblem(state.base, state.rows, watch=watch), state.effort.free)
     state.free_points = [] if judged.judged is None else [judged.judged[1].w]
-    state.free = state.assess(state.base, state.w)
+    state.free, state.free_w = state.assess(state.base, state.w), state.w
 
 
 def reach_limits(
@@ -175,12 +176,15 @@ def reach_limits(
     for point in (*points, *state.free_points):
         state.candidates.offer(point, state.assess(problem, point))
     finished = start.kept and not points  # the free model keeps the limits
+    few = suits_random_search(state, problem)
     if not finished:
         if points:
             state.move_to(points[-1])
         approach(state, problem, state.effort.coarse)
         solve_exact(state, problem, state.effort.exact)
-        if not points:
+        if few:
+            search_least_objective(state, problem)
+        elif not points:
             restart_near_best(state, problem)
         if not state.candidates.kept:
             restore_feasibility(state, problem)
@@ -191,6 +195,8 @@ def reach_limits(
     if objective == "accuracy":
         seek_most_accurate(state, problem)
     elif not finished and accuracy_lost(state) > state.effort.worth:
+        if few:
+            search_least_error(state, problem, state.effort.loss_slack)
         seek_accuracy_in_rounds(state, problem)
 
 
@@ -204,7 +210,7 @@ def restart_near_best(state: FitState, problem: TrainingProblem) -> None:
     in_vain = 0
     for start in range(1, state.effort.starts):
         before = state.candidates.least_objective
-        state.move_to(random_point_near(_best_so_far(state).w, seed=start))
+        state.move_to(random_point_near(state.candidates.leading().w, seed=start))
         approach(state, problem, coarse, RESTART_FRACTION)
         solve_exact(state, problem, exact)
         after = state.candidates.least_objective
@@ -217,11 +223,6 @@ def restart_near_best(state: FitState, problem: TrainingProblem) -> None:
 def _hurried(phase: Phase) -> Phase:
     """Return a phase that ends sooner, for restarts: the first start has been followed closely enough."""
     return replace(phase, progress=10.0 * phase.progress, window=max(phase.window // 2, 1))
-
-
-def _best_so_far(state: FitState) -> Candidate:
-    """Return the model with the least objective under the limits, or the nearest if none keeps them."""
-    return state.candidates.least() if state.candidates.kept else state.candidates.choice()
 
 
 def random_point_near(w: Tensor, seed: int) -> Tensor:

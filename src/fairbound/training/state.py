@@ -34,6 +34,8 @@ class FitState:
     multipliers : Tensor of shape (m,)
     free : Assessment or None
         Assessment of the model without limits.
+    free_w : Tensor or None
+        Parameters of the model without limits.
     free_points : list of Tensor
         With a judge: points of the free phase, which may be the choice if they keep the limits.
     history : list of dict
@@ -77,6 +79,7 @@ class FitState:
         self.candidates = Candidates()
         self.multipliers = torch.zeros(problem.system.n_rows, dtype=torch.float64)
         self.free: Assessment | None = None
+        self.free_w: Tensor | None = None
         self.least_loss: float | None = None
         self.stopped = False
         self.warm_start: WarmStart | None = None
