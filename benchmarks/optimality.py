@@ -480,9 +480,9 @@ def embedding_case() -> Row:
     y = (random.normal(size=40)[words].sum(axis=1) + 0.8 * group + random.normal(size=4000) > 0).astype(int)
     torch.manual_seed(0)
     module = nn.Sequential(nn.Embedding(40, 4), nn.Flatten(), nn.Linear(12, 1))
-    clf = ConstrainedClassifier("disparate_impact >= 0.9", module=module, preprocessing=None, solver="stochastic")
-    result = clf.fit(words, y, sensitive_features=group).result_
-    return {"accuracy": result.accuracy, "kept": result.kept, "status": result.status.value}
+    cells = Cells.build(y, group)
+    problem = TrainingProblem(module, "binary_cross_entropy", "disparate_impact >= 0.9", cells)
+    return figures(fit(problem, words, solver="stochastic"))
 
 
 def batches_aims(rows: Rows) -> Iterable[Aim]:

@@ -220,6 +220,26 @@ class TestALoopOverADataLoader:
         assert not result.assessment.degenerate
         assert {row["phase"] for row in result.history} <= {"coarse", "exact", "accurate", "repair"}
 
+    def test_an_embedding_of_token_ids_reaches_its_limit_exactly(self):
+        tokens, label, group = token_data(600)
+        torch.manual_seed(0)
+        module = Words()
+        cells = Cells.build(label.numpy(), group.numpy())
+        model = TrainingProblem(module, "cross_entropy", "disparate_impact >= 0.9", cells)
+        optimizer = StochasticSQP.from_paper(module.parameters())
+        fixed = model.batch(tokens, label, group)
+        loader = DataLoader(TensorDataset(tokens, label, group), 150, shuffle=True, generator=generator(0))
+        for inputs, labels, groups in loader:
+            batch = Batch(model.batch(inputs, labels, groups), fixed)
+            optimizer.step(lambda batch=batch: model.evaluate(batch))
+        result = tighten(model, tokens, effort=EFFORT)
+        assert result.assessment.kept
+        assert not result.assessment.degenerate
+        with torch.no_grad():
+            decided = module(tokens)[:, 0] > 0
+        rates = [float(decided[group == each].double().mean()) for each in (0, 1)]
+        assert min(rates) / max(rates) >= 0.9 - 1e-12
+
     def test_a_batch_of_all_rows_is_all_rows(self):
         model = problem()
         here, there = model.evaluate(model.rows(X)), model.evaluate(model.batch(torch.from_numpy(X).float(), Y, GROUP))

@@ -16,6 +16,7 @@ from fairbound.fairness import (
     Cells,
     Constraint,
     Covariance,
+    DecisionSurrogate,
     DemographicParity,
     DisparateImpact,
     EqualizedOdds,
@@ -480,3 +481,11 @@ class TestBadInput:
         problem, rows = make_problem(regularizers=(regularizer for regularizer in REGULARIZERS))
         expected, _ = make_problem()
         assert problem.evaluate(rows).f == expected.evaluate(rows).f
+
+
+def test_the_old_name_of_extra_surrogates_still_works():
+    extra = DecisionSurrogate(GENTLE)
+    cells = Cells.build([0, 1, 0, 1], ["a", "a", "b", "b"])
+    with pytest.warns(DeprecationWarning, match=r"further_steps=.*0\.3.*extra_surrogates="):
+        problem = TrainingProblem(make_model(2), "cross_entropy", (), cells, further_steps=[extra])
+    assert problem.surrogates == [extra]

@@ -9,6 +9,7 @@ which bounds the memory.  The size of the chunks changes results by rounding err
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
@@ -65,6 +66,8 @@ class TrainingProblem:
         Rows per chunk of a sweep.  By default as many as keep a layer's activations in a cache.
     extra_surrogates : sequence of DecisionSurrogate
         Surrogates whose sums a sweep computes in addition to those of the constraints and regularisers.
+    further_steps : sequence of DecisionSurrogate, optional
+        The name of `extra_surrogates` in 0.1; deprecated.
 
     Examples
     --------
@@ -87,7 +90,15 @@ class TrainingProblem:
         threshold: float = 0.5,
         chunk_rows: int | None = None,
         extra_surrogates: Sequence[DecisionSurrogate] = (),
+        further_steps: Sequence[DecisionSurrogate] | None = None,
     ) -> None:
+        if further_steps is not None:
+            warnings.warn(
+                "TrainingProblem(further_steps=) is deprecated and will be removed in 0.3. Use extra_surrogates=.",
+                DeprecationWarning,
+                stacklevel=2,
+            )
+            extra_surrogates = (*extra_surrogates, *further_steps)
         if chunk_rows is not None and chunk_rows < 1:
             raise ValueError(f"chunk_rows={chunk_rows!r}: must be at least 1.")
         self.module = module

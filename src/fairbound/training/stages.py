@@ -95,7 +95,7 @@ RESTART_GAIN = 1e-3
 """Two successive restarts that lower the objective by less than this fraction are the last ones."""
 
 GENTLE_FRACTION = 0.3
-"""Fraction of the full scale at which every second round of the accurate phase takes its derivatives."""
+"""Fraction of the full scale at which every other round of the accurate phase takes its derivatives."""
 
 
 def scale_fractions(first: float, sharpening: float) -> list[float]:
@@ -341,21 +341,20 @@ def seek_accuracy(
 
 
 def seek_accuracy_in_rounds(state: FitState, problem: TrainingProblem) -> None:
-    """Run `seek_accuracy` from the best model so far, until a round gains almost nothing.
+    """Run `seek_accuracy` from the best model so far, until two rounds in succession gain almost nothing.
 
-    Each round starts with a new BFGS matrix, which helps where the last round got stuck.  If the effort allows several
-    starts, every second round uses a smaller scale, at which more rows have a slope; two rounds in vain are the last.
+    Every other round, and the first, uses a smaller scale, at which more rows have a slope.  Each round starts with a
+    new BFGS matrix, which helps where the last round got stuck.
     """
-    restarts = state.effort.starts > 1
     in_vain = 0
     for turn in range(state.effort.accurate_rounds):
         start = state.candidates.choice()
-        fraction = GENTLE_FRACTION if restarts and turn % 2 else 1.0
-        point = start.w if turn < 3 or not restarts else random_point_near(start.w, seed=turn)
+        fraction = 1.0 if turn % 2 else GENTLE_FRACTION
+        point = start.w if turn < 3 or state.effort.starts == 1 else random_point_near(start.w, seed=turn)
         seek_accuracy(state, problem, point, state.effort.loss_slack, state.effort.accurate, fraction)
         gain = state.candidates.choice().assessment.accuracy - start.assessment.accuracy
         in_vain = in_vain + 1 if gain < 0.1 * state.effort.worth else 0
-        if in_vain == (2 if restarts else 1):
+        if in_vain == 2:
             return
 
 
