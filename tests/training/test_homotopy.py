@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from fairbound.fairness import Cells, Covariance, DisparateImpact, SmoothedStep
+from fairbound.sqp import Status, kkt_residuals
 from fairbound.training import L2, Effort, TrainingProblem, TrainingResult, fit, make_model
 from fairbound.training.effort import SMALL_EFFORT, TINY_EFFORT, choose_effort
 from fairbound.training.fitting import suitable_threads
@@ -79,14 +80,32 @@ def test_multipliers_balance_the_gradient_at_the_least_loss() -> None:
     fit(problem, X, effort=Effort())
     rows = problem.rows(X)
     found = assess_now(problem, rows)
-    multipliers = least_squares_multipliers(problem, rows, found)
     here = problem.evaluate(rows)
+    multipliers = least_squares_multipliers(here, found.exact)
     active = torch.nonzero((found.exact - here.upper).abs() <= 5e-3).flatten()
     assert len(active) == 1
     slopes = here.J.matrix()[active]
     expected = torch.linalg.lstsq(slopes.T, -here.g[:, None]).solution.flatten().clamp_min(0.0)
     assert float(expected.max()) > 0.0
     torch.testing.assert_close(multipliers[active], expected)
+
+
+def test_the_residual_is_that_of_the_surrogate_problem_at_the_least_loss() -> None:
+    X, y, group = planted(400)
+    problem = make_problem(X, y, group)
+    # Slack 0: the model returned is the one with the least loss.
+    result = fit(problem, X, effort=Effort(loss_slack=0.0))
+    here = problem.evaluate(problem.rows(X))
+    expected = kkt_residuals(here, least_squares_multipliers(here, result.assessment.exact))
+    assert result.kkt.as_dict() == pytest.approx(expected.as_dict(), rel=1e-6)
+    assert 0 < result.kkt.largest < 0.2
+
+
+def test_without_an_active_limit_the_residual_is_that_of_the_loss() -> None:
+    X, y, group = planted(400)
+    result = fit(make_problem(X, y, group, "disparate_impact >= 0.1"), X)
+    assert result.status is Status.CONVERGED
+    assert result.kkt.largest <= 1e-4
 
 
 def test_the_price_of_a_ratio_is_the_multiplier_times_the_larger_rate() -> None:

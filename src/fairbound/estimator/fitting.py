@@ -349,6 +349,7 @@ class Fitting:
             loss=assessment.loss,
             objective=assessment.objective,
             least_loss=result.least_loss,
+            kkt_residual=None if result.kkt is None else result.kkt.largest,
             limits=limit_results(result, assessment, measured, logits(self.module, self.Z, self.cells.n_labels)),
             groups=group_results(self.cells, assessment),
             small_groups=self.small,

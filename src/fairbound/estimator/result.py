@@ -67,6 +67,9 @@ class FitResult:
         The models that were tested, strictest first.
     least_loss : float or None
         The least loss found under the limits.  The returned model may have up to 5% more, and better accuracy.
+    kkt_residual : float or None
+        The largest residual of the optimality conditions at the model with that loss, for the problem with surrogates
+        in place of decisions (see "The solver" in the documentation).  None if it was not computed.
     notes : tuple of str
     base : BaseResult or None
         With a base: the origin of its scores, its accuracy and measures, and the differences between it and the model.
@@ -97,6 +100,7 @@ class FitResult:
     trials: tuple[TrialResult, ...] = ()
     conflicts: tuple[str, ...] = ()
     least_loss: float | None = None
+    kkt_residual: float | None = None
     notes: tuple[str, ...] = ()
     base: BaseResult | None = None
     iterations: list[dict[str, Any]] = field(default_factory=list, repr=False)
@@ -203,6 +207,7 @@ class FitResult:
                 ("gain over the best constant", f"{100 * self.gain:+.2f} points"),
                 ("loss", number(self.loss, 4) + self._least_loss()),
                 *([("optimality", OPTIMALITY[self.status])] if self.status in OPTIMALITY else []),
+                *([("KKT residual", self._residual())] if self.kkt_residual is not None else []),
                 ("solver", self.solver),
                 ("passes over the rows", f"{self.passes} with gradients, {self.value_passes} without"),
                 ("time", f"{self.seconds:.2f} s"),
@@ -214,6 +219,9 @@ class FitResult:
         if self.least_loss is None or not self.limits or self.least_loss >= self.loss - 5e-5:
             return ""
         return f" (least found under the limits: {number(self.least_loss, 4)})"
+
+    def _residual(self) -> str:
+        return f"{self.kkt_residual:.1g}, of the problem with surrogates"
 
     def _limit_table(self) -> TextTable:
         watched = any(limit.eval_reached is not None for limit in self.limits)

@@ -208,7 +208,16 @@ def _cut_record(state: FitState) -> dict[str, Any]:
 
     `started` is stored relative to now, so that the caller can restore the time that this bound has taken.
     """
-    names = ("candidates", "multipliers", "converged_at", "history", "evaluations", "value_evaluations", "stopped")
+    names = (
+        "candidates",
+        "multipliers",
+        "converged_at",
+        "kkt",
+        "history",
+        "evaluations",
+        "value_evaluations",
+        "stopped",
+    )
     now = time.perf_counter()
     record = {name: getattr(state, name) for name in names} | {"started": state.started - now}
     state.history, state.evaluations, state.value_evaluations, state.started = [], 0, 0, now
@@ -241,6 +250,7 @@ def _replace_dominated(path: list[PathPoint], state: FitState) -> None:
                     status=status,
                     conflicts=[],
                     multipliers=None,
+                    kkt=None,
                 )
                 path[index] = replace(here, result=result, parameters=stricter.parameters)
 

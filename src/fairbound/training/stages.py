@@ -24,7 +24,7 @@ from scipy.optimize import nnls
 from torch import Tensor
 
 from fairbound.fairness import Constraint, DecisionSurrogate, SmoothedStep, resolve_measure, resolve_surrogate
-from fairbound.training.assessment import Assessment
+from fairbound.sqp import Evaluation, kkt_residuals
 from fairbound.training.candidates import Candidate, Candidates
 from fairbound.training.effort import Phase
 from fairbound.training.problem import TrainingProblem
@@ -44,7 +44,7 @@ NEAR = 5e-3
 """Distance from a bound at which a constraint counts as active.  The best model found need not lie exactly on it."""
 
 
-def least_squares_multipliers(problem: TrainingProblem, rows: Rows, found: Assessment) -> Tensor:
+def least_squares_multipliers(here: Evaluation, exact: Tensor) -> Tensor:
     """Return the multipliers y of the active constraints that minimise ‖g + Jᵀy‖; all others are 0.
 
     A constraint is active if c̄ is within `NEAR` of a bound.  Its multiplier is ≥ 0 at the upper bound and ≤ 0 at the
@@ -52,10 +52,11 @@ def least_squares_multipliers(problem: TrainingProblem, rows: Rows, found: Asses
 
     Parameters
     ----------
-    found : Assessment
-        Of the module's current parameters.
+    here : Evaluation
+        Of the training problem, by surrogate.
+    exact : Tensor of shape (m,)
+        c̄ at the same parameters.
     """
-    here, exact = problem.evaluate(rows), found.exact
     to_upper, to_lower = (here.upper - exact).abs(), (exact - here.lower).abs()
     at_upper = (to_upper <= NEAR) & (to_upper <= to_lower)  # if both bounds are near, take the nearer
     at_lower = (to_lower <= NEAR) & ~at_upper
@@ -160,7 +161,8 @@ def find_free_optimum(state: FitState) -> None:
     judged = Candidates(judge=state.judge)
     watch = judged.offer if state.judge is not None else None  # the judge may prefer a point on the way
     if state.effort.free.iterations:
-        state.solve("free", WholePassProblem(state.base, state.rows, watch=watch), state.effort.free)
+        solution = state.solve("free", WholePassProblem(state.base, state.rows, watch=watch), state.effort.free)
+        state.kkt = None if solution is None else solution.kkt
     state.free_points = [] if judged.judged is None else [judged.judged[1].w]
     state.free, state.free_w = state.assess(state.base, state.w), state.w
 
@@ -190,14 +192,14 @@ def reach_limits(
             restore_feasibility(state, problem)
     if not state.candidates.kept:
         return
-    if not finished:
-        compute_prices(state, problem)
     if objective == "accuracy":
         seek_most_accurate(state, problem)
     elif not finished and accuracy_lost(state) > state.effort.worth:
         if few:
             search_least_error(state, problem, state.effort.loss_slack)
         seek_accuracy_in_rounds(state, problem)
+    if not finished:
+        compute_prices(state, problem)
 
 
 def restart_near_best(state: FitState, problem: TrainingProblem) -> None:
@@ -258,11 +260,13 @@ def solve_exact(state: FitState, problem: TrainingProblem, phase: Phase) -> None
 
 
 def compute_prices(state: FitState, problem: TrainingProblem) -> None:
-    """Compute the multipliers at the model with the least objective."""
+    """Compute the multipliers at the model with the least objective, and its residuals of the surrogate problem."""
     least = state.candidates.least()
     problem.assign(least.w)
-    state.multipliers = least_squares_multipliers(problem, state.rows, least.assessment)
+    here = problem.evaluate(state.rows)
     state.evaluations += 1
+    state.multipliers = least_squares_multipliers(here, least.assessment.exact)
+    state.kkt = kkt_residuals(here, state.multipliers)
 
 
 def restore_feasibility(state: FitState, problem: TrainingProblem) -> None:

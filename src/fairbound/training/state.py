@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from fairbound._words import lookup
-from fairbound.sqp import IterationRecord, LineSearch, QuasiNewtonSQP, Solution, Status, WarmStart
+from fairbound.sqp import IterationRecord, KKTResiduals, LineSearch, QuasiNewtonSQP, Solution, Status, WarmStart
 from fairbound.training.assessment import Assessment
 from fairbound.training.candidates import Candidate, Candidates, Judge, constant_models
 from fairbound.training.effort import PHASES, Effort, Phase, choose_effort, is_small
@@ -49,6 +49,8 @@ class FitState:
         Whether the callback has asked to stop.
     converged_at : float or None
         Objective of the last solve, if it converged.  Solves that minimise the error do not count.
+    kkt : KKTResiduals or None
+        Residuals of the surrogate problem at the model with the least objective.
     """
 
     def __init__(
@@ -84,6 +86,7 @@ class FitState:
         self.stopped = False
         self.warm_start: WarmStart | None = None
         self.converged_at: float | None = None
+        self.kkt: KKTResiduals | None = None
 
     def begin(self, problem: TrainingProblem, slack: float) -> Assessment:
         """Reset the candidates for the limits of `problem` to `w` and the constants; return the assessment of `w`."""
@@ -182,6 +185,7 @@ class FitState:
             stopped=self.stopped,
             free=self.free,
             least_loss=self.least_loss,
+            kkt=self.kkt,
         )
 
 

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from fairbound.fairness import distinct_texts
-from fairbound.sqp import Evaluation, Status, StepRecord, StochasticSQP
+from fairbound.sqp import Evaluation, KKTResiduals, Status, StepRecord, StochasticSQP
 from fairbound.training.assessment import Assessment, assess
 from fairbound.training.batches import FullBatch, StratifiedBatches
 from fairbound.training.candidates import constant_models
@@ -55,6 +55,9 @@ class TrainingResult:
         Assessment of the model without limits, if the fit trained one.
     least_loss : float or None
         The least loss found under the limits; the returned model may have a larger loss and be more accurate.
+    kkt : KKTResiduals or None
+        Residuals of the optimality conditions at the model with the least loss found: those of the surrogate problem
+        at full scale, with the multipliers that fit best.  None if they were not computed.
     """
 
     status: Status
@@ -70,6 +73,7 @@ class TrainingResult:
     stopped: bool = False
     free: Assessment | None = field(default=None, repr=False)
     least_loss: float | None = None
+    kkt: KKTResiduals | None = None
 
     @property
     def message(self) -> str:
