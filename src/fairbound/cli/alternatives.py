@@ -99,6 +99,7 @@ def alternatives_command(
     groups: options.Groups = "each",
     small_groups: options.SmallGroups = "error",
     min_group_size: options.MinGroupSize = 10,
+    no_group_worse: options.NoGroupWorse = False,
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
@@ -132,7 +133,7 @@ def alternatives_command(
         small_groups=small_groups,
         min_group_size=min_group_size,
         max_categories=reading.max_categories,
-        no_group_worse=False,
+        no_group_worse=no_group_worse,
     )
     output = Output(json, quiet)
     with fresh_folder(out) as folder:

@@ -68,6 +68,7 @@ OPTIONS = {
     "missing": "--missing",
     "model": "--model",
     "negative": "--negative",
+    "no_group_worse": "--no-group-worse",
     "pos_label": "--positive",
     "positive": "--positive",
     "positive_decision": "--positive-decision",
@@ -89,7 +90,11 @@ OPTIONS = {
 }
 """The option for each argument of the library."""
 
-FLAGS = {("download", False): "--no-download", ("drop_unlabelled", True): "--drop-unlabelled"}
+FLAGS = {
+    ("download", False): "--no-download",
+    ("drop_unlabelled", True): "--drop-unlabelled",
+    ("no_group_worse", True): "--no-group-worse",
+}
 """The flag for an argument with a value."""
 
 

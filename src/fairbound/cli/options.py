@@ -171,6 +171,13 @@ SmallGroups = Annotated[
         help="Groups of few rows: raise an error, leave them out of the limits, or merge them.",
     ),
 ]
+NoGroupWorse = Annotated[
+    bool,
+    _option(
+        "--no-group-worse",
+        help="Keep the limits by lifting: no group's selection rate falls below that of the model without limits.",
+    ),
+]
 MinGroupSize = Annotated[int, _option("--min-group-size", min=1, help="Groups with fewer rows count as small.")]
 
 
@@ -220,6 +227,7 @@ class StudyOptions:
     groups: Groups = "each"
     small_groups: SmallGroups = "error"
     min_group_size: MinGroupSize = 10
+    no_group_worse: NoGroupWorse = False
 
     def settings(
         self, limits: str | Iterable[Constraint | str], bounds: Sequence[float] | None = None, **further: Any
@@ -245,6 +253,7 @@ SELDOM = (
     "groups",
     "small_groups",
     "min_group_size",
+    "no_group_worse",
     "json",
     "quiet",
 )

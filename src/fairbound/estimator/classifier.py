@@ -101,6 +101,9 @@ class ConstrainedClassifier(Predictor, ClassifierMixin, NamedParameters):
         What to do with groups of fewer than `min_group_size` rows: raise an error, leave them out of the limits with a
         warning, or merge them.
     min_group_size : int
+    no_group_worse : bool, or name of a rate
+        Whether no group's selection rate (or the rate named) may fall below that of the model without limits, which is
+        trained first.  The limits are then kept by lifting groups only.  `result_.limits` lists these floors, too.
     constraint_weight : {"same", "none"} or array of shape (n,)
         Weights of the rows in the limits: the sample weights, equal weights, or this array.
     preprocessing : "auto", transformer, or None
@@ -201,6 +204,7 @@ class ConstrainedClassifier(Predictor, ClassifierMixin, NamedParameters):
         missing_groups: str = "ignore",
         small_groups: str = "error",
         min_group_size: int = 10,
+        no_group_worse: bool | str = False,
         constraint_weight: Any = "same",
         preprocessing: Any = "auto",
         categorical: Sequence[Any] | None = None,
@@ -238,6 +242,7 @@ class ConstrainedClassifier(Predictor, ClassifierMixin, NamedParameters):
         self.missing_groups = missing_groups
         self.small_groups = small_groups
         self.min_group_size = min_group_size
+        self.no_group_worse = no_group_worse
         self.constraint_weight = constraint_weight
         self.preprocessing = preprocessing
         self.categorical = categorical
@@ -354,7 +359,9 @@ class ConstrainedClassifier(Predictor, ClassifierMixin, NamedParameters):
         found = Fitting(self, data).frontier(bounds, position)
         models = [
             clone(self)
-            .set_params(constraints=list(fitting.constraints), base=self.base)
+            .set_params(
+                constraints=[each for each in fitting.constraints if each not in fitting.floors], base=self.base
+            )
             ._adopt(inputs, data, fitting, record)
             for _, fitting, record in found
         ]

@@ -27,6 +27,7 @@ from fairbound.estimator.certified import choose, predictor, with_certificate
 from fairbound.estimator.confidence import SEQUENCE_EFFORT
 from fairbound.estimator.cross_fitting import is_prefit
 from fairbound.estimator.encoding import encode, encoded_names, fitted_encoder, warn_of_scales
+from fairbound.estimator.floors import check_floors, floors_in_words, floors_of, lifted_rate
 from fairbound.estimator.groups import count_missing
 from fairbound.estimator.modules import copied_module, first_module, logits, on_device, output_bias, try_module
 from fairbound.estimator.parameters import as_callbacks, class_weights, stated_effort, stated_solver
@@ -36,8 +37,7 @@ from fairbound.estimator.rows import Data, Parameters, warn_if_guessed
 from fairbound.estimator.scores import BaseResult, fit_scores, moved_columns, penalties
 from fairbound.estimator.scoring import Watched, validation_loss
 from fairbound.estimator.small_groups import SmallGroup, settle_small_groups
-from fairbound.fairness import Cells, as_constraints, as_logits, decide, decision_indicators, distinct_texts
-from fairbound.sqp import Status
+from fairbound.fairness import Cells, Constraint, as_constraints, as_logits, decide, decision_indicators, distinct_texts
 from fairbound.training import (
     FRONTIER_EFFORT,
     SMALL_EFFORT,
@@ -112,19 +112,38 @@ class Fitting:
                 n_scores=0 if self.base is None else self.base.training.shape[1],
             )
         )
-        self.problem = TrainingProblem(
+        self.problem = self._pose(self.constraints)
+        self.loss_weights = data.loss_weights * class_weights(params, cells)
+        try_module(self.problem.module, self.Z)
+        self.floors: tuple[Constraint, ...] = ()
+        lifted = lifted_rate(params.no_group_worse)
+        if lifted is not None and self.constraints:
+            check_floors(params.no_group_worse, cells, params.confidence)
+            self._fit_free()
+            self.floors = floors_of(self.decisions(), cells, lifted)
+            self.constraints += self.floors
+            self.problem = self._pose(self.constraints)
+
+    def _pose(self, constraints: tuple[Constraint, ...]) -> TrainingProblem:
+        """Return the problem of training the module under these limits."""
+        params = self.params
+        return TrainingProblem(
             on_device(self.module, params.device),
             params.loss,
-            self.constraints,
-            cells,
+            constraints,
+            self.cells,
             regularizers=[
-                *penalties(params.l2, self.module, self.Z.shape[1], self.base, self.constraints, cells),
+                *penalties(params.l2, self.module, self.Z.shape[1], self.base, constraints, self.cells),
                 *as_regularizers(params.regularizers),
             ],
             threshold=float(params.threshold),
         )
-        self.loss_weights = data.loss_weights * class_weights(params, cells)
-        try_module(self.problem.module, self.Z)
+
+    def _fit_free(self) -> None:
+        """Train the module without limits; the fit under the limits starts from it."""
+        options = {"loss_weights": self.loss_weights, "effort": self._effort(), "generator": self.generator}
+        fit(self._pose(()), self.Z, solver=stated_solver(self.params), **options)
+        self.module.to("cpu", torch.float64)
 
     @cached_property
     def classes(self) -> NDArray[Any]:
@@ -160,7 +179,7 @@ class Fitting:
         record, facts = self._finish(result, watched, eval_inputs, mend=choice is None)
         if choice is not None:
             record = with_certificate(record, choice)
-        self._warn(record, facts)
+        facts.warn(record, type(self.params).__name__, stacklevel=4)
         return record
 
     def frontier(self, bounds: Sequence[float], position: int) -> list[tuple[FrontierPoint, Fitting, FitResult]]:
@@ -217,7 +236,7 @@ class Fitting:
         if watched is not None and eval_inputs is not None:
             there = decide(logits(self.module, eval_inputs, self.cells.n_labels), self.problem.threshold)
         facts = self._facts(result, assessment)
-        notes = [*notes, *facts.notes()]
+        notes = [*notes, *facts.notes(), *([floors_in_words(self.floors)] if self.floors else [])]
         said = facts.message(replace(result, assessment=assessment))
         return self._record(result, assessment, watched, there, notes, said), facts
 
@@ -380,19 +399,3 @@ class Fitting:
             changed=float(moved.sum() / self.data.loss_weights.sum()),
             moved=moved_columns(self.module, self.Z, self.base, self.input_names, self.encoder),
         )
-
-    def _warn(self, record: FitResult, facts: FitFacts) -> None:
-        name = type(self.params).__name__
-        if not record.kept:
-            missed = "; ".join(f"{each.limit} (reached {each.reached:.4f})" for each in record.limits if not each.kept)
-            warnings.warn(
-                f"{name} does not keep every limit on the training rows: {missed}. {record.message}",
-                LimitWarning,
-                stacklevel=4,
-            )
-        elif record.certified is False:
-            warnings.warn(f"{name} is not certified. {record.message}", LimitWarning, stacklevel=4)
-        elif self.constraints and record.status is Status.DEGENERATE:
-            warnings.warn(facts.degenerate_warning(name), LimitWarning, stacklevel=4)
-        elif facts.handfuls:
-            warnings.warn(facts.handful_warning(name), LimitWarning, stacklevel=4)

@@ -38,6 +38,7 @@ ALLOWED: dict[str, list[Any]] = {
     "missing_groups": [StrOptions({"ignore", "group"})],
     "small_groups": [StrOptions({"error", "warn", "merge"})],
     "min_group_size": [Interval(Integral, 1, None, closed="left")],
+    "no_group_worse": ["boolean", str],
     "constraint_weight": [StrOptions({"same", "none"}), "array-like"],
     "ensemble": ["boolean"],
     "correction": [StrOptions({"columns", "groups", "both"})],

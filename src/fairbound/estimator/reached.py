@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
+from fairbound._errors import LimitWarning
 from fairbound.fairness import RATES, Cells, Constraint, group_sums, resolve_measure
 from fairbound.sqp import Status
 from fairbound.training import Assessment, Effort, Phase, RateSupport, TrainingResult, loss_price, surrogate_gaps
+
+if TYPE_CHECKING:
+    from fairbound.estimator.result import FitResult
 
 SHOWN_RATES = ("selection_rate", "true_positive_rate", "false_positive_rate", "accuracy")
 
@@ -232,6 +237,21 @@ class FitFacts:
             f"{estimator} keeps {self._limits()}, but by selecting almost nobody: {told} Such a rate says little about "
             "other rows. Loosen the limits, or limit the selection rate from below."
         )
+
+    def warn(self, record: FitResult, name: str, stacklevel: int) -> None:
+        """Warn if a limit is not kept or not certified, or if the model is of little use."""
+        told = None
+        if not record.kept:
+            missed = "; ".join(f"{each.limit} (reached {each.reached:.4f})" for each in record.limits if not each.kept)
+            told = f"{name} does not keep every limit on the training rows: {missed}. {record.message}"
+        elif record.certified is False:
+            told = f"{name} is not certified. {record.message}"
+        elif self.constraints and record.status is Status.DEGENERATE:
+            told = self.degenerate_warning(name)
+        elif self.handfuls:
+            told = self.handful_warning(name)
+        if told is not None:
+            warnings.warn(told, LimitWarning, stacklevel=stacklevel)
 
     def degenerate_warning(self, estimator: str) -> str:
         """Return the warning for a model that keeps the limits and is no better than a constant."""

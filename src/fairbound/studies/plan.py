@@ -73,7 +73,7 @@ class SearchPlan:
     small_groups: str
     min_group_size: int
     max_categories: int
-    no_group_worse: bool
+    no_group_worse: bool | str
 
     def settings(self, kind: str, measure: Measure) -> StudySettings:
         """Return the settings of one frontier."""
@@ -88,6 +88,7 @@ class SearchPlan:
             groups=self.groups,
             small_groups=self.small_groups,
             min_group_size=self.min_group_size,
+            no_group_worse=self.no_group_worse,
             max_categories=self.max_categories,
         )
 

@@ -20,7 +20,7 @@ from fairbound.studies.explained import base_notes, collected_warnings, explain,
 from fairbound.studies.frontier import SweptPoint
 from fairbound.studies.measured import Decisions
 from fairbound.studies.parts import Part, Parts, check_limited_columns, is_known, remarks, with_sensitive
-from fairbound.studies.settings import StudySettings, make_base
+from fairbound.studies.settings import StudySettings, make_base, with_floors
 from fairbound.studies.summary import reproduction_of, summarize
 from fairbound.studies.tables import interruption_of, is_kept, page_of, write_study
 
@@ -45,6 +45,7 @@ def study(
     groups: str = "each",
     small_groups: str = "error",
     min_group_size: int = 10,
+    no_group_worse: bool | str = False,
     max_categories: int = 50,
     callback: Callback | None = None,
 ) -> Study:
@@ -83,6 +84,8 @@ def study(
         What to do with groups of fewer than `min_group_size` rows: raise an error, leave them out of the limits, or
         merge them.
     min_group_size : int
+    no_group_worse : bool, or name of a rate
+        Whether no group's selection rate (or the rate named) may fall below that of the model without limits.
     max_categories : int
         The largest number of 0/1 columns for one column of categories.
     callback : function of a dictionary, optional
@@ -112,6 +115,7 @@ def study(
         groups=groups,
         small_groups=small_groups,
         min_group_size=min_group_size,
+        no_group_worse=no_group_worse,
         max_categories=max_categories,
     )
     return Study(with_sensitive(data, sensitive), settings, held_out=held_out).run(callback)
@@ -210,7 +214,7 @@ class Study:
             return self
         name = "Training under the limits" if self.settings.confidence is None else "Training for the confidence"
         after = fit(name, lambda watch: self._fit(self.settings.limits, watch))
-        self.before, self.after, self.limits = free, after, self.settings.limits
+        self.before, self.after, self.limits = free, after, with_floors(self.settings.limits, after.result_)
         return self
 
     @property
@@ -350,7 +354,8 @@ class Study:
         bounds = [point.bound for point in self.frontier]
         place = bounds.index(swept.bound) if swept.bound in bounds else len(bounds) // 2
         chosen = self.frontier[place]
-        self.before, self.after, self.limits = free, chosen.classifier, (swept.with_bound(chosen.bound), *others)
+        own = (swept.with_bound(chosen.bound), *others)
+        self.before, self.after, self.limits = free, chosen.classifier, with_floors(own, chosen.result)
 
     def _decisions(self, part: Part | None) -> Decisions | None:
         if part is None:

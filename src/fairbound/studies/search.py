@@ -57,6 +57,7 @@ def alternatives(
     groups: str = "each",
     small_groups: str = "error",
     min_group_size: int = 10,
+    no_group_worse: bool | str = False,
     max_categories: int = 50,
     callback: Callback | None = None,
 ) -> Alternatives:
@@ -85,7 +86,7 @@ def alternatives(
         Shares of the rows on which candidates are judged, and of those that judge the chosen one.
     confidence : float
         Of the intervals.
-    seed, groups, small_groups, min_group_size, max_categories
+    seed, groups, small_groups, min_group_size, no_group_worse, max_categories
         As for `study`.
     callback : function of a dictionary, optional
         Called at every iteration; if it returns True, the search ends with the models trained so far.
@@ -116,7 +117,7 @@ def alternatives(
         small_groups=small_groups,
         min_group_size=min_group_size,
         max_categories=max_categories,
-        no_group_worse=False,
+        no_group_worse=no_group_worse,
     )
     given = as_baseline(baseline, baseline_score, threshold)
     return AlternativeSearch(with_sensitive(data, sensitive), plan, given).run(callback)

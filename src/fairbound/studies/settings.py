@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from fairbound._errors import InputError, argument, bad_value, missing_extra
 from fairbound._words import did_you_mean, lookup
-from fairbound.fairness import MEASURES, Constraint, as_constraints, resolve_measure
+from fairbound.fairness import MEASURES, Constraint, as_constraints, parse_constraint, resolve_measure
 
 if TYPE_CHECKING:
-    from fairbound.estimator import ConstrainedClassifier, FittedBase
+    from fairbound.estimator import ConstrainedClassifier, FitResult, FittedBase
 
 GROUPS = ("each", "intersection", "both")
 SMALL_GROUPS = ("error", "warn", "merge")
@@ -40,6 +40,7 @@ class StudySettings:
     groups: str = "each"
     small_groups: str = "error"
     min_group_size: int = 10
+    no_group_worse: bool | str = False
     max_categories: int = 50
 
     @classmethod
@@ -70,6 +71,11 @@ class StudySettings:
             self._check_confidence(self.confidence)
 
     def _check_confidence(self, confidence: float) -> None:
+        if self.no_group_worse:
+            raise InputError(
+                "{no_group_worse=} and {confidence=} exclude each other: the floors are rates on the training rows.",
+                "Give one of both.",
+            )
         if not 0.5 <= confidence < 1:
             raise bad_value("confidence", confidence, "a number from 0.5 to below 1, such as 0.95")
         if not self.limits:
@@ -123,6 +129,7 @@ class StudySettings:
             groups=self.groups,
             small_groups=self.small_groups,
             min_group_size=self.min_group_size,
+            no_group_worse=self.no_group_worse if limits else False,
             max_categories=self.max_categories,
             confidence=self.confidence if limits else None,
             random_state=self.seed,
@@ -141,6 +148,11 @@ class StudySettings:
             if each.name != "limits" and value != each.default:
                 given.append(f"{each.name}={list(value) if isinstance(value, tuple) else value!r}")
         return f"fairbound.study({', '.join(given)})"
+
+
+def with_floors(limits: tuple[Constraint, ...], result: FitResult) -> tuple[Constraint, ...]:
+    """Return the limits and, with `no_group_worse`, the floors that the fit has added to them."""
+    return (*limits, *(parse_constraint(each.limit) for each in result.limits[len(limits) :]))
 
 
 def hidden_layers(model: str) -> tuple[int, ...]:
