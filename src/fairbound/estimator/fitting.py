@@ -116,8 +116,7 @@ class Fitting:
         self.loss_weights = data.loss_weights * class_weights(params, cells)
         try_module(self.problem.module, self.Z)
         self.floors: tuple[Constraint, ...] = ()
-        lifted = lifted_rate(params.no_group_worse)
-        if lifted is not None and self.constraints:
+        if (lifted := lifted_rate(params.no_group_worse)) is not None and self.constraints:
             check_floors(params.no_group_worse, cells, params.confidence)
             self._fit_free()
             self.floors = floors_of(self.decisions(), cells, lifted)
@@ -141,8 +140,8 @@ class Fitting:
 
     def _fit_free(self) -> None:
         """Train the module without limits; the fit under the limits starts from it."""
-        options = {"loss_weights": self.loss_weights, "effort": self._effort(), "generator": self.generator}
-        fit(self._pose(()), self.Z, solver=stated_solver(self.params), **options)
+        options = {"effort": self._effort(), "generator": self.generator, "solver": stated_solver(self.params)}
+        fit(self._pose(()), self.Z, loss_weights=self.loss_weights, **options)
         self.module.to("cpu", torch.float64)
 
     @cached_property
