@@ -51,7 +51,7 @@ def test_the_page_shows_what_its_commands_do(fairbound):
 
 def test_the_page_lists_every_command(fairbound):
     page = PAGE.read_text(encoding="utf-8")
-    for name in ("train", "predict", "audit", "certify", "frontier", "report", "data", "demo", "reproduce"):
+    for name in ("train", "predict", "audit", "certify", "monitor", "frontier", "report", "data", "demo", "reproduce"):
         assert f"| `fairbound {name}` |" in page
 
 

@@ -14,7 +14,7 @@ LINES = {"ratio": (0.8, 0.0), "directed ratio": (1.25, 0.0), "difference": (1.0,
 LAYOUTS = ["ababababab", "aabbaabbab", "aaaaabaaab", "bbbbabbbba", "aaaaabbbbb"]
 PASTS = {  # rows and positive outcomes that the players remember, and how many rows have passed
     "none": ((0, 0, 0, 0), 0),
-    "far below": ((400, 20, 400, 300), 497),
+    "far below": ((400, 20, 400, 300), 1998),
     "below": ((200, 60, 300, 150), 3998),
     "kept": ((200, 150, 200, 90), 100),
     "none selected": ((300, 0, 300, 100), 0),

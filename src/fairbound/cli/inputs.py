@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -157,7 +157,7 @@ def _known(name: str, reading: ReadingOptions, quiet: bool) -> Dataset:
     return replace(data, sensitive={each: data.sensitive[each] for each in chosen}, raw=data.table)
 
 
-# --- decisions of any system, for `audit` and `certify` --------------------------------------------------------------
+# --- decisions of any system, for `audit`, `certify` and `monitor` ----------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -213,28 +213,18 @@ def read_decisions(
     import numpy as np
 
     from fairbound._values import as_array, check_weights
-    from fairbound.data import MISSING, as_word, code_labels, group_values, is_missing
+    from fairbound.data import as_word, code_labels
     from fairbound.evaluation import match_decisions, match_positive
 
-    table = open_table(path, delimiter=delimiter, encoding=encoding)
-    roles = [(target, "target"), (prediction, "prediction"), *((name, "sensitive") for name in sensitive)]
-    asked = [(name, role) for name, role in roles if name is not None]
-    words = {name for name, _ in asked}
-    asked += [(name, role) for name, role in ((weight, "weight"), (score, "score")) if name is not None]
-    for name, role in asked:
-        table.check_column(name, argument(role))
-    needed = {name for name, _ in asked}
-    marks = (*MISSING, *(missing or ()))
-    columns, _ = table.learn(ignore=[name for name in table.names if name not in needed], words=words, missing=marks)
-    groups = {name: group_values(columns[name]) for name in sensitive}
+    columns, groups = read_decided_columns(
+        path,
+        {"target": target, "prediction": prediction, "weight": weight, "score": score},
+        sensitive,
+        missing=missing,
+        delimiter=delimiter,
+        encoding=encoding,
+    )
     decided = None if prediction is None else columns[prediction]
-    for column, role, what in ((prediction, "prediction", "decision"), (score, "score", "score")):
-        gaps = is_missing(columns[column]) if column is not None else np.zeros(0, dtype=bool)
-        if gaps.any():
-            raise ValueError(
-                f"Column {column!r} (--{role}) has no value in {gaps.sum():,} of {len(gaps):,} rows, first in row "
-                f"{np.flatnonzero(gaps)[0] + 1}; drop the rows without a {what}."
-            )
     rows = len(next(iter(columns.values())))
     further: dict[str, Any] = {
         "score": None if score is None else columns[score],
@@ -276,6 +266,42 @@ def read_decisions(
             *_read_as("decision", [as_word(value) for value in decided.tolist()], classes[matched].tolist()),
         ),
     )
+
+
+def read_decided_columns(
+    path: str,
+    roles: Mapping[str, str | None],
+    sensitive: Sequence[str],
+    *,
+    missing: Sequence[str] | None,
+    delimiter: str | None,
+    encoding: str,
+) -> tuple[Mapping[str, Any], dict[str, Any]]:
+    """Return the columns of a file of decisions by their names, and the groups of each sensitive column.
+
+    `roles` has the name of the column of each role, None if it is not named.  Labels, decisions and groups are words,
+    weights and scores numbers.  A row without a decision or a score raises an error.
+    """
+    from fairbound.data import MISSING, group_values, is_missing
+
+    table = open_table(path, delimiter=delimiter, encoding=encoding)
+    named = {role: name for role, name in roles.items() if name is not None}
+    for role, name in (*named.items(), *(("sensitive", each) for each in sensitive)):
+        table.check_column(name, argument(role))
+    words = {*sensitive, *(name for role, name in named.items() if role in ("target", "prediction"))}
+    needed = {*named.values(), *sensitive}
+    marks = (*MISSING, *(missing or ()))
+    columns, _ = table.learn(ignore=[name for name in table.names if name not in needed], words=words, missing=marks)
+    for role, what in (("prediction", "decision"), ("score", "score")):
+        if role not in named:
+            continue
+        gaps = is_missing(columns[named[role]])
+        if gaps.any():
+            raise ValueError(
+                f"Column {named[role]!r} (--{role}) has no value in {gaps.sum():,} of {len(gaps):,} rows, first in row "
+                f"{gaps.argmax() + 1}; drop the rows without a {what}."
+            )
+    return columns, {name: group_values(columns[name]) for name in sensitive}
 
 
 def _read_as(what: str, values: list[str], words: list[str]) -> list[tuple[str, str, int, str]]:

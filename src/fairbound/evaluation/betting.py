@@ -48,7 +48,7 @@ from scipy import special
 
 FloatArray = NDArray[np.float64]
 
-MEMORIES = np.array([500.0, 4000.0, 32000.0])
+MEMORIES = np.array([200.0, 2000.0, 20000.0])
 """How many rows of the smaller group each player remembers."""
 RECENT = 1
 """The place of the player whose rates are shown as recent ones."""

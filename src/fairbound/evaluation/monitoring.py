@@ -22,7 +22,7 @@ import numpy as np
 from scipy import special
 
 from fairbound._drafts import write_file
-from fairbound._errors import InputError, bad_value
+from fairbound._errors import InputError, argument, bad_value
 from fairbound._text import page_as_html, page_as_text
 from fairbound._words import count, listed, percent
 from fairbound.evaluation.betting import RECENT, EProcesses
@@ -155,7 +155,9 @@ class Monitor:
         if name is not None and self.has_counted(name, digest):
             raise ValueError(f"The batch {name!r} was counted already; give each batch once.")
         chosen = self.pos_label if self.positive_decision is None else self.positive_decision
-        decided, decisions = read_two_values(prediction, self._values[0], chosen, "prediction", "positive_decision")
+        decided, decisions = read_two_values(
+            prediction, self._values[0], chosen, argument("prediction"), "positive_decision"
+        )
         labelled, labels = np.zeros(len(decided), dtype=bool), self._values[1]
         for limit in self.constraints if y is None else ():
             if resolve_measure(limit.measure).uses_label:
@@ -165,10 +167,10 @@ class Monitor:
                     limit=limit.name,
                 )
         if y is not None:
-            labelled, labels = read_two_values(y, labels, self.pos_label, "y", "pos_label")
+            labelled, labels = read_two_values(y, labels, self.pos_label, argument("y"), "pos_label")
         if len(labelled) != len(decided):
             raise InputError(
-                "{y=} has {labels:,} rows, but prediction has {rows:,}.", labels=len(labelled), rows=len(decided)
+                "{y=} has {labels:,} rows, but {prediction=} has {rows:,}.", labels=len(labelled), rows=len(decided)
             )
         if not len(decided):
             raise ValueError("The batch has no rows; give at least one.")

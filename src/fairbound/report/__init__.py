@@ -9,6 +9,7 @@ prepare limits, groups, iterations and the frontier.  `page` and `card` assemble
 
 from fairbound.report.audit import audit_to_html
 from fairbound.report.card import NAMES, holds_summary, to_markdown, write_report
+from fairbound.report.monitor import monitor_to_html
 from fairbound.report.numbers import MINUS
 from fairbound.report.page import to_html
 from fairbound.report.schema import check_summary, read_summary, to_json
@@ -22,6 +23,7 @@ __all__ = [
     "check_summary",
     "environment",
     "holds_summary",
+    "monitor_to_html",
     "policy",
     "read_summary",
     "resource",
