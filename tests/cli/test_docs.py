@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import re
 import shlex
 from pathlib import Path
@@ -12,6 +14,7 @@ from tests.cli.helpers import LOAN_COLUMNS, loan_rows, write_csv
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "command_line.md"
 BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+ANY_BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 CODE = re.compile(r"# exit code (\d+)$")
 
 
@@ -27,26 +30,50 @@ def commands(text: str) -> list[tuple[str, list[str]]]:
     return found
 
 
+def run_as_shown(fairbound, command: str, shown: list[str]) -> None:
+    """Run a command of a page; it must print what the page shows, and end as the page says."""
+    program, *arguments = shlex.split(command, comments=True)
+    assert program == "fairbound"
+    result = fairbound(*arguments)
+    stated = CODE.search(command)
+    assert result.code == (int(stated[1]) if stated else 0), command
+    # The lines shown come in this order, with others between them only where the page has dots.
+    printed = (result.stdout or result.stderr).splitlines()
+    gap = False
+    for line in shown:
+        if line == "...":
+            gap = True
+            continue
+        place = printed.index(line) if gap else 0
+        assert printed[place : place + 1] == [line], command
+        printed, gap = printed[place + 1 :], False
+    assert gap or not shown or not printed, command
+
+
 def test_the_page_shows_what_its_commands_do(fairbound):
     listed = commands(PAGE.read_text(encoding="utf-8"))
     assert len(listed) >= 9
     for command, shown in listed:
-        program, *arguments = shlex.split(command, comments=True)
-        assert program == "fairbound"
-        result = fairbound(*arguments)
-        stated = CODE.search(command)
-        assert result.code == (int(stated[1]) if stated else 0), command
-        # The lines shown come in this order, with others between them only where the page has dots.
-        printed = (result.stdout or result.stderr).splitlines()
-        gap = False
-        for line in shown:
-            if line == "...":
-                gap = True
-                continue
-            place = printed.index(line) if gap else 0
-            assert printed[place : place + 1] == [line], command
-            printed, gap = printed[place + 1 :], False
-        assert gap or not shown or not printed, command
+        run_as_shown(fairbound, command, shown)
+
+
+def test_the_page_of_the_monitor_shows_what_its_programs_and_commands_do(fairbound):
+    page, namespace = (ROOT / "docs" / "monitor.md").read_text(encoding="utf-8"), {}
+    compared = 0
+    for language, content in ANY_BLOCK.findall(page):
+        if language == "python":
+            output = io.StringIO()
+            with contextlib.redirect_stdout(output):
+                exec(compile(content, "monitor.md", "exec"), namespace)
+            printed = output.getvalue()
+        elif language == "console":
+            for command, shown in commands(f"```console\n{content}```"):
+                run_as_shown(fairbound, command, shown)
+                compared += bool(shown)
+        else:
+            assert (language, content) == ("text", printed)
+            compared += 1
+    assert compared >= 3
 
 
 def test_the_page_lists_every_command(fairbound):

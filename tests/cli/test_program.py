@@ -21,6 +21,7 @@ COMMANDS = [
     ["alternatives"],
     ["audit"],
     ["certify"],
+    ["monitor"],
     ["frontier"],
     ["report"],
     ["data"],

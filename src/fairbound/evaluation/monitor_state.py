@@ -157,9 +157,9 @@ def monitor_page(monitor: Monitor) -> tuple[str, list[TextTable], list[str]]:
         most = each.strongest
         shown = ("-", "-", "-") if most is None else (most.text, _in_words(most.rates), _in_words(most.recent))
         lines.append((each.limit, state, evidence_text(each.log_evidence), *shown))
+    batches = "1 batch" if len(monitor.batches) == 1 else f"{len(monitor.batches):,} batches"
     heading = (
-        f"Monitor: {count(monitor.rows)} rows, {len(monitor.batches):,} batches; an alarm needs evidence of "
-        f"{number(monitor.threshold, 0)}."
+        f"Monitor: {count(monitor.rows)} rows, {batches}; an alarm needs evidence of {number(monitor.threshold, 0)}."
     )
     header = ("limit", "", "evidence", "most evidence against", "rates", "recently")
     notes = [*monitor.notes, f"Recently: with a memory of about {memory} of the smaller group."]
