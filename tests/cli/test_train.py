@@ -12,7 +12,7 @@ import pytest
 from tests.cli.helpers import LIMIT, LOAN_COLUMNS, LOANS, interrupt_when, loan_rows, write_csv
 from tests.refusals import says
 
-from fairbound import read_table
+from fairbound import load, read_table
 from fairbound.cli.files import load_model
 from fairbound.cli.studying import STEPS
 from fairbound.report import write_report
@@ -196,6 +196,9 @@ def test_a_missing_group_is_none_of_the_small_ones(fairbound, tmp_path):
     [
         (["--model", "oak"], "--model 'oak' must be auto, linear"),
         (["--model", "mlp:0"], "--model 'mlp:0'"),
+        (["--loss", "hing"], "--loss 'hing'"),
+        (["--class-weight", "even"], "--class-weight 'even'"),
+        (["--regularizer", "demographic_parity * much"], "demographic_parity * much"),
         (["--confidence", "0.95"], "one limit. Add it with --require."),
         (["--confidence", "0.95", "--require", "covariance <= 0.1"], "--confidence does not go with covariance <= 0.1"),
         (["--confidence", "95", "--require", LIMIT], "--confidence 95.0 must be a number from 0.5"),
@@ -348,3 +351,15 @@ def test_the_rates_of_several_classes_are_one_table(fairbound, tmp_path):
     assert "selection rate of" not in shown
     pattern = r"  (\w+) +(low|mid|of mid)( +\d\.\d{4} -> \d\.\d{4}){3}"
     assert all(re.fullmatch(pattern, line) for line in table[2:]), table
+
+
+def test_loss_class_weights_and_regularizers_reach_the_model(fairbound, tmp_path):
+    path = write_csv(tmp_path / "loans.csv", LOAN_COLUMNS, loan_rows(300))
+    given = ["--model", "linear", "--test", 0, "--json"]
+    options = ([], ["--loss", "hinge"], ["--class-weight", "balanced"], ["--regularizer", "demographic_parity * 5"])
+    coefficients = []
+    for position, each in enumerate(options):
+        assert fairbound("train", path, *LOANS, *given, *each, "--out", f"run{position}").code == 0
+        coefficients.append(load(tmp_path / f"run{position}" / "model").coef_)
+    for other in coefficients[1:]:
+        assert abs(other - coefficients[0]).max() > 1e-3

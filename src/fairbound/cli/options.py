@@ -180,6 +180,20 @@ NoGroupWorse = Annotated[
 ]
 MinGroupSize = Annotated[int, _option("--min-group-size", min=1, help="Groups with fewer rows count as small.")]
 
+Loss = Annotated[str, _option("--loss", metavar="cross_entropy|hinge", help="The loss that training minimises.")]
+ClassWeight = Annotated[
+    str | None,
+    _option("--class-weight", metavar="balanced", help="Give all classes the same weight in the loss; not in limits."),
+]
+Regularizer = Annotated[
+    list[str] | None,
+    _option(
+        "--regularizer",
+        metavar="TERM...",
+        help='A term added to the loss: "demographic_parity * 2" (a squared measure), "l1 * 0.001" or "l2 * 0.01".',
+    ),
+]
+
 
 # --- options that belong together ------------------------------------------------------------------------------------
 
@@ -228,6 +242,9 @@ class StudyOptions:
     small_groups: SmallGroups = "error"
     min_group_size: MinGroupSize = 10
     no_group_worse: NoGroupWorse = False
+    loss: Loss = "cross_entropy"
+    class_weight: ClassWeight = None
+    regularizer: Regularizer = None
 
     def settings(
         self, limits: str | Iterable[Constraint | str], bounds: Sequence[float] | None = None, **further: Any
@@ -235,7 +252,9 @@ class StudyOptions:
         """Return these options as the settings of a study; `further` are settings that other options have."""
         from fairbound.studies import StudySettings
 
-        own = {each.name: getattr(self, each.name) for each in fields(self) if each.name not in ("test", "test_file")}
+        other = ("test", "test_file", "regularizer")
+        own = {each.name: getattr(self, each.name) for each in fields(self) if each.name not in other}
+        own["regularizers"] = self.regularizer or ()
         return StudySettings.build(limits, bounds, test_size=self._test_size(), **own, **further)
 
     def _test_size(self) -> float:
@@ -254,6 +273,9 @@ SELDOM = (
     "small_groups",
     "min_group_size",
     "no_group_worse",
+    "loss",
+    "class_weight",
+    "regularizer",
     "json",
     "quiet",
 )

@@ -47,6 +47,9 @@ def study(
     min_group_size: int = 10,
     no_group_worse: bool | str = False,
     max_categories: int = 50,
+    loss: str = "cross_entropy",
+    class_weight: str | None = None,
+    regularizers: str | Sequence[str] = (),
     callback: Callback | None = None,
 ) -> Study:
     """Train a model without limits and one with them, and compare both on held-out rows.
@@ -81,13 +84,11 @@ def study(
     groups : {"each", "intersection", "both"}
         With several sensitive columns: limit each of them, their intersections, or both.
     small_groups : {"error", "warn", "merge"}
-        What to do with groups of fewer than `min_group_size` rows: raise an error, leave them out of the limits, or
-        merge them.
-    min_group_size : int
+        What to do with groups of fewer than `min_group_size` rows: raise an error, leave them out, or merge them.
     no_group_worse : bool, or name of a rate
         Whether no group's selection rate (or the rate named) may fall below that of the model without limits.
-    max_categories : int
-        The largest number of 0/1 columns for one column of categories.
+    min_group_size, max_categories, loss, class_weight, regularizers
+        As for `ConstrainedClassifier`; the last three by name: "hinge", "balanced", "demographic_parity * 2".
     callback : function of a dictionary, optional
         Called at every iteration with its row of the history; "stage" names the model in training.  If it returns True,
         training ends with the best model found so far.
@@ -117,6 +118,9 @@ def study(
         min_group_size=min_group_size,
         no_group_worse=no_group_worse,
         max_categories=max_categories,
+        loss=loss,
+        class_weight=class_weight,
+        regularizers=regularizers,
     )
     return Study(with_sensitive(data, sensitive), settings, held_out=held_out).run(callback)
 

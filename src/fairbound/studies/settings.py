@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 GROUPS = ("each", "intersection", "both")
 SMALL_GROUPS = ("error", "warn", "merge")
+NAMED_LOSSES = ("cross_entropy", "hinge")
 CONFIDENCE = 0.95
 """Confidence level of intervals and verdicts, if the study asks for none."""
 
@@ -42,6 +43,9 @@ class StudySettings:
     min_group_size: int = 10
     no_group_worse: bool | str = False
     max_categories: int = 50
+    loss: str = "cross_entropy"
+    class_weight: str | None = None
+    regularizers: tuple[str, ...] = ()
 
     @classmethod
     def build(
@@ -54,12 +58,21 @@ class StudySettings:
         constraints = as_constraints(limits)
         settings["limits"] = constraints
         settings["bounds"] = () if bounds is None else frontier_bounds(constraints, bounds)
+        stated = settings.get("regularizers") or ()
+        settings["regularizers"] = (stated,) if isinstance(stated, str) else tuple(stated)
         return cls(**settings)
 
     def __post_init__(self) -> None:
         hidden_layers(self.model)
         _check_choice("groups", self.groups, GROUPS)
         _check_choice("small_groups", self.small_groups, SMALL_GROUPS)
+        _check_choice("loss", self.loss, NAMED_LOSSES)
+        if self.class_weight is not None:
+            _check_choice("class_weight", self.class_weight, ("balanced",))
+        if self.regularizers:
+            from fairbound.training import as_regularizers
+
+            as_regularizers(self.regularizers)
         if not 0 <= self.test_size < 1:
             raise bad_value("test_size", self.test_size, "a share of the rows, from 0 (hold none out) to below 1")
         for limit in self.limits:
@@ -131,6 +144,9 @@ class StudySettings:
             min_group_size=self.min_group_size,
             no_group_worse=self.no_group_worse if limits else False,
             max_categories=self.max_categories,
+            loss=self.loss,
+            class_weight=self.class_weight,
+            regularizers=self.regularizers,
             confidence=self.confidence if limits else None,
             random_state=self.seed,
             callbacks=[callback],

@@ -2,7 +2,8 @@
 
 1. Only models whose decisions keep every limit are eligible.
 2. Among them, take the most accurate one whose objective is within `slack` of the least objective.  With slack 0 this
-   is the least objective; with infinite slack it is the highest accuracy.
+   is the least objective; with infinite slack it is the highest accuracy.  All accuracies above `enough` count as
+   equal, and then the objective decides.
 3. Constant predictions compete.  A constant that keeps the limits is returned if it is more accurate than every model,
    or if no model keeps the limits.
 4. If nothing keeps the limits, return the model with the least violation.
@@ -44,6 +45,8 @@ class Candidates:
         Allowed increase of the objective over the least one, relative to it.
     judge : function of a point, optional
         Returns a number; of the models that keep every limit, the one with the least number is the choice.
+    enough : float
+        An accuracy, such as that of the model without limits, above which more is not worth a larger objective.
 
     Attributes
     ----------
@@ -55,8 +58,8 @@ class Candidates:
         The model with the least violation among those that do not keep every limit.
     """
 
-    def __init__(self, slack: float = 0.0, judge: Judge | None = None) -> None:
-        self.slack, self.judge = slack, judge
+    def __init__(self, slack: float = 0.0, judge: Judge | None = None, enough: float = math.inf) -> None:
+        self.slack, self.judge, self.enough = slack, judge, enough
         self.judged: tuple[float, Candidate] | None = None
         self.kept: list[Candidate] = []
         self.constants: list[Candidate] = []
@@ -100,10 +103,10 @@ class Candidates:
         allowed = self.least_objective + self.slack * abs(self.least_objective)
         best_constant = max((held.assessment.accuracy for held in self.constants), default=-math.inf)
 
-        def rank(candidate: Candidate) -> tuple[bool, float]:
+        def rank(candidate: Candidate) -> tuple[bool, float, float]:
             found = candidate.assessment
             beyond = found.objective > allowed
-            return beyond, found.objective if beyond else -found.accuracy
+            return beyond, 0.0 if beyond else -min(found.accuracy, self.enough), found.objective
 
         def inaccuracy(candidate: Candidate) -> float:
             return -candidate.assessment.accuracy

@@ -367,7 +367,7 @@ def confirm(state: FitState, problem: TrainingProblem) -> Candidate:
     if state.candidates.kept:
         state.least_loss = state.candidates.least().assessment.loss
     state.use_double_precision(problem)
-    ranked, confirmed = state.candidates.ranked(), Candidates(state.candidates.slack)
+    ranked, confirmed = state.candidates.ranked(), Candidates(state.candidates.slack, enough=state.candidates.enough)
     for held in ranked or [state.candidates.choice()]:
         confirmed.offer(held.w, state.assess(problem, held.w))
         if confirmed.kept:

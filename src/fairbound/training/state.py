@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -90,7 +91,9 @@ class FitState:
 
     def begin(self, problem: TrainingProblem, slack: float) -> Assessment:
         """Reset the candidates for the limits of `problem` to `w` and the constants; return the assessment of `w`."""
-        self.candidates = Candidates(slack, self.judge)
+        # With infinite slack, accuracy is the objective; otherwise the limits need not make the model more accurate.
+        enough = math.inf if self.free is None or math.isinf(slack) else self.free.accuracy
+        self.candidates = Candidates(slack, self.judge, enough)
         self.multipliers = torch.zeros(problem.system.n_rows, dtype=torch.float64)
         for constant in self.constants:
             self.candidates.offer_constant(constant, self.assess(problem, constant))
