@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -19,6 +20,7 @@ from fairbound.training.stages import (
     band_fraction,
     find_free_optimum,
     least_squares_multipliers,
+    reach_limits,
     restore_feasibility,
     scale_fractions,
 )
@@ -64,6 +66,20 @@ def test_the_answer_does_not_hang_on_rounding(results) -> None:
     for result in results:
         # The model returned trades at most 5% of the least loss for accuracy.
         assert result.least_loss <= result.assessment.loss <= 1.051 * result.least_loss
+
+
+@pytest.mark.parametrize(("objective", "chosen"), [("loss", False), ("accuracy", True)])
+def test_accuracy_is_bought_with_5_percent_of_the_loss_unless_it_is_the_objective(objective, chosen) -> None:
+    X, y, group = planted(200)
+    problem = make_problem(X, y, group)
+    state = FitState(problem, X, None, Effort(accurate_rounds=1), None)
+    find_free_optimum(state)
+    reach_limits(state, problem, objective)
+    least = state.candidates.least()
+    better = replace(least.assessment, accuracy=1.0, objective=1.1 * least.assessment.objective)
+    vars(better)["kept"] = True
+    state.candidates.offer(least.w, better)
+    assert (state.candidates.choice().assessment is better) is chosen
 
 
 def test_every_stage_takes_part_and_nothing_accurate_is_lost(results) -> None:

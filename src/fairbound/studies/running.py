@@ -61,20 +61,17 @@ def study(
     data : Dataset
         From `read_table` or `load_dataset`.
     limits : Constraint, str, or several
-        Such as `DisparateImpact(0.8)` or "disparate_impact >= 0.8".  Without any, only a model without limits is
-        trained.
+        Such as `DisparateImpact(0.8)` or "disparate_impact >= 0.8".  Without any, only one model is trained.
     bounds : sequence of float, optional
         Further bounds of the first limit.  A model is trained for each, and `frontier` has them all.
     sensitive : str or sequence of str, optional
-        The sensitive columns that define the groups.  By default all of the data; of a data set that `load_dataset`
-        knows, the first.
+        The sensitive columns; by default all of the data, or the first of a data set that `load_dataset` knows.
     held_out : Dataset, optional
         Rows to hold out; they replace those that would be drawn.
     test_size : float
         Share of the rows to hold out, from 0 to below 1.
     confidence : float, optional
-        Keep the limits on unseen rows as well, at this confidence level.  30% of the rows that are not held out become
-        calibration rows.
+        Keep the limits on unseen rows, too, at this confidence level; 30% of the other rows become calibration rows.
     model : str
         "linear", or "mlp:" and the widths of hidden layers, as in "mlp:32" or "mlp:64,32".  "boosted" and "forest" are
         the boosted trees and the random forest of scikit-learn, "lightgbm" those of LightGBM, with a linear correction.
@@ -90,8 +87,7 @@ def study(
     min_group_size, max_categories, loss, class_weight, regularizers
         As for `ConstrainedClassifier`; the last three by name: "hinge", "balanced", "demographic_parity * 2".
     callback : function of a dictionary, optional
-        Called at every iteration with its row of the history; "stage" names the model in training.  If it returns True,
-        training ends with the best model found so far.
+        Called with every row of the history; "stage" names the model.  If it returns True, training ends early.
 
     Returns
     -------
