@@ -197,6 +197,10 @@ class LimitWarning(UserWarning):
     """A limit is not kept, is hardly meaningful, or does not cover every group."""
 
 
+class ForecastWarning(UserWarning):
+    """The limits are kept on the training rows, but are clearly more likely to break on new rows than to hold."""
+
+
 class PositiveLabelWarning(UserWarning):
     """A limit depends on which of two labels is the positive one, and `pos_label` was not given."""
 

@@ -166,6 +166,17 @@ def percent(confidence: float) -> str:
     return f"{round(100.0 * confidence, 6):g}%"
 
 
+def probability_text(probability: float) -> str:
+    """Return a probability as text; a simulation cannot tell 0 and 100% from values near them.
+
+    >>> probability_text(0.263), probability_text(0.001), probability_text(1.0)
+    ('26%', 'under 1%', 'over 99%')
+    """
+    if probability < 0.01:
+        return "under 1%"
+    return "over 99%" if probability > 0.99 else f"{100 * probability:.0f}%"
+
+
 # --- registries ------------------------------------------------------------------------------------------------------
 
 

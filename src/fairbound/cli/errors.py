@@ -52,6 +52,7 @@ OPTIONS = {
     "choosing_size": "--choosing",
     "confidence": "--confidence",
     "class_weight": "--class-weight",
+    "margin": "--margin",
     "constraints": "--require",
     "data_dir": "--data-dir",
     "decimal": "--decimal",

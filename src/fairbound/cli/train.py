@@ -24,6 +24,16 @@ Confidence = Annotated[
 ]
 
 
+Margin = Annotated[
+    str | None,
+    typer.Option(
+        "--margin",
+        metavar="auto|PROBABILITY",
+        help="Tighten the limits just enough to hold on new rows with this probability, by the forecast.",
+    ),
+]
+
+
 def register(app: typer.Typer, command: Any) -> None:
     """Add the command."""
     app.command(
@@ -35,6 +45,10 @@ def register(app: typer.Typer, command: Any) -> None:
             (
                 "Also on unseen rows, with 95% confidence, by a network",
                 f'{LOANS} --require "disparate_impact >= 0.8" --confidence 0.95 --model mlp:32 --out model',
+            ),
+            (
+                "With a margin, so that the limit is likely to hold on new rows",
+                f'{LOANS} --require "disparate_impact >= 0.8" --margin auto --out model',
             ),
             (
                 "Two limits",
@@ -54,6 +68,7 @@ def train_command(
     reading: options.ReadingOptions,
     require: options.RequireIfAny = None,
     confidence: Confidence = None,
+    margin: Margin = None,
     training: options.StudyOptions,
     json: options.Json = False,
     quiet: options.Quiet = False,
@@ -72,7 +87,9 @@ def train_command(
     check_source(source)
     from fairbound.studies import write_files
 
-    settings = training.settings(require or (), confidence=confidence, max_categories=reading.max_categories)
+    settings = training.settings(
+        require or (), confidence=confidence, margin=as_margin(margin), max_categories=reading.max_categories
+    )
     if confidence is not None and reading.weight is not None:
         raise ValueError("--confidence and --weight do not go together: the confidence holds for unweighted rows only.")
     output = Output(json, quiet)
@@ -86,6 +103,14 @@ def train_command(
     exit_after(study, out, kept=found["kept"])
 
 
+def as_margin(stated: str | None) -> float | str | None:
+    """Return the margin as a number where it is one; the settings reject other words than "auto"."""
+    try:
+        return None if stated is None else float(stated)
+    except ValueError:
+        return stated
+
+
 def _show(output: Output, study: Study, out: str) -> None:
     from fairbound.cli.studying import show_notes, show_summary, suggest
 
@@ -97,6 +122,8 @@ def _show(output: Output, study: Study, out: str) -> None:
     output.text()
     if summary["limits"]:
         output.text(f"{summary['run']['status']}: {summary['run']['message']}")
+    for line in summary["run"]["new_rows"]:
+        output.text(line)
     if study.result.certified:
         output.text(study.result.claim)  # if no model passed, the message says so
     show_notes(output, summary)

@@ -1,17 +1,22 @@
 """The scikit-learn classifier: inputs, groups, encoder, fit, confidence, result, predictions and scorers."""
 
-from fairbound._errors import InputScaleWarning, LimitWarning, PositiveLabelWarning, SmallGroupWarning
+from fairbound._errors import (
+    ForecastWarning,
+    InputScaleWarning,
+    LimitWarning,
+    PositiveLabelWarning,
+    SmallGroupWarning,
+)
 from fairbound.estimator.base import BaseModel, CodedColumns, EncodedColumns, RawColumns, ScoreScale, base_name, is_a
 from fairbound.estimator.classifier import ConstrainedClassifier
 from fairbound.estimator.correction import Corrected
 from fairbound.estimator.cross_fitting import FittedBase
 from fairbound.estimator.encoder import FARTHEST, CategoryColumn, NumberColumn, TableEncoder
-from fairbound.estimator.frontier import FrontierModel
 from fairbound.estimator.inputs import Inputs, share_inputs
 from fairbound.estimator.modules import FeedForward
 from fairbound.estimator.posteriors import GroupPosterior
 from fairbound.estimator.predictor import Recalibration, SidedMap, Temperature
-from fairbound.estimator.result import FitResult
+from fairbound.estimator.result import FitResult, FrontierModel
 from fairbound.estimator.scores import BaseResult, BaseScores
 from fairbound.estimator.scoring import make_fairness_scorer
 
@@ -28,6 +33,7 @@ __all__ = [
     "FeedForward",
     "FitResult",
     "FittedBase",
+    "ForecastWarning",
     "FrontierModel",
     "GroupPosterior",
     "InputScaleWarning",

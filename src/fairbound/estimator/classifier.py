@@ -16,17 +16,16 @@ from sklearn.base import ClassifierMixin, clone
 from sklearn.utils import Tags
 from torch import nn
 
-from fairbound._errors import InputError
+from fairbound._errors import InputError, argument
 from fairbound.data import ColumnFormat
 from fairbound.estimator.certified import set_apart
 from fairbound.estimator.fitting import Fitting
-from fairbound.estimator.frontier import FrontierModel, frontier_models
 from fairbound.estimator.inputs import Inputs, read_inputs
 from fairbound.estimator.modules import last_network
 from fairbound.estimator.names import learn_names
-from fairbound.estimator.parameters import ALLOWED, NamedParameters, check_early_stopping
+from fairbound.estimator.parameters import ALLOWED, NamedParameters, check_early_stopping, check_margin
 from fairbound.estimator.predictor import Predictor
-from fairbound.estimator.result import FitResult
+from fairbound.estimator.result import FitResult, FrontierModel, frontier_models
 from fairbound.estimator.rows import Data, read_data, read_further
 from fairbound.fairness import Constraint
 from fairbound.training import Effort
@@ -87,6 +86,9 @@ class ConstrainedClassifier(Predictor, ClassifierMixin, NamedParameters):
         Keep the limits on unseen rows as well, at this confidence level, such as 0.95.  Part of the rows is held back.
         A sequence of models from strict to loose is trained on the others and tested on that part, with two starts that
         share the probability of error.  Of the models that pass, the most accurate is returned with its certificate.
+    margin : "auto", float, or None
+        Train for limits that are tightened just enough to hold on new rows with this probability, such as 0.8, by the
+        forecast in `result_`; "auto" is 2/3.  All rows are trained on.  Unlike `confidence` it proves nothing.
     calibration_size : float
         The share of the rows that `confidence` holds back, with the same shares of labels and groups.
     sensitive_columns : column name or number, or several, optional
@@ -197,6 +199,7 @@ class ConstrainedClassifier(Predictor, ClassifierMixin, NamedParameters):
         l2: float | Literal["auto"] = "auto",
         pos_label: Any = None,
         confidence: float | None = None,
+        margin: float | Literal["auto"] | None = None,
         calibration_size: float = 0.3,
         sensitive_columns: Any = None,
         sensitive_as_input: bool = False,
@@ -235,6 +238,7 @@ class ConstrainedClassifier(Predictor, ClassifierMixin, NamedParameters):
         self.l2 = l2
         self.pos_label = pos_label
         self.confidence = confidence
+        self.margin = margin
         self.calibration_size = calibration_size
         self.sensitive_columns = sensitive_columns
         self.sensitive_as_input = sensitive_as_input
@@ -293,6 +297,7 @@ class ConstrainedClassifier(Predictor, ClassifierMixin, NamedParameters):
         """
         self._validate_params()
         check_early_stopping(self, eval_set)
+        check_margin(self)
         inputs = read_inputs(X)
         data = read_data(self, inputs, y, sensitive_features, sample_weight, constraint_weight, base_score)
         further = partial(read_further, self, inputs, data, sensitive_features)
@@ -348,12 +353,14 @@ class ConstrainedClassifier(Predictor, ClassifierMixin, NamedParameters):
             Index in `constraints` of the limit that the bounds are for.
         """
         self._validate_params()
-        if self.confidence is not None:
-            raise InputError(
-                "A frontier is trained without a confidence, but {confidence=value}.",
-                "Set it to None, and call fit with the bound that you choose.",
-                value=self.confidence,
-            )
+        for name in ("confidence", "margin"):
+            if getattr(self, name) is not None:
+                raise InputError(
+                    "A frontier is trained without {name}, but {given}.",
+                    "Set it to None, and call fit with the bound that you choose.",
+                    name=name,
+                    given=argument(name, getattr(self, name)),
+                )
         inputs = read_inputs(X)
         data = read_data(self, inputs, y, sensitive_features, sample_weight, constraint_weight, base_score)
         found = Fitting(self, data).frontier(bounds, position)

@@ -37,6 +37,7 @@ from fairbound.estimator.rows import Data, Parameters, warn_if_guessed
 from fairbound.estimator.scores import BaseResult, fit_scores, moved_columns, penalties
 from fairbound.estimator.scoring import Watched, validation_loss
 from fairbound.estimator.small_groups import SmallGroup, settle_small_groups
+from fairbound.estimator.unseen import Outlook, forecast_rows, stated_probability
 from fairbound.fairness import Cells, Constraint, as_constraints, as_logits, decide, decision_indicators, distinct_texts
 from fairbound.training import (
     FRONTIER_EFFORT,
@@ -160,24 +161,27 @@ class Fitting:
             "callback": self._callback(progress, watched, eval_inputs),
         }
         effort, solver = self._effort(), stated_solver(self.params)
-        choice = None
+        choice, outlook = None, Outlook(self.problem, self.Z, self.loss_weights)
         if calibration is None:
             if self.params.early_stopping and validation is not None and eval_inputs is not None:
                 options["judge"] = partial(
                     validation_loss, self.problem, partial(self._logits, eval_inputs), validation
                 )
             result = fit(self.problem, self.Z, solver=solver, effort=effort, generator=self.generator, **options)
+            result = outlook.tighten(result, stated_probability(self.params.margin), effort=effort, **options)
         else:
             if effort is None and is_small(len(self.Z), self.problem.n_parameters):
                 effort = SMALL_EFFORT
             options["effort"] = SEQUENCE_EFFORT if effort is None else replace(effort, worth=SEQUENCE_EFFORT.worth)
             inputs = self._numbers(calibration)
+            outlook.calibrated = partial(forecast_rows, self.problem, self.module, inputs, calibration, self.params)
             predict = predictor(self.module, self.problem, inputs, calibration.y.dtype)
             result, choice = choose(self.problem, self.Z, predict, self.data, calibration, self.params, **options)
         progress.close()
         record, facts = self._finish(result, watched, eval_inputs, mend=choice is None)
         if choice is not None:
             record = with_certificate(record, choice)
+        record = replace(record, forecast=outlook.forecast(self.decisions()), margin=outlook.margin)
         facts.warn(record, type(self.params).__name__, stacklevel=4)
         return record
 
@@ -390,11 +394,5 @@ class Fitting:
         alone = decide(torch.from_numpy(self.base.training), self.problem.threshold)
         moved = self.data.loss_weights * (alone != self.decisions()).numpy()
         counted = self._count(assessment, alone)
-        return BaseResult(
-            self.base.name,
-            self.base.scored,
-            accuracy=counted.accuracy,
-            reached=tuple(counted.measured),
-            changed=float(moved.sum() / self.data.loss_weights.sum()),
-            moved=moved_columns(self.module, self.Z, self.base, self.input_names, self.encoder),
-        )
+        columns = moved_columns(self.module, self.Z, self.base, self.input_names, self.encoder)
+        return self.base.result(counted, float(moved.sum() / self.data.loss_weights.sum()), columns)

@@ -16,6 +16,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import compute_class_weight
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 
+from fairbound._errors import InputError
 from fairbound._words import did_you_mean
 from fairbound.fairness import Cells, Constraint, as_constraints
 from fairbound.training import Effort, choose_effort
@@ -32,6 +33,7 @@ ALLOWED: dict[str, list[Any]] = {
     "threshold": [Interval(Real, 0, 1, closed="neither")],
     "l2": [Interval(Real, 0, None, closed="left"), StrOptions({"auto"})],
     "confidence": [Interval(Real, 0.5, 1, closed="left"), None],
+    "margin": [Interval(Real, 0, 1, closed="neither"), StrOptions({"auto"}), None],
     "calibration_size": [Interval(Real, 0, 1, closed="neither")],
     "sensitive_as_input": ["boolean"],
     "groups": [StrOptions({"each", "intersection", "both"})],
@@ -73,6 +75,23 @@ def check_early_stopping(params: Any, eval_set: Any) -> None:
         raise ValueError(
             "early_stopping=True does not work with confidence=, which chooses the model by its calibration rows: "
             "leave one of them out."
+        )
+
+
+def check_margin(params: Any) -> None:
+    """Refuse `margin` with parameters that choose the model in another way."""
+    if params.margin is not None and params.confidence is not None:
+        raise InputError(
+            "{margin=value} does not work with {confidence=level}, which tightens the limits as far as its test needs.",
+            "Leave one of them out.",
+            value=params.margin,
+            level=params.confidence,
+        )
+    if params.margin is not None and params.early_stopping:
+        raise InputError(
+            "{margin=value} does not work with {early_stopping=True}, which chooses the model by validation rows.",
+            "Leave one of them out.",
+            value=params.margin,
         )
 
 

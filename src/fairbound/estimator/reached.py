@@ -12,13 +12,17 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from fairbound._errors import LimitWarning
+from fairbound._errors import ForecastWarning, LimitWarning, Message
+from fairbound._words import probability_text
 from fairbound.fairness import RATES, Cells, Constraint, group_sums, resolve_measure
 from fairbound.sqp import Status
 from fairbound.training import Assessment, Effort, Phase, RateSupport, TrainingResult, loss_price, surrogate_gaps
 
 if TYPE_CHECKING:
     from fairbound.estimator.result import FitResult
+
+CLEARLY_UNLIKELY = 1 / 3
+"""A fit warns if its limits hold on new rows with less than this probability.  Near even odds its result says so."""
 
 SHOWN_RATES = ("selection_rate", "true_positive_rate", "false_positive_rate", "accuracy")
 
@@ -103,6 +107,54 @@ class TrialResult:
     returned: bool
     bounds: tuple[str, ...]
     confidence: float | None = None
+
+
+@dataclass(frozen=True)
+class LimitMargin:
+    """How much stricter than asked a limit was trained, in the unit of its measure.
+
+    Attributes
+    ----------
+    limit : str
+        The limit as asked.
+    least, most : float
+        The smallest and the largest margin over its pairs of groups; small groups have larger ones.
+    """
+
+    limit: str
+    least: float
+    most: float
+
+    def __str__(self) -> str:
+        width = (
+            f"{self.least:.3f}"
+            if f"{self.least:.3f}" == f"{self.most:.3f}"
+            else (f"{self.least:.3f} to {self.most:.3f}, by pair of groups")
+        )
+        return f"{self.limit} was trained with a margin of {width}"
+
+
+@dataclass(frozen=True)
+class MarginResult:
+    """The margin of a fit with `margin=`.
+
+    Attributes
+    ----------
+    probability : float
+        The probability, by the forecast, with which all limits are to hold on new rows.
+    limits : tuple of LimitMargin
+    reached : bool
+        Whether the training rows keep the limits with the whole margin.
+    """
+
+    probability: float
+    limits: tuple[LimitMargin, ...]
+    reached: bool
+
+    def lines(self) -> list[str]:
+        """Return a sentence for each limit, and one if the margin was not reached."""
+        short = [] if self.reached else ["No model was found that keeps the limits with the whole margin."]
+        return [*(f"{each}." for each in self.limits), *short]
 
 
 def limit_results(
@@ -252,6 +304,10 @@ class FitFacts:
             told = self.handful_warning(name)
         if told is not None:
             warnings.warn(told, LimitWarning, stacklevel=stacklevel)
+        elif (
+            record.forecast is not None and (record.forecast.holds or 0.0) < CLEARLY_UNLIKELY and record.forecast.limits
+        ):
+            warnings.warn(_unlikely(record, name), ForecastWarning, stacklevel=stacklevel)
 
     def degenerate_warning(self, estimator: str) -> str:
         """Return the warning for a model that keeps the limits and is no better than a constant."""
@@ -294,6 +350,18 @@ class FitFacts:
         if len(self.classes) == 2 and int(self.decided.argmax()) == 1:
             return 'Loosen the limits, or add a ceiling such as "selection_rate <= 0.9".'
         return 'Loosen the limits, or add a floor such as "selection_rate >= 0.1".'
+
+
+def _unlikely(record: FitResult, estimator: str) -> Message:
+    """Return the warning for limits that are clearly more likely to break on new rows than to hold."""
+    assert record.forecast is not None
+    remedy = "Give {margin='auto'} to train with a margin." if record.margin is None else "Give more rows."
+    return Message(
+        "{estimator} keeps the limits on its training rows, but on new rows they hold with a probability of {holds} "
+        "only. " + remedy,
+        estimator=estimator,
+        holds=probability_text(record.forecast.holds or 0.0),
+    )
 
 
 def count_rows(classes: Tensor, n_classes: int) -> Tensor:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -20,12 +21,19 @@ from fairbound._text import TextTable, page_as_html, page_as_text
 from fairbound._words import as_text, count, number
 from fairbound.data import make_frame
 from fairbound.estimator.confidence import claim_of_choice
-from fairbound.estimator.reached import OPTIMALITY, SHOWN_RATES, GroupResult, LimitResult, TrialResult
+from fairbound.estimator.reached import (
+    OPTIMALITY,
+    SHOWN_RATES,
+    GroupResult,
+    LimitResult,
+    MarginResult,
+    TrialResult,
+)
 from fairbound.estimator.scores import BaseResult
 from fairbound.estimator.small_groups import SmallGroup
-from fairbound.evaluation import Certificate
+from fairbound.evaluation import Certificate, Forecast
 from fairbound.sqp import Status
-from fairbound.training import PHASES
+from fairbound.training import PHASES, FrontierPoint
 
 
 @dataclass(frozen=True)
@@ -65,6 +73,10 @@ class FitResult:
         the strictest one, which was tested first.
     trials : tuple of TrialResult
         The models that were tested, strictest first.
+    forecast : Forecast or None
+        What to expect of the limits on new rows; None without limits, and in models of version 0.1.
+    margin : MarginResult or None
+        With `margin=`: how much stricter than asked the limits were trained.
     least_loss : float or None
         The least loss found under the limits.  The returned model may have up to 5% more, and better accuracy.
     kkt_residual : float or None
@@ -98,6 +110,8 @@ class FitResult:
     eval_accuracy: float | None = None
     certificate: Certificate | None = None
     trials: tuple[TrialResult, ...] = ()
+    forecast: Forecast | None = None
+    margin: MarginResult | None = None
     conflicts: tuple[str, ...] = ()
     least_loss: float | None = None
     kkt_residual: float | None = None
@@ -134,6 +148,11 @@ class FitResult:
     def claim(self) -> str:
         """The claim about unseen rows; empty without `confidence=`."""
         return "" if self.certificate is None else claim_of_choice(self.certificate)
+
+    @property
+    def about_new_rows(self) -> list[str]:
+        """Sentences about the margin and the forecast; empty without limits."""
+        return [*(self.margin.lines() if self.margin else ()), *(self.forecast.lines() if self.forecast else ())]
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON; numbers that are not finite become None."""
@@ -188,6 +207,7 @@ class FitResult:
         notes += self.notes
         if self.base is not None:
             notes.append(self.base.scored)
+        notes += self.about_new_rows
         notes.append(
             self.claim or "Measures are of the model's own decisions on the training rows; unseen rows can differ."
         )
@@ -302,3 +322,60 @@ def _with_infinities(limit: LimitResult) -> LimitResult:
 
 def _yes(kept: bool | None) -> str:
     return "-" if kept is None else "yes" if kept else "NO"
+
+
+# --- frontier --------------------------------------------------------------------------------------------------------
+
+# The points of a frontier as fitted classifiers, each with the record of its own fit.
+
+
+@dataclass(frozen=True)
+class FrontierModel:
+    """One bound of a frontier and the classifier that was trained for it.
+
+    Attributes
+    ----------
+    bound : float
+    classifier : ConstrainedClassifier
+        Fitted for this bound; its `result_` is the record of its own fit.
+    loss_price : float
+        Loss per unit by which the bound is tightened; 0 if the bound is not active.
+    accuracy_price : float or None
+        Accuracy per unit of tightening, from the next stricter bound; None at the strictest.
+    """
+
+    bound: float
+    classifier: Any = field(repr=False)
+    loss_price: float
+    accuracy_price: float | None
+
+    @property
+    def result(self) -> FitResult:
+        """The record of the classifier."""
+        return self.classifier.result_
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain numbers, for tables and JSON."""
+        found = self.result
+        return {
+            "bound": self.bound,
+            "status": found.status.value,
+            "kept": found.kept,
+            "accuracy": found.accuracy,
+            "gain": found.gain,
+            "loss": found.loss,
+            "measured": [limit.reached for limit in found.limits],
+            "loss_price": self.loss_price,
+            "accuracy_price": self.accuracy_price,
+        }
+
+
+def frontier_models(points: Sequence[FrontierPoint], classifiers: Sequence[Any]) -> tuple[FrontierModel, ...]:
+    """Return the points with their classifiers; prices in accuracy come from the decisions of these."""
+    falls = [one.result_.accuracy - other.result_.accuracy for one, other in pairwise(classifiers)]
+    steps = [abs(other.bound - one.bound) for one, other in pairwise(points)]
+    prices = [*(fall / step for fall, step in zip(falls, steps, strict=True)), None]
+    return tuple(
+        FrontierModel(point.bound, classifier, point.loss_price, price)
+        for point, classifier, price in zip(points, classifiers, prices, strict=True)
+    )

@@ -23,7 +23,7 @@ from fairbound.estimator.modules import logits
 from fairbound.estimator.posteriors import GroupPosterior, fit_posteriors
 from fairbound.estimator.rows import Data, Parameters
 from fairbound.fairness import Cells, Constraint, as_constraints
-from fairbound.training import L2
+from fairbound.training import L2, Assessment
 
 Floats = NDArray[np.float64]
 
@@ -61,6 +61,10 @@ class BaseScores:
     uses_columns: bool = True
     posteriors: tuple[GroupPosterior, ...] = ()
     training_posteriors: Floats | None = None
+
+    def result(self, counted: Assessment, changed: float, moved: Any) -> BaseResult:
+        """Return the record of the base, from the assessment of its own decisions."""
+        return BaseResult(self.name, self.scored, counted.accuracy, tuple(counted.measured), changed, moved)
 
     def join(self, Z: Floats) -> Floats:
         """Return the inputs of the module for the training rows: encoded columns, group posteriors, scores."""

@@ -2,7 +2,7 @@
 
 from fairbound.fairness.cells import Cells, Combine, Grouping, find_value
 from fairbound.fairness.columns import as_array, conventional_positive, is_missing, name_columns, read_columns
-from fairbound.fairness.compiler import GroupComparison, RateBlock
+from fairbound.fairness.compiler import GroupComparison, RateBlock, group_shares
 from fairbound.fairness.constraints import (
     CONSTRAINTS,
     KEPT_TOLERANCE,
@@ -115,6 +115,7 @@ __all__ = [
     "false_negative_rate",
     "false_positive_rate",
     "find_value",
+    "group_shares",
     "group_sums",
     "is_missing",
     "logit",

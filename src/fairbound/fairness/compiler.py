@@ -80,6 +80,7 @@ class Compiler:
         self.rows: list[Row] = []
         self.comparisons: list[GroupComparison] = []
         for position, constraint in enumerate(constraints):
+            self.first_row = len(self.rows)
             for grouping in self._groupings(constraint):
                 for outcome in self._outcomes(constraint):
                     for rate in resolve_measure(constraint.measure).rates:
@@ -184,6 +185,8 @@ class Compiler:
         def add(entry: dict[int, float], low: float, high: float, text: str) -> None:
             if not self.with_rows:
                 return
+            if constraint.reserve:
+                low, high = _tightened(low, high, constraint.reserve[len(self.rows) - self.first_row])
             self.entries.append(({start + column: value for column, value in entry.items()}, low, high))
             self.rows.append(Row(position, f"{constraint} [{grouping.name}]: {text}"))
 
@@ -214,6 +217,12 @@ class Compiler:
                         inverse = lower if not isinstance(constraint.bound, tuple) else 1.0 / upper
                         add({a: inverse, b: -1.0}, -math.inf, 0.0, f"{inverse:g} {rate_of(a)} <= {rate_of(b)}")
         self.comparisons.append(GroupComparison(position, block, tuple(pairs)))
+
+
+def _tightened(lower: float, upper: float, distance: float) -> tuple[float, float]:
+    """Return bounds that are tightened by a distance, at most to the middle between them."""
+    distance = min(distance, 0.5 * (upper - lower))
+    return lower + distance, upper - distance
 
 
 def _between(lower: float, text: str, upper: float) -> str:

@@ -56,6 +56,9 @@ class Constraint:
         Replaces the step function in training; by default `Measure.default_surrogate`.
     margin : {"probability", "logit"}
         The margin to which the surrogate is applied.
+    reserve : tuple of float
+        In training, the bound of each row of the compiled limit is tightened by its own distance, in the order of the
+        rows.  `margin=` of the classifier sets it.  Whether the limit is kept does not depend on it.
     """
 
     bound: Bound
@@ -68,6 +71,7 @@ class Constraint:
     classes: tuple[Hashable, ...] | None = None
     surrogate: str | Surrogate | None = None
     margin: MarginKind = "probability"
+    reserve: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         measure = resolve_measure(self.measure)

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from fairbound._words import count, group_text, percent
+from fairbound._words import count, group_text, percent, probability_text
 from fairbound.report import numbers
 
 Tone = Literal["good", "open", "bad", "plain"]
@@ -18,6 +18,7 @@ Summary = Mapping[str, Any]
 SIGNS: dict[Tone, str] = {"good": "✓", "open": "?", "bad": "✗", "plain": "–"}
 VERDICT_TONES: dict[str, Tone] = {"PASS": "good", "FAIL": "bad", "INCONCLUSIVE": "open", "NOT CERTIFIABLE": "plain"}
 NO_LIMIT = "No limit was asked for"
+LIKELY = 0.9  # a forecast with at least this probability is called good
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,7 @@ def answers(summary: Summary) -> list[Answer]:
     if summary["limits"]:
         found.append(_training(summary))
         found.append(_held_out(summary))
+        found += _forecast(summary)
         found += _confidence(summary)
     found += _cost(summary)
     found.append(_gain(summary))
@@ -252,6 +254,22 @@ def pair_in_words(worst: Mapping[str, Any]) -> str:
     rate = numbers.words(worst["rate"]) + ("s" if len(named) > 1 else "")
     label = f", class {worst['label']}" if worst["label"] is not None else ""
     return f"from the {rate} of {' and '.join(named)}{label}"
+
+
+def _forecast(summary: Summary) -> Iterator[Answer]:
+    """Yield what to expect on new rows, judged without held-out rows; summaries of earlier versions have none."""
+    run = summary["run"] or {}
+    forecast, lines = run.get("forecast"), run.get("new_rows") or ()
+    if forecast is not None:
+        holds = forecast["holds"]
+        who = "The limit holds" if len(forecast["limits"]) == 1 else "All limits hold"
+        yield Answer(
+            f"What to expect on new rows (by the {forecast['rows']} rows)?",
+            "open" if holds is None or 0.5 <= holds < LIKELY else "good" if holds >= LIKELY else "bad",
+            "No forecast" if holds is None else f"{who} with a probability of {probability_text(holds)}",
+            "An estimate, not a guarantee: chance and the optimism of the fit are added to the values reached.",
+            tuple(("", line) for line in lines),
+        )
 
 
 def _confidence(summary: Summary) -> Iterator[Answer]:

@@ -12,7 +12,7 @@ import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from fairbound._errors import LimitWarning, Message, SmallGroupWarning
+from fairbound._errors import ForecastWarning, LimitWarning, Message, SmallGroupWarning
 from fairbound._words import as_text
 from fairbound.data import is_missing
 from fairbound.studies.parts import Part
@@ -123,12 +123,14 @@ def small_group_notes(result: FitResult) -> list[str]:
 
 @contextmanager
 def collected_warnings() -> Iterator[list[str]]:
-    """Collect the warnings of a fit about its limits; show all other warnings."""
+    """Collect the warnings of a fit about its limits; show others, except for forecasts, which its record has."""
     texts: list[str] = []
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", LimitWarning)
         yield texts
     for each in caught:
+        if issubclass(each.category, ForecastWarning):
+            continue  # the record of the fit has the forecast
         if not issubclass(each.category, LimitWarning):
             warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)
         elif not issubclass(each.category, SmallGroupWarning):  # the record of the fit names small groups, too

@@ -117,3 +117,8 @@ def _group(group: GroupAudit) -> dict[str, Any]:
             for label, rates in group.rates.items()
         },
     }
+
+
+def is_finished(point: Any) -> bool:
+    """Tell whether a bound of an interrupted frontier was reached; a constant keeps any bound without training."""
+    return point.result.kept and point.result.status.value != "degenerate"

@@ -17,7 +17,7 @@ from fairbound.data import Dataset
 from fairbound.fairness import Constraint
 from fairbound.studies.choosing import choose_model
 from fairbound.studies.explained import base_notes, collected_warnings, explain, scattered_columns, small_group_notes
-from fairbound.studies.frontier import SweptPoint
+from fairbound.studies.frontier import SweptPoint, is_finished
 from fairbound.studies.measured import Decisions
 from fairbound.studies.parts import Part, Parts, check_limited_columns, is_known, remarks, with_sensitive
 from fairbound.studies.settings import StudySettings, make_base, with_floors
@@ -40,6 +40,7 @@ def study(
     held_out: Dataset | None = None,
     test_size: float = 0.2,
     confidence: float | None = None,
+    margin: float | str | None = None,
     model: str = "auto",
     seed: int = 0,
     groups: str = "each",
@@ -72,6 +73,8 @@ def study(
         Share of the rows to hold out, from 0 to below 1.
     confidence : float, optional
         Keep the limits on unseen rows, too, at this confidence level; 30% of the other rows become calibration rows.
+    margin : "auto", float, or None
+        Tighten the limits just enough to hold on new rows with this probability, by the forecast; "auto" is 2/3.
     model : str
         "linear", or "mlp:" and the widths of hidden layers, as in "mlp:32" or "mlp:64,32".  "boosted" and "forest" are
         the boosted trees and the random forest of scikit-learn, "lightgbm" those of LightGBM, with a linear correction.
@@ -108,6 +111,7 @@ def study(
         model=model,
         test_size=test_size,
         confidence=confidence,
+        margin=margin,
         seed=seed,
         groups=groups,
         small_groups=small_groups,
@@ -208,7 +212,7 @@ class Study:
             return self
         if self.settings.bounds:
             found = fit(f"Training for {len(self.settings.bounds)} bounds", self._trace)
-            self.frontier = tuple(point for point in found if not self.interrupted or _is_finished(point))
+            self.frontier = tuple(point for point in found if not self.interrupted or is_finished(point))
             if self.frontier:
                 self._choose(free)
             return self
@@ -393,8 +397,3 @@ class Study:
             *scattered,
             self.data.description,
         ]
-
-
-def _is_finished(point: FrontierModel) -> bool:
-    """Tell whether a bound of an interrupted frontier was reached; a constant keeps any bound without training."""
-    return point.result.kept and point.result.status.value != "degenerate"

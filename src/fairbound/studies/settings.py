@@ -37,6 +37,7 @@ class StudySettings:
     model: str = "auto"
     test_size: float = 0.2
     confidence: float | None = None
+    margin: float | str | None = None
     seed: int = 0
     groups: str = "each"
     small_groups: str = "error"
@@ -82,6 +83,8 @@ class StudySettings:
                 )
         if self.confidence is not None:
             self._check_confidence(self.confidence)
+        if self.margin is not None:
+            self._check_margin(self.margin)
 
     def _check_confidence(self, confidence: float) -> None:
         if self.no_group_worse:
@@ -110,6 +113,15 @@ class StudySettings:
                     "{confidence=} does not go with {limit}: no confidence bound of a covariance is known.",
                     limit=str(limit),
                 )
+
+    def _check_margin(self, margin: float | str) -> None:
+        if margin != "auto" and (isinstance(margin, str) or not 0 < margin < 1):
+            raise bad_value("margin", margin, "auto, or a probability above 0 and below 1, such as 0.8")
+        if not self.limits:
+            raise InputError("{margin=} needs at least one limit.", "Add it with {limits=}.")
+        for name in ("confidence", "bounds"):
+            if getattr(self, name):
+                raise InputError("{margin=} and {other} exclude each other.", "Leave one out.", other=argument(name))
 
     @property
     def hidden(self) -> tuple[int, ...]:
@@ -148,6 +160,7 @@ class StudySettings:
             class_weight=self.class_weight,
             regularizers=self.regularizers,
             confidence=self.confidence if limits else None,
+            margin=self.margin if limits else None,  # type: ignore[arg-type]  # "auto" or a number, as checked
             random_state=self.seed,
             callbacks=[callback],
         )

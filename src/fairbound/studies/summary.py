@@ -206,6 +206,9 @@ def _run(result: FitResult, interrupted: str) -> dict[str, Any]:
         "history": uniform_history(result.iterations),
         "phases": result.phases,
         "interrupted": interrupted,
+        "forecast": None if result.forecast is None else asdict(result.forecast),
+        "margin": None if result.margin is None else asdict(result.margin),
+        "new_rows": result.about_new_rows,
     }
 
 

@@ -250,6 +250,7 @@ def page_of(study: Study) -> tuple[str, list[TextTable], list[str]]:
     if summary["frontier"] is not None:
         tables.append(frontier_table(summary["frontier"]))
     notes = [] if summary["frontier"] is None else [GAIN]
+    notes += summary["run"]["new_rows"]
     notes += [study.result.claim] if study.result.certified else []
     return heading, tables, [*notes, *summary["notes"]]
 

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from fairbound._words import lookup
+from fairbound.training.assessment import Assessment
 from fairbound.training.candidates import Judge
 from fairbound.training.effort import Effort
 from fairbound.training.mini_batches import MiniBatches, run_mini_batches
@@ -119,14 +120,21 @@ def tighten(
     objective: Objective = "loss",
     effort: Effort | None = None,
     callback: HistoryCallback | None = None,
+    free: Assessment | None = None,
 ) -> TrainingResult:
     """Reach the limits exactly, from the present parameters of the module, such as those of your own training loop.
 
-    It runs the last phases of `fit`, by whole passes in evaluation mode, and leaves the module in that mode.  The
-    parameters are as for `fit`.
+    It runs the last phases of `fit`, by whole passes in evaluation mode, and leaves the module in that mode.  `free` is
+    the assessment of the model without limits, if it is known: the accurate phase runs only if the limits cost enough
+    accuracy.  The other parameters are as for `fit`.
     """
+
+    def begin(state: FitState) -> list[Tensor]:
+        state.free = free
+        return [state.w]
+
     problem.module.eval()
-    return _run(problem, X, lambda state: [state.w], "quasi-newton", objective, loss_weights, effort, callback)
+    return _run(problem, X, begin, "quasi-newton", objective, loss_weights, effort, callback)
 
 
 def _run(

@@ -73,7 +73,7 @@ class MiniBatches:
         points = self._run_epochs("free", problem, epochs, step)
         state.free_points = points if state.judge is not None else []
         optimizer.zero_grad()
-        state.free, state.free_w = state.assess(problem, state.w), state.w
+        state.assess_free()
 
     def approach(self, problem: TrainingProblem, epochs: int) -> list[Tensor]:
         """Approach the limits from the free model, which stays in `state.w`; return the point of each epoch's end."""

@@ -164,7 +164,7 @@ def find_free_optimum(state: FitState) -> None:
         solution = state.solve("free", WholePassProblem(state.base, state.rows, watch=watch), state.effort.free)
         state.kkt = None if solution is None else solution.kkt
     state.free_points = [] if judged.judged is None else [judged.judged[1].w]
-    state.free, state.free_w = state.assess(state.base, state.w), state.w
+    state.assess_free()
 
 
 def reach_limits(

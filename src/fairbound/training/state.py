@@ -89,6 +89,10 @@ class FitState:
         self.converged_at: float | None = None
         self.kkt: KKTResiduals | None = None
 
+    def assess_free(self) -> None:
+        """Take `w` as the model without limits, and assess it."""
+        self.free, self.free_w = self.assess(self.base, self.w), self.w.clone()
+
     def begin(self, problem: TrainingProblem, slack: float) -> Assessment:
         """Reset the candidates for the limits of `problem` to `w` and the constants; return the assessment of `w`."""
         # With infinite slack, accuracy is the objective; otherwise the limits need not make the model more accurate.
@@ -189,6 +193,7 @@ class FitState:
             free=self.free,
             least_loss=self.least_loss,
             kkt=self.kkt,
+            free_parameters=self.free_w,
         )
 
 

@@ -58,6 +58,8 @@ class TrainingResult:
     kkt : KKTResiduals or None
         Residuals of the optimality conditions at the model with the least loss found: those of the surrogate problem
         at full scale, with the multipliers that fit best.  None if they were not computed.
+    free_parameters : Tensor or None
+        Flat parameters of the model without limits.
     """
 
     status: Status
@@ -74,6 +76,7 @@ class TrainingResult:
     free: Assessment | None = field(default=None, repr=False)
     least_loss: float | None = None
     kkt: KKTResiduals | None = None
+    free_parameters: Tensor | None = field(default=None, repr=False)
 
     @property
     def message(self) -> str:

@@ -8,7 +8,6 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from fairbound.experiments import plans
-from fairbound.experiments.catalogue import TITLES
 from fairbound.experiments.items import (
     accuracy,
     cost,
@@ -21,6 +20,7 @@ from fairbound.experiments.items import (
     statistics,
 )
 from fairbound.experiments.plans import Evidence
+from fairbound.experiments.protocol import ITEMS as TITLES
 from fairbound.experiments.protocol import SCALE, UNSCALED
 from fairbound.experiments.runs import Run, Setting
 from fairbound.experiments.sections import Check

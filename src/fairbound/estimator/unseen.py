@@ -1,0 +1,354 @@
+"""What a fit will do on new rows: measure its optimism, forecast its limits, and train with a margin.
+
+The optimism of a fit is how much worse a limit is on new rows than on its own, beyond chance.  To measure it, the
+limits are reached once more on a part of the training rows.  The refit starts from the model without limits, which has
+not used the groups.  (One that starts from the limited model remembers the rows that it is then judged by.)
+
+Let d be the difference of c̄ between the other rows and those of the part.  For a model that was fitted to the part, d
+is its optimism plus the chance differences between the two sets of rows.  For the model that was fitted to all rows, d
+is chance alone, since it was fitted to both sets alike.  The difference of the two is the optimism of a fit to the
+part.  That of the whole fit is smaller, by a power of the share of the rows.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from fairbound.estimator.modules import logits
+from fairbound.estimator.reached import LimitMargin, MarginResult
+from fairbound.estimator.rows import Data, Parameters
+from fairbound.evaluation import Forecast, RateDistribution
+from fairbound.fairness import Cells, Constraint, ConstraintSystem, decide, decision_indicators, resolve_measure
+from fairbound.training import (
+    Effort,
+    Phase,
+    TrainingProblem,
+    TrainingResult,
+    choose_effort,
+    choose_status,
+    is_small,
+    tighten,
+)
+
+MOST_ROWS = 20_000
+"""The part has at most this many rows, but at least a fifth of them."""
+
+PART_EFFORT = Effort(
+    coarse=Phase(10, window=2),
+    coarseness=0.3,
+    sharpening=4.0,
+    exact=Phase(10, window=3, rounding=1e-3),
+    repair=Phase(10, rounding=1e-3),
+    worth=math.inf,
+)
+"""With many rows, a part is fitted by a short coarse and exact phase, and no accurate one."""
+
+FALL = 0.75
+"""The optimism falls with the number of rows to this power: 1 for smooth measures, 2/3 for counts of decisions."""
+
+
+def rate_distribution(
+    system: ConstraintSystem, decisions: Tensor, multipliers: Tensor | None = None, optimism: float = 0.0
+) -> RateDistribution:
+    """Return the distribution of the rates on new rows, from the decisions about the rows of the system.
+
+    `optimism` is the number κ of `measure_optimism`.
+    """
+    cells = system.cells
+    indicators = decision_indicators(decisions, cells.outcomes)
+    counts = cells.sums(indicators)
+    spread = system.rate_spread(counts, replace(cells, weights=cells.weights.square()).sums(indicators))
+    pull = torch.zeros(len(spread), dtype=torch.float64)
+    if multipliers is not None and optimism > 0.0:
+        pull = optimism * (spread @ (system.coefficients.T @ multipliers))
+    rates = system.rates(counts.expand(len(system.surrogates), -1, -1))
+    return RateDistribution(system, rates.numpy(), pull.numpy(), spread.numpy())
+
+
+def measure_optimism(
+    problem: TrainingProblem,
+    Z: NDArray[np.float64],
+    decisions: Tensor,
+    multipliers: Tensor,
+    free: Tensor,
+    loss_weights: Any = None,
+    seed: int = 0,
+) -> float:
+    """Return κ: the optimism of the limits is κ·A·Σ·Aᵀ·y.  Raise ValueError if the rows are too few to be divided.
+
+    κ is fitted to the one number yᵀ·(optimism of c), because single rows of c are too noisy.
+
+    Parameters
+    ----------
+    problem : TrainingProblem
+    Z : array of shape (n, columns)
+        Inputs of the module, in the row order of the cells.
+    decisions : Tensor of shape (n,)
+        Those of the fitted model.
+    multipliers : Tensor of shape (m,)
+    free : Tensor
+        Parameters of the model without limits.
+    loss_weights : array of shape (n,), optional
+    seed : int
+    """
+    system = problem.system
+    spread = torch.from_numpy(rate_distribution(system, decisions).spread)
+    price = system.coefficients.T @ multipliers
+    scale = float(price @ spread @ price)
+    if scale <= 0.0:
+        return 0.0  # no limit binds, so the fit had no reason to use chance
+    small = is_small(len(problem.cells), problem.n_parameters)
+    parts = draw_parts(problem.cells, seed)[: 1 if small else 2]
+    # With few rows a fit bends its decisions row by row, above all in the accurate phase.  So a part must do the same.
+    effort = replace(choose_effort(len(Z), problem.n_parameters), starts=1, accurate_rounds=1) if small else PART_EFFORT
+    found = [_lost(problem, Z, decisions, free, loss_weights, part, effort) for part in parts]
+    share = float(np.mean([len(part) for part, _ in found])) / len(problem.cells)
+    lost = sum(lost for _, lost in found) / len(found)
+    return max(0.0, share**FALL * float(multipliers @ lost) / scale)
+
+
+def _lost(
+    problem: TrainingProblem,
+    Z: NDArray[np.float64],
+    decisions: Tensor,
+    free: Tensor,
+    loss_weights: Any,
+    inside: Tensor,
+    effort: Effort,
+) -> tuple[Cells, Tensor]:
+    """Return the cells of a part, and the optimism in c̄ of a model that is fitted to it."""
+    part, others = problem.cells.take(inside), problem.cells.take(~inside)
+    trial = TrainingProblem(
+        copy.deepcopy(problem.module),
+        problem.loss,
+        problem.system.constraints,
+        part,
+        regularizers=problem.regularizers,
+        threshold=problem.threshold,
+    )
+    trial.assign(free)
+    rows = inside.numpy()
+    weights = None if loss_weights is None else np.asarray(loss_weights)[rows]
+    tighten(trial, Z[rows], loss_weights=weights, effort=effort)
+    refitted = decide(logits(trial.module, Z, problem.cells.n_labels), problem.threshold)
+
+    def gap(decided: Tensor) -> Tensor:
+        return _exact(problem.system, others, decided[~inside]) - _exact(problem.system, part, decided[inside])
+
+    return part, torch.nan_to_num(gap(refitted) - gap(decisions), 0.0, 0.0, 0.0)
+
+
+def draw_parts(cells: Cells, seed: int) -> list[Tensor]:
+    """Return the rows of each part, as masks: the same share of each cell, half of it or at most `MOST_ROWS` rows."""
+    share = min(0.5, max(0.2, MOST_ROWS / len(cells)))
+    order = torch.from_numpy(np.random.default_rng(seed).permutation(len(cells)))
+    order = order[torch.argsort(cells.index[order], stable=True)]
+    counts = torch.bincount(cells.index, minlength=cells.n_cells)
+    starts = torch.cumsum(counts, 0) - counts
+    of_cell = cells.index[order]
+    place, take = torch.arange(len(cells)) - starts[of_cell], torch.ceil(share * counts)[of_cell]
+    masks = []
+    for drawn in (place < take, place >= counts[of_cell] - take):
+        mask = torch.zeros(len(cells), dtype=torch.bool)
+        mask[order] = drawn
+        masks.append(mask)
+    return masks
+
+
+def _exact(system: ConstraintSystem, cells: Cells, decisions: Tensor) -> Tensor:
+    """Return c̄ on some of the rows."""
+    return replace(system, cells=cells).exact(cells.sums(decision_indicators(decisions, cells.outcomes)))
+
+
+class Outlook:
+    """What a fit will do on new rows.  Its optimism is measured once, at the limits as asked.
+
+    Attributes
+    ----------
+    margin : MarginResult or None
+        Set by `tighten`.
+    calibrated : function, optional
+        Returns the forecast from calibration rows, which is better than one from the training rows.
+    """
+
+    def __init__(self, problem: TrainingProblem, Z: NDArray[np.float64], loss_weights: Any) -> None:
+        self.problem, self.Z, self.loss_weights = problem, Z, loss_weights
+        self.margin: MarginResult | None = None
+        self.calibrated: Callable[[], Forecast] | None = None
+        self._multipliers: Tensor | None = None
+        self._optimism, self._reason = 0.0, ""
+
+    def tighten(self, result: TrainingResult, probability: float | None, **options: Any) -> TrainingResult:
+        """Measure the optimism of a fit; with a probability, train again with a margin.  Return the last result."""
+        self._measure(result)
+        if probability is not None and not self._reason and self.problem.system.n_rows:
+            result, self.margin = train_with_margin(
+                self.problem, self.Z, result, self._optimism, probability, self._decide, **options
+            )
+            self._multipliers = result.multipliers
+        return result
+
+    def forecast(self, decisions: Tensor) -> Forecast | None:
+        """Return the forecast of the model that has these decisions about the training rows; None without limits."""
+        if not self.problem.system.constraints:
+            return None
+        if self.calibrated is not None:
+            return self.calibrated()
+        if self._reason or self._multipliers is None:
+            return Forecast(reason=self._reason)
+        found = rate_distribution(self.problem.system, decisions, self._multipliers, self._optimism)
+        price = (self.problem.system.coefficients.T @ self._multipliers).numpy()
+        return found.forecast(optimism=self._optimism * math.sqrt(max(0.0, float(price @ found.spread @ price))))
+
+    def _decide(self) -> Tensor:
+        return decide(logits(self.problem.module, self.Z, self.problem.cells.n_labels), self.problem.threshold)
+
+    def _measure(self, result: TrainingResult) -> None:
+        if not self.problem.system.n_rows:
+            return
+        self._multipliers = result.multipliers
+        if result.stopped:
+            self._reason = "the fit was stopped early."
+        elif result.multipliers is None or result.free_parameters is None:
+            self._reason = "the fit has no model without limits to compare with."
+        else:
+            try:
+                self._optimism = measure_optimism(
+                    self.problem,
+                    self.Z,
+                    self._decide(),
+                    result.multipliers,
+                    result.free_parameters,
+                    self.loss_weights,
+                )
+            except ValueError as error:  # a rate is undefined in a part of the rows
+                self._reason = f"the rows are too few to be divided ({error})"
+
+
+def forecast_rows(
+    problem: TrainingProblem, module: nn.Module, inputs: NDArray[np.float64], data: Data, params: Parameters
+) -> Forecast:
+    """Return the forecast from calibration rows, which had no part in training: there is no optimism."""
+    decisions = decide(logits(module, inputs, problem.cells.n_labels), problem.threshold)
+    try:
+        cells = Cells.build(data.y, data.groups, groups=params.groups, pos_label=params.pos_label)
+        system = ConstraintSystem.build(problem.system.constraints, cells, threshold=problem.threshold)
+    except ValueError as error:
+        return Forecast(rows="calibration", reason=str(error))
+    return rate_distribution(system, decisions).forecast(rows="calibration", optimism=0.0)
+
+
+# --- margins ---------------------------------------------------------------------------------------------------------
+
+# `margin=`: train again with bounds that are tightened by the reserve of each pair of groups.
+
+
+AUTO = 2 / 3
+"""The probability that `margin="auto"` stands for: the limits are twice as likely to hold on new rows as to break."""
+
+ROUNDS = 2
+"""The most fits with a margin.  The first one changes which pairs of groups are at their bounds."""
+
+NEAR_ENOUGH = 0.03
+"""A forecast may miss the probability by this much before a second round."""
+
+
+def stated_probability(margin: float | str | None) -> float | None:
+    """Return the probability that `margin=` asks for."""
+    return AUTO if margin == "auto" else None if margin is None else float(margin)
+
+
+def train_with_margin(
+    problem: TrainingProblem,
+    Z: NDArray[np.float64],
+    result: TrainingResult,
+    optimism: float,
+    probability: float,
+    decide_rows: Callable[[], Tensor],
+    **options: Any,
+) -> tuple[TrainingResult, MarginResult]:
+    """Train for tightened bounds, from the model of a fit; the module of the problem holds the new model.
+
+    The result refers to the limits as asked.
+
+    Parameters
+    ----------
+    problem, Z
+        Those of the fit.
+    result : TrainingResult
+        That of the fit under the limits as asked.
+    optimism : float
+    probability : float
+        With which the limits are to hold on new rows.
+    decide_rows : function
+        Returns the decisions of the module about the training rows.
+    options
+        For `tighten`: loss_weights, objective, effort, callback.
+    """
+    asked, found, reserve = problem.system, result, np.zeros(problem.system.n_rows)
+    reached = True
+    for _ in range(ROUNDS):
+        rates = rate_distribution(asked, decide_rows(), found.multipliers, optimism)
+        if (rates.forecast().holds or 0.0) >= probability - NEAR_ENOUGH:
+            break
+        reserve = np.maximum(reserve, rates.reserve(probability))
+        tightened = problem.with_constraints(_with_reserve(asked, reserve))
+        again = tighten(tightened, Z, free=result.free, **options)
+        reached = again.assessment.kept
+        assessment = replace(again.assessment, system=asked)
+        status = again.status if reached else choose_status(assessment, converged=False, locally_infeasible=False)
+        found = replace(
+            again,
+            status=status,
+            assessment=assessment,
+            conflicts=[] if assessment.kept else again.conflicts,
+            history=[*found.history, *again.history],
+            seconds=found.seconds + again.seconds,
+            evaluations=found.evaluations + again.evaluations,
+            value_evaluations=found.value_evaluations + again.value_evaluations,
+            stopped=found.stopped or again.stopped,
+            solver=result.solver,
+            free_parameters=result.free_parameters,
+        )
+        if found.stopped:
+            break
+    rates = rate_distribution(asked, decide_rows())
+    return found, MarginResult(probability, _limit_margins(asked, reserve, rates.rates), reached)
+
+
+def _with_reserve(system: ConstraintSystem, reserve: NDArray[np.float64]) -> list[Constraint]:
+    """Return the limits, each with the reserve of its own rows."""
+    owners = [row.constraint for row in system.rows]
+    return [
+        replace(constraint, reserve=tuple(reserve[[owner == position for owner in owners]].tolist()))
+        for position, constraint in enumerate(system.constraints)
+    ]
+
+
+def _limit_margins(
+    system: ConstraintSystem, reserve: NDArray[np.float64], rates: NDArray[np.float64]
+) -> tuple[LimitMargin, ...]:
+    """Return the margins in the unit of the measures.
+
+    The row δ·r_b − r_a ≤ −m of a ratio is r_a/r_b ≥ δ + m/r_b.  All other rows have the unit of their measure.
+    """
+    A, found = system.coefficients.numpy(), []
+    for position, constraint in enumerate(system.constraints):
+        rows = [place for place, row in enumerate(system.rows) if row.constraint == position]
+        if constraint.bound is None or not rows:
+            continue
+        margins = reserve[rows]
+        if resolve_measure(constraint.measure).comparison == "ratio":
+            compared = np.array([rates[int(np.argmax(A[row]))] for row in rows])
+            margins = margins / np.clip(compared, 1e-12, None)
+        found.append(LimitMargin(str(replace(constraint, reserve=())), float(margins.min()), float(margins.max())))
+    return tuple(found)

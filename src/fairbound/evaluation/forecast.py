@@ -1,0 +1,259 @@
+"""The forecast: what a limited measure will be on new rows, judged without any held-out rows.
+
+The rates of a model on new rows differ from those on its training rows for two reasons:
+
+chance      The training rows are a draw from the population.  Over draws the rates have the covariance Σ, which is
+            binomial for rows that count equally (`ConstraintSystem.rate_spread`).
+optimism    The fit uses the chance of its own rows to keep the limits, and that does not carry over to new rows.  In
+            the Lagrangian f + yᵀA·r the multipliers y say in which direction it does so.  The expected shift of the
+            rates is κ·Σ·Aᵀ·y, with one number κ that is measured (`fairbound.estimator.unseen`).
+
+So the rates in the population are taken as normal, with mean r + κ·Σ·Aᵀ·y and covariance Σ.  Draws from this
+distribution give the values to be expected, and how likely each limit is to hold.
+
+The same distribution gives the *reserve* of `margin=`: a distance for each row of c by which its bound is tightened, so
+that all limits hold in the population with a stated probability.  It has a part for the optimism, and a part that is
+the same number of standard errors for each pair of groups.  So small groups have the room that they need, and large
+groups lose nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairbound._words import probability_text
+from fairbound.fairness import Constraint, ConstraintSystem, RateBlock, group_shares, resolve_measure
+
+FloatArray = NDArray[np.float64]
+
+DRAWS = 2000
+"""Draws from the distribution of the rates; with 2,000 a probability of ½ is known to about 0.01."""
+
+COVERAGE = 0.9
+"""Probability with which a value on new rows lies in its interval."""
+
+PAIRS_AT_ONCE = 256
+"""Pairs of groups that are compared at once, which bounds the memory."""
+
+LARGEST_SHARE = 0.9
+"""The largest share of the distance between a bound and equal rates that a reserve may take."""
+
+
+@dataclass(frozen=True)
+class LimitForecast:
+    """What to expect of one limit on new rows.
+
+    Attributes
+    ----------
+    limit : str
+    expected : float
+        The median of the measure in the population.
+    lower, upper : float
+        The measure lies between them with a probability of 90%.
+    holds : float
+        Probability that the limit holds in the population.
+    """
+
+    limit: str
+    expected: float
+    lower: float
+    upper: float
+    holds: float
+
+    def __str__(self) -> str:
+        return (
+            f"{self.limit}: {self.expected:.3f} expected on new rows (90%: {self.lower:.3f} to {self.upper:.3f}); it "
+            f"holds there with a probability of {probability_text(self.holds)}"
+        )
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """What to expect of the limits on new rows, judged without held-out rows.
+
+    Attributes
+    ----------
+    limits : tuple of LimitForecast
+        Empty if no forecast can be given.
+    holds : float or None
+        Probability that all limits hold in the population.
+    rows : {"training", "calibration"}
+        The rows from which it is computed.
+    optimism : float or None
+        The expected loss on new rows, in standard errors of what the fit has to keep; 0 for calibration rows.
+    reason : str
+        Why no forecast can be given.
+    """
+
+    limits: tuple[LimitForecast, ...] = ()
+    holds: float | None = None
+    rows: str = "training"
+    optimism: float | None = None
+    reason: str = ""
+
+    @property
+    def chance(self) -> float:
+        """The probability that all limits hold; 1 if no forecast can be given."""
+        return 1.0 if self.holds is None else self.holds
+
+    @property
+    def likely_broken(self) -> bool:
+        """Whether a limit is more likely to break on new rows than all of them are to hold."""
+        return self.chance < 0.5
+
+    def lines(self) -> list[str]:
+        """Return a sentence for each limit, and one about all of them."""
+        if not self.limits:
+            return [f"No forecast for new rows: {self.reason}"] if self.reason else []
+        found = [f"Forecast, {each}." for each in self.limits]
+        if len(found) > 1:
+            found.append(f"All limits hold on new rows with a probability of {probability_text(self.holds or 0.0)}.")
+        if self.likely_broken:
+            found.append(f"On new rows {self._which} is more likely to break than to hold.")
+        return found
+
+    @property
+    def _which(self) -> str:
+        return "the limit" if len(self.limits) == 1 else "a limit"
+
+
+@dataclass(frozen=True, eq=False)
+class RateDistribution:
+    """The rates of a model on the population, as far as its own rows tell.
+
+    Attributes
+    ----------
+    system : ConstraintSystem
+    rates : array of shape (R,)
+        On the rows that the model was fitted to.
+    shift : array of shape (R,)
+        Their expected change on new rows.
+    spread : array of shape (R, R)
+        Their covariance.
+    """
+
+    system: ConstraintSystem
+    rates: FloatArray
+    shift: FloatArray
+    spread: FloatArray
+
+    def draw(self) -> FloatArray:
+        """Return draws of the differences from `rates`, (draws, R); always the same ones, in pairs around the mean."""
+        values, vectors = np.linalg.eigh(self.spread)
+        factor = vectors * np.sqrt(np.clip(values, 0.0, None))
+        normal = np.random.default_rng(0).standard_normal((DRAWS // 2, len(values)))
+        return np.concatenate([normal, -normal]) @ factor.T + self.shift
+
+    def forecast(self, *, rows: str = "training", optimism: float | None = None) -> Forecast:
+        """Return the forecast of every limit that has a bound."""
+        drawn, found = self.rates + self.draw(), []
+        together = np.ones(len(drawn), dtype=bool)
+        for position, constraint in enumerate(self.system.constraints):
+            if constraint.bound is None:
+                continue
+            values = _worst_values(self.system, position, drawn)
+            lower, upper = constraint.limits
+            holds = (values >= lower) & (values <= upper)
+            together &= holds
+            low, middle, high = np.quantile(values, [0.5 - COVERAGE / 2, 0.5, 0.5 + COVERAGE / 2])
+            found.append(LimitForecast(str(constraint), float(middle), float(low), float(high), float(holds.mean())))
+        if not found:
+            return Forecast(rows=rows, reason="no limit has a bound.")
+        return Forecast(tuple(found), float(together.mean()), rows, optimism)
+
+    def reserve(self, probability: float) -> FloatArray:
+        """Return the distance by which each row of c must be tightened for the limits to hold with a probability.
+
+        The model that is trained for the tightened bounds is assumed to lie on those that bind, and elsewhere to keep
+        the values of the present one.  Its distribution around them is taken to be the present one.
+        """
+        A, lower, upper = (
+            np.asarray(each) for each in (self.system.coefficients, self.system.lower, self.system.upper)
+        )
+        c, shift = A @ self.rates, A @ self.shift
+        deviations = (self.draw() - self.shift) @ A.T
+        error = np.sqrt(np.clip(np.einsum("ir,rs,is->i", A, self.spread, A), 0.0, None))
+        two_sided = np.isfinite(lower) & np.isfinite(upper)
+        optimism = np.where(two_sided, np.abs(shift), np.clip(np.where(np.isfinite(upper), shift, -shift), 0.0, None))
+        largest = LARGEST_SHARE * self._room()
+
+        def reserve(errors: float) -> FloatArray:
+            return np.clip(optimism + errors * error, 0.0, largest)
+
+        def holds(errors: float) -> float:
+            kept = reserve(errors)
+            moved = np.clip(c, lower + kept, np.maximum(upper - kept, lower + kept)) + shift + deviations
+            return float(((moved >= lower) & (moved <= upper)).all(axis=1).mean())
+
+        few, many = -1.0, 5.0
+        for _ in range(30):
+            middle = 0.5 * (few + many)
+            few, many = (middle, many) if holds(middle) < probability else (few, middle)
+        return reserve(many)
+
+    def _room(self) -> FloatArray:
+        """Return the distance from each bound to equal rates of all groups; for a group's own rate, to 0 or 1."""
+        system = self.system
+        A, lower, upper = (np.asarray(each) for each in (system.coefficients, system.lower, system.upper))
+        equal = self.rates.copy()
+        for block in system.blocks:
+            equal[block.start : block.stop] = self.rates[block.stop - 1]
+        at_equality = A @ equal
+        own = np.array([_is_own_rate(system.constraints[row.constraint]) for row in system.rows], dtype=bool)
+        room = np.minimum(upper - at_equality, at_equality - lower)
+        within = np.minimum(np.where(np.isfinite(upper), upper, 1.0), np.where(np.isfinite(lower), 1.0 - lower, 1.0))
+        width = np.where(np.isfinite(upper - lower), 0.5 * (upper - lower), math.inf)
+        return np.clip(np.where(own, np.minimum(within, width), room), 0.0, None)
+
+
+def _is_own_rate(constraint: Constraint) -> bool:
+    return resolve_measure(constraint.measure).comparison == "value"
+
+
+def _worst_values(system: ConstraintSystem, position: int, rates: FloatArray) -> FloatArray:
+    """Return the measured value of one constraint for each draw of the rates, as `ConstraintSystem.measured` does."""
+    constraint = system.constraints[position]
+    parts = [
+        _of_pairs(system, constraint, comparison.block, comparison.pairs[start : start + PAIRS_AT_ONCE], rates)
+        for comparison in system.comparisons
+        if comparison.constraint == position
+        for start in range(0, len(comparison.pairs), PAIRS_AT_ONCE)
+    ]
+    return _worst(constraint, np.stack(parts, axis=1))
+
+
+def _of_pairs(
+    system: ConstraintSystem,
+    constraint: Constraint,
+    block: RateBlock,
+    pairs: Sequence[tuple[int, int]],
+    rates: FloatArray,
+) -> FloatArray:
+    """Return the worst value over some pairs of groups, for each draw."""
+    measure = resolve_measure(constraint.measure)
+    part = rates[:, block.start : block.stop]
+    first, second = (part[:, [pair[side] for pair in pairs]] for side in (0, 1))
+    directed = isinstance(constraint.bound, tuple)
+    if measure.comparison == "value":
+        return _worst(constraint, first)
+    if measure.comparison == "ratio":
+        first, second = np.clip(first, 0.0, None), np.clip(second, 0.0, None)
+        low, high = (first, second) if directed else (np.minimum(first, second), np.maximum(first, second))
+        neutral = np.where(low > 0, np.inf, 1.0)
+        return _worst(constraint, np.divide(low, high, out=neutral, where=high > 0))
+    difference = first - second
+    if measure.comparison == "covariance":
+        difference = difference * np.array(group_shares(system.cells, block.grouping))[[a for a, _ in pairs]]
+    return _worst(constraint, difference if directed else np.abs(difference))
+
+
+def _worst(constraint: Constraint, values: FloatArray) -> FloatArray:
+    """Return for each draw the value that is nearest to a bound, or furthest beyond it."""
+    lower, upper = constraint.limits
+    room = np.minimum(values - lower, upper - values)
+    return np.take_along_axis(values, room.argmin(axis=1)[:, None], axis=1)[:, 0]

@@ -1,0 +1,172 @@
+"""Forecasts of fits, and fits with a margin."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+from tests.estimator.helpers import quick, toy
+
+from fairbound import ConstrainedClassifier, load
+from fairbound.estimator import FitResult, ForecastWarning
+
+LIMIT = "disparate_impact >= 0.8"
+
+
+def noisy(n=600, columns=30, seed=0):
+    """Rows with many columns of noise, which a fit uses to keep a limit on its own rows."""
+    X, y, group = toy(n, seed=seed)
+    return np.c_[X, np.random.default_rng(seed + 1).normal(size=(n, columns))], y, group
+
+
+def ratio(clf, X, group):
+    rates = [clf.predict(X)[group == name].mean() for name in np.unique(group)]
+    return min(rates) / max(rates)
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    X, y, group = toy(1000)
+    return quick(LIMIT).fit(X, y, sensitive_features=group)
+
+
+def test_every_fit_under_limits_has_a_forecast(fitted, tmp_path):
+    forecast = fitted.result_.forecast
+    (limit,) = forecast.limits
+    assert limit.limit == LIMIT
+    assert limit.lower < limit.expected < limit.upper
+    assert forecast.holds == limit.holds < 0.7  # the fit lies at its limit
+    assert forecast.rows == "training"
+    assert f"{limit.expected:.3f} expected on new rows" in str(fitted.result_).replace("\n", " ").replace("  ", " ")
+    assert FitResult.from_dict(fitted.result_.to_dict()).forecast == forecast
+    fitted.save(tmp_path / "model")
+    assert load(tmp_path / "model").result_.forecast == forecast
+
+
+def test_without_limits_there_is_nothing_to_forecast():
+    X, y, group = toy()
+    assert quick().fit(X, y, sensitive_features=group).result_.forecast is None
+
+
+def test_a_limit_that_does_not_bind_holds_on_new_rows():
+    X, y, group = toy(1000, shift=0.0)
+    forecast = quick("disparate_impact >= 0.5").fit(X, y, sensitive_features=group).result_.forecast
+    assert forecast.optimism == 0.0
+    assert forecast.holds > 0.95
+
+
+def test_a_fit_with_many_columns_of_noise_is_forecast_to_break_its_limit_and_warns():
+    X, y, group = noisy()
+    clf = ConstrainedClassifier("disparate_impact >= 0.9")
+    with pytest.warns(ForecastWarning, match="margin='auto'"):
+        clf.fit(X, y, sensitive_features=group)
+    forecast, (limit,) = clf.result_.forecast, clf.result_.forecast.limits
+    there, _, groups = noisy(20_000, seed=7)
+    assert forecast.optimism > 1.0
+    assert limit.expected < 0.8
+    assert ratio(clf, there, groups) < 0.8
+
+
+@pytest.mark.parametrize(
+    "limits",
+    [
+        ["equalized_odds <= 0.1", "disparate_impact >= 0.7"],
+        "covariance <= 0.02",
+        "predictive_parity <= 0.1",
+        "selection_rate >= 0.2",
+    ],
+)
+def test_other_limits_with_weights(limits):
+    X, y, group = toy(800)
+    weight = np.random.default_rng(0).choice([0.5, 2.0], len(y))
+    result = quick(limits).fit(X, y, sensitive_features=group, sample_weight=weight).result_
+    assert [each.limit for each in result.forecast.limits] == [each.limit for each in result.limits]
+    assert 0.0 <= result.forecast.holds <= min(each.holds for each in result.forecast.limits)
+
+
+def test_several_classes_and_groups():
+    X, y, group = toy(900)
+    y = y + (X[:, 2] > 1)
+    groups = np.where(X[:, 1] > 0.8, "c", group)
+    forecast = quick("demographic_parity <= 0.15").fit(X, y, sensitive_features=groups).result_.forecast
+    assert 0.0 <= forecast.holds <= 1.0
+
+
+def test_rows_too_few_to_be_divided_have_no_forecast_and_say_so():
+    X, y, group = toy(60)
+    y[group == "a"], y[np.flatnonzero(group == "a")[0]] = 0, 1  # one positive row, so one part has none
+    result = quick("equal_opportunity <= 0.3", min_group_size=1).fit(X, y, sensitive_features=group).result_
+    if not result.forecast.limits:
+        assert "too few to be divided" in str(result)
+    else:
+        assert result.forecast.limits[0].upper - result.forecast.limits[0].lower > 0.2
+
+
+def test_a_margin_tightens_the_limit_and_the_forecast_agrees():
+    X, y, group = toy(2000)
+    plain = quick(LIMIT).fit(X, y, sensitive_features=group).result_
+    clf = quick(LIMIT, margin=0.9).fit(X, y, sensitive_features=group)
+    result = clf.result_
+    assert result.forecast.holds >= 0.8 > plain.forecast.holds
+    assert result.limits[0].limit == LIMIT  # as asked
+    assert result.limits[0].reached > plain.limits[0].reached + 0.02
+    assert result.margin.probability == 0.9
+    assert result.margin.reached
+    assert 0.01 < result.margin.limits[0].most < 0.2
+    assert "was trained with a margin of" in str(result)
+    assert FitResult.from_dict(result.to_dict()).margin == result.margin
+
+
+def test_a_small_group_gets_a_wide_margin_and_the_large_ones_a_narrow_one():
+    X, y, group = toy(4000)
+    group = group.astype(object)
+    group[:100] = np.where(group[:100] == "a", "c", group[:100])
+    (margin,) = quick(LIMIT, margin=0.8).fit(X, y, sensitive_features=group).result_.margin.limits
+    assert margin.least < 0.5 * margin.most
+
+
+def test_a_margin_brings_the_limit_nearer_on_new_rows():
+    X, y, group = noisy(1500, columns=10)
+    there, _, groups = noisy(20_000, columns=10, seed=99)
+    plain, margin = (quick(LIMIT, margin=each).fit(X, y, sensitive_features=group) for each in (None, 0.9))
+    assert ratio(margin, there, groups) > ratio(plain, there, groups) + 0.03
+
+
+def test_a_margin_that_cannot_be_reached_is_reported():
+    X, y, group = toy(200)
+    result = quick("disparate_impact >= 0.97", margin=0.99).fit(X, y, sensitive_features=group).result_
+    assert result.kept
+    assert result.forecast.holds < 0.99
+    assert result.margin.limits[0].most <= 0.03
+
+
+@pytest.mark.parametrize(
+    ("params", "said"),
+    [
+        ({"margin": "wide"}, "margin"),
+        ({"margin": 1.5}, "margin"),
+        ({"margin": "auto", "confidence": 0.9}, "confidence=0.9"),
+    ],
+)
+def test_wrong_margins(params, said):
+    X, y, group = toy()
+    with pytest.raises(ValueError, match=said):
+        quick(LIMIT, **params).fit(X, y, sensitive_features=group)
+
+
+def test_a_frontier_takes_no_margin():
+    X, y, group = toy()
+    with pytest.raises(ValueError, match="margin='auto'"):
+        quick(LIMIT, margin="auto").frontier(X, y, [0.7], sensitive_features=group)
+
+
+def test_the_forecast_of_a_certified_fit_is_that_of_its_calibration_rows():
+    X, y, group = toy(3000)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        result = quick("disparate_impact >= 0.6", confidence=0.9).fit(X, y, sensitive_features=group).result_
+    assert result.forecast.rows == "calibration"
+    assert result.forecast.limits[0].expected == pytest.approx(result.certificate.limits[0].value, abs=0.02)
+    if result.certified:
+        assert result.forecast.holds > 0.85
