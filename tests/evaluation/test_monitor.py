@@ -176,6 +176,11 @@ def test_a_group_whose_counterpart_has_not_come_waits():
     assert "nothing to watch yet" in str(watched(LIMIT, [([1], ["a"])]))
 
 
+def test_a_column_of_identifiers_is_refused():
+    with pytest.raises(ValueError, match="'sensitive_feature' has 1,001 groups"):
+        Monitor("selection_rate[3] >= 0.1").update([1] * 1001, list(range(1001)))
+
+
 # --- refusals --------------------------------------------------------------------------------------------------------
 
 
@@ -274,10 +279,13 @@ def test_a_monitor_that_is_saved_and_loaded_after_each_batch_is_the_same(tmp_pat
     json.dumps(whole.to_dict(), allow_nan=False)
 
 
-def test_the_history_stays_short_and_keeps_its_last_point():
+def test_the_state_of_a_stream_of_single_rows_stays_small(tmp_path):
     monitor = Monitor(LIMIT)
     for row in range(2 * MOST_POINTS + 7):
         monitor.update([row % 2], ["ab"[row % 3 == 0]])
+    monitor.save(tmp_path / "state.json")
+    assert (tmp_path / "state.json").stat().st_size < 20_000
+    assert Monitor.load(tmp_path / "state.json").n_batches == 2 * MOST_POINTS + 7
     assert MOST_POINTS / 2 <= len(monitor.history) <= MOST_POINTS
     assert monitor.history[-1] == (monitor.rows, (monitor.limits[0].log_evidence,))
 
@@ -300,7 +308,16 @@ BROKEN = {
     "limit": lambda state: changed(state, limits=["covariance <= 0.1"]),
     "limits": lambda state: changed(state, limits=[LIMIT, "selection_rate >= 0.1"]),
     "rows": lambda state: changed(state, rows=7),
-    "batches": lambda state: changed(state, batches=[{"name": None, "digest": None, "rows": -50}]),
+    "batches": lambda state: changed(state, batches=[{"name": "a", "digest": None, "rows": -50}]),
+    "too many batches": lambda state: changed(state, n_batches=51),
+    "very many groups": lambda state: changed(
+        state, known={"sensitive_feature": [[name, 1] for name in range(100_000)]}
+    ),
+    "the largest number": lambda state: changed(state, log_capital=[1e308, 1e308]),
+    "an alarm to come": lambda state: changed(
+        state, alarms=[{"row": 51, "batch": 1, "name": None, "log_evidence": 4.0}]
+    ),
+    "history backwards": lambda state: changed(state, history=[[50, [0.0]], [20, [0.0]]]),
     "watched": lambda state: changed(state, watched=state["watched"][:1]),
     "watched twice": lambda state: changed(state, watched=[state["watched"][0]] * 2),
     "watched nothing": lambda state: changed(state, watched=[{**state["watched"][0], "limit": 5}] * 2),

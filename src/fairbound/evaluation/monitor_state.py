@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -17,7 +18,12 @@ from fairbound._text import TextTable
 from fairbound._words import count, number
 from fairbound.evaluation.betting import MEMORIES, RECENT, EProcesses
 from fairbound.evaluation.requirements import LimitSide
-from fairbound.evaluation.watching import WatchedRequirement, new_requirements
+from fairbound.evaluation.watching import (
+    MOST_REQUIREMENTS,
+    WatchedRequirement,
+    check_number_of_groups,
+    new_requirements,
+)
 from fairbound.fairness import parse_constraint
 
 if TYPE_CHECKING:
@@ -26,6 +32,7 @@ if TYPE_CHECKING:
 FORMAT: Literal["fairbound monitor"] = "fairbound monitor"
 VERSION = 1
 LARGEST_STATE = 2**26  # bytes
+LARGEST_NUMBER = 1e15  # of rows, and of logarithms: sums of such numbers are finite
 MOST_POINTS = 400
 """Points of the recorded history; of more, every second one is dropped."""
 
@@ -34,11 +41,29 @@ History = list[tuple[int, tuple[float, ...]]]
 
 @dataclass(frozen=True)
 class CountedBatch:
-    """A batch that was counted: its name and the digest of its content, if given, and its number of rows."""
+    """A batch that was counted: its name, the digest of its content if given, and its number of rows."""
 
-    name: str | None
+    name: str
     digest: str | None
     rows: int
+
+
+def was_counted(batches: Sequence[CountedBatch], name: str, digest: str | None) -> bool:
+    """Return whether a batch is among those that were counted; one that only seems to be new raises an error."""
+    for batch in batches:
+        if batch.name == name:
+            if digest is not None and batch.digest is not None and digest != batch.digest:
+                raise ValueError(
+                    f"{name} was counted already, with other content. Give new rows as a new batch of its own; a "
+                    "counted batch must not change or grow."
+                )
+            return True
+        if digest is not None and batch.digest == digest:
+            raise ValueError(
+                f"{name} has the same content as {batch.name}, which was counted already. If they are other "
+                "decisions, add a column that tells them apart, such as a date."
+            )
+    return False
 
 
 @dataclass(frozen=True)
@@ -157,7 +182,7 @@ def monitor_page(monitor: Monitor) -> tuple[str, list[TextTable], list[str]]:
         most = each.strongest
         shown = ("-", "-", "-") if most is None else (most.text, _in_words(most.rates), _in_words(most.recent))
         lines.append((each.limit, state, evidence_text(each.log_evidence), *shown))
-    batches = "1 batch" if len(monitor.batches) == 1 else f"{len(monitor.batches):,} batches"
+    batches = "1 batch" if monitor.n_batches == 1 else f"{monitor.n_batches:,} batches"
     heading = (
         f"Monitor: {count(monitor.rows)} rows, {batches}; an alarm needs evidence of {number(monitor.threshold, 0)}."
     )
@@ -190,6 +215,7 @@ class StateRecord:
     pos_label: Hashable
     positive_decision: Hashable
     rows: int
+    n_batches: int
     batches: tuple[CountedBatch, ...]
     alarms: tuple[MonitorAlarm | None, ...]
     history: tuple[tuple[int, tuple[float, ...]], ...]
@@ -225,6 +251,7 @@ def write_state(monitor: Monitor) -> bytes:
         pos_label=monitor.pos_label,
         positive_decision=monitor.positive_decision,
         rows=monitor.rows,
+        n_batches=monitor.n_batches,
         batches=tuple(monitor.batches),
         alarms=tuple(monitor.alarms),
         history=tuple(monitor.history),
@@ -265,18 +292,27 @@ def _restored(kind: type[Monitor], record: StateRecord) -> Monitor:
         pos_label=record.pos_label,
         positive_decision=record.positive_decision,
     )
-    monitor.rows, monitor.batches = record.rows, list(record.batches)
+    monitor.rows, monitor.n_batches, monitor.batches = record.rows, record.n_batches, list(record.batches)
     monitor.alarms, monitor.history = list(record.alarms), list(record.history)
     monitor._columns, monitor._values = list(record.columns), [(low, high) for low, high in record.values]
     monitor._known = {name: dict(groups) for name, groups in record.known.items()}
     monitor._watched = list(record.watched)
     R, J, L = len(record.watched), len(MEMORIES), len(record.limits)
-    _check(len(record.alarms) == L, "alarms")
-    _check(all(len(logs) == L for _, logs in record.history) and len(record.history) <= MOST_POINTS, "history")
-    _check(len(record.values) == 2, "values")
-    _check(record.rows == sum(batch.rows for batch in record.batches) >= 0, "rows")
+    looks = [rows for rows, _ in record.history]
+    _check(record.rows >= record.n_batches >= len(record.batches), "rows")
     _check(all(batch.rows > 0 for batch in record.batches), "batches")
-    _check(sorted(map(str, record.watched)) == sorted(map(str, _expected(monitor))), "watched")
+    _check(sum(batch.rows for batch in record.batches) <= record.rows, "batches")
+    _check(len(record.alarms) == L, "alarms")
+    _check(all(each is None or 0 < each.row <= record.rows for each in record.alarms), "alarms")
+    _check(looks == sorted(looks) and len(looks) <= MOST_POINTS, "history")
+    _check((looks[0] > 0 and looks[-1] == record.rows) if looks else record.rows == 0, "history")
+    _check(all(len(logs) == L for _, logs in record.history), "history")
+    _check(len(record.values) == 2, "values")
+    _check(R <= MOST_REQUIREMENTS and len(record.known) <= len(record.columns) + 1, "known")
+    for name, groups in monitor._known.items():
+        check_number_of_groups(name, list(groups))
+    expected = list(islice(_expected(monitor), R + 1))  # not more, since a small file may describe very many
+    _check(sorted(map(str, record.watched)) == sorted(map(str, expected)), "watched")
     monitor._log_capital = _array(record.log_capital, (R,), "log_capital")
     monitor._waiting = _counts(record.waiting, (R, 4), "waiting")
     monitor._totals = _counts(record.totals, (R, 4), "totals")
@@ -293,17 +329,15 @@ def _restored(kind: type[Monitor], record: StateRecord) -> Monitor:
     return monitor
 
 
-def _expected(monitor: Monitor) -> list[WatchedRequirement]:
-    """Return the requirements of the limits for the groups that the state knows."""
-    found: list[WatchedRequirement] = []
+def _expected(monitor: Monitor) -> Iterator[WatchedRequirement]:
+    """Yield the requirements of the limits for the groups that the state knows."""
     for grouping, groups in monitor._known.items():
         known: list[Hashable] = []
         for group in groups:
             for place, limit in enumerate(monitor.constraints):
                 if limit.columns is None or grouping in limit.columns:
-                    found += new_requirements(monitor.constraints, place, grouping, known, group)
+                    yield from new_requirements(monitor.constraints, place, grouping, known, group)
             known.append(group)
-    return found
 
 
 def _array(values: Sequence[Any], shape: tuple[int, ...], name: str) -> np.ndarray:
@@ -311,7 +345,7 @@ def _array(values: Sequence[Any], shape: tuple[int, ...], name: str) -> np.ndarr
         array = np.array(values, dtype=np.float64).reshape(shape if not len(values) else (len(values), *shape[1:]))
     except ValueError:  # lists of different lengths
         array = np.zeros(0)
-    _check(array.shape == shape, name)
+    _check(array.shape == shape and bool((np.abs(array) <= LARGEST_NUMBER).all()), name)
     return array
 
 

@@ -35,11 +35,13 @@ from fairbound.evaluation.monitor_state import (
     monitor_page,
     read_state,
     thinned,
+    was_counted,
     write_state,
 )
 from fairbound.evaluation.watching import (
     MOST_REQUIREMENTS,
     WatchedRequirement,
+    check_number_of_groups,
     check_watchable,
     divide,
     group_rows,
@@ -71,8 +73,10 @@ class Monitor:
     ----------
     rows : int
         The number of rows counted.
+    n_batches : int
+        The number of batches counted.
     batches : list of CountedBatch
-        The batches counted, in order.
+        Those of them that have a name, in order.
     limits : tuple of LimitEvidence
         The evidence against each limit.
     alarm : bool
@@ -105,7 +109,7 @@ class Monitor:
             raise bad_value("groups", groups, "'each', 'intersection' or 'both'")
         self.confidence = check_confidence(confidence)
         self.groups, self.pos_label, self.positive_decision = groups, pos_label, positive_decision
-        self.rows = 0
+        self.rows = self.n_batches = 0
         self.batches: list[CountedBatch] = []
         self.alarms: list[MonitorAlarm | None] = [None] * len(self.constraints)
         self.history: list[tuple[int, tuple[float, ...]]] = []
@@ -185,8 +189,10 @@ class Monitor:
                 self._known.setdefault(grouping, {}).setdefault(group, self.rows + 1)
         self._count(found, 2 * labelled.astype(np.int64) + decided)
         self.rows += len(decided)
-        self.batches.append(CountedBatch(name, digest, len(decided)))
-        self._look()
+        self.n_batches += 1
+        if name is not None:  # others cannot be recognised; a stream of single rows would fill the memory
+            self.batches.append(CountedBatch(name, digest, len(decided)))
+        self._look(name)
 
     def has_counted(self, name: str, digest: str | None = None) -> bool:
         """Return whether a batch was counted already.
@@ -194,20 +200,7 @@ class Monitor:
         A name that was counted with another content, or a content that was counted under another name, raises an error:
         counting rows twice would make the evidence wrong.
         """
-        for batch in self.batches:
-            if batch.name == name:
-                if digest is not None and batch.digest is not None and digest != batch.digest:
-                    raise ValueError(
-                        f"{name} was counted already, with other content. Give new rows as a new batch of its own; a "
-                        "counted batch must not change or grow."
-                    )
-                return True
-            if digest is not None and batch.digest == digest:
-                raise ValueError(
-                    f"{name} has the same content as {batch.name}, which was counted already. If they are other "
-                    "decisions, add a column that tells them apart, such as a date."
-                )
-        return False
+        return was_counted(self.batches, name, digest)
 
     def _check_columns(self, columns: list[str], groupings: list[str]) -> None:
         if self._columns and columns != self._columns:
@@ -234,6 +227,7 @@ class Monitor:
                     if limit.columns is None or grouping in limit.columns:
                         joining[place] += new_requirements(self.constraints, place, grouping, known, group)
                 known.append(group)
+            check_number_of_groups(grouping, known)
         total = len(self._watched) + sum(map(len, joining))
         if total > MOST_REQUIREMENTS:
             raise ValueError(
@@ -290,12 +284,12 @@ class Monitor:
                     step[place] = blocks[turn]
             self._processes.play(step)
 
-    def _look(self) -> None:
+    def _look(self, name: str | None) -> None:
         """Compare the evidence with the threshold, and record it."""
         logs = tuple(self._log_evidence(place) for place in range(len(self.constraints)))
         for place, log_evidence in enumerate(logs):
             if self.alarms[place] is None and log_evidence >= math.log(self.threshold):
-                self.alarms[place] = MonitorAlarm(self.rows, len(self.batches), self.batches[-1].name, log_evidence)
+                self.alarms[place] = MonitorAlarm(self.rows, self.n_batches, name, log_evidence)
         self.history = thinned([*self.history, (self.rows, logs)])
 
     # --- results -----------------------------------------------------------------------------------------------------
@@ -352,7 +346,7 @@ class Monitor:
             f"{group} ({grouping}) from row {count(row)}"
             for grouping, groups in self._known.items()
             for group, row in groups.items()
-            if self.batches and row > self.batches[0].rows
+            if row > self.history[0][0]  # the rows of the first batch
         ]
         found = [f"Groups that appeared later are watched from then on: {', '.join(late[:20])}."] if late else []
         watched = {each.limit for each in self._watched}
@@ -370,7 +364,7 @@ class Monitor:
             "confidence": self.confidence,
             "threshold": self.threshold,
             "rows": self.rows,
-            "batches": len(self.batches),
+            "batches": self.n_batches,
             "limits": [each.to_dict() for each in self.limits],
             "history": [
                 {"rows": rows, "log10_evidence": [log / math.log(10.0) for log in logs]} for rows, logs in self.history

@@ -39,6 +39,7 @@ from fairbound.fairness import (
 )
 
 MOST_REQUIREMENTS = 10_000
+MOST_GROUPS = 1000
 MOST_BLOCKS = 200
 """Blocks of one requirement in one batch.  Stakes are chosen once per block; more often would gain next to nothing."""
 
@@ -63,6 +64,15 @@ def check_watchable(limit: Constraint) -> None:
         reason = "its rate is your own, and a monitor needs shares of rows, such as selection rates"
     if reason:
         raise ValueError(f"The limit {limit} cannot be monitored: {reason}.")
+
+
+def check_number_of_groups(grouping: str, groups: Sequence[Hashable]) -> None:
+    """Raise an error for a column with too many groups, such as a column of identifiers."""
+    if len(groups) > MOST_GROUPS:
+        raise ValueError(
+            f"Column {grouping!r} has {len(groups):,} groups, but at most {MOST_GROUPS:,} are watched: sort them into "
+            "fewer groups that mean something."
+        )
 
 
 # --- requirements ----------------------------------------------------------------------------------------------------
