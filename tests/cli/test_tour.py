@@ -65,12 +65,15 @@ def test_the_demo(fairbound, tmp_path):
         "2. A model without limits",
         "3. The cost of other bounds",
         "4. The limit on new rows",
-        "5. A model trained to keep disparate_impact >= 0.9 also on unseen rows",
+        "5. The forecast for new rows",
+        "6. A model trained to keep disparate_impact >= 0.9 also on unseen rows",
     ):
         assert heading in found.stdout
     assert "disparate_impact >= 0.9" in found.stdout
     assert re.search(r"^(PASS|INCONCLUSIVE): disparate_impact >= 0.9 is ", found.stdout, re.MULTILINE)
     assert re.search(r"^PASS on 4,368 calibration rows: .*, hence at least 0\.9", found.stdout, re.MULTILINE)
+    assert found.stdout.count("Forecast, disparate_impact >= 0.9") == 3  # without a margin, with one, and certified
+    assert "disparate_impact >= 0.9 was trained with a margin of" in found.stdout
     assert (tmp_path / "demo" / "report.html").is_file()
     assert str(Path("demo") / "report.html") in found.stdout
 

@@ -18,6 +18,7 @@ from tests.estimator.helpers import quick, toy
 from tests.refusals import refused
 
 from fairbound import ConstrainedClassifier, Covariance, LimitWarning, Measure, certify, load
+from fairbound.estimator import certified as fit_certified
 from fairbound.estimator.certified import hold_back
 from fairbound.estimator.inputs import read_inputs
 from fairbound.estimator.rows import read_data
@@ -273,3 +274,17 @@ def test_calibration_rows_of_ones_own_that_do_not_fit():
         fit(confident(), calibration_set=(X, y, {"group": np.where(group == "b", None, group)}))
     with refused("calibration_set", "'c' in 'group'"):
         fit(confident(), calibration_set=(X, y, {"group": np.where(group == "b", "c", group)}))
+
+
+def test_a_second_start_that_training_rows_could_not_place_is_noted(monkeypatch):
+    X, y, group = toy(400)
+    clf = quick("disparate_impact >= 0.3", confidence=0.9)
+    assert fit_certified.NOT_TRIED not in str(clf.fit(X, y, sensitive_features=group).result_.notes)
+
+    def undivided(*_, **__):
+        raise ValueError("a group has no row in a part")
+
+    calibration = X[:200], y[:200], group[:200]
+    monkeypatch.setattr(fit_certified, "_divide", undivided)
+    clf.fit(X[200:], y[200:], sensitive_features=group[200:], calibration_set=calibration)
+    assert fit_certified.NOT_TRIED in clf.result_.notes

@@ -47,8 +47,8 @@ def demo_command(
     """Show all steps on the shipped Law School data.
 
     The steps: the labels by race; a model without limits, and one with a ratio of selection rates of at least 0.9; the
-    cost of other bounds; a test of the limit on held-out rows, with 95% confidence; a model trained for that
-    confidence; and the report.
+    cost of other bounds; a test of the limit on held-out rows, with 95% confidence; the forecast for new rows, without
+    and with a margin; a model trained for that confidence; and the report.
     """
     from fairbound.cli.files import fresh_folder
     from fairbound.cli.inputs import load
@@ -66,6 +66,9 @@ def demo_command(
         run_study(study, output, context)
         if study.interrupted and not study.frontier:
             raise KeyboardInterrupt
+        plain, roomy = (Study(data, training.settings(LIMIT, margin=margin)) for margin in (None, "auto"))
+        for each in (plain, roomy):
+            run_study(each, output, context)
         # Calibration rows are held out to test the models, so fewer rows are left for training.
         certain = Study(data, training.settings(LIMIT, confidence=CONFIDENCE))
         run_study(certain, output, context)
@@ -81,17 +84,22 @@ def demo_command(
     _head(output, "4. The limit on new rows, tested on the held-out rows with 95% confidence")
     for verdict in found["certificate"]["limits"]:
         output.text(f"{verdict['verdict']}: {verdict['limit']} is {verdict['value']:.4f} there; {verdict['reason']}")
-    _head(output, f"5. A model trained to keep {limit} also on unseen rows, with 95% confidence")
+    _head(output, "5. The forecast for new rows, from the training rows alone: without a margin, then with one")
+    for each in (plain, roomy):
+        for line in each.result.about_new_rows:
+            output.text(line)
+    _head(output, f"6. A model trained to keep {limit} also on unseen rows, with 95% confidence")
     _show_certain(output, certain)
-    _head(output, "6. The report of steps 2 to 4, to open in a browser")
+    _head(output, "7. The report of steps 2 to 4, to open in a browser")
     output.text(str(place / "report.html"))
     output.text()
     output.text(
         "The same on your own file: fairbound train FILE --target ... --sensitive ... --require ... --out FOLDER"
     )
     content = {"command": "demo", "out": str(place), **found, "frontier": summary["frontier"]["points"]}
-    output.result({**content, "confident": certain.result.to_dict() | {"history": []}})
-    if study.interrupted or certain.interrupted:
+    fits = {"plain": plain, "margin": roomy, "confident": certain}
+    output.result({**content, **{name: each.result.to_dict() | {"history": []} for name, each in fits.items()}})
+    if any(each.interrupted for each in (study, plain, roomy, certain)):
         left = study.interruption or "every bound; the model for the confidence is not finished."
         complain(f"Interrupted: {place} has {left}")
         raise typer.Exit(INTERRUPTED)
@@ -112,6 +120,8 @@ def _show_certain(output: Output, study: Study) -> None:
             f"{sides_in_words(found)} in the population; accuracy on held-out rows {accuracy:.2%}."
         )
     output.text(study.result.message)
+    for line in study.result.about_new_rows:
+        output.text(line)
 
 
 def _head(output: Output, text: str) -> None:

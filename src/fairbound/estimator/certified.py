@@ -34,6 +34,9 @@ from fairbound.training import TrainingProblem, TrainingResult, assign, choose_s
 TRIED = (0.1, 0.25, 0.5, 0.9)
 """The strictness of the models that are tried on training rows, to place the second start."""
 
+MIDDLE = STRICTNESS[len(STRICTNESS) // 2]
+"""The second start if no model could be tried, or none kept its limits."""
+
 HELD_OUT = 0.3
 """Share of the training rows on which they are tried."""
 
@@ -135,13 +138,21 @@ def predictor(
     return predict
 
 
-def place_start(problem: TrainingProblem, Z: NDArray[np.float64], data: Data, params: Parameters, effort: Any) -> float:
+NOT_TRIED = (
+    "The second start is the middle of the sequence: the training rows are too few to try models on a part of them, "
+    "because a label or a group would have no row there."
+)
+"""The remark of a fit whose second start was not chosen by training rows."""
+
+
+def place_start(
+    problem: TrainingProblem, Z: NDArray[np.float64], data: Data, params: Parameters, effort: Any
+) -> float | None:
     """Return the strictness at which a model is likeliest to pass, as far as training rows show it.
 
-    Models are trained on 70% of the training rows and tried on the others.  If the rows are too few to be divided, the
-    middle of the sequence is returned.
+    Models are trained on 70% of the training rows and tried on the others.  None means that the rows are too few to be
+    divided.
     """
-    middle = STRICTNESS[len(STRICTNESS) // 2]
     try:
         train, held_out = _divide(data, HELD_OUT, params)
         there, here = data.take(train), data.take(held_out)
@@ -157,7 +168,7 @@ def place_start(problem: TrainingProblem, Z: NDArray[np.float64], data: Data, pa
             threshold=problem.threshold,
         )
     except ValueError:  # a label or a group has no row in one of the parts
-        return middle
+        return None
     predict = predictor(trial.module, trial, Z[held_out], here.y.dtype)
     sets = [[strengthened(limit, share) for limit in problem.system.constraints] for share in TRIED]
     path = follow_path(trial, Z[train], sets, loss_weights=there.loss_weights, effort=effort)
@@ -178,7 +189,7 @@ def place_start(problem: TrainingProblem, Z: NDArray[np.float64], data: Data, pa
         for share, point in zip(TRIED, path, strict=True)
         if point.result.assessment.kept
     }
-    return max(rooms, key=lambda share: rooms[share], default=middle)
+    return max(rooms, key=lambda share: rooms[share], default=MIDDLE)
 
 
 def _room(certificate: Certificate) -> float:
@@ -205,6 +216,12 @@ def choose(
     its status is never "converged".
     """
     start = time.perf_counter()
+    placed: list[float | None] = []
+
+    def starts() -> tuple[float, ...]:
+        placed.append(place_start(problem, Z, data, params, options["effort"]))
+        return STRICTNESS[-1], MIDDLE if placed[-1] is None else placed[-1]
+
     choice = train_for_confidence(
         problem,
         Z,
@@ -212,10 +229,11 @@ def choose(
         calibration.y,
         calibration.groups,
         confidence=float(params.confidence),
-        starts=lambda: (STRICTNESS[-1], place_start(problem, Z, data, params, options["effort"])),
+        starts=starts,
         certify_options={"groups": params.groups},
         **options,
     )
+    choice = replace(choice, note=NOT_TRIED if placed == [None] else "")
     taken = choice.chosen or choice.trials[0]
     result = taken.point.result
     assessment = replace(result.assessment, system=problem.system)
@@ -240,6 +258,7 @@ def with_certificate(record: FitResult, choice: CertifiedChoice) -> FitResult:
     return replace(
         record,
         message=message,
+        notes=(*record.notes, *([choice.note] if choice.note else ())),
         limits=tuple(
             each if taken is not None and not taken.strictness else replace(each, price=None) for each in record.limits
         ),
