@@ -21,7 +21,8 @@ def test_the_frontier_of_a_file(fairbound, loans, tmp_path):
     assert "points for the next 0.01" in found.stdout
     run = tmp_path / "run"
     assert {each.name for each in run.iterdir()} == {
-        "frontier.csv", "frontier.json", "model", "model-card.md", "models", "report.html", "summary.json"
+        "frontier.csv", "frontier.json", "limits.lock", "model", "model-card.md", "models", "report.html",
+        "summary.json",
     }  # fmt: skip
     with (run / "frontier.csv").open(encoding="utf-8", newline="") as stream:
         lines = list(csv.DictReader(stream))

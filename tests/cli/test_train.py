@@ -6,6 +6,7 @@ import html
 import json
 import re
 import signal
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -19,7 +20,7 @@ from fairbound.report import write_report
 from fairbound.studies.settings import hidden_layers
 from fairbound.studies.tables import is_kept
 
-FILES = {"metrics.json", "model", "model-card.md", "report.html", "summary.json"}
+FILES = {"limits.lock", "metrics.json", "model", "model-card.md", "report.html", "summary.json"}
 
 
 def test_train_under_a_limit(fairbound, loans, tmp_path):
@@ -363,3 +364,50 @@ def test_loss_class_weights_and_regularizers_reach_the_model(fairbound, tmp_path
         coefficients.append(load(tmp_path / f"run{position}" / "model").coef_)
     for other in coefficients[1:]:
         assert abs(other - coefficients[0]).max() > 1e-3
+
+
+def test_the_limits_are_locked_before_training(fairbound, tmp_path, monkeypatch):
+    from fairbound.cli import studying
+    from fairbound.studies.lock import content_hash
+
+    seen = []
+    run = studying.run_study
+
+    def watch(study, *given):
+        (folder,) = {path.parent for path in tmp_path.rglob("limits.lock")}
+        seen.append((folder / "limits.lock").read_text(encoding="utf-8"))
+        assert not (folder / "model").exists()
+        run(study, *given)
+
+    monkeypatch.setattr(studying, "run_study", watch)
+    limit = "disparate_impact >= 0.85"
+    out = tmp_path / "run"
+    given = ["--model", "linear", "--require", limit, "--out", str(out), "--quiet"]
+    assert fairbound("train", "law", *given).code == 0
+    written = (out / "limits.lock").read_text(encoding="utf-8")
+    assert seen == [written]
+    lock = json.loads(written)
+    assert lock["content"]["limits"] == [limit]
+    assert lock["sha256"] == content_hash(lock["content"])
+    reproduction = json.loads((out / "summary.json").read_text(encoding="utf-8"))["reproduction"]
+    assert reproduction["lock"] == {"written": lock["written"], "sha256": lock["sha256"]}
+    assert lock["written"] <= reproduction["created"]
+    for page in ("report.html", "model-card.md"):
+        assert lock["sha256"] in (out / page).read_text(encoding="utf-8")
+
+
+def test_other_rows_or_limits_have_another_hash():
+    from fairbound import load_dataset
+    from fairbound.studies import Study, StudySettings
+
+    law = load_dataset("law").take(range(500))
+    law = replace(law, sensitive={"race": law.sensitive["race"]}, raw=law.table)
+
+    def hash_of(data, limit, seed=0):
+        return Study(data, StudySettings.build(limit, seed=seed, small_groups="warn")).lock["sha256"]
+
+    first = hash_of(law, "disparate_impact >= 0.8")
+    assert hash_of(law, "disparate_impact >= 0.8") == first
+    assert hash_of(law, "disparate_impact >= 0.7") != first
+    assert hash_of(law, "disparate_impact >= 0.8", seed=1) != first
+    assert hash_of(law.take(range(499, -1, -1)), "disparate_impact >= 0.8") != first

@@ -69,13 +69,14 @@ def frontier_command(
 
     refuse_existing(Path(out))
     check_source(source)
-    from fairbound.studies import write_files
+    from fairbound.studies import write_files, write_lock
 
     limit, grid = swept_limit(measure, bounds, choose)
     settings = training.settings([limit, *(require or ())], grid, max_categories=reading.max_categories)
     output = Output(json, quiet)
     with fresh_folder(out) as folder:
         study = read_study(source, training.test_file, reading, settings, output)
+        write_lock(study.lock, folder)
         run_study(study, output, context)
         if study.interrupted and not study.frontier:
             raise KeyboardInterrupt
@@ -85,6 +86,6 @@ def frontier_command(
     show_frontier(output, study.summary["frontier"])
     show_notes(output, study.summary)
     files = "frontier.csv, frontier.json, model" + ("" if no_models else ", models")
-    output.text(f"Written to {out}: {files}, report.html, summary.json, model-card.md.")
+    output.text(f"Written to {out}: {files}, report.html, summary.json, model-card.md, limits.lock.")
     output.result({"command": "frontier", "out": out, **found})
     exit_after(study, out, kept=found["kept"])

@@ -85,7 +85,7 @@ def train_command(
 
     refuse_existing(Path(out))
     check_source(source)
-    from fairbound.studies import write_files
+    from fairbound.studies import write_files, write_lock
 
     settings = training.settings(
         require or (), confidence=confidence, margin=as_margin(margin), max_categories=reading.max_categories
@@ -95,6 +95,7 @@ def train_command(
     output = Output(json, quiet)
     with fresh_folder(out) as folder:
         study = read_study(source, training.test_file, reading, settings, output)
+        write_lock(study.lock, folder)
         run_study(study, output, context)
         with finishing(output):
             found = write_files(study, folder, Path(out))
@@ -129,4 +130,4 @@ def _show(output: Output, study: Study, out: str) -> None:
     show_notes(output, summary)
     if not study.settings.limits:
         suggest(output, summary)
-    output.text(f"Written to {out}: model, metrics.json, summary.json, report.html, model-card.md.")
+    output.text(f"Written to {out}: model, metrics.json, summary.json, report.html, model-card.md, limits.lock.")

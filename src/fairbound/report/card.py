@@ -12,6 +12,7 @@ from fairbound._drafts import write_file
 from fairbound._files import as_utf8, begins_with
 from fairbound._text import visible
 from fairbound.report import numbers, words
+from fairbound.report.annex import PREFACE, TITLE, annex_points
 from fairbound.report.limits import caveats, certificates, remarks, trial_lines
 from fairbound.report.numbers import reproduction_lines
 from fairbound.report.page import to_html
@@ -93,6 +94,7 @@ def _lines(summary: Mapping[str, Any]) -> Iterator[str]:
                 for each in trials
             ],
         )
+    yield from _annex(summary)
     yield "## What the numbers do not say\n"
     yield from (f"- {escaped(text)}" for text in caveats(summary))
     left_out = remarks(summary)
@@ -102,6 +104,19 @@ def _lines(summary: Mapping[str, Any]) -> Iterator[str]:
     yield "\n## How to repeat this\n"
     for name, text in reproduction_lines(summary["reproduction"]):
         yield f"- {escaped(name)}: `{_code(text)}`" if name == "Command" else f"- {escaped(name)}: {escaped(text)}"
+
+
+def _annex(summary: Mapping[str, Any]) -> Iterator[str]:
+    yield f"## {TITLE}\n"
+    yield f"{PREFACE}\n"
+    for point in annex_points(summary):
+        yield f"### {point.heading}\n"
+        yield from (f"- {escaped(name)}: {escaped(text)}" for name, text in point.facts)
+        yield ""
+        if point.lines:
+            yield from _table(point.header, point.lines)
+        yield from (f"- **Gap**, for a person to fill in: {escaped(gap)}" for gap in point.gaps)
+        yield ""
 
 
 def _rates(table: RateTable) -> Iterator[str]:

@@ -148,6 +148,7 @@ NAMES = {
     "version": "fairbound",
     "seed": "Seed",
     "created": "Made",
+    "lock": "Limits written",
     "model": "Model",
     "data": "Data",
     "columns": "Columns used",
@@ -196,5 +197,12 @@ def _text(value: Any) -> str:
     return "not given" if value is None else str(value)
 
 
-SPECIAL: dict[str, Callable[[Any], str]] = {"data": _data, "created": _time}
+def _lock(value: Any) -> str:
+    """Return when the limits were written down, and their hash."""
+    if not isinstance(value, Mapping) or not {"written", "sha256"} <= set(value):
+        return _text(value)
+    return f"{_time(value['written'])}, before training; SHA-256 {value['sha256']} (limits.lock)"
+
+
+SPECIAL: dict[str, Callable[[Any], str]] = {"data": _data, "created": _time, "lock": _lock}
 """Lines that need more than a name and a value."""

@@ -240,6 +240,13 @@ def _selection(curves: Mapping[str, Any], groups: Sequence[Mapping[str, Any]]) -
     }
 
 
+def _legend_below() -> Figure:
+    """Return the layout of a legend with many names, which would cover the curves from above on paper."""
+    plain = base(0)
+    legend = {**plain["legend"], "y": -0.27, "yanchor": "top"}
+    return {"legend": legend, "margin": {**plain["margin"], "t": 12, "b": 160}}
+
+
 def _measures(curves: Mapping[str, Any]) -> Figure:
     known = sorted(
         curves["measures"], key=lambda name: SHOWN_FIRST.index(name) if name in SHOWN_FIRST else len(SHOWN_FIRST)
@@ -256,5 +263,5 @@ def _measures(curves: Mapping[str, Any]) -> Figure:
             )
             for place, name in enumerate(known)
         ],
-        "layout": _layout("threshold", "value of the measure", height=500),
+        "layout": _layout("threshold", "value of the measure", height=520, **_legend_below()),
     }

@@ -13,6 +13,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from fairbound._files import as_utf8
 from fairbound.data import Dataset
 
@@ -39,11 +41,20 @@ def content_hash(content: Any) -> str:
 
 
 def rows_hash(data: Dataset) -> str:
-    """Return the SHA-256 of the rows themselves: label codes, groups and inputs, as text, column by column."""
+    """Return the SHA-256 of the rows themselves: label codes, groups and inputs, column by column.
+
+    Numbers are hashed as they are in memory, in the byte order of this computer, and other values as text.
+    """
     digest = hashlib.sha256()
-    for name, column in {"label": data.y, **data.sensitive, **data.table.columns}.items():
-        written = "\x1f".join([name, *map(str, column.tolist())])
-        digest.update(written.encode("utf-8", "surrogatepass") + b"\x1e")
+    for role, columns in (("label", {"": data.y}), ("group", data.sensitive), ("input", data.table.columns)):
+        for name, values in columns.items():
+            column = np.asarray(values)
+            digest.update(f"{role}\x1f{name}\x1f{column.dtype.kind}\x1f".encode("utf-8", "surrogatepass"))
+            if column.dtype.kind in "biuf":
+                digest.update(np.ascontiguousarray(column).tobytes())
+            else:
+                digest.update("\x1f".join(map(str, column.tolist())).encode("utf-8", "surrogatepass"))
+            digest.update(b"\x1e")
     return digest.hexdigest()
 
 

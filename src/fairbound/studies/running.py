@@ -21,7 +21,7 @@ from fairbound.studies.frontier import SweptPoint, is_finished
 from fairbound.studies.measured import Decisions
 from fairbound.studies.parts import Part, Parts, check_limited_columns, is_known, remarks, with_sensitive
 from fairbound.studies.settings import StudySettings, make_base, with_floors
-from fairbound.studies.summary import reproduction_of, summarize
+from fairbound.studies.summary import reproduction_of, study_lock, summarize
 from fairbound.studies.tables import interruption_of, is_kept, page_of, write_study
 
 if TYPE_CHECKING:
@@ -153,6 +153,8 @@ class Study:
         Whether a callback ended training.
     command : str
         The command or call that repeats the study.
+    lock : dict
+        Limits and settings with their hash, made before training.
     name_of : function
         Returns the name of an argument for notes; by default as in Python.
     """
@@ -169,9 +171,8 @@ class Study:
         parts = Parts.draw(data, settings, held_out)
         self.data, self.settings = data, settings
         self.training, self.calibration, self.held_out = parts.training, parts.calibration, parts.held_out
-        self.limits = settings.limits
+        self.interrupted, self.limits, self.lock = False, settings.limits, study_lock(data, settings)
         self.frontier: tuple[FrontierModel, ...] = ()
-        self.interrupted = False
         self.command = settings.as_call()
         self.name_of: NameOf = python_name
         self._warnings: list[str] = []
@@ -258,7 +259,7 @@ class Study:
             result=self.result,
             model=explain(self.after, self.training, self.held_out, self.settings),
             frontier=[self._swept(point) for point in self.frontier] or None,
-            reproduction=reproduction_of(self.data, self.settings, self.command),
+            reproduction=reproduction_of(self.data, self.settings, self.command, self.lock),
             notes=[render(note, self.name_of) for note in self._notes()],
             interrupted=self.interruption,
             confidence=self.settings.level,
@@ -386,11 +387,10 @@ class Study:
 
     def _notes(self) -> list[str]:
         """Return remarks about the data, warnings, and at the end where the rows come from."""
-        message = self.result.message  # which is shown by itself
         scattered = [] if is_known(self.data) else scattered_columns(self.training, self.after)
         return [
             *self._remarks,
-            *(text for text in self._warnings if message not in text),
+            *(text for text in self._warnings if self.result.message not in text),  # it is shown by itself
             *small_group_notes(self.result),
             *self.result.notes,
             *base_notes(self.result),

@@ -26,7 +26,7 @@ from __future__ import annotations
 import hashlib
 import platform
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -41,6 +41,7 @@ from fairbound.data import DATASETS, Dataset
 from fairbound.evaluation import MeasureAudit
 from fairbound.fairness import Cells, Combine, Constraint, as_constraints, resolve_measure
 from fairbound.studies.frontier import SweptPoint, summarize_frontier
+from fairbound.studies.lock import locked, rows_hash
 from fairbound.studies.measured import Decisions, MeasuredPart, Reading, uniform_history
 from fairbound.studies.parts import is_known
 from fairbound.studies.settings import StudySettings
@@ -306,9 +307,25 @@ def _without_numpy(value: Any) -> Any:
 LIBRARIES = ("torch", "numpy", "scikit-learn", "daqp")
 
 
-def reproduction_of(data: Dataset, settings: StudySettings, command: str) -> dict[str, Any]:
+def study_lock(data: Dataset, settings: StudySettings) -> dict[str, Any]:
+    """Return the lock of a study: its limits, settings and rows with their hash, made before training begins."""
+    stated = {each.name: getattr(settings, each.name) for each in fields(settings)}
+    content = {
+        **stated,
+        "limits": [str(limit) for limit in settings.limits],
+        "bounds": list(settings.bounds),
+        "rows": len(data),
+        "rows_sha256": rows_hash(data),
+    }
+    return locked(as_json(content))
+
+
+def reproduction_of(
+    data: Dataset, settings: StudySettings, command: str, lock: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
     """Return the facts needed to repeat a study."""
     return {
+        **({} if lock is None else {"lock": {name: lock[name] for name in ("written", "sha256")}}),
         "command": command,
         "version": __version__,
         "seed": settings.seed,

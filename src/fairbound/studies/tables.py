@@ -13,6 +13,7 @@ from fairbound._files import as_utf8
 from fairbound._text import TextTable
 from fairbound._words import group_text, number
 from fairbound.fairness import shortest
+from fairbound.studies.lock import write_lock
 from fairbound.studies.parts import columns_taken, label_values
 
 if TYPE_CHECKING:
@@ -259,6 +260,7 @@ def page_of(study: Study) -> tuple[str, list[TextTable], list[str]]:
 
 # The folder of a study contains
 #
+#     limits.lock      the limits and settings with their hash, from before training
 #     model/           the model with the limits
 #     metrics.json     the most important numbers
 #     summary.json     everything; report.html and model-card.md are made from it
@@ -291,6 +293,7 @@ def write_files(study: Study, folder: Path, place: Path, *, models: bool = True)
     """Write everything into an empty folder that will stand at `place`; return the numbers in short."""
     from fairbound.report import write_report
 
+    write_lock(study.lock, folder)  # the command line has written it before training
     study.after.save(folder / MODEL_FOLDER)
     if models:
         for point in study.frontier:
