@@ -14,7 +14,7 @@ PAGE = (Path(__file__).parents[2] / "docs" / "report.md").read_text(encoding="ut
 def test_the_programs_run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     programs = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
-    assert len(programs) == 3
+    assert len(programs) == 4
     names: dict[str, object] = {}
     for program in programs:
         exec(compile(program, "report.md", "exec"), names)
