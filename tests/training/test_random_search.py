@@ -10,7 +10,8 @@ from torch import nn
 from fairbound.fairness import Cells
 from fairbound.training import L2, Effort, SmoothedL1, SquaredMeasure, TrainingProblem, fit, make_model
 from fairbound.training.effort import TINY_EFFORT
-from fairbound.training.random_search import ManyModelsProblem, suits_random_search
+from fairbound.training.random_search import ManyModelsProblem, search_kept_model, suits_random_search
+from fairbound.training.stages import find_free_optimum
 from fairbound.training.state import FitState
 from fairbound.training.trainer import assess_now
 
@@ -86,3 +87,31 @@ def test_it_is_for_few_parameters(suits, effort, options):
     X, y, group = planted(100, 3, 0)
     problem = make_problem(options.pop("module", make_model(3)), y, group, **options)
     assert suits_random_search(FitState(problem, X, None, effort, None), problem) is suits
+
+
+def test_a_model_that_misses_its_limit_by_a_few_rows_is_mended():
+    X, y, group = planted(400, 3, 1)
+    problem = make_problem(make_model(3), y, group, regularizers=[L2(1e-5)])
+    result = fit(problem, X, effort=Effort())
+    assert result.assessment.kept
+    state = FitState(problem, X, None, Effort(), None)
+    kept = problem.current()
+    for shift in np.linspace(0.0, 0.5, 200):  # move the output until the limit is just missed
+        state.w = kept - torch.tensor([0.0, 0.0, 0.0, shift])
+        missed = state.begin(problem, 0.05)
+        if not missed.kept:
+            break
+    assert 0 < missed.exact_violation < 0.01
+    search_kept_model(state, problem)
+    assert state.candidates.least().assessment.loss == pytest.approx(missed.loss, rel=0.02)
+
+
+def test_a_limit_that_is_far_away_is_no_matter_of_a_few_rows():
+    X, y, group = planted(400, 3, 1)
+    problem = make_problem(make_model(3), y, group)
+    state = FitState(problem, X, None, Effort(), None)
+    find_free_optimum(state)
+    assert state.begin(problem, 0.05).exact_violation > 0.05
+    before = state.value_evaluations
+    search_kept_model(state, problem)
+    assert state.value_evaluations == before

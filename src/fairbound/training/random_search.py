@@ -52,6 +52,14 @@ NEARBY_DRAWS = 128
 NEARER = 0.8
 """Factor on the distance after a round that found no better model."""
 
+IN_VAIN = 2
+"""If no model keeps the limits after this many starts, they probably exclude each other, and the search ends."""
+
+FEW_ROWS = 0.01
+"""Largest violation of which small random changes of a model are tried."""
+
+KEPT_DRAWS = 16
+
 SHIFTED_SHARES = (0.8, 0.95)
 """Shares of the rows for which a shifted starting point decides for a class."""
 
@@ -154,7 +162,9 @@ def search_least_objective(state: FitState, problem: TrainingProblem) -> None:
     def merit(found: ManyModels, penalty: float) -> Tensor:
         return found.objective + penalty * scale * found.violation
 
-    for start in (*_free_starts(state, problem), state.candidates.leading().w):
+    for count, start in enumerate((*_free_starts(state, problem), state.candidates.leading().w)):
+        if count == IN_VAIN and not state.candidates.kept:
+            break
         _search(state, problem, start, merit)
 
 
@@ -171,6 +181,32 @@ def search_least_error(state: FitState, problem: TrainingProblem, slack: float) 
 
     for start in (*_free_starts(state, problem), state.candidates.choice().w):
         _search(state, problem, start, merit)
+
+
+def search_kept_model(state: FitState, problem: TrainingProblem) -> None:
+    """Draw models near the one that violates the limits least, if it misses them by a few rows only.
+
+    No derivative shows which rows must change their decision; small random changes of the parameters find them.
+    """
+    nearest = state.candidates.nearest
+    if nearest is None or nearest.assessment.exact_violation > FEW_ROWS or problem.penalties or state.stopped:
+        return
+    evaluate = ManyModelsProblem(problem, state.rows)
+    w, least = nearest.w, nearest.assessment.exact_violation
+    generator = torch.Generator().manual_seed(0)
+    for _ in range(NEARBY_ROUNDS):
+        noise = torch.randn(KEPT_DRAWS, len(w), generator=generator, dtype=torch.float64)
+        # Distances from a thousandth of the first one, evenly on a logarithmic scale.
+        factors = 10.0 ** -torch.linspace(0, 3, KEPT_DRAWS, dtype=torch.float64)
+        found = evaluate(w + _distance(w) * factors[:, None] * noise)
+        # Of the models that violate least, that with the least objective.
+        position = min(range(KEPT_DRAWS), key=lambda k: (float(found.violation[k]), float(found.objective[k])))
+        if float(found.violation[position]) < least:
+            w, least = found.W[position], float(found.violation[position])
+            state.candidates.offer(w, state.assess(problem, w))
+        if state.candidates.kept:
+            break
+    state.value_evaluations += evaluate.calls
 
 
 def _free_starts(state: FitState, problem: TrainingProblem) -> Iterator[Tensor]:

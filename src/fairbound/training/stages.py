@@ -28,7 +28,12 @@ from fairbound.sqp import Evaluation, kkt_residuals
 from fairbound.training.candidates import Candidate, Candidates
 from fairbound.training.effort import Phase
 from fairbound.training.problem import TrainingProblem
-from fairbound.training.random_search import search_least_error, search_least_objective, suits_random_search
+from fairbound.training.random_search import (
+    search_kept_model,
+    search_least_error,
+    search_least_objective,
+    suits_random_search,
+)
 from fairbound.training.rows import Rows
 from fairbound.training.state import FitState
 from fairbound.training.whole_pass import WholePassProblem
@@ -272,11 +277,13 @@ def compute_prices(state: FitState, problem: TrainingProblem) -> None:
 def restore_feasibility(state: FitState, problem: TrainingProblem) -> None:
     """Find a model that keeps the limits, whatever its loss, and continue the exact phase from there.
 
-    With few rows two things can prevent a feasible point.  At full scale, the derivatives come from a few rows only.
-    And a violation by one or two rows weighs less in the merit function than the loss that it saves.  So this minimises
-    the distance from the point with the least violation.  Each attempt uses a smaller scale and tighter bounds.
+    With few rows, derivatives at full scale come from a few rows only, and a violation by a row may cost less than the
+    loss that it saves.  So small random changes come first, then the nearest feasible point at smaller scales.
     """
+    search_kept_model(state, problem)
     for coarseness, half_rows in ((1.0, 4.0), (0.4, 16.0), (0.16, 64.0)):
+        if state.candidates.kept:
+            break
         assert state.candidates.nearest is not None
         state.w = state.candidates.nearest.w
         nearest = WholePassProblem(
@@ -288,10 +295,9 @@ def restore_feasibility(state: FitState, problem: TrainingProblem) -> None:
             watch=state.candidates.offer,
         )
         state.solve("repair", nearest, state.effort.repair)
-        if state.candidates.kept:
-            state.w = state.candidates.least().w
-            solve_exact(state, problem, state.effort.exact)
-            break
+    if state.candidates.kept:
+        state.w = state.candidates.least().w
+        solve_exact(state, problem, state.effort.exact)
 
 
 def accuracy_lost(state: FitState) -> float:
