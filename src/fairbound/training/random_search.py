@@ -34,12 +34,14 @@ from fairbound.training.problem import TrainingProblem
 from fairbound.training.rows import Rows
 from fairbound.training.state import FitState
 
-FEW_PARAMETERS = 60
+FEW_PARAMETERS = 20
 """Most parameters for a random search: in more dimensions it needs too many draws."""
 
 POPULATION = 40
 GENERATIONS = 40
 """Generations of covariance matrix adaptation, and as many again for every four parameters."""
+
+MOST_GENERATIONS = 120
 
 FIRST_DISTANCE = 0.5
 """First standard deviation of the draws, relative to the root mean square of the starting point."""
@@ -305,7 +307,7 @@ def _adapt(
     path_sigma, path_c = torch.zeros(n, dtype=torch.float64), torch.zeros(n, dtype=torch.float64)
     C = torch.eye(n, dtype=torch.float64)
     penalty, first = PENALTY, size
-    generations = GENERATIONS + GENERATIONS * n // 4
+    generations = min(GENERATIONS + GENERATIONS * n // 4, MOST_GENERATIONS)
     for generation in range(generations):
         eigenvalues, axes = torch.linalg.eigh(C)
         lengths = eigenvalues.clamp_min(1e-20).sqrt()
