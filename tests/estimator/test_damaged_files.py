@@ -184,6 +184,8 @@ WRONG = {
     "class_weight": ["balanced"],
     "threshold": [0, 1, "half", None],
     "l2": [-1, "x", None],
+    "margin": [0, 1, "wide"],
+    "no_group_worse": [2, None],
     "pos_label": [{}, {"a": 1}],
     "confidence": [0.1, 1, "sure"],
     "calibration_size": [0, 1.5, None],

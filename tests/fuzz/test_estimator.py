@@ -20,7 +20,7 @@ from tests.fuzz.oracle_limits import KEPT_TOLERANCE, exceeded, measured, room
 from tests.fuzz.test_audit import groupings_of
 
 from fairbound import ConstrainedClassifier, LimitWarning, load
-from fairbound.estimator import PositiveLabelWarning
+from fairbound.estimator import ForecastWarning, PositiveLabelWarning
 from fairbound.sqp import Status
 from fairbound.training import Effort, Phase
 
@@ -77,6 +77,7 @@ def one_fit(rng: np.random.Generator, folder: Path) -> None:
     sensitive = {name: draw.code_groups(rng, codes, rows.groups[name]) for name, codes in rows.columns.items()}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", LimitWarning)
+        warnings.simplefilter("ignore", ForecastWarning)
         warnings.simplefilter("ignore", PositiveLabelWarning)  # labels such as 2**60 and 2**60 + 1 have no usual order
         found = attempt(clf.fit, X, y, sensitive_features=sensitive, sample_weight=rows.weights, sklearn_too=True)
     if isinstance(found, Refused):
@@ -193,6 +194,7 @@ def one_bad_fit(rng: np.random.Generator) -> None:
     clf = ConstrainedClassifier(**params)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", LimitWarning)
+        warnings.simplefilter("ignore", ForecastWarning)
         warnings.simplefilter("ignore", DataConversionWarning)  # of y as a column, as every classifier there warns
         found = attempt(clf.fit, **arguments, sklearn_too=True)
     if not isinstance(found, Refused):

@@ -38,7 +38,7 @@ def read(path: Path) -> Any:
 def without_time(found: Any) -> Any:
     """Return the same without what differs from run to run: the command, the time, the place, and durations."""
     if isinstance(found, dict):
-        moving = {"command", "created", "seconds", "files"}
+        moving = {"command", "created", "written", "seconds", "files"}
         return {key: without_time(value) for key, value in found.items() if key not in moving}
     return [without_time(each) for each in found] if isinstance(found, list) else found
 

@@ -355,11 +355,11 @@ class FitFacts:
 def _unlikely(record: FitResult, estimator: str) -> Message:
     """Return the warning for limits that are clearly more likely to break on new rows than to hold."""
     assert record.forecast is not None
-    remedy = "Give {margin='auto'} to train with a margin." if record.margin is None else "Give more rows."
     return Message(
         "{estimator} keeps the limits on its training rows, but on new rows they hold with a probability of {holds} "
-        "only. " + remedy,
+        "only. {remedy}",
         estimator=estimator,
+        remedy=Message("Give {margin='auto'} to train with a margin.") if record.margin is None else "Give more rows.",
         holds=probability_text(record.forecast.holds or 0.0),
     )
 

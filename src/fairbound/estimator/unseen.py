@@ -81,6 +81,7 @@ def measure_optimism(
     multipliers: Tensor,
     free: Tensor,
     loss_weights: Any = None,
+    effort: Effort | None = None,
     seed: int = 0,
 ) -> float:
     """Return κ: the optimism of the limits is κ·A·Σ·Aᵀ·y.  Raise ValueError if the rows are too few to be divided.
@@ -98,6 +99,8 @@ def measure_optimism(
     free : Tensor
         Parameters of the model without limits.
     loss_weights : array of shape (n,), optional
+    effort : Effort, optional
+        That of the fit, if one was stated.
     seed : int
     """
     system = problem.system
@@ -109,8 +112,9 @@ def measure_optimism(
     small = is_small(len(problem.cells), problem.n_parameters)
     parts = draw_parts(problem.cells, seed)[: 1 if small else 2]
     # With few rows a fit bends its decisions row by row, above all in the accurate phase.  So a part must do the same.
-    effort = replace(choose_effort(len(Z), problem.n_parameters), starts=1, accurate_rounds=1) if small else PART_EFFORT
-    found = [_lost(problem, Z, decisions, free, loss_weights, part, effort) for part in parts]
+    whole = choose_effort(len(Z), problem.n_parameters) if effort is None else effort
+    short = replace(whole, starts=1, accurate_rounds=1) if small else PART_EFFORT
+    found = [_lost(problem, Z, decisions, free, loss_weights, part, short) for part in parts]
     share = float(np.mean([len(part) for part, _ in found])) / len(problem.cells)
     lost = sum(lost for _, lost in found) / len(found)
     return max(0.0, share**FALL * float(multipliers @ lost) / scale)
@@ -189,7 +193,7 @@ class Outlook:
 
     def tighten(self, result: TrainingResult, probability: float | None, **options: Any) -> TrainingResult:
         """Measure the optimism of a fit; with a probability, train again with a margin.  Return the last result."""
-        self._measure(result)
+        self._measure(result, options.get("effort"))
         if probability is not None and not self._reason and self.problem.system.n_rows:
             result, self.margin = train_with_margin(
                 self.problem, self.Z, result, self._optimism, probability, self._decide, **options
@@ -212,7 +216,7 @@ class Outlook:
     def _decide(self) -> Tensor:
         return decide(logits(self.problem.module, self.Z, self.problem.cells.n_labels), self.problem.threshold)
 
-    def _measure(self, result: TrainingResult) -> None:
+    def _measure(self, result: TrainingResult, effort: Effort | None) -> None:
         if not self.problem.system.n_rows:
             return
         self._multipliers = result.multipliers
@@ -229,6 +233,7 @@ class Outlook:
                     result.multipliers,
                     result.free_parameters,
                     self.loss_weights,
+                    effort,
                 )
             except ValueError as error:  # a rate is undefined in a part of the rows
                 self._reason = f"the rows are too few to be divided ({error})"
