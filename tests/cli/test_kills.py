@@ -131,6 +131,7 @@ def test_a_command_that_is_stopped_while_it_writes_its_draft(name, number, place
         assert drafts(place) == []
 
 
+@pytest.mark.slow
 def test_a_closed_terminal_ends_a_command_unless_nohup_says_otherwise(place):
     with start([*TRAIN, "--out", "hung"], place) as process:
         wait_for(place, ".fairbound-*/draft.lock", process)

@@ -34,6 +34,7 @@ def weighted(tmp_path):
     return tmp_path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "command", [["train", "--require", LIMIT], ["frontier", "--bounds", "0.8"]], ids=lambda c: c[0]
 )

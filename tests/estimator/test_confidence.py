@@ -191,6 +191,7 @@ def test_words_for_labels_and_the_other_one_positive():
     assert set(clf.predict(X)) == {"no", "yes"}
 
 
+@pytest.mark.slow
 def test_several_classes():
     X, y, group = ROWS
     classes = y + (X[:, 1] > 0.5)
@@ -216,6 +217,7 @@ def test_sample_weights_count_in_the_loss_alone():
     assert fit(confident(), sample_weight=np.full(1500, 2.0)).certificate_.passed  # all the same is no weighting
 
 
+@pytest.mark.slow
 def test_the_last_bias_is_not_shifted_after_the_test(monkeypatch):
     # Whatever rounding does: the model returned is the one that was tested.
     monkeypatch.setattr("fairbound.estimator.fitting.NUDGES", (1e6,))
@@ -276,6 +278,7 @@ def test_calibration_rows_of_ones_own_that_do_not_fit():
         fit(confident(), calibration_set=(X, y, {"group": np.where(group == "b", "c", group)}))
 
 
+@pytest.mark.slow
 def test_a_second_start_that_training_rows_could_not_place_is_noted(monkeypatch):
     X, y, group = toy(400)
     clf = quick("disparate_impact >= 0.3", confidence=0.9)

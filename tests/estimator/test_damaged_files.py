@@ -345,6 +345,7 @@ def attack(originals: list[Path], folder: Path, seeds: range) -> Counter[str]:
     return found
 
 
+@pytest.mark.slow
 def test_300_mutated_models(originals, tmp_path):
     found = attack(originals, tmp_path, range(300))
     assert found["refused"] > 150

@@ -186,6 +186,7 @@ def test_the_record_goes_through_json(limited):
 # --- weights ---
 
 
+@pytest.mark.slow
 def test_weights_can_count_in_the_loss_alone(law, race):
     weights = np.where(law.y == 1, 1.0, 5.0)
     both = ConstrainedClassifier("disparate_impact >= 0.9").fit(
@@ -200,6 +201,7 @@ def test_weights_can_count_in_the_loss_alone(law, race):
     assert both.result_.limits[0].reached == weighted >= 0.9
 
 
+@pytest.mark.slow
 def test_weights_of_the_limits_alone():
     X, y, group = toy()
     survey = np.random.default_rng(1).uniform(0.2, 3.0, len(y))

@@ -47,6 +47,7 @@ def test_columns_of_x_leave_the_inputs_and_are_not_needed_to_predict():
         clf.predict(without.drop(columns="v"))
 
 
+@pytest.mark.slow
 def test_columns_may_be_named_when_fitting():
     frame, y = people()
     by_name = ConstrainedClassifier("disparate_impact >= 0.8").fit(frame, y, sensitive_features="sex")
@@ -59,6 +60,7 @@ def test_columns_may_be_named_when_fitting():
     assert (by_name.predict_proba(frame) == apart.predict_proba(frame.drop(columns="sex"))).all()
 
 
+@pytest.mark.slow
 def test_columns_of_polars_and_of_arrays():
     frame, y = people()
     table = pl.DataFrame(frame.to_dict(orient="list"))
@@ -73,6 +75,7 @@ def test_columns_of_polars_and_of_arrays():
         by_array.predict(array[:, :2])
 
 
+@pytest.mark.slow
 def test_a_group_that_is_an_input_is_asked_for():
     frame, y = people()
     clf = ConstrainedClassifier("disparate_impact >= 0.8", sensitive_columns="sex", sensitive_as_input=True)

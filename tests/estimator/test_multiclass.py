@@ -33,6 +33,7 @@ def test_a_limit_for_each_class(hidden):
     assert "rates, class top" in str(clf.result_)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings(
     "ignore:.*by selecting almost nobody:fairbound.LimitWarning"
 )  # which is how it is kept here
@@ -72,6 +73,7 @@ def test_what_several_classes_do_not_have():
         ConstrainedClassifier(pos_label="top").fit(X, y, sensitive_features=group)
 
 
+@pytest.mark.slow
 def test_the_education_level_of_the_dutch_census_by_sex(dutch_file):
     data = load_dataset("dutch", data_dir=dutch_file.parent)
     data = data.take(np.arange(0, len(data), 20))

@@ -90,6 +90,7 @@ def test_clones_and_pickles():
     assert not hasattr(clone(clf), "module_")
 
 
+@pytest.mark.slow
 def test_a_search_over_a_bound_with_groups_in_x():
     X, y, group = toy(600)
     table = np.column_stack([X, group == "a"])

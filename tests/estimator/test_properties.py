@@ -7,6 +7,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import polars as pl
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.estimator.helpers import quick
@@ -45,6 +46,7 @@ def problems(draw):
     return X, y, codes, draw(st.sampled_from(sorted(CODINGS))), weights
 
 
+@pytest.mark.slow
 @settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
 @given(problem=problems(), limit=st.sampled_from(LIMITS), hidden=st.sampled_from([(), (), (3,)]))
 def test_limits_are_kept_or_the_status_says_so(problem, limit, hidden):

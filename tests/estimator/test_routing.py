@@ -159,6 +159,7 @@ def test_a_search_selects_on_a_measure(routing):
     assert search.best_estimator_[-1].result_.limits[0].reached >= 0.95
 
 
+@pytest.mark.slow
 def test_weights_travel_when_they_are_asked_for(routing):
     X, y, group = toy()
     weights = np.where(y == 1, 3.0, 1.0)

@@ -161,6 +161,7 @@ def test_a_frontier_takes_no_margin():
         quick(LIMIT, margin="auto").frontier(X, y, [0.7], sensitive_features=group)
 
 
+@pytest.mark.slow
 def test_the_forecast_of_a_certified_fit_is_that_of_its_calibration_rows():
     X, y, group = toy(3000)
     with warnings.catch_warnings():

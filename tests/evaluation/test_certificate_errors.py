@@ -154,6 +154,7 @@ def test_weighted_rows_at_the_limit(weights_known):
     assert passes / draws <= ALPHA + tolerance(draws)
 
 
+@pytest.mark.slow
 def test_a_stratified_test_part_errs_no_more_often():
     # Of 2,500 independent rows a fifth is held out, with the same shares of group and label: less variable than draws.
     population, rng, draws = Population((0.6, 0.4), (0.6, 0.5), (0.9, 0.84), (0.2, 0.12)), np.random.default_rng(8), 100

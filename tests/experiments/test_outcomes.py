@@ -23,6 +23,7 @@ def performed(setting):
     return perform(setting.limited(0.9), limit=2000)
 
 
+@pytest.mark.slow
 def test_a_part_says_what_an_audit_of_the_decisions_says(setting, performed):
     rows = load_rows("law", limit=2000).test
     fast = perform(Setting("law", setting.data, "fast").limited(0.9), limit=2000)

@@ -10,6 +10,8 @@ from PIL import Image
 from fairbound.experiments.reproduction import Request, planned, reproduce
 from fairbound.experiments.store import Results
 
+pytestmark = pytest.mark.slow  # the runs take two minutes
+
 QUICK = Request(("figure-3", "table-2"), ("law",), epochs=30, limit=3000)
 
 

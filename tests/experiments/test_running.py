@@ -37,6 +37,7 @@ def test_what_is_there_is_not_run_again(setting):
     complete([setting.free()], results, limit=ROWS, report=lambda _: pytest.fail("nothing was missing"))
 
 
+@pytest.mark.slow
 def test_an_interrupt_keeps_what_is_finished(setting, tmp_path):
     path = tmp_path / "results.jsonl"
 

@@ -153,14 +153,14 @@ def rows_with_bends(n: int, bent: bool) -> Dataset:
 
 
 @pytest.mark.parametrize(
-    ("bent", "rows", "model"), [(True, 1600, "boosted"), (False, 1600, "linear"), (True, 900, "linear")]
+    ("bent", "rows", "model"), [(True, 3000, "boosted"), (False, 3000, "linear"), (True, 900, "linear")]
 )
 def test_the_model_is_chosen_by_its_loss_on_rows_that_it_has_not_seen(bent, rows, model):
     study = fairbound.study(rows_with_bends(rows, bent))
     assert study.settings.model == model
     assert (study.after.base_ is not None) == (model == "boosted")
     [reason] = [note for note in study.summary["notes"] if note.startswith("Model: ")]
-    if rows < 1000:
+    if rows < 2000:
         assert "not tried" in reason
     else:
         assert ("boosted trees, chosen" in reason) == (model == "boosted")

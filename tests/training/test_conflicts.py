@@ -32,6 +32,7 @@ def test_a_floor_above_a_ceiling_is_infeasible_and_names_both() -> None:
     assert result.assessment.exact_violation == pytest.approx(0.4, abs=0.02)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("limit", ["disparate_impact >= 1", "demographic_parity <= 0"])
 def test_a_limit_without_an_inside_is_kept_to_the_row_or_reported(limit: str) -> None:
     result = run([limit])
@@ -45,12 +46,14 @@ def test_a_limit_without_an_inside_is_kept_to_the_row_or_reported(limit: str) ->
         assert result.assessment.exact_violation < 5e-3
 
 
+@pytest.mark.slow
 def test_nothing_is_violated_in_silence() -> None:
     for limits in (["predictive_parity <= 0.01", "disparate_impact >= 0.95"], ["equalized_odds <= 0.001"]):
         result = run(limits)
         assert result.assessment.kept == (result.status in (Status.CONVERGED, Status.FEASIBLE, Status.DEGENERATE))
 
 
+@pytest.mark.slow
 def test_accuracy_as_the_objective_is_no_less_accurate() -> None:
     by_loss, by_accuracy = (run(["disparate_impact >= 0.9"], objective) for objective in ("loss", "accuracy"))
     assert by_loss.assessment.kept

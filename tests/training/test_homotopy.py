@@ -54,6 +54,7 @@ def results() -> list[TrainingResult]:
     return [run(factor) for factor in (1.0, 3.0, 1e12)]
 
 
+@pytest.mark.slow
 def test_the_answer_does_not_hang_on_rounding(results) -> None:
     """An exhaustive search finds 0.699 at best; a single jump to 0.4 of the scale ends between 0.556 and 0.691."""
     accuracies = [result.assessment.accuracy for result in results]

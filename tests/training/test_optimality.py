@@ -70,6 +70,7 @@ def test_convex_covariance_on_the_logit_agrees_with_a_conic_solver(bound: float)
     assert found == pytest.approx(expected, abs=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("hidden", "ratio"), [((), 0.8), ((), 0.95), ((3,), 0.8)])
 def test_small_nonconvex_cases_are_no_worse_than_slsqp(hidden: tuple[int, ...], ratio: float) -> None:
     data = make_disparate_data(200, base_rates={"a": 0.6, "b": 0.3}, seed=1).dataset

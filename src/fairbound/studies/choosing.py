@@ -21,7 +21,7 @@ from fairbound.studies.settings import StudySettings, make_base
 
 Watch = Callable[[dict[str, Any]], bool | None]
 
-FEWEST_ROWS = 1_000
+FEWEST_ROWS = 2_000
 """Below this number of training rows, trees are not tried: their leaves need rows."""
 
 MOST_ROWS = 30_000
