@@ -13,10 +13,15 @@ from tests.refusals import says
 
 
 @pytest.fixture
-def run(fairbound, loans) -> Path:
-    """Return the folder of a trained model; the file is loans.csv beside it."""
-    assert fairbound("train", loans, *LOANS, "--require", LIMIT, "--out", "run", "--quiet").code == 0
-    return loans.parent / "run"
+def run(fairbound, loans, tmp_path_factory) -> Path:
+    """Return the folder of a model, which is trained once; the file is loans.csv beside it."""
+    trained, folder = tmp_path_factory.getbasetemp() / "trained", loans.parent / "run"
+    if not trained.exists():
+        assert fairbound("train", loans, *LOANS, "--require", LIMIT, "--out", "run", "--quiet").code == 0
+        shutil.copytree(folder, trained)
+    else:
+        shutil.copytree(trained, folder)
+    return folder
 
 
 def read(path: Path) -> list[dict[str, str]]:

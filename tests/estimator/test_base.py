@@ -288,6 +288,7 @@ def test_a_limit_that_the_base_keeps_changes_few_decisions():
     assert clf.result_.base.changed < 0.1
 
 
+@pytest.mark.slow
 def test_a_fitted_lightgbm_model_changes_only_where_it_must():
     lightgbm = pytest.importorskip("lightgbm")
     X, y, group = toy(3000)

@@ -81,6 +81,7 @@ def test_testing_stops_at_the_first_failure_and_the_most_accurate_that_passed_is
     assert returned.accuracy == pytest.approx(certified.result_.accuracy, abs=1e-12)  # the same count, divided
 
 
+@pytest.mark.slow
 def test_the_rows_held_back_have_no_part_in_the_model(certified):
     X = ROWS[0]
     training, calibration = held_back(certified)

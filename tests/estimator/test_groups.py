@@ -250,6 +250,7 @@ def test_a_measurement_is_no_group():
         quick("demographic_parity <= 0.5").fit(X, y, sensitive_features={"age": X[:, 0]})
 
 
+@pytest.mark.slow
 def test_small_groups_merge_until_they_are_large_enough():
     X, y, group = with_small_groups()
     clf = ConstrainedClassifier("demographic_parity <= 0.2", small_groups="merge", min_group_size=5).fit(

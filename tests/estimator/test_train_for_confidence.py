@@ -623,6 +623,7 @@ def wrong_in_draws(
     return stopping, going_on
 
 
+@pytest.mark.slow
 def test_a_wrong_model_is_returned_in_at_most_5_percent_of_draws(script):
     draws = 150
     ratios = (*[AT_THE_LIMIT] * 5, 1.0)  # a strict rule that mostly passes, then five at the limit

@@ -157,6 +157,7 @@ def coded_rows(draw: st.DrawFn) -> tuple[Any, ...]:
     return truth, decided, group, of_label, of_decision, named
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(coded_rows())
 def test_every_coding_is_refused_or_counted_right(rows):

@@ -26,6 +26,7 @@ def tables(card: str) -> list[list[str]]:
     return [table for table in found if table]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("summary", [law_summary, hostile_summary, large_summary])
 def test_tables_of_the_card_are_tables(summary):
     found = tables(to_markdown(summary()))

@@ -274,6 +274,7 @@ def test_several_classes_and_undefined_rates():
     assert "Right" in text
 
 
+@pytest.mark.slow
 def test_a_large_run_stays_usable():
     html = to_html(large_summary())
     small = to_html(law_summary())

@@ -111,6 +111,7 @@ def test_five_seeds_agree_on_dutch(ratio: float) -> None:
     assert 100 * torch.tensor([each.accuracy for each in found]).std(correction=0) <= 0.15
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("dutch_file")
 @pytest.mark.parametrize(("limit", "seed"), [("disparate_impact >= 0.8", 789), ("covariance <= 0.05", 1)])
 def test_a_limit_missed_by_a_few_rows_is_not_given_up(limit: str, seed: int) -> None:
