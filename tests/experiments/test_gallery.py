@@ -20,6 +20,8 @@ from fairbound.experiments.reproduction import Request, planned, reproduce
 from fairbound.experiments.sections import Check, prices
 from fairbound.experiments.store import Results
 
+pytestmark = pytest.mark.slow  # a browser, and runs for its pages
+
 REQUEST = Request(tuple(ITEMS), ("law",), epochs=10, limit=300)
 COMMAND = "fairbound reproduce all --dataset law --out 'a <b> folder'"
 HOSTILE = "<script>window.hacked = 1</script>"
