@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from fairbound._drafts import MARK, MARKED, draft_beside, sweep, write_file
+from fairbound._files import MARK, MARKED, draft_beside, sweep, write_file
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="nothing is swept without locks of POSIX")
 

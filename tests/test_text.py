@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from fairbound import audit, certify
 from fairbound._text import TextTable, escaped_json, for_spreadsheet, visible
-from fairbound.experiments.tables import ResultTable as Exhibit
+from fairbound.experiments.exhibits import ResultTable as Exhibit
 from fairbound.report.card import escaped
 from fairbound.report.templating import escaped as label
 

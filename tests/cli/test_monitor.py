@@ -165,7 +165,7 @@ def test_a_batch_that_cannot_be_read_leaves_the_earlier_ones_counted(fairbound, 
 
 KILLED = """
 import os, signal, sys
-import fairbound._drafts, fairbound.evaluation.betting
+import fairbound._files, fairbound.evaluation.betting
 moment, left = sys.argv.pop(1), [2]
 def killed(original, after):
     def run(*given, **named):
@@ -180,8 +180,8 @@ def killed(original, after):
     return run
 owner, name = {
     "while counting": (fairbound.evaluation.betting.EProcesses, "play"),
-    "before the state is written": (fairbound._drafts.Draft, "publish"),
-    "after the state is written": (fairbound._drafts.Draft, "publish"),
+    "before the state is written": (fairbound._files.Draft, "publish"),
+    "after the state is written": (fairbound._files.Draft, "publish"),
 }[moment]
 left[0] = 250 if name == "play" else 2
 setattr(owner, name, killed(getattr(owner, name), moment.startswith("after")))

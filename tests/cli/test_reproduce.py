@@ -122,8 +122,8 @@ def test_a_foreign_folder_is_left_alone_unless_told(fairbound, tmp_path, name):
 
 
 def test_tables_have_the_exact_text_on_request(fairbound, tmp_path, monkeypatch):
+    from fairbound.experiments.exhibits import ResultTable
     from fairbound.experiments.items import ITEMS
-    from fairbound.experiments.tables import ResultTable
 
     made = [ResultTable.build("a title", ["name"], [["=1+1"]])]
     monkeypatch.setitem(ITEMS, "table-1", replace(ITEMS["table-1"], tabulate=lambda study: made))

@@ -368,7 +368,7 @@ def test_loss_class_weights_and_regularizers_reach_the_model(fairbound, tmp_path
 
 def test_the_limits_are_locked_before_training(fairbound, tmp_path, monkeypatch):
     from fairbound.cli import studying
-    from fairbound.studies.lock import content_hash
+    from fairbound.studies.plan import content_hash
 
     seen = []
     run = studying.run_study

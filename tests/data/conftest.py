@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from fairbound.data import DATASETS
-from fairbound.data.adult import COLUMNS as ADULT_COLUMNS
+from fairbound.data.census import COLUMNS as ADULT_COLUMNS
 
 
 @dataclass

@@ -265,7 +265,7 @@ def test_a_reader_finds_one_model_or_the_other_while_it_is_replaced(model, tmp_p
 
 
 def test_without_an_exchange_of_folders_the_old_model_is_moved_away(model, tmp_path, monkeypatch):
-    monkeypatch.setattr("fairbound._drafts._rename", lambda *_: False)
+    monkeypatch.setattr("fairbound._files._rename", lambda *_: False)
     X, y, _ = toy()
     model.save(tmp_path / "model")
     quick(hidden=(2,)).fit(X, y).save(tmp_path / "model")
@@ -301,7 +301,7 @@ def test_a_write_that_fails_leaves_the_old_model(tmp_path, monkeypatch):
     def fails(*_):
         raise OSError("no space left on device")
 
-    monkeypatch.setattr("fairbound._drafts.os.fsync", fails)
+    monkeypatch.setattr("fairbound._files.os.fsync", fails)
     with pytest.raises(OSError, match="no space left"):
         quick(hidden=(2,)).fit(X, y).save(tmp_path / "model")
     monkeypatch.undo()

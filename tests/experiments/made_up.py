@@ -8,8 +8,7 @@ from dataclasses import replace
 import fairbound
 from fairbound.experiments.plans import Evidence
 from fairbound.experiments.running import load_rows
-from fairbound.experiments.runs import CellSums, Grid, Outcome, Run, Setting
-from fairbound.experiments.store import Results
+from fairbound.experiments.runs import CellSums, Grid, Outcome, Results, Run, Setting
 
 HALF = 5_000.0
 """Rows in each of the four cells."""

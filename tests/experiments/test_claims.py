@@ -4,14 +4,13 @@ import pytest
 from tests.experiments import made_up
 
 from fairbound.experiments import plans
-from fairbound.experiments.items import ITEMS, accuracy, cost, demanded, limits, penalized, scales, spread, statistics
-from fairbound.experiments.items.functions import distance
+from fairbound.experiments.items import ITEMS, demanded, penalized, spread, surrogates, tables
+from fairbound.experiments.items.surrogates import distance
 from fairbound.experiments.plans import Evidence
 from fairbound.experiments.protocol import RATIOS, SCALES, SEEDS, STATISTICS
 from fairbound.experiments.running import load_rows
-from fairbound.experiments.runs import Outcome, Run, Setting
+from fairbound.experiments.runs import Outcome, Results, Run, Setting
 from fairbound.experiments.sections import Check, verdicts
-from fairbound.experiments.store import Results
 
 SETTING = Setting("dutch", "rows")
 FAST = Setting("dutch", "rows", "fast")
@@ -93,19 +92,19 @@ def test_scales():
         return 0.8, made_up.demanded(run) - 0.3 / run.scale if run.limits else 0.5
 
     good = made_up.evidence(SETTING, plans.scales(SETTING), reached)
-    assert words(scales.check(good)) == {
+    assert words(surrogates.check_scales(good)) == {
         "A scale of 50 gives the smallest gap.": "holds",
         "A larger scale does not slow training.": "holds",
         "A larger scale does not make the result worse.": "holds",
     }
     steep = made_up.evidence(SETTING, plans.scales(SETTING), lambda run: (0.8 - 1e-4 * run.scale, reached(run)[1]))
-    assert words(scales.check(steep))["A larger scale does not make the result worse."] == "does not hold"
+    assert words(surrogates.check_scales(steep))["A larger scale does not make the result worse."] == "does not hold"
 
     def worse(run: Run) -> made_up.Numbers:
         return 0.8, made_up.demanded(run) - 0.003 * run.scale if run.limits else 0.5
 
     bad = made_up.evidence(SETTING, plans.scales(SETTING), worse)
-    assert words(scales.check(bad))["A scale of 50 gives the smallest gap."] == "does not hold"
+    assert words(surrogates.check_scales(bad))["A scale of 50 gives the smallest gap."] == "does not hold"
 
 
 def slow_start(run: Run, epochs: int) -> Outcome:
@@ -119,8 +118,8 @@ def test_a_larger_scale_that_slows_training_is_noticed():
     for run in plans.scales(SETTING):
         results.add(slow_start(run, int(run.scale)))
     found = Evidence(SETTING, results, load_rows("law"))
-    assert scales.settled(found, SETTING.limited(0.8, scale=SCALES[-1])) == 100
-    assert words(scales.check(found))["A larger scale does not slow training."] == "does not hold"
+    assert surrogates.settled(found, SETTING.limited(0.8, scale=SCALES[-1])) == 100
+    assert words(surrogates.check_scales(found))["A larger scale does not slow training."] == "does not hold"
 
 
 def test_accuracy_that_stays_and_accuracy_that_falls():
@@ -129,12 +128,12 @@ def test_accuracy_that_stays_and_accuracy_that_falls():
         "Hard limits on scaled surrogates are met by the decisions.",
     )
     high = made_up.evidence(SETTING, plans.scaled(SETTING))
-    assert words(accuracy.check(high)) == {claim: "holds", met: "holds"}
+    assert words(demanded.check_accuracy(high)) == {claim: "holds", met: "holds"}
 
     def falls(run: Run) -> made_up.Numbers:
         return 0.9 - 0.2 * made_up.demanded(run) * bool(run.limits), made_up.demanded(run) - 0.1 * bool(run.limits)
 
-    assert words(accuracy.check(made_up.evidence(SETTING, plans.scaled(SETTING), falls))) == {
+    assert words(demanded.check_accuracy(made_up.evidence(SETTING, plans.scaled(SETTING), falls))) == {
         claim: "does not hold",
         met: "does not hold",
     }
@@ -148,7 +147,7 @@ def test_monotone_constraints_and_penalties_that_are_not():
             return 0.7, 0.95 if 0.01 < run.penalty < 1 else 0.6  # up, and down again
         return 0.8, 0.9 if run.surrogate == "covariance" else max(0.5, made_up.demanded(run))
 
-    found = words(penalized.check(made_up.evidence(SETTING, plans.penalties(SETTING), paper)))
+    found = words(penalized.check_penalized(made_up.evidence(SETTING, plans.penalties(SETTING), paper)))
     assert (found[monotone], found[steady]) == ("holds", "holds")
     assert found["At equal ratio, constraints are at least as accurate."] == "holds"
 
@@ -157,7 +156,7 @@ def test_monotone_constraints_and_penalties_that_are_not():
             return 0.9, 0.9 if run.penalty < 1 else 0.6
         return 0.8, 1.0 - (run.limits[0][1] if run.limits else 0.5)
 
-    found = words(penalized.check(made_up.evidence(SETTING, plans.penalties(SETTING), contrary)))
+    found = words(penalized.check_penalized(made_up.evidence(SETTING, plans.penalties(SETTING), contrary)))
     assert found[steady] == "does not hold"
     assert found[monotone] == "holds in part"  # a covariance of contrary sign is as it should be
 
@@ -196,26 +195,26 @@ def test_printed_accuracies(bound):
         "The fast solver is at least as accurate as printed, with its limits kept exactly.",
     )
     found = made_up.evidence(SETTING, plans.scenarios(bound, SETTING), as_printed)
-    assert words(limits.check(found, bound))[claim] == "holds"
+    assert words(tables.check_limits(found, bound))[claim] == "holds"
     found = made_up.evidence(SETTING, plans.scenarios(bound, SETTING), lambda run: (as_printed(run)[0] - 0.03, bound))
-    assert words(limits.check(found, bound))[claim] == "does not hold"
+    assert words(tables.check_limits(found, bound))[claim] == "does not hold"
     found = made_up.evidence(FAST, plans.scenarios(bound, FAST), lambda run: (as_printed(run)[0] + 0.01, bound))
-    assert words(limits.check(found, bound))[fast] == "holds"
+    assert words(tables.check_limits(found, bound))[fast] == "holds"
     found = made_up.evidence(FAST, plans.scenarios(bound, FAST), lambda run: (as_printed(run)[0] + 0.01, bound - 1e-3))
-    assert words(limits.check(found, bound))[fast] in ("does not hold", "holds in part")
+    assert words(tables.check_limits(found, bound))[fast] in ("does not hold", "holds in part")
 
 
 def test_both_limits_together():
     kept, dearer = "Both limits are kept together.", "Both limits together cost at least as much as either alone."
     found = made_up.evidence(SETTING, plans.scenarios(0.8, SETTING), lambda run: (0.8 - 0.01 * len(run.limits), 0.8))
-    assert words(limits.check(found, 0.8)) | {"The printed accuracies come out again.": ""} == {
+    assert words(tables.check_limits(found, 0.8)) | {"The printed accuracies come out again.": ""} == {
         kept: "holds",
         dearer: "holds",
         "The printed accuracies come out again.": "",
     }
     found = made_up.evidence(SETTING, plans.scenarios(0.8, SETTING), lambda run: (0.8 + 0.01 * len(run.limits), 0.7))
-    assert words(limits.check(found, 0.8))[kept] == "does not hold"
-    assert words(limits.check(found, 0.8))[dearer] == "does not hold"
+    assert words(tables.check_limits(found, 0.8))[kept] == "does not hold"
+    assert words(tables.check_limits(found, 0.8))[dearer] == "does not hold"
 
 
 def test_seeds_that_agree_and_seeds_that_do_not():
@@ -245,23 +244,23 @@ def test_the_time_of_constraints():
     for run in plans.penalties(SETTING):
         seconds = 2.0 if run.limits and run.surrogate == "sigmoid" else 1.0
         results.add(made_up.outcome(run, made_up.part(0.8, 0.8), processor_seconds=seconds))
-    assert words(cost.check(Evidence(SETTING, results, load_rows("law")))) == {claim: "holds in part"}
-    (table,) = cost.tabulate(Evidence(SETTING, results, load_rows("law")))
+    assert words(penalized.check_cost(Evidence(SETTING, results, load_rows("law")))) == {claim: "holds in part"}
+    (table,) = penalized.tabulate_cost(Evidence(SETTING, results, load_rows("law")))
     assert [row[7] for row in table.rows] == [8.0, 8.0, 8.0, 16.0, 8.0, 8.0]
 
 
 def test_the_data_of_law_are_those_of_the_paper_and_a_part_of_them_is_not():
     setting = Setting("law", "rows")
     claim = "The data are those of the paper."
-    assert words(statistics.check(Evidence(setting, Results(), load_rows("law")))) == {claim: "holds"}
-    assert words(statistics.check(Evidence(setting, Results(), load_rows("law", limit=5000)))) == {
+    assert words(tables.check_statistics(Evidence(setting, Results(), load_rows("law")))) == {claim: "holds"}
+    assert words(tables.check_statistics(Evidence(setting, Results(), load_rows("law", limit=5000)))) == {
         claim: "does not hold"
     }
 
 
 @pytest.mark.usefixtures("dutch_file")
 def test_the_data_of_dutch_are_those_of_the_paper():
-    found = statistics.measured(Evidence(Setting("dutch", "rows"), Results(), load_rows("dutch")))
+    found = tables.measured(Evidence(Setting("dutch", "rows"), Results(), load_rows("dutch")))
     counts = {name for name, value in found.items() if isinstance(value, int)}
     assert {name: found[name] for name in counts} == {name: STATISTICS["dutch"][name] for name in counts}
     # The printed shares are not quite those of the printed counts: 31,657 of 60,420 are 0.5239, printed as 0.5242.
@@ -338,9 +337,9 @@ def test_a_limit_on_the_covariance_that_raises_nothing_is_noticed():
 def test_constraints_that_do_not_reach_what_a_penalty_reaches_are_no_better():
     claim = "At equal ratio, constraints are at least as accurate."
     found = made_up.evidence(SETTING, plans.penalties(SETTING), lambda run: (0.7, 0.95 if run.penalty else 0.6))
-    assert words(penalized.check(found))[claim] == "does not hold"
+    assert words(penalized.check_penalized(found))[claim] == "does not hold"
     neither = made_up.evidence(SETTING, plans.penalties(SETTING), lambda _: (0.7, 0.6))
-    assert claim not in words(penalized.check(neither))
+    assert claim not in words(penalized.check_penalized(neither))
 
 
 def test_a_search_and_a_constraint_are_judged_by_the_same_rows():
@@ -370,7 +369,7 @@ def test_a_search_and_a_constraint_are_judged_by_the_same_rows():
 )
 def test_a_shorter_run_says_why_its_accuracies_are_not_the_printed_ones(setting):
     found = made_up.evidence(setting, plans.scenarios(0.8, setting), lambda _: (0.7, 0.8))
-    reasons = {check.because for check in limits.check(found, 0.8) if "printed" in check.claim}
+    reasons = {check.because for check in tables.check_limits(found, 0.8) if "printed" in check.claim}
     assert len(reasons) == 1
     assert "mini-batches" in reasons.pop()
 
@@ -401,7 +400,7 @@ def test_accuracies_on_test_rows_are_of_models_chosen_by_training_rows():
     results = Results()
     for run in plans.penalties(setting):
         results.add(made_up.outcome(run, made_up.part(0.8, 0.9), made_up.part(0.7 if run.penalty else 0.75, 0.88)))
-    found = penalized.check(Evidence(setting, results, load_rows("law")))
+    found = penalized.check_penalized(Evidence(setting, results, load_rows("law")))
     checks = [check for check in found if check.claim == "At equal ratio, constraints are at least as accurate."]
     assert [check.holds for check in checks] == [True] * 3
     assert "75.00% by constraint and 70.00%" in checks[0].figures

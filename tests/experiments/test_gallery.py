@@ -11,14 +11,14 @@ import pytest
 from tests.browser import Visit, colours
 from tests.experiments.made_up import outcome, part
 
-from fairbound.data.acsincome import ACSINCOME_CA_SAMPLE
-from fairbound.experiments.drawing import embed
+from fairbound.data.census import ACSINCOME_CA_SAMPLE
+from fairbound.experiments.exhibits import embed
 from fairbound.experiments.gallery import conditions, sample_warning, write_gallery
 from fairbound.experiments.items import ITEMS
 from fairbound.experiments.protocol import SEEDS
 from fairbound.experiments.reproduction import Request, planned, reproduce
+from fairbound.experiments.runs import Results
 from fairbound.experiments.sections import Check, prices
-from fairbound.experiments.store import Results
 
 pytestmark = pytest.mark.slow  # a browser, and runs for its pages
 

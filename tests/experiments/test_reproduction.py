@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 from fairbound.experiments.reproduction import Request, planned, reproduce
-from fairbound.experiments.store import Results
+from fairbound.experiments.runs import Results
 
 pytestmark = pytest.mark.slow  # the runs take two minutes
 

@@ -4,8 +4,7 @@ import pytest
 
 from fairbound.experiments import plans
 from fairbound.experiments.running import Progress, complete, fingerprint, load_rows, perform
-from fairbound.experiments.runs import Setting
-from fairbound.experiments.store import Results
+from fairbound.experiments.runs import Results, Setting
 
 ROWS = 1000
 

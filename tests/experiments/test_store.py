@@ -5,8 +5,7 @@ from dataclasses import replace
 import pytest
 from tests.experiments.made_up import outcome, part
 
-from fairbound.experiments.runs import Setting
-from fairbound.experiments.store import Results
+from fairbound.experiments.runs import Results, Setting
 
 SETTING = Setting("law", "rows", epochs=3)
 

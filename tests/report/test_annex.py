@@ -8,7 +8,7 @@ from tests.report.example import HOSTILE
 from tests.report.example import law_summary as shared_summary
 
 from fairbound.report import to_markdown
-from fairbound.report.annex import annex_points
+from fairbound.report.card import annex_points
 
 LOCK = {"written": "2026-01-31T12:00:00+00:00", "sha256": "ab" * 32}
 

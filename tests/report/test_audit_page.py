@@ -12,7 +12,7 @@ from tests.report.example import HOSTILE
 from fairbound import audit
 from fairbound._text import visible
 from fairbound.report import audit_to_html
-from fairbound.report.scores import score_views
+from fairbound.report.audit import score_views
 
 
 @pytest.fixture(scope="module")

@@ -27,7 +27,7 @@ from fairbound._records import as_json
 from fairbound.estimator.reached import LimitResult
 from fairbound.evaluation import audit, certify
 from fairbound.fairness import Cells
-from fairbound.report import schema
+from fairbound.report import page
 from fairbound.studies.measured import uniform_history
 from fairbound.studies.summary import SCHEMA, VERSION, Decisions, SweptPoint, summarize
 from fairbound.training import FullBatch, make_model, train
@@ -51,9 +51,9 @@ def ratio(prediction, groups):
 
 
 def test_the_keys_are_those_that_the_report_reads():
-    assert set(law_summary()) == {"schema", "version", *schema.KEYS, *schema.FURTHER}
-    assert (schema.SCHEMA, schema.VERSION) == (SCHEMA, VERSION)
-    schema.check_summary(law_summary())
+    assert set(law_summary()) == {"schema", "version", *page.KEYS, *page.FURTHER}
+    assert (page.SCHEMA, page.VERSION) == (SCHEMA, VERSION)
+    page.check_summary(law_summary())
 
 
 def test_it_is_json_and_comes_back_the_same():

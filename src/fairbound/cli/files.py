@@ -1,6 +1,6 @@
 """Files and folders of commands: inputs must exist, and an output appears complete or not at all.
 
-Commands check that the output can be written before they compute anything.  `fairbound._drafts` has the mechanism.
+Commands check that the output can be written before they compute anything.  `fairbound._files` has the mechanism.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fairbound._drafts import CONTENT, draft_beside, resolved
+from fairbound._files import CONTENT, draft_beside, resolved
 from fairbound._words import did_you_mean
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""`fairbound train`: train a model on a file, and write its numbers and its report."""
+"""`fairbound train` and `fairbound frontier`, which write a study, and `fairbound report`, which renders it again."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from fairbound._files import as_utf8
 from fairbound.cli import options
 from fairbound.cli.options import examples, with_options
 from fairbound.cli.output import Output, finishing
@@ -35,7 +36,7 @@ Margin = Annotated[
 
 
 def register(app: typer.Typer, command: Any) -> None:
-    """Add the command."""
+    """Add the commands."""
     app.command(
         "train",
         cls=command,
@@ -57,6 +58,8 @@ def register(app: typer.Typer, command: Any) -> None:
             ("The shipped data", 'fairbound train law --require "disparate_impact >= 0.9" --out law'),
         ),
     )(train_command)
+    _register_frontier(app, command)
+    _register_report(app, command)
 
 
 @with_options
@@ -131,3 +134,150 @@ def _show(output: Output, study: Study, out: str) -> None:
     if not study.settings.limits:
         suggest(output, summary)
     output.text(f"Written to {out}: model, metrics.json, summary.json, report.html, model-card.md, limits.lock.")
+
+
+# --- frontier ---------------------------------------------------------------------------------------------------------
+
+Measure = Annotated[
+    str, typer.Option("--measure", metavar="NAME", help="The measure to limit, such as disparate_impact.")
+]
+Bounds = Annotated[
+    list[float] | None,
+    typer.Option("--bounds", metavar="NUMBER...", help="The bounds to try; by default a grid for the measure."),
+]
+Choose = Annotated[
+    float | None,
+    typer.Option("--choose", metavar="BOUND", help="The bound of the reported model; by default the middle one."),
+]
+NoModels = Annotated[bool, typer.Option("--no-models", help="Write only the chosen model, not one per bound.")]
+
+
+def _register_frontier(app: typer.Typer, command: Any) -> None:
+    loans = "fairbound frontier loans.csv --target approved --sensitive sex"
+    app.command(
+        "frontier",
+        cls=command,
+        epilog=examples(
+            ("The ratio of selection rates", f"{loans} --measure disparate_impact --out frontier"),
+            ("Three bounds", f"{loans} --measure equal_opportunity --bounds 0.1 0.05 0.02 --out frontier"),
+            (
+                "With another limit for every model",
+                f'{loans} --measure disparate_impact --require "selection_rate >= 0.2" --out frontier',
+            ),
+        ),
+    )(frontier_command)
+
+
+@with_options
+def frontier_command(
+    *,
+    context: typer.Context,
+    source: options.TableOrName,
+    out: options.Out,
+    reading: options.ReadingOptions,
+    measure: Measure = "disparate_impact",
+    bounds: Bounds = None,
+    choose: Choose = None,
+    require: options.RequireIfAny = None,
+    training: options.StudyOptions,
+    no_models: NoModels = False,
+    json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Train a model for each of several bounds, and show the cost of each.
+
+    Writes a folder with the table (frontier.csv), a model for each bound, and a report that contains the frontier. The
+    exit code is 1 if a bound is not kept on the training rows. After Ctrl-C, finished bounds are kept.
+    """
+    from fairbound.cli.files import check_source, fresh_folder, refuse_existing
+    from fairbound.cli.options import swept_limit
+    from fairbound.cli.studying import exit_after, read_study, run_study, show_frontier, show_notes
+
+    refuse_existing(Path(out))
+    check_source(source)
+    from fairbound.studies import write_files, write_lock
+
+    limit, grid = swept_limit(measure, bounds, choose)
+    settings = training.settings([limit, *(require or ())], grid, max_categories=reading.max_categories)
+    output = Output(json, quiet)
+    with fresh_folder(out) as folder:
+        study = read_study(source, training.test_file, reading, settings, output)
+        write_lock(study.lock, folder)
+        run_study(study, output, context)
+        if study.interrupted and not study.frontier:
+            raise KeyboardInterrupt
+        with finishing(output):
+            found = write_files(study, folder, Path(out), models=not no_models)
+    output.text()
+    show_frontier(output, study.summary["frontier"])
+    show_notes(output, study.summary)
+    files = "frontier.csv, frontier.json, model" + ("" if no_models else ", models")
+    output.text(f"Written to {out}: {files}, report.html, summary.json, model-card.md, limits.lock.")
+    output.result({"command": "frontier", "out": out, **found})
+    exit_after(study, out, kept=found["kept"])
+
+
+# --- report -----------------------------------------------------------------------------------------------------------
+
+RunFolder = Annotated[
+    str,
+    typer.Argument(metavar="RUN", help="A folder that train or frontier has written.", show_default=False),
+]
+OutFile = Annotated[
+    str | None,
+    typer.Option("--out", "-o", metavar="FILE", help="The file to write; by default RUN/report.html is replaced."),
+]
+Form = Annotated[str, typer.Option("--format", metavar="html|markdown", help="A web page, or a model card.")]
+
+FORMATS = {"html": "report.html", "markdown": "model-card.md"}
+
+
+def _register_report(app: typer.Typer, command: Any) -> None:
+    app.command(
+        "report",
+        cls=command,
+        epilog=examples(
+            ("Write the report of a run again", "fairbound report model"),
+            ("One page to hand on", "fairbound report model --out review.html"),
+            ("The model card", "fairbound report model --format markdown --out CARD.md"),
+        ),
+    )(report_command)
+
+
+def report_command(
+    run: RunFolder,
+    out: OutFile = None,
+    form: Form = "html",
+    json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Write the report of a run from its summary.
+
+    The page is one self-contained file. --json prints the summary.
+    """
+    from fairbound._words import did_you_mean
+    from fairbound.cli.files import fresh_file
+    from fairbound.cli.inputs import check_choice
+
+    check_choice(form, list(FORMATS), "--format")
+    output = Output(json, quiet)
+    folder = Path(run)
+    path = folder if folder.is_file() else folder / "summary.json"
+    if not path.is_file():
+        if folder.is_dir():
+            raise FileNotFoundError(f"{run} has no summary.json; give a folder that train or frontier has written.")
+        beside = [each.name for each in folder.parent.iterdir()] if folder.parent.is_dir() else []
+        raise FileNotFoundError(f"There is no folder {run}.{did_you_mean(folder.name, beside)}")
+    from fairbound.report import NAMES, read_summary, to_html, to_markdown
+
+    summary = read_summary(path)
+    try:
+        page = to_html(summary) if form == "html" else to_markdown(summary)
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        raise ValueError(f"{path} is damaged, so no report can be made of it ({error}); run train again.") from error
+    place = Path(out) if out is not None else path.parent / FORMATS[form]
+    # The run's own pages are made from its summary, so they may be replaced.  Any other existing file may not.
+    with fresh_file(place, replace=out is None and path.name == NAMES["json"]) as file:
+        file.write_bytes(as_utf8(page))
+    output.text(f"Written to {place}.")
+    output.result({"command": "report", "out": str(place), "summary": summary})

@@ -3,8 +3,8 @@
 Nothing here depends on torch or on the other packages of `fairbound`.
 """
 
-from fairbound.data.acsincome import ACSINCOME_CA_SAMPLE, census_source
 from fairbound.data.appending import append_columns, write_columns
+from fairbound.data.census import ACSINCOME_CA_SAMPLE, census_source
 from fairbound.data.columns import group_values, into_bands, is_missing
 from fairbound.data.dataset import Dataset, Split
 from fairbound.data.description import Description

@@ -12,8 +12,7 @@ from sklearn.preprocessing import RobustScaler
 
 from fairbound._errors import InputError
 from fairbound._words import lookup
-from fairbound.data.acsincome import ACSINCOME_CA_SAMPLE, ACSINCOME_US_SAMPLE, census_source
-from fairbound.data.adult import ADULT
+from fairbound.data.census import ACSINCOME_CA_SAMPLE, ACSINCOME_US_SAMPLE, ADULT, census_source
 from fairbound.data.columns import Categorical, Numeric, decode
 from fairbound.data.dataset import Dataset, Split
 from fairbound.data.files import DataFile, PaperEncoding, Place, SensitiveColumn, Source, codes
@@ -84,7 +83,7 @@ DATASETS: dict[str, Source] = {
     "law": _LAW,
     "dutch": _DUTCH,
     "adult": ADULT,
-    "acsincome": ACSINCOME_CA_SAMPLE,  # and any state and year: `fairbound.data.acsincome.census_source`
+    "acsincome": ACSINCOME_CA_SAMPLE,  # and any state and year: `fairbound.data.census.census_source`
     "acsincome_us": ACSINCOME_US_SAMPLE,
 }
 

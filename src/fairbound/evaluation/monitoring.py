@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from fairbound._drafts import write_file
 from fairbound._errors import InputError, argument, bad_value
+from fairbound._files import write_file
 from fairbound._text import page_as_html, page_as_text
 from fairbound._words import count, listed, percent
 from fairbound.evaluation.betting import RECENT, EProcesses

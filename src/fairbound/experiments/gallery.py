@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 import fairbound
-from fairbound._drafts import write_file
-from fairbound._files import as_utf8
+from fairbound._files import as_utf8, write_file
 from fairbound._words import count
 from fairbound.experiments.protocol import EPOCHS, SEEDS, TITLES
 from fairbound.experiments.running import load_rows

@@ -23,8 +23,7 @@ from fairbound.experiments.protocol import (
     UNSCALED,
     VARIANCE_RATIOS,
 )
-from fairbound.experiments.runs import CellSums, Outcome, Run, Setting
-from fairbound.experiments.store import Results
+from fairbound.experiments.runs import CellSums, Outcome, Results, Run, Setting
 
 SCALE_RATIOS = (0.8, 0.9)
 """The ratios at which scales are compared.  They bind on every data set, or on all but one."""

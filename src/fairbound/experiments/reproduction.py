@@ -18,19 +18,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from fairbound._drafts import sweep, write_file
-from fairbound._files import as_utf8
+from fairbound._files import as_utf8, sweep, write_file
 from fairbound._words import lookup
-from fairbound.experiments import drawing
+from fairbound.experiments import exhibits
+from fairbound.experiments.exhibits import ResultTable
 from fairbound.experiments.gallery import write_gallery
 from fairbound.experiments.items import ITEMS, Item
 from fairbound.experiments.plans import Evidence
 from fairbound.experiments.protocol import DATASETS, EPOCHS, PartName, SolverName
 from fairbound.experiments.running import Progress, complete, fingerprint, load_rows
-from fairbound.experiments.runs import Run, Setting
+from fairbound.experiments.runs import Results, Run, Setting
 from fairbound.experiments.sections import Check, ClaimVerdict, verdicts
-from fairbound.experiments.store import Results
-from fairbound.experiments.tables import ResultTable
 
 RESULTS = "results.jsonl"
 
@@ -205,8 +203,8 @@ def exhibit(
             _write(table_files[-1], text)
     figures: Sequence[Path] = ()
     if item.draw is not None:
-        with drawing.style():
-            figures = drawing.save(item.draw(evidence), out / "figures" / stem)
+        with exhibits.style():
+            figures = exhibits.save(item.draw(evidence), out / "figures" / stem)
     return Exhibit(item, setting, tuple(tables), tuple(checks), tuple(figures), tuple(table_files))
 
 

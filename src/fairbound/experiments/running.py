@@ -21,8 +21,7 @@ import torch
 import fairbound
 from fairbound.data import Dataset, Split, load_dataset
 from fairbound.experiments.protocol import BATCH_SIZE, NETWORKS
-from fairbound.experiments.runs import CellSums, Grid, Outcome, Run
-from fairbound.experiments.store import Results
+from fairbound.experiments.runs import CellSums, Grid, Outcome, Results, Run
 from fairbound.fairness import KEPT_TOLERANCE, SURROGATES, Cells, Constraint, Covariance, DisparateImpact, Surrogate
 from fairbound.sqp import StochasticSQP
 from fairbound.training import (

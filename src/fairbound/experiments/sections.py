@@ -10,18 +10,16 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from fairbound.experiments.drawing import WIDE, embed, width_of
+from fairbound.experiments.exhibits import WIDE, ResultTable, embed, width_of
 from fairbound.experiments.plans import SCALE_RATIOS, search
 from fairbound.experiments.protocol import TITLES
-from fairbound.experiments.tables import ResultTable
 from fairbound.report import MINUS
 
 if TYPE_CHECKING:
     from markupsafe import Markup
 
     from fairbound.experiments.reproduction import Exhibit, Reproduction
-    from fairbound.experiments.runs import Outcome
-    from fairbound.experiments.store import Results
+    from fairbound.experiments.runs import Outcome, Results
 
 
 # --- claims ----------------------------------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 """A model on disk: a folder with `model.json` and `weights.safetensors`.  Nothing in it is ever executed.
 
 Both are checksummed (SHA-256; the JSON carries that of the weights and its own), and the format has a version.  The
-folder appears as a whole (`fairbound._drafts`).  It may come from anyone, so every size in it is checked against the
+folder appears as a whole (`fairbound._files`).  It may come from anyone, so every size in it is checked against the
 actual bytes before memory is allocated.  Every problem raises `ModelFileError` with one sentence.
 """
 
@@ -21,8 +21,7 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
-from fairbound._drafts import CONTENT, draft_beside, resolved
-from fairbound._files import UnfitFileError, begins_with, parse_json, read_bytes
+from fairbound._files import CONTENT, UnfitFileError, begins_with, draft_beside, parse_json, read_bytes, resolved
 from fairbound._version import __version__
 
 FORMAT, VERSION = "fairbound-model", 1

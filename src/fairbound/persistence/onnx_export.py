@@ -19,9 +19,8 @@ import numpy as np
 import torch
 from torch import nn
 
-from fairbound._drafts import resolved, write_file
 from fairbound._errors import missing_extra
-from fairbound._files import begins_with
+from fairbound._files import begins_with, resolved, write_file
 from fairbound._version import __version__
 from fairbound.estimator import CategoryColumn, Corrected, NumberColumn, TableEncoder
 from fairbound.persistence.onnx_graph import OPSET, Graph, difference_of_two, is_known

@@ -11,8 +11,7 @@ from fairbound.report.audit import audit_to_html
 from fairbound.report.card import NAMES, holds_summary, to_markdown, write_report
 from fairbound.report.monitor import monitor_to_html
 from fairbound.report.numbers import MINUS
-from fairbound.report.page import to_html
-from fairbound.report.schema import check_summary, read_summary, to_json
+from fairbound.report.page import check_summary, read_summary, to_html, to_json
 from fairbound.report.search import search_to_html
 from fairbound.report.templating import environment, policy, resource
 

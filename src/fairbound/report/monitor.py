@@ -9,8 +9,7 @@ from typing import Any
 from fairbound._errors import missing_extra
 from fairbound._words import count
 from fairbound.report import numbers
-from fairbound.report.page import template_engine
-from fairbound.report.templating import policy, resource
+from fairbound.report.templating import policy, resource, template_engine
 
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 760, 260, 64, 16, 14, 40
 LEAST_POWER, MOST_POWER = -3.0, 12.0

@@ -1,22 +1,26 @@
-"""The report as one self-contained HTML file, which loads nothing from a network."""
+"""The report as one self-contained HTML file, which loads nothing from a network; and the summary that it is made from.
+
+`fairbound.studies` makes the summary, a dictionary, and docs/report.md documents it.  Reports use nothing else.
+"""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from fairbound._errors import missing_extra
-from fairbound._words import count, percent
-from fairbound.report import numbers, words
+from fairbound._files import UnfitFileError, read_json
+from fairbound.report import words
+from fairbound.report.audit import significance_tables
 from fairbound.report.history import history_figure, phase_lines, thinned
 from fairbound.report.limits import MOST_REMARKS, caveats, certificates, limit_tables, remarks, trial_lines
 from fairbound.report.numbers import reproduction_lines
-from fairbound.report.schema import check_summary
-from fairbound.report.scores import significance_tables
 from fairbound.report.tables import count_tables, model_view, rate_tables
-from fairbound.report.templating import environment, policy, resource
+from fairbound.report.templating import policy, resource, template_engine
 from fairbound.report.tradeoff import tradeoff
 
 
@@ -57,15 +61,6 @@ def to_html(summary: Mapping[str, Any]) -> str:
 
 
 @cache
-def template_engine() -> Any:
-    """Return the template engine with filters for numbers and limits."""
-    engine = environment("fairbound.report")
-    names = ("beside", "interval", "percent", "rate", "short", "signed", "significant", "words")
-    engine.filters |= {name: getattr(numbers, name) for name in names}
-    engine.filters |= {"count": count, "sure": percent, "limit": words.limit_in_words}
-    return engine
-
-
 def page_context(summary: Mapping[str, Any]) -> dict[str, Any]:
     """Return the variables of the template, in the order of the page."""
     verdict, *answers = words.answers(summary)
@@ -138,3 +133,59 @@ def _part(name: str, part: Mapping[str, Any], names: Mapping[str, str]) -> dict[
         "tests": significance_tables(part["after"]) if name == "held-out" else [],
         "weighted": part["after"]["weighted"],
     }
+
+
+# --- the summary ------------------------------------------------------------------------------------------------------
+
+SCHEMA = "fairbound.summary"
+VERSION = 1
+LARGEST = 2**28
+"""Largest size of a summary.json in bytes.  Those of real runs have less than a million."""
+KEYS = (
+    "title",
+    "target",
+    "classes",
+    "class_names",
+    "confidence",
+    "limits",
+    "parts",
+    "changes",
+    "run",
+    "frontier",
+    "calibration",
+    "reproduction",
+    "notes",
+)
+FURTHER = ("model",)
+"""Keys that summaries of earlier versions lack."""
+
+
+def check_summary(summary: Mapping[str, Any]) -> None:
+    """Reject anything but a summary of the version that this package reads."""
+    if not isinstance(summary, Mapping) or summary.get("schema") != SCHEMA:
+        found = summary.get("schema") if isinstance(summary, Mapping) else type(summary).__name__
+        raise ValueError(f"This is not a summary: its schema is {found!r}, not {SCHEMA!r}. Make one with summarize().")
+    if summary.get("version") != VERSION:
+        raise ValueError(
+            f"The summary has version {summary.get('version')!r}, but this fairbound reads version {VERSION}: "
+            "make the report with the version of fairbound that made the summary, or run again."
+        )
+    missing = [key for key in KEYS if key not in summary]
+    if missing:
+        raise ValueError(f"The summary lacks {', '.join(missing)}; it may have been cut off. Make it again.")
+
+
+def to_json(summary: Mapping[str, Any], indent: int | None = 2) -> str:
+    """Return the summary as JSON."""
+    check_summary(summary)
+    return json.dumps(summary, indent=indent, allow_nan=False, ensure_ascii=False) + "\n"
+
+
+def read_summary(path: str | Path) -> dict[str, Any]:
+    """Return the summary in a JSON file."""
+    try:
+        summary = read_json(path, LARGEST)
+    except UnfitFileError as error:
+        raise ValueError(f"{path} is not a summary: {error}. Give the summary.json of a run.") from None
+    check_summary(summary)
+    return summary

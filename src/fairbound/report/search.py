@@ -8,9 +8,19 @@ from typing import Any
 from fairbound._errors import missing_extra
 from fairbound._words import count, group_text
 from fairbound.report import numbers
-from fairbound.report.page import template_engine
-from fairbound.report.scores import SERIES, SYMBOLS
-from fairbound.report.templating import AXIS, Figure, base, digits, escaped, line, note, policy, resource
+from fairbound.report.audit import SERIES, SYMBOLS
+from fairbound.report.templating import (
+    AXIS,
+    Figure,
+    base,
+    digits,
+    escaped,
+    line,
+    note,
+    policy,
+    resource,
+    template_engine,
+)
 
 
 def search_to_html(search: Mapping[str, Any]) -> str:

@@ -15,6 +15,8 @@ from importlib import resources
 from typing import Any
 
 from fairbound._text import visible
+from fairbound._words import count, percent
+from fairbound.report import numbers, words
 
 
 @cache
@@ -30,6 +32,15 @@ def environment(package: str) -> Any:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+
+
+def template_engine() -> Any:
+    """Return the template engine with filters for numbers and limits."""
+    engine = environment("fairbound.report")
+    names = ("beside", "interval", "percent", "rate", "short", "signed", "significant", "words")
+    engine.filters |= {name: getattr(numbers, name) for name in names}
+    engine.filters |= {"count": count, "sure": percent, "limit": words.limit_in_words}
+    return engine
 
 
 def _shown(value: Any) -> Any:

@@ -1,12 +1,10 @@
 """A study: a data set in parts, a model without limits and one with them, a frontier, and their summary."""
 
 from fairbound.studies.candidates import Alternative, Alternatives
-from fairbound.studies.frontier import SweptPoint
 from fairbound.studies.judged import Baseline, Judgement
-from fairbound.studies.lock import LOCK_FILE, write_lock
-from fairbound.studies.measured import Decisions
+from fairbound.studies.measured import Decisions, SweptPoint
 from fairbound.studies.parts import columns_taken, label_values, remarks, table_backend, with_sensitive
-from fairbound.studies.plan import KINDS, SearchPlan, Tolerance, compared_measures, grids
+from fairbound.studies.plan import KINDS, LOCK_FILE, SearchPlan, Tolerance, compared_measures, grids, write_lock
 from fairbound.studies.running import Study, study
 from fairbound.studies.search import AlternativeSearch, alternatives, as_baseline
 from fairbound.studies.settings import StudySettings, usual_bounds

@@ -9,15 +9,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fairbound._drafts import CONTENT, draft_beside
-from fairbound._files import as_utf8
+from fairbound._files import CONTENT, as_utf8, draft_beside
 from fairbound._records import as_json
 from fairbound._text import TextTable, data_frame, for_spreadsheet, page_as_html, page_as_text
 from fairbound._words import at_least, at_most, count, group_text, number
 from fairbound.evaluation import Estimate
 from fairbound.fairness import Measure
 from fairbound.studies.judged import Judgement, dominates
-from fairbound.studies.lock import write_lock
+from fairbound.studies.plan import write_lock
 from fairbound.studies.tables import MODEL_FOLDER
 
 if TYPE_CHECKING:

@@ -1,13 +1,26 @@
-"""The plan of a search for alternatives: measures, bounds, kinds of models and tolerance, fixed before training."""
+"""What is fixed before training: the plan of a search for alternatives, and the lock of a run.
+
+A plan has measures, bounds, kinds of models and a tolerance.  A lock, `limits.lock`, is a JSON file with what was asked
+for.  Its `sha256` is that of `content`, as JSON with sorted keys and without spaces, so that anyone can check that the
+limits of a report are those that were written down first.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from fairbound._errors import InputError, bad_value
+from fairbound._files import as_utf8
+from fairbound.data import Dataset
 from fairbound.fairness import Measure, parse_constraint, resolve_measure
 from fairbound.studies.judged import Judgement
 from fairbound.studies.settings import StudySettings
@@ -150,3 +163,55 @@ def check_share(name: str, value: float) -> float:
     if not 0 < value < 1:
         raise bad_value(name, value, "a share of the rows, above 0 and below 1")
     return float(value)
+
+
+# --- the lock ---------------------------------------------------------------------------------------------------------
+
+LOCK_FILE = "limits.lock"
+
+
+def locked(content: Any) -> dict[str, Any]:
+    """Return the content with the time and its hash.
+
+    >>> locked({"limits": ["disparate_impact >= 0.8"]})["sha256"][:12]
+    '6b6d90fd8aa5'
+    """
+    return {
+        "written": datetime.now(UTC).isoformat(timespec="seconds"),
+        "sha256": content_hash(content),
+        "content": content,
+    }
+
+
+def content_hash(content: Any) -> str:
+    """Return the SHA-256 of JSON with sorted keys and without spaces."""
+    written = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+    return hashlib.sha256(written.encode("ascii")).hexdigest()
+
+
+def rows_hash(data: Dataset) -> str:
+    """Return the SHA-256 of the rows themselves: label codes, groups and inputs, column by column.
+
+    Numbers are hashed as they are in memory, in the byte order of this computer, and other values as text.
+    """
+    digest = hashlib.sha256()
+    for role, columns in (("label", {"": data.y}), ("group", data.sensitive), ("input", data.table.columns)):
+        for name, values in columns.items():
+            column = np.asarray(values)
+            digest.update(f"{role}\x1f{name}\x1f{column.dtype.kind}\x1f".encode("utf-8", "surrogatepass"))
+            if column.dtype.kind in "biuf":
+                digest.update(np.ascontiguousarray(column).tobytes())
+            else:
+                digest.update("\x1f".join(map(str, column.tolist())).encode("utf-8", "surrogatepass"))
+            digest.update(b"\x1e")
+    return digest.hexdigest()
+
+
+def write_lock(lock: Mapping[str, Any], folder: Path) -> None:
+    """Write the lock into the folder of a run; one that is there must be the same."""
+    place = folder / LOCK_FILE
+    if place.exists():
+        if json.loads(place.read_text(encoding="utf-8"))["sha256"] != lock["sha256"]:
+            raise ValueError(f"{place} has another hash: the limits were changed after they had been written down.")
+        return
+    place.write_bytes(as_utf8(json.dumps(lock, indent=2, ensure_ascii=False, allow_nan=False) + "\n"))

@@ -17,8 +17,7 @@ from fairbound.data import Dataset
 from fairbound.fairness import Constraint
 from fairbound.studies.choosing import choose_model
 from fairbound.studies.explained import base_notes, collected_warnings, explain, scattered_columns, small_group_notes
-from fairbound.studies.frontier import SweptPoint, is_finished
-from fairbound.studies.measured import Decisions
+from fairbound.studies.measured import Decisions, SweptPoint, is_finished
 from fairbound.studies.parts import Part, Parts, check_limited_columns, is_known, remarks, with_sensitive
 from fairbound.studies.settings import StudySettings, make_base, with_floors
 from fairbound.studies.summary import reproduction_of, study_lock, summarize

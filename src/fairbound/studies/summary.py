@@ -40,10 +40,9 @@ from fairbound._words import as_text
 from fairbound.data import DATASETS, Dataset
 from fairbound.evaluation import MeasureAudit
 from fairbound.fairness import Cells, Combine, Constraint, as_constraints, resolve_measure
-from fairbound.studies.frontier import SweptPoint, summarize_frontier
-from fairbound.studies.lock import locked, rows_hash
-from fairbound.studies.measured import Decisions, MeasuredPart, Reading, uniform_history
+from fairbound.studies.measured import Decisions, MeasuredPart, Reading, SweptPoint, summarize_frontier, uniform_history
 from fairbound.studies.parts import is_known
+from fairbound.studies.plan import locked, rows_hash
 from fairbound.studies.settings import StudySettings
 
 if TYPE_CHECKING:

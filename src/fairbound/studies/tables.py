@@ -8,13 +8,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fairbound._drafts import CONTENT, draft_beside
-from fairbound._files import as_utf8
+from fairbound._files import CONTENT, as_utf8, draft_beside
 from fairbound._text import TextTable
 from fairbound._words import group_text, number
 from fairbound.fairness import shortest
-from fairbound.studies.lock import write_lock
 from fairbound.studies.parts import columns_taken, label_values
+from fairbound.studies.plan import write_lock
 
 if TYPE_CHECKING:
     from fairbound.studies.running import Study

@@ -1,16 +1,27 @@
-"""Figure 5, constraints against regularisation, and the cost of a demanded ratio by one fit or by a search."""
+"""Constraints against regularisation: figure 5, the cost of a demanded ratio, and table 3 (time and memory)."""
 
 from __future__ import annotations
 
+import statistics
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from fairbound.experiments.drawing import COLORS, QUIET, decades, legend, missed, panels
+from fairbound.experiments.exhibits import (
+    COLORS,
+    QUIET,
+    Column,
+    Columns,
+    ResultTable,
+    Value,
+    decades,
+    legend,
+    missed,
+    panels,
+)
 from fairbound.experiments.plans import SCALE_RATIOS, SEARCH_FITS, SEARCH_TOLERANCE, Evidence, Search, search
-from fairbound.experiments.protocol import APPROACHES, COVARIANCES, PENALTIES, RATIOS, WORDS
-from fairbound.experiments.runs import Run
+from fairbound.experiments.protocol import APPROACHES, COVARIANCES, PENALTIES, RATIOS, TABLE_3, WORDS
+from fairbound.experiments.runs import Outcome, Run
 from fairbound.experiments.sections import Check
-from fairbound.experiments.tables import Column, Columns, ResultTable, Value
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -37,7 +48,7 @@ def penalized(evidence: Evidence, name: str) -> list[tuple[float, Run]]:
     return [(penalty, evidence.setting.penalized(penalty, name)) for penalty in reversed(PENALTIES)]
 
 
-def draw(evidence: Evidence) -> Figure:
+def draw_penalized(evidence: Evidence) -> Figure:
     """Draw accuracy and ratio against limits and against penalties, with one row of panels per surrogate."""
     figure, axes = panels(f"{evidence.title}: constraints and regularisation", 2, 3, height=2.1, width=4.4)
     for row, name in enumerate(APPROACHES):
@@ -74,7 +85,7 @@ def draw(evidence: Evidence) -> Figure:
     return figure
 
 
-def tabulate(evidence: Evidence) -> list[ResultTable]:
+def tabulate_penalized(evidence: Evidence) -> list[ResultTable]:
     """Return every point of the figure."""
     columns: Columns = [
         "surrogate",
@@ -110,7 +121,7 @@ def _accuracies(evidence: Evidence, points: list[tuple[float, Run]]) -> list[flo
     return [evidence.part(run).accuracy for run in kept]
 
 
-def check(evidence: Evidence) -> list[Check]:
+def check_penalized(evidence: Evidence) -> list[Check]:
     """Check that ratios are monotone under constraints but not under penalties, which also cost more accuracy."""
     found = []
     for name in APPROACHES:
@@ -189,4 +200,73 @@ def check_search(evidence: Evidence) -> list[Check]:
         )
         holds = reached and (not hit or (len(looked.fits) > 1 and seconds > one.processor_seconds))
         found.append(Check(claim, holds, figures))
+    return found
+
+
+# --- time and memory (table 3) ----------------------------------------------------------------------------------------
+
+SLIGHTLY = 1.5
+"""A constrained run costs slightly more if it takes at most this many times as long as a regularised one."""
+
+
+def _outcomes(evidence: Evidence, name: str, approach: str) -> list[Outcome]:
+    points = constrained(evidence, name) if approach == "constraint" else penalized(evidence, name)
+    return [evidence.outcome(run) for _, run in points]
+
+
+def tabulate_cost(evidence: Evidence) -> list[ResultTable]:
+    """Return our times in seconds, and the printed ones in minutes and hours."""
+    columns: Columns = [
+        "surrogate",
+        "approach",
+        Column("runs", "d"),
+        Column("processor seconds a run", ".2f"),
+        Column("printed, minutes", ".2f"),
+        Column("memory at most, MB", ".0f"),
+        Column("printed, MB", ".0f"),
+        Column("processor seconds in all", ".1f"),
+        Column("printed, hours", ".2f"),
+        Column("times faster", ".0f"),
+    ]
+    rows: list[list[Value]] = []
+    for name in APPROACHES:
+        for approach in ("regularization", "constraint"):
+            outcomes = _outcomes(evidence, name, approach)
+            stated = TABLE_3[evidence.setting.dataset, name, approach]
+            total = sum(outcome.processor_seconds for outcome in outcomes)
+            rows.append(
+                [
+                    WORDS[name],
+                    approach.replace("z", "s"),
+                    len(outcomes),
+                    total / len(outcomes),
+                    stated.minutes,
+                    max(outcome.peak_megabytes for outcome in outcomes),
+                    stated.megabytes,
+                    total,
+                    stated.hours,
+                    3600 * stated.hours / total,
+                ]
+            )
+    return [
+        ResultTable.build(
+            f"{evidence.title}: time and memory (one core a run; another machine than the paper's)", columns, rows
+        )
+    ]
+
+
+def check_cost(evidence: Evidence) -> list[Check]:
+    """Check that a constrained run costs at most slightly more than a regularised one."""
+    found = []
+    for name in APPROACHES:
+        limited, weighted = (
+            statistics.fmean(outcome.processor_seconds for outcome in _outcomes(evidence, name, approach))
+            for approach in ("constraint", "regularization")
+        )
+        figures = (
+            f"{evidence.title}, {WORDS[name]}: {limited:.2f} s a constrained run, {weighted:.2f} s a regularised one, "
+            f"{limited / weighted:.2f} times; slightly means up to {SLIGHTLY:g}."
+        )
+        claim = "A run with constraints costs at most slightly more than one with a penalty."
+        found.append(Check(claim, limited <= SLIGHTLY * weighted, figures))
     return found

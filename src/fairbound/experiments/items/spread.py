@@ -5,12 +5,11 @@ from __future__ import annotations
 import statistics
 from typing import TYPE_CHECKING
 
-from fairbound.experiments.drawing import COLORS, INK, legend, missed, panels
+from fairbound.experiments.exhibits import COLORS, INK, Column, Columns, ResultTable, Value, legend, missed, panels
 from fairbound.experiments.plans import Evidence
 from fairbound.experiments.protocol import SEEDS, VARIANCE_RATIOS
 from fairbound.experiments.runs import Run
 from fairbound.experiments.sections import Check
-from fairbound.experiments.tables import Column, Columns, ResultTable, Value
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
