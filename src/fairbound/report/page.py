@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -60,7 +59,6 @@ def to_html(summary: Mapping[str, Any]) -> str:
     )
 
 
-@cache
 def page_context(summary: Mapping[str, Any]) -> dict[str, Any]:
     """Return the variables of the template, in the order of the page."""
     verdict, *answers = words.answers(summary)

@@ -34,6 +34,7 @@ def environment(package: str) -> Any:
     )
 
 
+@cache
 def template_engine() -> Any:
     """Return the template engine with filters for numbers and limits."""
     engine = environment("fairbound.report")
