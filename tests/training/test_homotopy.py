@@ -25,6 +25,7 @@ from fairbound.training.stages import (
     scale_fractions,
 )
 from fairbound.training.state import FitState
+from fairbound.training.sweep import ordered_values
 from fairbound.training.trainer import assess_now
 
 
@@ -157,22 +158,35 @@ class TestScales:
         X, y, group = planted()
         problem = make_problem(X, y, group, DisparateImpact(0.9, surrogate=SmoothedStep(scale=40.0)))
         rows = problem.rows(X)
-        logits = problem.sweep(rows, gradients=False).logits
-        scale = 40.0 * band_fraction(problem, rows, logits)
-        distance = (torch.sigmoid(logits[:, 0]) - 0.5).abs()
+        scale = 40.0 * band_fraction(problem, rows)
+        distance = (torch.sigmoid(torch.cat([z for _, z in problem.logits(rows)])[:, 0]) - 0.5).abs()
         shares = [
             float((distance[start:stop] <= 0.5 / scale + 1e-12).double().mean())
             for start, stop in zip(rows.offsets[:-1], rows.offsets[1:], strict=True)
         ]
         assert min(shares) == pytest.approx(0.5, abs=0.01)
         # Few rows per cell are enough where the slopes alone are asked for.
-        assert band_fraction(problem, rows, logits, count=5) > band_fraction(problem, rows, logits)
+        assert band_fraction(problem, rows, count=5) > band_fraction(problem, rows)
+
+    @pytest.mark.parametrize("precision", [torch.float32, torch.float64])
+    @pytest.mark.parametrize("n_segments", [3, 70])
+    def test_order_statistics_by_digits_are_those_of_a_sort(self, precision, n_segments):
+        draw = torch.Generator().manual_seed(2)
+        parts = [torch.rand(7 + 3 * q, generator=draw, dtype=precision) ** 9 for q in range(n_segments)]
+        parts[1][:5] = parts[1][0]  # ties
+        chunks = [(torch.cat(parts[:2]), [(0, 0, 7), (1, 7, 17)])]
+        chunks += [(part, [(q, 0, len(part))]) for q, part in enumerate(parts) if q > 1]
+        places = [1 + q % len(part) for q, part in enumerate(parts)]
+        found = ordered_values(lambda: chunks, places)
+        assert found.tolist() == [
+            float(part.sort().values[place - 1]) for part, place in zip(parts, places, strict=True)
+        ]
 
     def test_unbounded_surrogates_have_no_scale(self):
         X, y, group = planted(100)
         problem = make_problem(X, y, group, Covariance(0.01))
         rows = problem.rows(X)
-        assert band_fraction(problem, rows, problem.sweep(rows, gradients=False).logits) == 1.0
+        assert band_fraction(problem, rows) == 1.0
         assert at_scale(problem, 0.1).system.surrogates == problem.system.surrogates
 
     def test_the_limits_stay_the_same_at_another_scale(self):

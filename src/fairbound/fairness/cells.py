@@ -223,6 +223,11 @@ class Cells:
         return len(self.classes)
 
     @cached_property
+    def sizes(self) -> Array:
+        """Return the number of rows of each cell, of shape (K,)."""
+        return like(np.bincount(np.asarray(self.index), minlength=self.n_cells), self.index)
+
+    @cached_property
     def outcomes(self) -> tuple[int, ...]:
         """Return the classes whose selection is counted: the positive one of two, or each of several."""
         return (1,) if self.n_labels == 2 else tuple(range(self.n_labels))

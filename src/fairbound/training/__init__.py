@@ -25,7 +25,7 @@ from fairbound.training.losses import (
 )
 from fairbound.training.models import assign, blank_linear, evaluation_mode, make_model, trainable
 from fairbound.training.problem import Batch, TrainingProblem
-from fairbound.training.rows import Rows
+from fairbound.training.rows import MatrixRows, Rows
 from fairbound.training.trainer import TrainingResult, assess_now, choose_status, train
 
 __all__ = [
@@ -40,6 +40,7 @@ __all__ = [
     "Frontier",
     "FrontierPoint",
     "FullBatch",
+    "MatrixRows",
     "PathPoint",
     "Phase",
     "RateSupport",

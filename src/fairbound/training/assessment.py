@@ -132,7 +132,7 @@ class Assessment:
         1% of r) rows.
         """
         cells = self.system.cells
-        by_label = torch.bincount(cells.labels, minlength=cells.n_labels)
+        by_label = cells.sizes.reshape(-1, cells.n_labels).sum(dim=0)
         rarer = int(by_label.sum() - by_label.max())
         return self.minority_decisions <= max(min(HANDFUL, 0.05 * rarer), 0.01 * rarer)
 
@@ -159,13 +159,12 @@ class Assessment:
 
 def assess(problem: TrainingProblem, rows: Rows, sweep: Sweep, objective: float) -> Assessment:
     """Assess the module from a sweep over all rows."""
-    decisions = decide(sweep.logits, problem.threshold)
     return Assessment(
         objective=objective,
         loss=sweep.loss,
-        accuracy=float(rows.loss_weights @ (decisions == rows.labels).to(torch.float64)),
+        accuracy=sweep.accuracy,
         constant_accuracy=float(rows.class_weights.max()),
-        counts=problem.count(rows, decisions),
+        counts=problem.exact(rows, sweep),
         sums=cell_sums(sweep.sums[: len(problem.system.surrogates)], rows, problem.cells.n_cells),
         system=problem.system,
     )

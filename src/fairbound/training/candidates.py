@@ -175,7 +175,7 @@ def output_layer(problem: TrainingProblem, rows: Rows) -> nn.Linear | None:
     The weights of layers without a bias are set to zero as well: inputs may skip the other layers through them.
     """
     before = problem.current()
-    probe = rows.X[: min(len(rows), 4)]
+    probe = rows.probe(4)
     for layer in reversed([part for part in problem.module.modules() if isinstance(part, nn.Linear)]):
         is_trainable = layer.weight.requires_grad and layer.bias is not None and layer.bias.requires_grad
         if not is_trainable:

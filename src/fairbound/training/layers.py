@@ -17,8 +17,9 @@ from typing import Protocol
 import torch
 from torch import Tensor, nn
 
+from fairbound.training.chunks import Slices
 from fairbound.training.models import trainable
-from fairbound.training.sweep import Cotangents, Slices, add_by_segment
+from fairbound.training.sweep import Cotangents, add_by_segment
 
 
 class LinearLayers:

@@ -80,8 +80,7 @@ class MiniBatches:
         free = self.state.w
         problem.assign(free)
         # At full scale few rows of the subset have a slope, and steps along such noisy gradients are far too long.
-        logits = problem.sweep(self.state.rows, gradients=False).logits
-        coarse = at_scale(problem, band_fraction(problem, self.state.rows, logits))
+        coarse = at_scale(problem, band_fraction(problem, self.state.rows))
         optimizer = StochasticSQP.from_paper(problem.parameters)
 
         def step(batch: Batch) -> None:

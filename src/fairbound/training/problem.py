@@ -10,7 +10,7 @@ which bounds the memory.  The size of the chunks changes results by rounding err
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
@@ -26,15 +26,14 @@ from fairbound.fairness import (
     DecisionSurrogate,
     ExactStep,
     as_logits,
-    decide,
-    decision_indicators,
 )
 from fairbound.sqp import Evaluation, Jacobian
+from fairbound.training.chunks import Chunk, Slices
 from fairbound.training.layers import FeedForwardGradients, GradientEngine, SliceGradients, choose_engine
 from fairbound.training.losses import Loss, LossFunction, Regularizer, SquaredMeasure, resolve_loss
 from fairbound.training.models import accepts, assign, check_rows_are_independent, evaluation_mode, flatten, trainable
-from fairbound.training.rows import Rows, as_matrix, as_tensor
-from fairbound.training.sweep import Chunk, Sweep, SweepTotals, chunks, segment_sums
+from fairbound.training.rows import MatrixRows, Rows, as_matrix, as_tensor
+from fairbound.training.sweep import Sweep, SweepTotals
 
 CHUNK_NUMBERS = 2**21
 """Activations of a layer in one chunk, by default: few enough for a cache, enough to make call overhead negligible."""
@@ -145,19 +144,24 @@ class TrainingProblem:
             return numbers
         return given.to(torch.int64) if accepts(self.module, given[:1].to(torch.int64)) else numbers
 
-    def rows(self, X: Any, *, loss_weights: Any = None, batches: bool = False) -> Rows:
+    def rows(self, X: Any, *, loss_weights: Any = None, batches: bool = False) -> MatrixRows:
         """Return all rows of the data in cell order, checked, in the precision of the module.
 
         With `batches`, the rows are for mini-batches.  Then layers such as Dropout and BatchNorm are allowed, since
         constraints are evaluated in evaluation mode.
         """
-        rows = Rows.build(self.inputs(X), self.cells, loss_weights=loss_weights, dtype=None)
-        with evaluation_mode(self.module) if batches else nullcontext():
-            check_rows_are_independent(self.module, rows.X)
-            as_logits(self.module(rows.X[:1]).detach(), self.cells.n_labels)
+        given = as_tensor(X)
+        rows = MatrixRows.build(self.inputs(given), self.cells, loss_weights=loss_weights, dtype=None, given=given)
+        self.check_rows(rows, batches=batches)
         return rows
 
-    def batch(self, inputs: Any, labels: Any, groups: Any) -> Rows:
+    def check_rows(self, rows: Rows, *, batches: bool = False) -> None:
+        """Raise an error unless the module takes these rows, and decides each of them without the others."""
+        with evaluation_mode(self.module) if batches else nullcontext():
+            check_rows_are_independent(self.module, rows.probe())
+            as_logits(self.module(rows.probe(1)).detach(), self.cells.n_labels)
+
+    def batch(self, inputs: Any, labels: Any, groups: Any) -> MatrixRows:
         """Return rows of your own batch, such as one of a `torch.utils.data.DataLoader`.
 
         Parameters
@@ -167,7 +171,7 @@ class TrainingProblem:
         labels : sequence of n labels
         groups : sequence of n groups or, with several sensitive columns, a mapping from names to such sequences
         """
-        return Rows.from_batch(as_tensor(inputs), labels, groups, self.cells)
+        return MatrixRows.from_batch(as_tensor(inputs), labels, groups, self.cells)
 
     def with_constraints(
         self,
@@ -193,7 +197,7 @@ class TrainingProblem:
         return self.evaluate_with_sweep(batch)[0]
 
     def evaluate_with_sweep(self, batch: Rows | Batch) -> tuple[Evaluation, Sweep]:
-        """Return the evaluation and the sweep over the rows of the loss, whose logits give the exact measures.
+        """Return the evaluation and the sweep over the rows of the loss, whose decisions give the exact measures.
 
         For a `Batch`, the loss is that of the module in its present mode, by one pass over the rows of the loss.  So
         Dropout drops units and BatchNorm learns its statistics.  The constraints are evaluated in evaluation mode.
@@ -203,6 +207,7 @@ class TrainingProblem:
             sweep = self.sweep(loss_rows)
             rate_sweep = sweep if rate_rows is loss_rows else self.sweep(rate_rows)
         if isinstance(batch, Batch) and not isinstance(self._engine, FeedForwardGradients):
+            assert isinstance(loss_rows, MatrixRows)  # a mini-batch
             loss, gradient = self._loss_in_present_mode(loss_rows)
             sweep = replace(sweep, loss=loss, loss_gradient=gradient)
         assert sweep.loss_gradient is not None
@@ -235,39 +240,52 @@ class TrainingProblem:
 
     def sweep(self, rows: Rows, *, gradients: bool = True) -> Sweep:
         """Pass over the rows once, in chunks."""
-        if self._engine is None:
-            self._engine = choose_engine(self.module, rows.X)
-        size = self.n_parameters if gradients else 0
-        totals = SweepTotals(self.loss, self.surrogates, self.cells.n_labels, rows.n_segments, size)
-        for chunk in chunks(rows, self.chunk_rows):
+        engine, totals = self._engine_for(rows), self._totals(rows, self.surrogates, gradients=gradients)
+        for chunk in rows.chunks(self.chunk_rows):
             if gradients:
-                cotangents = partial(totals.add_with_cotangents, chunk)
-                self._engine.accumulate(chunk.X, chunk.slices, cotangents, totals.gradients)
+                engine.accumulate(chunk.X, chunk.slices, partial(totals.add_with_cotangents, chunk), totals.gradients)
             else:
-                totals.add(chunk, self._engine.outputs(chunk.X))
+                totals.add(chunk, engine.outputs(chunk.X))
         return totals.sweep(gradients=gradients)
 
-    def _loss_in_present_mode(self, rows: Rows) -> tuple[float, Tensor]:
+    def logits(self, rows: Rows) -> Iterator[tuple[Chunk, Tensor]]:
+        """Pass over the rows once, and yield each chunk with its logits."""
+        engine = self._engine_for(rows)
+        for chunk in rows.chunks(self.chunk_rows):
+            yield chunk, as_logits(engine.outputs(chunk.X), self.cells.n_labels)
+
+    def distances(self, rows: Rows, surrogate: DecisionSurrogate) -> Iterator[tuple[Tensor, Slices]]:
+        """Pass over the rows once, and yield the distance of each row from a change of its decision, in chunks."""
+        for chunk, logits in self.logits(rows):
+            yield surrogate.margins(logits).abs().amin(dim=1), chunk.slices
+
+    def _engine_for(self, rows: Rows) -> GradientEngine:
+        if self._engine is None:
+            self._engine = choose_engine(self.module, rows.probe())
+        return self._engine
+
+    def _totals(self, rows: Rows, surrogates: Sequence[DecisionSurrogate], *, gradients: bool) -> SweepTotals:
+        return SweepTotals(
+            self.loss,
+            surrogates,
+            self.cells.outcomes,
+            rows,
+            threshold=self.threshold,
+            n_parameters=self.n_parameters if gradients else 0,
+        )
+
+    def _loss_in_present_mode(self, rows: MatrixRows) -> tuple[float, Tensor]:
         """Return loss and gradient by one forward pass over all rows, in the present mode of the module."""
-        totals = SweepTotals(self.loss, (), self.cells.n_labels, 1, self.n_parameters)
-        chunk = Chunk(rows.X, rows.labels, rows.loss_weights, rows.cell_weights, [(0, 0, len(rows))])
+        rows = replace(rows, offsets=(0, len(rows)))
+        totals = self._totals(rows, (), gradients=True)
+        (chunk,) = rows.chunks(len(rows))
         cotangents = partial(totals.add_with_cotangents, chunk)
-        SliceGradients(self.module).accumulate(rows.X, chunk.slices, cotangents, totals.gradients)
-        return totals.loss, totals.gradients[0, 0]
-
-    def count(self, rows: Rows, decisions: Tensor) -> Tensor:
-        """Return sums of decisions (class indices in the order of `rows`) over cells, (K, 2·O).
-
-        They are summed over all rows at once, so they do not depend on the size of chunks.
-        """
-        indicators = decision_indicators(decisions, self.cells.outcomes)
-        slices = [(q, rows.offsets[q], rows.offsets[q + 1]) for q in range(rows.n_segments)]
-        by_segment = segment_sums(indicators.mul_(rows.cell_weights[:, None]), slices)
-        return cell_sums(by_segment[None], rows, self.cells.n_cells)[0]
+        SliceGradients(self.module).accumulate(chunk.X, chunk.slices, cotangents, totals.gradients)
+        return float(totals.loss), totals.gradients[0, 0]
 
     def exact(self, rows: Rows, sweep: Sweep) -> Tensor:
-        """Return sums of decisions over cells, (K, 2·O), from the logits of a sweep."""
-        return self.count(rows, decide(sweep.logits, self.threshold))
+        """Return sums of decisions over cells, (K, 2·O), from a sweep."""
+        return cell_sums(sweep.counts[None], rows, self.cells.n_cells)[0]
 
     def current(self) -> Tensor:
         """Return the parameters as one flat float64 vector."""
@@ -347,7 +365,7 @@ def _sampling_variance(rows: Rows, cells: Cells) -> tuple[Tensor, Tensor]:
         return torch.zeros(0, dtype=torch.float64), torch.zeros(rows.n_segments, 0, dtype=torch.float64)
     halves = torch.tensor(rows.offsets).diff().reshape(-1, 2).to(torch.float64)
     drawn = halves.sum(dim=1)
-    sizes = torch.bincount(cells.index, minlength=cells.n_cells)[rows.cell_of_segment[::2]].to(torch.float64)
+    sizes = cells.sizes[rows.cell_of_segment[::2]].to(torch.float64)
     share = halves.prod(dim=1) / drawn * (1 / drawn - 1 / sizes)
     signs = torch.tensor([1.0, -1.0], dtype=torch.float64)
     # Sums of a sample carry weights N/n, so the sum of a half, times n/n', is scaled to the cell.  If a half is empty,

@@ -27,6 +27,7 @@ from fairbound.fairness import as_logits, decide, logit
 from fairbound.sqp import violations
 from fairbound.training.assessment import ROUNDING, history_columns
 from fairbound.training.candidates import output_layer
+from fairbound.training.chunks import Chunk
 from fairbound.training.effort import is_small
 from fairbound.training.layers import FeedForwardGradients
 from fairbound.training.losses import SquaredMeasure
@@ -94,37 +95,58 @@ class ManyModelsProblem:
     def __init__(self, problem: TrainingProblem, rows: Rows) -> None:
         self.problem, self.rows = problem, rows
         self.calls = 0
-        self.loss_weights = rows.loss_weights.to(torch.float64)
-        self.cell_weights = torch.zeros(len(rows), problem.cells.n_cells, dtype=torch.float64)
-        for segment, cell in enumerate(rows.cell_of_segment.tolist()):
-            part = slice(rows.offsets[segment], rows.offsets[segment + 1])
-            self.cell_weights[part, cell] = rows.cell_weights[part].to(torch.float64)
+        self._only: tuple[Chunk, Tensor] | None = None  # if there is one chunk, it is prepared once
+        if len(rows) <= problem.chunk_rows:
+            (self._only,) = self._chunks()
 
     def __call__(self, W: Tensor, *, only_kept: bool = False) -> ManyModels:
         """Evaluate the models with the parameters W, (B, parameters); with `only_kept`, drop those beyond a limit."""
         self.calls += 1
-        problem, system = self.problem, self.problem.system
-        z = self._logits(W)
-        decisions = decide(z.flatten(0, 1), problem.threshold).reshape(len(W), -1)
-        chosen = torch.stack([decisions == each for each in problem.cells.outcomes]).to(torch.float64)
-        sums = (chosen @ self.cell_weights).permute(1, 2, 0)  # (B, K, O)
+        system, cells = self.problem.system, self.problem.cells
+        sums = torch.zeros(len(W), cells.n_cells, len(cells.outcomes), dtype=torch.float64)
+        for chunk, cell_weights in self._chunks():
+            z, decisions = self._decide(W, chunk)
+            chosen = torch.stack([decisions == each for each in cells.outcomes]).to(torch.float64)
+            sums += (chosen @ cell_weights).permute(1, 2, 0)  # (B, K, O)
         exact = system.values(sums[:, None].expand(-1, len(system.surrogates), -1, -1))
         violation = violations(exact, system.lower, system.upper).sum(dim=1)
         if only_kept:
             kept = violation <= ROUNDING
-            W, z, decisions, violation = W[kept], z[kept], decisions[kept], violation[kept]
-        labels = self.rows.labels.expand(len(W), -1)
-        losses = problem.loss.values(z.flatten(0, 1), labels.flatten()).to(torch.float64)
-        objective = losses.reshape(labels.shape) @ self.loss_weights
-        for regularizer in problem.regularizers:
+            W, violation = W[kept], violation[kept]
+            z, decisions = z[kept], decisions[kept]
+        objective, error = torch.zeros(2, len(W), dtype=torch.float64)
+        for chunk, _ in self._chunks():
+            if self._only is None:
+                z, decisions = self._decide(W, chunk)
+            labels = chunk.labels.expand(len(W), -1)
+            losses = self.problem.loss.values(z.flatten(0, 1), labels.flatten()).to(torch.float64)
+            objective += losses.reshape(labels.shape) @ chunk.loss_weights
+            error += (decisions != labels).to(torch.float64) @ chunk.loss_weights
+        for regularizer in self.problem.regularizers:
             assert not isinstance(regularizer, SquaredMeasure)
             objective = objective + regularizer.values(W)
-        error = (decisions != labels).to(torch.float64) @ self.loss_weights
         return ManyModels(W, objective, error, violation)
 
-    def _logits(self, W: Tensor) -> Tensor:
-        """Return the logits of all models for all rows, (B, n, D)."""
-        module, X = self.problem.module, self.rows.X
+    def _chunks(self) -> Iterator[tuple[Chunk, Tensor]]:
+        """Yield each chunk, and the weights of its rows in their cells, (n, K)."""
+        if self._only is not None:
+            yield self._only
+            return
+        cells = self.rows.cell_of_segment.tolist()
+        for chunk in self.rows.chunks(self.problem.chunk_rows):
+            weights = torch.zeros(len(chunk.X), self.problem.cells.n_cells, dtype=torch.float64)
+            for segment, start, stop in chunk.slices:
+                weights[start:stop, cells[segment]] = chunk.cell_weights[start:stop]
+            yield chunk, weights
+
+    def _decide(self, W: Tensor, chunk: Chunk) -> tuple[Tensor, Tensor]:
+        """Return the logits (B, n, D) and the decisions (B, n) of all models."""
+        z = self._logits(W, chunk.X)
+        return z, decide(z.flatten(0, 1), self.problem.threshold).reshape(len(W), -1)
+
+    def _logits(self, W: Tensor, X: Tensor) -> Tensor:
+        """Return the logits of all models for some rows, (B, n, D)."""
+        module = self.problem.module
         if not (FeedForwardGradients.fits(module) and all(each.requires_grad for each in module.parameters())):
             outputs = []
             with torch.no_grad():
@@ -221,7 +243,7 @@ def _free_starts(state: FitState, problem: TrainingProblem) -> Iterator[Tensor]:
     if layer is None:
         return
     problem.assign(free)
-    z = problem.sweep(state.rows, gradients=False).logits.to(torch.float64)
+    z = torch.cat([logits for _, logits in problem.logits(state.rows)]).to(torch.float64)
     if z.shape[1] == 1:
         # At the quantile of a share, the decision is negative for this share of the rows.
         shares = [*(1.0 - share for share in SHIFTED_SHARES), *SHIFTED_SHARES]

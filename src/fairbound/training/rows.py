@@ -7,12 +7,15 @@ Conventions
 -----------
 A *segment* is a contiguous slice of rows of one cell: the whole cell or, in a sample, one of its two halves.  The
 difference of the halves gives unbiased estimates of squares (see `SquaredMeasure`).
+
+`Rows` is what a sweep needs: chunks in segment order.  `MatrixRows` are rows in memory.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from abc import ABC, abstractmethod
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -22,11 +25,112 @@ from torch import Tensor
 
 from fairbound._values import check_weights, scale_weights
 from fairbound.fairness import Cells
+from fairbound.training.chunks import Chunk, Slices, WeightParts
+
+
+class Rows(ABC):
+    """Rows in segment order, with their weights.
+
+    Attributes
+    ----------
+    offsets : tuple of int
+        Segment q has the rows offsets[q] to offsets[q + 1].  It may have none.
+    cell_of_segment : Tensor of shape (Q,)
+    halves : bool
+        Whether each pair of segments is the two halves of a cell.
+    """
+
+    offsets: tuple[int, ...]
+    cell_of_segment: Tensor
+    halves: bool
+
+    def __len__(self) -> int:
+        return self.offsets[-1]
+
+    @property
+    def n_segments(self) -> int:
+        """Return the number of segments, Q."""
+        return len(self.offsets) - 1
+
+    @property
+    @abstractmethod
+    def class_weights(self) -> Tensor:
+        """Return the weight of each class in the loss; it is the accuracy of the constant prediction of that class."""
+
+    @property
+    @abstractmethod
+    def loss_parts(self) -> WeightParts:
+        """Return the parts of the weights in the loss, for exact sums."""
+
+    @property
+    @abstractmethod
+    def cell_parts(self) -> WeightParts:
+        """Return the parts of the weights in the cells, for exact sums."""
+
+    @abstractmethod
+    def chunks(self, chunk_rows: int) -> Iterable[Chunk]:
+        """Return the rows in consecutive chunks of at most `chunk_rows`."""
+
+    @abstractmethod
+    def take(self, chosen: Tensor) -> MatrixRows:
+        """Return some rows, by their position in segment order, as one segment of cell 0."""
+
+    @abstractmethod
+    def in_double(self) -> Rows:
+        """Return the rows with inputs in double precision."""
+
+    def probe(self, count: int = 8) -> Tensor:
+        """Return the inputs of a few rows from all over the data, since neighbours may be alike."""
+        count = min(len(self), count)
+        return self.take(torch.arange(count) * (len(self) - 1) // max(count - 1, 1)).X
+
+    def cuts(self, chunk_rows: int) -> Iterator[tuple[int, int, Slices]]:
+        """Yield (start, stop, slices) of consecutive chunks."""
+        segment = 0
+        for start in range(0, len(self), chunk_rows):
+            stop = min(start + chunk_rows, len(self))
+            slices = []
+            while segment < self.n_segments and self.offsets[segment] < stop:
+                first, last = max(self.offsets[segment], start), min(self.offsets[segment + 1], stop)
+                if first < last:
+                    slices.append((segment, first - start, last - start))
+                if self.offsets[segment + 1] > stop:
+                    break
+                segment += 1
+            yield start, stop, slices
+
+    def sample(self, counts: Tensor, generator: torch.Generator) -> MatrixRows:
+        """Draw a fixed number of rows from each cell without replacement, reweighted by N_k/n_k, in two halves.
+
+        If a single row is drawn from a cell, its first half is empty.
+        """
+        if self.halves:
+            raise ValueError("A sample is drawn from all rows, not from a sample.")
+        sizes = torch.tensor(self.offsets).diff()
+        if counts.shape != sizes.shape or (counts < 1).any() or (counts > sizes).any():
+            raise ValueError(
+                f"counts={counts.tolist()}: each of the {len(sizes)} cells needs between 1 row and all its rows "
+                f"{sizes.tolist()}."
+            )
+        picks, offsets = [], [0]
+        for start, size, count in zip(self.offsets[:-1], sizes.tolist(), counts.tolist(), strict=True):
+            picks.append(start + torch.randperm(size, generator=generator)[:count])
+            offsets += [offsets[-1] + count // 2, offsets[-1] + count]
+        factor = torch.repeat_interleave(sizes.to(torch.float64) / counts, counts)
+        drawn = self.take(torch.cat(picks))
+        return replace(
+            drawn,
+            loss_weights=drawn.loss_weights * factor,
+            cell_weights=drawn.cell_weights * factor,
+            offsets=tuple(offsets),
+            cell_of_segment=self.cell_of_segment.repeat_interleave(2),
+            halves=True,
+        )
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
-    """Rows in segment order, with their weights.
+class MatrixRows(Rows):
+    """Rows in memory.
 
     Attributes
     ----------
@@ -37,13 +141,10 @@ class Rows:
         The sum of loss_weights · ℓ over all rows is the mean loss, or an estimate of it.
     cell_weights : Tensor of shape (n,)
         The sum of cell_weights · φ over a cell is S_k, or an estimate of it.
-    offsets : tuple of int
-        Segment q has the rows offsets[q] to offsets[q + 1].
-    cell_of_segment : Tensor of shape (Q,)
-    halves : bool
-        Whether each pair of segments is the two halves of a cell.
     positions : Tensor of shape (n,)
         Position of each row in the original data.
+    given : Tensor or None
+        The inputs as given, in their original order and precision.
     """
 
     X: Tensor
@@ -54,29 +155,75 @@ class Rows:
     cell_of_segment: Tensor
     halves: bool
     positions: Tensor
-
-    def __len__(self) -> int:
-        return len(self.X)
+    given: Tensor | None = field(default=None, repr=False)
 
     @cached_property
     def class_weights(self) -> Tensor:
         """Return the weight of each class in the loss; it is the accuracy of the constant prediction of that class."""
-        return torch.bincount(self.labels, self.loss_weights)
+        if self.loss_parts.steps:
+            return torch.bincount(self.labels, self.loss_weights)
+        return torch.bincount(self.labels).to(torch.float64) * self.loss_parts.unit
 
     @cached_property
-    def chunks(self) -> dict[int, Any]:
-        """Hold these rows cut into chunks, by the largest number of rows in a chunk (`fairbound.training.sweep`)."""
+    def loss_parts(self) -> WeightParts:
+        """Return the parts of the weights in the loss, for exact sums."""
+        return WeightParts.build(self.loss_weights)
+
+    @cached_property
+    def cell_parts(self) -> WeightParts:
+        """Return the parts of the weights in the cells, for exact sums."""
+        return WeightParts.build(self.cell_weights)
+
+    @cached_property
+    def _cut(self) -> dict[int, Sequence[Chunk]]:
+        """Hold these rows cut into chunks, by the largest number of rows in a chunk."""
         return {}
 
-    @property
-    def n_segments(self) -> int:
-        """Return the number of segments, Q."""
-        return len(self.offsets) - 1
+    def chunks(self, chunk_rows: int) -> Sequence[Chunk]:
+        """Return the rows in consecutive chunks of at most `chunk_rows`."""
+        if chunk_rows not in self._cut:
+            self._cut[chunk_rows] = [
+                Chunk(
+                    self.X[start:stop],
+                    self.labels[start:stop],
+                    self.loss_weights[start:stop],
+                    self.cell_weights[start:stop],
+                    slices,
+                )
+                for start, stop, slices in self.cuts(chunk_rows)
+            ]
+        return self._cut[chunk_rows]
+
+    def take(self, chosen: Tensor) -> MatrixRows:
+        """Return some rows, by their position in segment order, as one segment of cell 0."""
+        return MatrixRows(
+            X=self.X[chosen],
+            labels=self.labels[chosen],
+            loss_weights=self.loss_weights[chosen],
+            cell_weights=self.cell_weights[chosen],
+            offsets=(0, len(chosen)),
+            cell_of_segment=torch.zeros(1, dtype=torch.int64),
+            halves=False,
+            positions=self.positions[chosen],
+        )
+
+    def in_double(self) -> MatrixRows:
+        """Return the rows with inputs in double precision; whole numbers stay as they are."""
+        if not self.X.is_floating_point():
+            return self
+        wide = self.X if self.given is None else self.given[self.positions]
+        return replace(self, X=wide.to(torch.float64), given=None)
 
     @classmethod
     def build(
-        cls, X: Any, cells: Cells, *, loss_weights: Any = None, dtype: torch.dtype | None = torch.float32
-    ) -> Rows:
+        cls,
+        X: Any,
+        cells: Cells,
+        *,
+        loss_weights: Any = None,
+        dtype: torch.dtype | None = torch.float32,
+        given: Tensor | None = None,
+    ) -> MatrixRows:
         """Return all rows of the data, sorted by cell; `loss_weights` are scaled to sum 1 and equal by default."""
         matrix = as_matrix(X, len(cells), dtype)
         weights = torch.ones(len(cells), dtype=torch.float64)
@@ -94,10 +241,11 @@ class Rows:
             cell_of_segment=present,
             halves=False,
             positions=order,
+            given=given,
         )
 
     @classmethod
-    def from_batch(cls, X: Tensor, labels: Any, groups: Any, cells: Cells) -> Rows:
+    def from_batch(cls, X: Tensor, labels: Any, groups: Any, cells: Cells) -> MatrixRows:
         """Return rows from elsewhere, such as a batch of a `DataLoader`, as a sample of the rows of `cells`.
 
         Weights scale the rows of each cell to its total, so the rates are those of all rows, estimated.  In the loss
@@ -116,36 +264,6 @@ class Rows:
             cell_of_segment=present,
             halves=False,
             positions=order,
-        )
-
-    def sample(self, counts: Tensor, generator: torch.Generator) -> Rows:
-        """Draw a fixed number of rows from each cell without replacement, reweighted by N_k/n_k, in two halves.
-
-        If a single row is drawn from a cell, its first half is empty.
-        """
-        if self.halves:
-            raise ValueError("A sample is drawn from all rows, not from a sample.")
-        sizes = torch.tensor(self.offsets).diff()
-        if counts.shape != sizes.shape or (counts < 1).any() or (counts > sizes).any():
-            raise ValueError(
-                f"counts={counts.tolist()}: each of the {len(sizes)} cells needs between 1 row and all its rows "
-                f"{sizes.tolist()}."
-            )
-        picks, offsets = [], [0]
-        for start, size, count in zip(self.offsets[:-1], sizes.tolist(), counts.tolist(), strict=True):
-            picks.append(start + torch.randperm(size, generator=generator)[:count])
-            offsets += [offsets[-1] + count // 2, offsets[-1] + count]
-        chosen = torch.cat(picks)
-        factor = torch.repeat_interleave(sizes.to(torch.float64) / counts, counts)
-        return Rows(
-            X=self.X[chosen],
-            labels=self.labels[chosen],
-            loss_weights=self.loss_weights[chosen] * factor,
-            cell_weights=self.cell_weights[chosen] * factor,
-            offsets=tuple(offsets),
-            cell_of_segment=self.cell_of_segment.repeat_interleave(2),
-            halves=True,
-            positions=self.positions[chosen],
         )
 
 

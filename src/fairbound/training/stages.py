@@ -17,6 +17,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
+from itertools import pairwise
 from typing import Literal
 
 import torch
@@ -36,6 +38,7 @@ from fairbound.training.random_search import (
 )
 from fairbound.training.rows import Rows
 from fairbound.training.state import FitState
+from fairbound.training.sweep import ordered_values
 from fairbound.training.whole_pass import WholePassProblem
 
 # --- prices ----------------------------------------------------------------------------------------------------------
@@ -116,28 +119,20 @@ def scale_fractions(first: float, sharpening: float) -> list[float]:
     return [first ** (1.0 - position / count) for position in range(count + 1)]
 
 
-def band_fraction(problem: TrainingProblem, rows: Rows, logits: Tensor, count: float = math.inf) -> float:
+def band_fraction(problem: TrainingProblem, rows: Rows, count: float = math.inf) -> float:
     """Return the fraction of the full scale at which enough rows of every cell lie in the band of each surrogate.
 
     Enough means `count` rows, or half of the cell if that is less.  The band |t| ≤ width has scale · width = ½ at the
     returned fraction, since it reaches half of 1/scale to either side.
     """
+    places = [max(int(min(count, BAND_SHARE * (stop - start))), 1) for start, stop in pairwise(rows.offsets)]
     fraction = 1.0
     for each in problem.system.surrogates:
-        if not each.surrogate.bounded:
-            continue
-        distance = each.margins(logits).abs().amin(dim=1).to(torch.float64)
-        cells = [distance[start:stop] for start, stop in zip(rows.offsets[:-1], rows.offsets[1:], strict=True)]
-        width = max(_width(each, count) for each in cells if len(each))
-        if width > 0.0:
-            fraction = min(fraction, 0.5 / (width * each.surrogate.scale))
+        if each.surrogate.bounded:
+            width = float(ordered_values(partial(problem.distances, rows, each), places).max())
+            if width > 0.0:
+                fraction = min(fraction, 0.5 / (width * each.surrogate.scale))
     return max(fraction, SMALLEST_FIRST_FRACTION)
-
-
-def _width(distance: Tensor, count: float) -> float:
-    """Return the least |t| that includes `count` rows of a cell, or `BAND_SHARE` of them if that is less."""
-    place = int(min(count, BAND_SHARE * len(distance)))
-    return float(distance.kthvalue(max(place, 1)).values)
 
 
 def at_scale(problem: TrainingProblem, fraction: float) -> TrainingProblem:
@@ -246,7 +241,7 @@ def approach(state: FitState, problem: TrainingProblem, phase: Phase, least_frac
     problem.assign(state.w)
     first = state.effort.coarseness
     if first is None:
-        first = band_fraction(problem, state.rows, problem.sweep(state.rows, gradients=False).logits)
+        first = band_fraction(problem, state.rows)
         state.value_evaluations += 1
     for fraction in scale_fractions(max(first, least_fraction), state.effort.sharpening):
         # The decisions of a point, and so its rank among the candidates, do not depend on the scale.

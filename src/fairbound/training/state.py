@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import torch
@@ -17,6 +16,7 @@ from fairbound.training.assessment import Assessment
 from fairbound.training.candidates import Candidate, Candidates, Judge, constant_models
 from fairbound.training.effort import PHASES, Effort, Phase, choose_effort, is_small
 from fairbound.training.problem import TrainingProblem
+from fairbound.training.rows import Rows
 from fairbound.training.trainer import History, TrainingResult, assess_now, choose_status, name_conflicts
 from fairbound.training.whole_pass import WholePassProblem
 
@@ -72,8 +72,7 @@ class FitState:
         if is_small(n_rows, n_parameters):
             # With few rows, one decision changed by rounding makes the measures jump; double precision costs little.
             problem.module.to(torch.float64)
-        self.inputs = problem.inputs(X, torch.float64)
-        self.rows = problem.rows(self.inputs, loss_weights=loss_weights)
+        self.rows: Rows = X if isinstance(X, Rows) else problem.rows(X, loss_weights=loss_weights)
         self.base = problem.with_constraints(())
         self.w = problem.current()
         self.constants = constant_models(problem, self.rows)
@@ -163,7 +162,7 @@ class FitState:
         """Convert the module and its inputs to double precision."""
         if problem.parameters[0].dtype is not torch.float64:
             problem.module.to(torch.float64)
-            self.rows = replace(self.rows, X=self.inputs[self.rows.positions])
+            self.rows = self.rows.in_double()
 
     def result(self, problem: TrainingProblem, chosen: Candidate, *, by_loss: bool, solver: str) -> TrainingResult:
         """Write the chosen model into the module, and return the result of the fit."""

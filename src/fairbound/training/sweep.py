@@ -1,4 +1,6 @@
-"""A sweep, which is one pass over rows in chunks: the loss, the sums of surrogates over segments, and their gradients.
+"""A sweep, which is one pass over rows in chunks: the loss, the decisions, the sums of surrogates, and gradients.
+
+Nothing of a single row is kept.  All totals are one flat vector of sums over rows (`SweepTotals.flat`).
 
 Values of single rows have the precision of the module; sums over rows are float64.
 
@@ -9,18 +11,17 @@ P surrogates, Q segments, O outcomes; J = 1 + P·O cotangents, that of the loss 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
-from fairbound.fairness import DecisionSurrogate, as_logits
+from fairbound.fairness import DecisionSurrogate, as_logits, decide, outcome_indicators
+from fairbound.training.chunks import Chunk, Slices
 from fairbound.training.losses import Loss
 from fairbound.training.rows import Rows
-
-Slices = Sequence[tuple[int, int, int]]
-"""(segment, start, stop) within a chunk of rows."""
 
 Cotangents = Callable[[Tensor], Tensor]
 """Maps outputs (n, D) of a chunk to cotangents (J, n, D)."""
@@ -33,52 +34,73 @@ class Sweep:
     Attributes
     ----------
     loss : float
+    accuracy : float
+        Share of the rows decided correctly, by the weights in the loss.
     sums : Tensor of shape (P, Q, O)
-    logits : Tensor of shape (n, D)
+    counts : Tensor of shape (Q, 2·O)
+        Sums of the cell weights of the rows selected for each outcome, and of those not selected.  They are exact, so
+        they do not depend on the size of chunks.
     loss_gradient : Tensor of shape (n_parameters,), or None
     sum_gradients : Tensor of shape (P, Q, O, n_parameters), or None
     """
 
     loss: float
+    accuracy: float
     sums: Tensor
-    logits: Tensor
+    counts: Tensor
     loss_gradient: Tensor | None = None
     sum_gradients: Tensor | None = None
 
 
-@dataclass(frozen=True)
-class Chunk:
-    """Consecutive rows; the slices are relative to the first of them, one for each segment that they touch."""
-
-    X: Tensor
-    labels: Tensor
-    loss_weights: Tensor
-    cell_weights: Tensor
-    slices: Slices
-
-
 class SweepTotals:
-    """The totals of a sweep, accumulated chunk by chunk; with `n_parameters=0` there are no gradients."""
+    """The totals of a sweep, accumulated chunk by chunk; with `n_parameters=0` there are no gradients.
+
+    `flat` holds all of them, and the other tensors are views of it.  They are sums over rows, so the totals of all rows
+    are the sum of the totals of any parts of the rows.  Counts of decisions are exact: no order of adding changes them.
+
+    Conventions: L loss parts and C cell parts (`WeightParts`); flat = [loss, right (L), sums (P, Q, O),
+    selected (C, Q, O), all rows (C, Q), gradients (J, Q, n_parameters)].
+    """
 
     def __init__(
-        self, loss: Loss, surrogates: Sequence[DecisionSurrogate], n_labels: int, n_segments: int, n_parameters: int
+        self,
+        loss: Loss,
+        surrogates: Sequence[DecisionSurrogate],
+        outcomes: tuple[int, ...],
+        rows: Rows,
+        *,
+        threshold: float,
+        n_parameters: int,
     ) -> None:
-        self.loss_function, self.surrogates = loss, surrogates
-        self.n_labels, self.n_outcomes = n_labels, 1 if n_labels == 2 else n_labels
-        self.loss = 0.0
-        self.logits: list[Tensor] = []
-        self.sums = torch.zeros(len(self.surrogates), n_segments, self.n_outcomes, dtype=torch.float64)
-        shape = (1 + len(self.surrogates) * self.n_outcomes, n_segments, n_parameters)
-        self.gradients = torch.zeros(shape, dtype=torch.float64)
+        self.loss_function, self.surrogates, self.outcomes = loss, surrogates, outcomes
+        self.n_labels, self.threshold = max(2, len(outcomes)), threshold
+        self.loss_parts, self.cell_parts = rows.loss_parts, rows.cell_parts
+        P, Q, C = len(surrogates), rows.n_segments, len(self.cell_parts)
+        by_outcome = (Q, len(outcomes))
+        cotangents = 1 + P * len(outcomes)
+        shapes = [
+            (1,),
+            (len(self.loss_parts),),
+            (P, *by_outcome),
+            (C, *by_outcome),
+            (C, Q),
+            (cotangents, Q, n_parameters),
+        ]
+        self.flat = torch.zeros(sum(math.prod(shape) for shape in shapes), dtype=torch.float64)
+        views = [
+            part.view(shape)
+            for part, shape in zip(self.flat.split([math.prod(shape) for shape in shapes]), shapes, strict=True)
+        ]
+        self.loss, self.right, self.sums, self.selected, self.all, self.gradients = views
 
     def add(self, chunk: Chunk, output: Tensor) -> None:
-        """Add the loss and the sums of a chunk, from the outputs of the module."""
+        """Add the loss, the sums and the decisions of a chunk, from the outputs of the module."""
         z = self._add_loss(chunk, output)
         for p, surrogate in enumerate(self.surrogates):
             self._add_sums(chunk, p, surrogate.values(z))
 
     def add_with_cotangents(self, chunk: Chunk, output: Tensor) -> Tensor:
-        """Add the loss and the sums of a chunk, and return the cotangents of the loss and each surrogate, (J, n, D)."""
+        """Add the same, and return the cotangents of the loss and each surrogate, (J, n, D)."""
         z = self._add_loss(chunk, output)
         loss_weights, cell_weights = chunk.loss_weights.to(z.dtype)[:, None], chunk.cell_weights.to(z.dtype)[:, None]
         cotangents = [(self.loss_function.derivatives(z, chunk.labels) * loss_weights)[None]]
@@ -93,10 +115,23 @@ class SweepTotals:
 
     def _add_loss(self, chunk: Chunk, output: Tensor) -> Tensor:
         z = as_logits(output, self.n_labels)
-        self.logits.append(z)
         # Values of rows have the precision of the module; the sum over them is float64.
-        self.loss += float(chunk.loss_weights @ self.loss_function.values(z, chunk.labels).to(torch.float64))
+        self.loss += chunk.loss_weights @ self.loss_function.values(z, chunk.labels).to(torch.float64)
+        self._add_decisions(chunk, decide(z, self.threshold))
         return z
+
+    def _add_decisions(self, chunk: Chunk, decisions: Tensor) -> None:
+        right = decisions == chunk.labels
+        if self.loss_parts.steps:
+            for place, part in enumerate(self.loss_parts.split(chunk.loss_weights)):
+                self.right[place] += part @ right.to(torch.float64)
+        else:
+            self.right += right.count_nonzero()
+        chosen = outcome_indicators(decisions, self.outcomes)
+        for c, part in enumerate(self.cell_parts.split(chunk.cell_weights)):
+            weighted = chosen * part[:, None] if self.cell_parts.steps else chosen
+            add_by_segment(self.selected[c], segment_sums(weighted, chunk.slices), chunk.slices)
+            add_by_segment(self.all[c], segment_sums(part, chunk.slices), chunk.slices)
 
     def _add_sums(self, chunk: Chunk, p: int, values: Tensor) -> None:
         weighted = values.to(torch.float64).mul_(chunk.cell_weights[:, None])
@@ -104,15 +139,22 @@ class SweepTotals:
 
     def sweep(self, *, gradients: bool) -> Sweep:
         """Return the totals."""
-        logits = torch.cat(self.logits)
+        selected = self.selected.sum(dim=0)  # the parts of the weights, added last: this is the only rounding
+        unselected = (self.all[:, :, None] - self.selected).sum(dim=0)
+        found = Sweep(
+            loss=float(self.loss),
+            accuracy=float(self.right.sum()) / self.loss_parts.total,
+            sums=self.sums,
+            counts=self.cell_parts.unit * torch.cat([selected, unselected], dim=1),
+        )
         if not gradients:
-            return Sweep(self.loss, self.sums, logits)
-        by_surrogate = self.gradients[1:].unflatten(0, (len(self.surrogates), self.n_outcomes)).movedim(1, 2)
-        return Sweep(self.loss, self.sums, logits, self.gradients[0].sum(dim=0), by_surrogate)
+            return found
+        by_surrogate = self.gradients[1:].unflatten(0, (len(self.surrogates), len(self.outcomes))).movedim(1, 2)
+        return replace(found, loss_gradient=self.gradients[0].sum(dim=0), sum_gradients=by_surrogate)
 
 
 def segment_sums(values: Tensor, slices: Slices) -> Tensor:
-    """Return the sums of values (n, O) over slices, (number of slices, O)."""
+    """Return the sums of values (n, ...) over slices, (number of slices, ...)."""
     return torch.stack([values[start:stop].sum(dim=0) for _, start, stop in slices])
 
 
@@ -124,34 +166,40 @@ def add_by_segment(totals: Tensor, parts: Tensor, slices: Slices) -> None:
         totals.index_add_(0, torch.tensor([segment for segment, _, _ in slices]), parts)
 
 
-def chunks(rows: Rows, chunk_rows: int) -> Sequence[Chunk]:
-    """Return the rows in consecutive chunks of at most `chunk_rows`."""
-    if chunk_rows not in rows.chunks:
-        rows.chunks[chunk_rows] = [
-            Chunk(
-                rows.X[start:stop],
-                rows.labels[start:stop],
-                rows.loss_weights[start:stop],
-                rows.cell_weights[start:stop],
-                slices,
-            )
-            for start, stop, slices in _cuts(rows, chunk_rows)
-        ]
-    found: Sequence[Chunk] = rows.chunks[chunk_rows]
-    return found
+# --- order statistics ------------------------------------------------------------------------------------------------
 
 
-def _cuts(rows: Rows, chunk_rows: int) -> Iterator[tuple[int, int, Slices]]:
-    """Yield (start, stop, slices) of consecutive chunks."""
-    segment = 0
-    for start in range(0, len(rows), chunk_rows):
-        stop = min(start + chunk_rows, len(rows))
-        slices = []
-        while segment < rows.n_segments and rows.offsets[segment] < stop:
-            first, last = max(rows.offsets[segment], start), min(rows.offsets[segment + 1], stop)
-            if first < last:
-                slices.append((segment, first - start, last - start))
-            if rows.offsets[segment + 1] > stop:
-                break
-            segment += 1
-        yield start, stop, slices
+def ordered_values(passes: Callable[[], Iterable[tuple[Tensor, Slices]]], places: Sequence[int]) -> Tensor:
+    """Return from each segment the value with a given place in ascending order, 1 for the smallest.
+
+    Values are not negative, so that their bits, read as an integer, have the same order.  A pass over the values counts
+    by segment how often each digit of this integer occurs, from the highest digit to the lowest.  That takes 2 passes
+    for single precision and 4 for double (twice as many for many segments), keeps no values, and is exact.
+
+    Parameters
+    ----------
+    passes : function
+        Returns the values of all rows in chunks, with their slices.
+    places : sequence of int
+        One for each segment.
+    """
+    bits = 16 if len(places) <= 64 else 8
+    remaining = torch.tensor(places)
+    found, digits = torch.zeros(len(places), dtype=torch.int64), 0
+    precision = torch.float64
+    while not digits or digits * bits < torch.finfo(precision).bits:
+        counts = torch.zeros(len(places), 2**bits, dtype=torch.int64)
+        for values, slices in passes():
+            precision = values.dtype
+            shift = torch.finfo(precision).bits - (digits + 1) * bits
+            whole = values.contiguous().view(torch.int64 if precision is torch.float64 else torch.int32).to(torch.int64)
+            for segment, start, stop in slices:
+                part = whole[start:stop] >> shift
+                same = part[part >> bits == found[segment]]
+                counts[segment] += torch.bincount(same & (2**bits - 1), minlength=2**bits)
+        digit = (counts.cumsum(dim=1) < remaining[:, None]).sum(dim=1)
+        before = torch.cat([torch.zeros(len(places), 1, dtype=torch.int64), counts.cumsum(dim=1)], dim=1)
+        remaining = remaining - before[torch.arange(len(places)), digit]
+        found, digits = (found << bits) | digit, digits + 1
+    integers = found.to(torch.int64 if precision is torch.float64 else torch.int32)
+    return integers.view(precision).to(torch.float64)
