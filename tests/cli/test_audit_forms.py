@@ -66,6 +66,18 @@ def test_tests_of_selection_rates_are_printed_when_asked_for(fairbound, people):
     assert "beside m" not in fairbound("audit", people, *HIRED).stdout
 
 
+def test_a_reference_group_is_named(fairbound, people, tmp_path):
+    page = tmp_path / "audit.html"
+    named = fairbound("audit", people, *HIRED, "race", "--reference", "f", "race=c", "--out", page)
+    assert says(named.stdout, "selection rates beside f (0.500)", "1.600", "beside c")
+    assert says(page.read_text(), "beside f (0.500)", "beside c")
+    tests = json.loads(fairbound("audit", people, *HIRED, "--reference", "sex=f", "--json").stdout)["significance"]
+    assert [(test["group"], test["reference"]) for test in tests] == [("m", "f")]
+    wrong = fairbound("audit", people, *HIRED, "--reference", "x")
+    assert wrong.code == 2
+    assert says(wrong.stderr, "'x'", "f, m")
+
+
 @pytest.mark.parametrize("ending", [".csv", ".md", ".html"])
 def test_the_tables_are_written_in_the_form_of_the_ending(fairbound, people, tmp_path, ending):
     out = tmp_path / f"tables{ending}"

@@ -37,6 +37,19 @@ def lifted(rows):
     return ConstrainedClassifier(LIMIT, no_group_worse=True).fit(X, y, sensitive_features=group)
 
 
+def test_a_margin_is_for_the_limits_and_not_for_the_floors(rows, free):
+    X, y, group = rows
+    found = quick(LIMIT, no_group_worse=True, margin="auto").fit(X, y, sensitive_features=group)
+    own, *floors = found.result_.limits
+    assert [each.limit for each in found.result_.margin.limits] == [own.limit]
+    assert [each.limit for each in found.result_.forecast.limits] == [own.limit]
+    assert found.result_.kept
+    assert own.reached > 0.93  # without a margin it is at 0.9
+    # A floor with a margin would lift everyone: the rate of the group that was ahead stays where it was.
+    ahead = max(floors, key=lambda floor: floor.reached)
+    assert ahead.reached < rates(free, X, y, group)["b"] + 0.02
+
+
 def test_the_limit_alone_lowers_a_group_and_with_floors_it_does_not(rows, free, lifted):
     X, y, group = rows
     before = rates(free, X, y, group)

@@ -125,6 +125,11 @@ def test_an_audit_has_the_tests_of_each_column_and_needs_people():
     assert found.to_dict()[0]["p"] == found.tests[0].p
     named = audit(None, decided, {"sex": sex}).significance(reference="f")
     assert named.test("m").ratio == 1.5
+    several = audit(None, decided, {"sex": sex, "race": race})
+    assert [test.reference for test in several.significance({"race": "y", "sex": "f"}).tests] == ["f", "y"]
+    assert [test["reference"] for test in several.to_dict({"sex": "f"})["significance"]] == ["f", "x"]
+    with refused("'age'", "race", "sex"):
+        several.significance({"age": "old"})
     with refused("sample_weight"):
         audit(None, decided, {"sex": sex}, sample_weight=[1, 2] * 40).significance()
     with refused("'d'", "f (sex)"):

@@ -52,6 +52,13 @@ def decisions(module: torch.nn.Module, X: np.ndarray) -> np.ndarray:
         return decide(module(torch.as_tensor(X, dtype=dtype)).reshape(len(X), -1), 0.5).numpy()
 
 
+def scores(module: torch.nn.Module, X: np.ndarray) -> np.ndarray:
+    """Return the probability of the positive class for each row."""
+    dtype = next(module.parameters()).dtype
+    with torch.no_grad():
+        return torch.sigmoid(module(torch.as_tensor(X, dtype=dtype)).reshape(-1)).numpy()
+
+
 @cache
 def law_pieces() -> dict[str, Any]:
     """Train before and after, and a frontier; return the arguments of `summarize`."""
@@ -64,6 +71,7 @@ def law_pieces() -> dict[str, Any]:
         problem = TrainingProblem(module, "binary_cross_entropy", limits, cells)
         result = fit(problem, parts.train.X)
         found[name] = [decisions(module, part.X) for part in parts]
+        held_out_scores = scores(module, parts.test.X)
     price = loss_price(problem.system, 0, result.multipliers, result.assessment.counts)
     record = fit_result(
         status=result.status,
@@ -85,6 +93,7 @@ def law_pieces() -> dict[str, Any]:
             sensitive_features={"race": part.groups("race")},
             before=found["before"][place],
             after=found["after"][place],
+            scores=held_out_scores if place == 1 else None,
         )
         for place, part in enumerate(parts)
     )

@@ -88,6 +88,15 @@ def test_the_page_says_what_the_summary_holds(law):
     assert summary["run"]["message"] in text
 
 
+def test_the_page_has_the_scores_of_held_out_rows(law):
+    scores = law_summary()["parts"]["held_out"]["after"]["scores"]
+    for group in scores["groups"]:
+        assert "{value:.3f} ({lower:.3f} to {upper:.3f})".format(**group["auc"]) in law.text
+    drawn = {each.get("id") for each in law.all("div")}
+    assert {"reliability-1", "distribution-1", "selection-1", "measures-1"} <= drawn
+    assert "Scores by group" not in to_html(summarize([], ROWS, ROWS))
+
+
 def test_nothing_points_outside(law):
     for tag, attributes in law.tags:
         for name in ("src", "href", "action", "data", "srcset", "poster"):

@@ -13,7 +13,7 @@ import pytest
 from sklearn.ensemble import HistGradientBoostingClassifier
 
 import fairbound
-from fairbound import Dataset, load, load_dataset, make_disparate_data
+from fairbound import Dataset, audit, load, load_dataset, make_disparate_data
 from fairbound.cli.program import make_program
 from fairbound.estimator import TableEncoder
 from fairbound.studies import Study, StudySettings
@@ -41,6 +41,15 @@ def without_time(found: Any) -> Any:
         moving = {"command", "created", "written", "seconds", "files"}
         return {key: without_time(value) for key, value in found.items() if key not in moving}
     return [without_time(each) for each in found] if isinstance(found, list) else found
+
+
+def test_held_out_rows_have_the_scores_of_the_model(found):
+    part = found.held_out
+    place = list(found.after.classes_).index(found.positive)
+    score = found.after.predict_proba(part.X)[:, place]
+    alone = audit(part.y, found.after.predict(part.X), part.sensitive, score=score, pos_label=found.positive)
+    assert found.summary["parts"]["held_out"]["after"]["scores"] == alone.to_dict()["scores"]
+    assert found.summary["parts"]["training"]["after"]["scores"] is None  # the model was fitted to them
 
 
 def test_one_line_writes_what_the_command_writes(tmp_path):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -58,12 +58,6 @@ Threshold = Annotated[
         "--threshold", help="For --score without --prediction: the least score selected; by default above the median."
     ),
 ]
-SignificanceTests = Annotated[
-    bool,
-    typer.Option(
-        "--significance", help="Also test each group's selection rate against that of the most selected group."
-    ),
-]
 GroupsIfSeveral = Annotated[
     str | None,
     typer.Option(
@@ -71,6 +65,12 @@ GroupsIfSeveral = Annotated[
         metavar="each|intersection|both",
         help="With several sensitive columns: the groups of each column (the default), their intersections, or both "
         "(the default of --format ll144).",
+    ),
+]
+SignificanceTests = Annotated[
+    bool,
+    typer.Option(
+        "--significance", help="Also test each group's selection rate against that of the most selected group."
     ),
 ]
 AuditDate = Annotated[str | None, typer.Option("--audit-date", metavar="DAY", help="For ll144: the day of the audit.")]
@@ -86,6 +86,14 @@ SmallCategoryNote = Annotated[
         "--small-category-note",
         metavar="TEXT",
         help="For ll144: why categories under 2% of the data are left out of the ratios; without it none is.",
+    ),
+]
+Reference = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--reference",
+        metavar="[COLUMN=]GROUP...",
+        help="For --significance: compare with this group instead; without COLUMN one of the first sensitive column.",
     ),
 ]
 MinGroupSize = Annotated[
@@ -110,6 +118,10 @@ def register(app: typer.Typer, command: Any) -> None:
                 "fairbound audit hired.csv --prediction hired --sensitive sex --significance",
             ),
             (
+                "Tests against a named group",
+                "fairbound audit hired.csv --prediction hired --sensitive race --reference White",
+            ),
+            (
                 "Tables for Local Law 144",
                 "fairbound audit hired.csv --prediction hired --sensitive sex race --format ll144 --out ll144.csv",
             ),
@@ -130,6 +142,39 @@ def register(app: typer.Typer, command: Any) -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
+class DecisionOptions:
+    """How a file of the decisions of any system is read."""
+
+    target: options.TargetIfAny = None
+    prediction: options.Prediction
+    sensitive: options.Sensitive
+    positive: options.Positive = None
+    positive_decision: options.PositiveDecision = None
+    weight: options.Weight = None
+    groups: options.Groups = "each"
+    missing: options.Missing = None
+    delimiter: options.Delimiter = None
+    encoding: options.Encoding = "utf-8"
+
+
+@dataclass(frozen=True, kw_only=True)
+class JudgedOptions(DecisionOptions):
+    """The same where labels may have several classes."""
+
+    multiclass: options.Multiclass = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScoredOptions(JudgedOptions):
+    """The same where decisions may follow from scores."""
+
+    prediction: PredictionUnlessScored = None  # type: ignore[assignment]  # a score may stand in for it
+    score: Score = None
+    threshold: Threshold = None
+    groups: GroupsIfSeveral = None  # type: ignore[assignment]  # the default depends on the form of the output
+
+
+@dataclass(frozen=True, kw_only=True)
 class PublishedFacts:
     """What New York City's Local Law 144 asks to be published beside the tables."""
 
@@ -144,26 +189,15 @@ class PublishedFacts:
 def audit_command(
     *,
     file: options.Table,
-    target: options.TargetIfAny = None,
-    prediction: PredictionUnlessScored = None,
-    score: Score = None,
-    threshold: Threshold = None,
-    sensitive: options.Sensitive,
+    reading: ScoredOptions,
     require: options.RequireIfAny = None,
     significance: SignificanceTests = False,
-    positive: options.Positive = None,
-    positive_decision: options.PositiveDecision = None,
-    multiclass: options.Multiclass = False,
-    weight: options.Weight = None,
-    groups: GroupsIfSeveral = None,
+    reference: Reference = None,
     min_group_size: MinGroupSize = 1,
     confidence: Confidence = 0.95,
     form: Form = "tables",
     facts: PublishedFacts,
     out: Page = None,
-    missing: options.Missing = None,
-    delimiter: options.Delimiter = None,
-    encoding: options.Encoding = "utf-8",
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
@@ -177,7 +211,7 @@ def audit_command(
     from fairbound.cli.inputs import check_choice, parse_limits, read_decisions
 
     check_choice(form, FORMS, "--format")
-    groups = groups if groups is not None else "both" if form == "ll144" else "each"
+    groups = reading.groups if reading.groups is not None else "both" if form == "ll144" else "each"
     check_choice(groups, GROUPS, "--groups")
     _check_facts(form, facts)
     existing_file(file)
@@ -187,26 +221,13 @@ def audit_command(
         _check_page(Path(out), form)
     from fairbound.evaluation import audit_tally, tally_decisions
 
-    rows = read_decisions(
-        file,
-        target=target,
-        prediction=prediction,
-        sensitive=sensitive,
-        positive=positive,
-        positive_decision=positive_decision,
-        multiclass=multiclass,
-        weight=weight,
-        missing=missing,
-        delimiter=delimiter,
-        encoding=encoding,
-        score=score,
-    )
+    rows = read_decisions(file, reading, score=reading.score)
     tally, scores = tally_decisions(
         rows.y,
         rows.prediction,
         rows.sensitive,
         score=rows.score,
-        threshold=threshold,
+        threshold=reading.threshold,
         sample_weight=rows.weight,
         groups=groups,
         pos_label=rows.positive,
@@ -214,16 +235,17 @@ def audit_command(
     )
     found = audit_tally(tally, confidence, scores=scores)
     checked = [(limit, tally.check(limit)) for limit in limits]
-    tests = found.significance() if significance else None
+    named = _references(reference, tuple(found.missing))
+    tests = found.significance(named) if significance or named else None
     tables = found.to_ll144(**vars(facts)) if form == "ll144" else None
     content = {
         "command": "audit",
-        **found.to_dict(),
+        **found.to_dict(named),
         "limits": [{"limit": str(limit), **state} for limit, state in checked],
         **({} if tables is None else {"ll144": tables.to_dict()}),
     }
     if out is not None:
-        page = _audit_page(found, checked, Path(file).name) if tables is None else _ll144_page(tables, Path(out))
+        page = _audit_page(found, named, checked, Path(file).name) if tables is None else _ll144_page(tables, Path(out))
         with fresh_file(out) as draft:
             _write(draft, page, out)
     _show_reading(output, rows.read_as)
@@ -248,14 +270,29 @@ def audit_command(
     raise typer.Exit(KEPT if all(state["kept"] for _, state in checked) else NOT_KEPT)
 
 
-def _audit_page(found: Audit, checked: Sequence[tuple[Constraint, dict[str, Any]]], title: str) -> str:
+def _references(words: Sequence[str] | None, groupings: Sequence[str]) -> dict[str, str]:
+    """Return the reference group of each column, from words such as "White" (first column) or "race=White".
+
+    >>> _references(["m", "race=White"], ("sex", "race"))
+    {'sex': 'm', 'race': 'White'}
+    """
+    found: dict[str, str] = {}
+    for word in words or ():
+        column, _, group = word.partition("=")
+        found |= {column: group} if column in groupings else {groupings[0]: word}
+    return found
+
+
+def _audit_page(
+    found: Audit, references: Mapping[str, str], checked: Sequence[tuple[Constraint, dict[str, Any]]], title: str
+) -> str:
     from fairbound.report import audit_to_html
 
     shown = [
         {"limit": str(limit), **state, "bounds": [bound for bound in limit.limits if math.isfinite(bound)]}
         for limit, state in checked
     ]
-    return audit_to_html(found.to_dict(), title=title, limits=shown, notes=found.notes)
+    return audit_to_html(found.to_dict(references), title=title, limits=shown, notes=found.notes)
 
 
 def _ll144_page(tables: LL144Tables, place: Path) -> str:
@@ -267,20 +304,10 @@ def _ll144_page(tables: LL144Tables, place: Path) -> str:
 def certify_command(
     *,
     file: options.Table,
-    target: options.TargetIfAny = None,
-    prediction: options.Prediction,
-    sensitive: options.Sensitive,
+    reading: JudgedOptions,
     require: options.Require,
     confidence: Confidence = 0.95,
-    positive: options.Positive = None,
-    positive_decision: options.PositiveDecision = None,
-    multiclass: options.Multiclass = False,
-    weight: options.Weight = None,
     largest_weight: LargestWeight = None,
-    groups: options.Groups = "each",
-    missing: options.Missing = None,
-    delimiter: options.Delimiter = None,
-    encoding: options.Encoding = "utf-8",
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
@@ -293,25 +320,13 @@ def certify_command(
     from fairbound.cli.files import existing_file
     from fairbound.cli.inputs import check_choice, parse_limits, read_decisions
 
-    check_choice(groups, GROUPS, "--groups")
+    check_choice(reading.groups, GROUPS, "--groups")
     existing_file(file)
     limits = parse_limits(require)
     output = Output(json, quiet)
     from fairbound.evaluation import certify
 
-    rows = read_decisions(
-        file,
-        target=target,
-        prediction=prediction,
-        sensitive=sensitive,
-        positive=positive,
-        positive_decision=positive_decision,
-        multiclass=multiclass,
-        weight=weight,
-        missing=missing,
-        delimiter=delimiter,
-        encoding=encoding,
-    )
+    rows = read_decisions(file, reading)
     found = certify(
         rows.y,
         rows.prediction,
@@ -320,7 +335,7 @@ def certify_command(
         confidence,
         sample_weight=rows.weight,
         largest_weight=largest_weight,
-        groups=groups,  # type: ignore[arg-type]  # one of the three, as checked
+        groups=reading.groups,  # type: ignore[arg-type]  # one of the three, as checked
         pos_label=rows.positive,
     )
     _show_reading(output, rows.read_as)

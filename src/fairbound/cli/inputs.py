@@ -14,6 +14,7 @@ from fairbound.cli.files import existing_file, open_table
 from fairbound.cli.options import parse_bands
 
 if TYPE_CHECKING:
+    from fairbound.cli.decisions import DecisionOptions, JudgedOptions
     from fairbound.cli.options import ReadingOptions
     from fairbound.data import Dataset
     from fairbound.fairness import Constraint
@@ -186,26 +187,13 @@ class DecidedRows:
     read_as: tuple[tuple[str, str, int, str], ...]
 
 
-def read_decisions(
-    path: str,
-    *,
-    target: str | None,
-    prediction: str | None,
-    sensitive: Sequence[str],
-    positive: Sequence[str] | None,
-    positive_decision: str | None,
-    multiclass: bool,
-    weight: str | None,
-    delimiter: str | None,
-    encoding: str,
-    missing: Sequence[str] | None = None,
-    score: str | None = None,
-) -> DecidedRows:
+def read_decisions(path: str, reading: JudgedOptions, *, score: str | None = None) -> DecidedRows:
     """Read the decisions of any system from a file; a decision that matches no label raises an error.
 
     Labels, decisions and groups are read as training reads labels and groups: 01 is not 1.  Without a column of labels,
     decisions stay as they are.
     """
+    target, prediction, weight, positive = reading.target, reading.prediction, reading.weight, reading.positive
     if prediction is None and score is None:
         raise ValueError(
             "Which column has the decisions? Name it with --prediction, or a column of scores with --score."
@@ -216,14 +204,7 @@ def read_decisions(
     from fairbound.data import as_word, code_labels
     from fairbound.evaluation import match_decisions, match_positive
 
-    columns, groups = read_decided_columns(
-        path,
-        {"target": target, "prediction": prediction, "weight": weight, "score": score},
-        sensitive,
-        missing=missing,
-        delimiter=delimiter,
-        encoding=encoding,
-    )
+    columns, groups = read_decided_columns(path, reading, weight=weight, score=score)
     decided = None if prediction is None else columns[prediction]
     rows = len(next(iter(columns.values())))
     further: dict[str, Any] = {
@@ -236,10 +217,12 @@ def read_decisions(
     if target is None:
         if positive and len(positive) > 1:
             raise ValueError("--positive names several values of a label, but there is no --target; name one decision.")
-        chosen = positive_decision if positive_decision is not None or not positive else positive[0]
+        chosen = reading.positive_decision
+        if chosen is None and positive:
+            chosen = positive[0]
         return DecidedRows(y=None, prediction=decided, positive=chosen, read_as=(), **further)
     label = columns[target]
-    check_binary(label, target, positive, multiclass)
+    check_binary(label, target, positive, reading.multiclass)
     codes, names, values = code_labels(label, target, positive or None)
     classes = as_array(names)
     pos_label = names[1] if len(names) == 2 else None
@@ -248,7 +231,7 @@ def read_decisions(
         return DecidedRows(classes[codes], None, positive=pos_label, read_as=tuple(labels_read), **further)
     named: dict[str, Any] = {
         "names": (f"Column {target!r} (--target)", f"column {prediction!r} (--prediction)"),
-        "positive_decision": positive_decision,
+        "positive_decision": reading.positive_decision,
     }
     if len(values) > len(names):  # --positive makes two labels of many
         labels, positives = [each.value for each in values], [each.value for each in values if each.code == 1]
@@ -269,28 +252,24 @@ def read_decisions(
 
 
 def read_decided_columns(
-    path: str,
-    roles: Mapping[str, str | None],
-    sensitive: Sequence[str],
-    *,
-    missing: Sequence[str] | None,
-    delimiter: str | None,
-    encoding: str,
+    path: str, reading: DecisionOptions, **further: str | None
 ) -> tuple[Mapping[str, Any], dict[str, Any]]:
     """Return the columns of a file of decisions by their names, and the groups of each sensitive column.
 
-    `roles` has the name of the column of each role, None if it is not named.  Labels, decisions and groups are words,
+    `further` has the names of columns of weights and scores, None without one.  Labels, decisions and groups are words,
     weights and scores numbers.  A row without a decision or a score raises an error.
     """
     from fairbound.data import MISSING, group_values, is_missing
 
-    table = open_table(path, delimiter=delimiter, encoding=encoding)
+    table = open_table(path, delimiter=reading.delimiter, encoding=reading.encoding)
+    roles = {"target": reading.target, "prediction": reading.prediction, **further}
     named = {role: name for role, name in roles.items() if name is not None}
+    sensitive = reading.sensitive
     for role, name in (*named.items(), *(("sensitive", each) for each in sensitive)):
         table.check_column(name, argument(role))
     words = {*sensitive, *(name for role, name in named.items() if role in ("target", "prediction"))}
     needed = {*named.values(), *sensitive}
-    marks = (*MISSING, *(missing or ()))
+    marks = (*MISSING, *(reading.missing or ()))
     columns, _ = table.learn(ignore=[name for name in table.names if name not in needed], words=words, missing=marks)
     for role, what in (("prediction", "decision"), ("score", "score")):
         if role not in named:

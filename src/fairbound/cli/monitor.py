@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fairbound.cli import options
-from fairbound.cli.decisions import GROUPS, Confidence
+from fairbound.cli.decisions import GROUPS, Confidence, DecisionOptions
 from fairbound.cli.errors import KEPT, NOT_KEPT
 from fairbound.cli.options import examples, with_options
 from fairbound.cli.output import Output
@@ -72,20 +72,11 @@ def register(app: typer.Typer, command: Any) -> None:
 def monitor_command(
     *,
     batches: Batches,
-    target: options.TargetIfAny = None,
-    prediction: options.Prediction,
-    sensitive: options.Sensitive,
+    reading: DecisionOptions,
     require: Limits,
     state: State,
     confidence: Confidence = 0.95,
-    positive: options.Positive = None,
-    positive_decision: options.PositiveDecision = None,
-    weight: options.Weight = None,
-    groups: options.Groups = "each",
     out: Page = None,
-    missing: options.Missing = None,
-    delimiter: options.Delimiter = None,
-    encoding: options.Encoding = "utf-8",
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
@@ -98,8 +89,9 @@ def monitor_command(
     from fairbound.cli.files import existing_file, fresh_file
     from fairbound.cli.inputs import check_choice, parse_limits, read_decided_columns
 
-    check_choice(groups, GROUPS, "--groups")
-    if weight is not None:
+    check_choice(reading.groups, GROUPS, "--groups")
+    positive = reading.positive
+    if reading.weight is not None:
         raise ValueError("A monitor counts each row once, so --weight cannot be used; give the rows without weights.")
     if positive and len(positive) > 1:
         raise ValueError("--positive names several values, but a monitor needs labels of two values; name one.")
@@ -110,9 +102,9 @@ def monitor_command(
     limits = parse_limits(require)
     output = Output(json, quiet)
     settings = {
-        "groups": groups,
+        "groups": reading.groups,
         "pos_label": positive[0] if positive else None,
-        "positive_decision": positive_decision,
+        "positive_decision": reading.positive_decision,
     }
     monitor = _resumed(state, limits, confidence, settings)
     before = _content(state)
@@ -122,16 +114,9 @@ def monitor_command(
         if monitor.has_counted(name, digest):
             skipped.append(name)
             continue
-        columns, found = read_decided_columns(
-            batch,
-            {"target": target, "prediction": prediction},
-            sensitive,
-            missing=missing,
-            delimiter=delimiter,
-            encoding=encoding,
-        )
-        labels = None if target is None else columns[target]
-        monitor.update(columns[prediction], found, labels, name=name, digest=digest)
+        columns, found = read_decided_columns(batch, reading)
+        labels = None if reading.target is None else columns[reading.target]
+        monitor.update(columns[reading.prediction], found, labels, name=name, digest=digest)
         if _content(state) != before:
             raise ValueError(f"{state} (--state) was changed by another run meanwhile; run the command again.")
         monitor.save(state)

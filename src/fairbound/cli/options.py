@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import MISSING, dataclass, fields, is_dataclass
 from typing import TYPE_CHECKING, Annotated, Any, get_origin, get_type_hints
 
 import typer
@@ -300,7 +300,10 @@ def with_options(command: Callable[..., None]) -> Callable[..., None]:
         bundles[parameter.name] = [each.name for each in options]
         parameters += [
             inspect.Parameter(
-                each.name, inspect.Parameter.KEYWORD_ONLY, default=each.default, annotation=declared[each.name]
+                each.name,
+                inspect.Parameter.KEYWORD_ONLY,
+                default=inspect.Parameter.empty if each.default is MISSING else each.default,
+                annotation=declared[each.name],
             )
             for each in options
         ]

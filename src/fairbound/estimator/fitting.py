@@ -161,7 +161,8 @@ class Fitting:
             "callback": self._callback(progress, watched, eval_inputs),
         }
         effort, solver = self._effort(), stated_solver(self.params)
-        choice, outlook = None, Outlook(self.problem, self.Z, self.loss_weights)
+        asked = len(self.constraints) - len(self.floors)
+        choice, outlook = None, Outlook(self.problem, self.Z, self.loss_weights, asked)
         if calibration is None:
             if self.params.early_stopping and validation is not None and eval_inputs is not None:
                 options["judge"] = partial(

@@ -57,11 +57,15 @@ FALL = 0.75
 
 
 def rate_distribution(
-    system: ConstraintSystem, decisions: Tensor, multipliers: Tensor | None = None, optimism: float = 0.0
+    system: ConstraintSystem,
+    decisions: Tensor,
+    multipliers: Tensor | None = None,
+    optimism: float = 0.0,
+    asked: int | None = None,
 ) -> RateDistribution:
     """Return the distribution of the rates on new rows, from the decisions about the rows of the system.
 
-    `optimism` is the number κ of `measure_optimism`.
+    `optimism` is the number κ of `measure_optimism`; the limits after the first `asked` ones have no forecast.
     """
     cells = system.cells
     indicators = decision_indicators(decisions, cells.outcomes)
@@ -71,7 +75,7 @@ def rate_distribution(
     if multipliers is not None and optimism > 0.0:
         pull = optimism * (spread @ (system.coefficients.T @ multipliers))
     rates = system.rates(counts.expand(len(system.surrogates), -1, -1))
-    return RateDistribution(system, rates.numpy(), pull.numpy(), spread.numpy())
+    return RateDistribution(system, rates.numpy(), pull.numpy(), spread.numpy(), asked)
 
 
 def measure_optimism(
@@ -176,6 +180,13 @@ def _exact(system: ConstraintSystem, cells: Cells, decisions: Tensor) -> Tensor:
 class Outlook:
     """What a fit will do on new rows.  Its optimism is measured once, at the limits as asked.
 
+    Parameters
+    ----------
+    problem, Z, loss_weights
+        Those of the fit.
+    asked : int, optional
+        The first so many limits get a forecast and a margin; by default all.
+
     Attributes
     ----------
     margin : MarginResult or None
@@ -184,8 +195,10 @@ class Outlook:
         Returns the forecast from calibration rows, which is better than one from the training rows.
     """
 
-    def __init__(self, problem: TrainingProblem, Z: NDArray[np.float64], loss_weights: Any) -> None:
-        self.problem, self.Z, self.loss_weights = problem, Z, loss_weights
+    def __init__(
+        self, problem: TrainingProblem, Z: NDArray[np.float64], loss_weights: Any, asked: int | None = None
+    ) -> None:
+        self.problem, self.Z, self.loss_weights, self.asked = problem, Z, loss_weights, asked
         self.margin: MarginResult | None = None
         self.calibrated: Callable[[], Forecast] | None = None
         self._multipliers: Tensor | None = None
@@ -196,7 +209,7 @@ class Outlook:
         self._measure(result, options.get("effort"))
         if probability is not None and not self._reason and self.problem.system.n_rows:
             result, self.margin = train_with_margin(
-                self.problem, self.Z, result, self._optimism, probability, self._decide, **options
+                self.problem, self.Z, result, self._optimism, probability, self._decide, self.asked, **options
             )
             self._multipliers = result.multipliers
         return result
@@ -209,7 +222,7 @@ class Outlook:
             return self.calibrated()
         if self._reason or self._multipliers is None:
             return Forecast(reason=self._reason)
-        found = rate_distribution(self.problem.system, decisions, self._multipliers, self._optimism)
+        found = rate_distribution(self.problem.system, decisions, self._multipliers, self._optimism, self.asked)
         price = (self.problem.system.coefficients.T @ self._multipliers).numpy()
         return found.forecast(optimism=self._optimism * math.sqrt(max(0.0, float(price @ found.spread @ price))))
 
@@ -279,6 +292,7 @@ def train_with_margin(
     optimism: float,
     probability: float,
     decide_rows: Callable[[], Tensor],
+    asked_limits: int | None = None,
     **options: Any,
 ) -> tuple[TrainingResult, MarginResult]:
     """Train for tightened bounds, from the model of a fit; the module of the problem holds the new model.
@@ -296,13 +310,15 @@ def train_with_margin(
         With which the limits are to hold on new rows.
     decide_rows : function
         Returns the decisions of the module about the training rows.
+    asked_limits : int, optional
+        The first so many limits get a margin; by default all.
     options
         For `tighten`: loss_weights, objective, effort, callback.
     """
     asked, found, reserve = problem.system, result, np.zeros(problem.system.n_rows)
     reached = True
     for _ in range(ROUNDS):
-        rates = rate_distribution(asked, decide_rows(), found.multipliers, optimism)
+        rates = rate_distribution(asked, decide_rows(), found.multipliers, optimism, asked_limits)
         if (rates.forecast().holds or 0.0) >= probability - NEAR_ENOUGH:
             break
         reserve = np.maximum(reserve, rates.reserve(probability))
@@ -327,7 +343,7 @@ def train_with_margin(
         if found.stopped:
             break
     rates = rate_distribution(asked, decide_rows())
-    return found, MarginResult(probability, _limit_margins(asked, reserve, rates.rates), reached)
+    return found, MarginResult(probability, _limit_margins(asked, reserve, rates.rates)[:asked_limits], reached)
 
 
 def _with_reserve(system: ConstraintSystem, reserve: NDArray[np.float64]) -> list[Constraint]:

@@ -19,7 +19,15 @@ from fairbound.evaluation.monitor_state import (
 )
 from fairbound.evaluation.monitoring import Monitor
 from fairbound.evaluation.requirements import rate_name
-from fairbound.evaluation.scores import CalibrationBin, GroupScores, ScoreAudit, auc_estimate, tally_decisions
+from fairbound.evaluation.scores import (
+    CalibrationBin,
+    GroupScores,
+    ScoreAudit,
+    Scores,
+    auc_estimate,
+    check_scores,
+    tally_decisions,
+)
 from fairbound.evaluation.significance import (
     PairedTest,
     SelectionTest,
@@ -56,6 +64,7 @@ __all__ = [
     "RateInterval",
     "RequirementEvidence",
     "ScoreAudit",
+    "Scores",
     "SelectionTest",
     "Share",
     "Significance",
@@ -71,6 +80,7 @@ __all__ = [
     "binomial_interval",
     "certify",
     "certify_tally",
+    "check_scores",
     "compare_selections",
     "evidence_text",
     "holm",

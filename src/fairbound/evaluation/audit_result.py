@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from datetime import date
 from typing import TYPE_CHECKING, Any, Literal
@@ -197,21 +197,23 @@ class Audit:
             raise ValueError(f"{name} is there for {known}: name one of them with grouping= and label=.")
         return found[0]
 
-    def significance(self, reference: Hashable | None = None) -> Significance:
+    def significance(self, reference: Hashable | Mapping[str, Hashable] | None = None) -> Significance:
         """Test the selection rate of each group beside that of the most selected one.
 
         Parameters
         ----------
-        reference : group, optional
-            Compare with this group instead.  It is a group of the first sensitive column.
+        reference : group, or mapping of grouping to group, optional
+            Compare with this group instead: a group of the first sensitive column, or of each column that is named.
         """
         if not self.countable:
             raise ValueError("Tests of selection rates count people: give two classes, and no sample_weight.")
+        selections = self._selections()
+        named = reference if isinstance(reference, Mapping) else {next(iter(selections)): reference}
+        for grouping in named:
+            lookup(selections, grouping, "grouping")
         tests: list[SelectionTest] = []
-        for place, (grouping, counts) in enumerate(self._selections().items()):
-            tests += compare_selections(
-                grouping, counts, reference=reference if place == 0 else None, confidence=self.confidence
-            )
+        for grouping, counts in selections.items():
+            tests += compare_selections(grouping, counts, reference=named.get(grouping), confidence=self.confidence)
         return Significance(tuple(tests), self.confidence)
 
     def to_ll144(
@@ -282,8 +284,8 @@ class Audit:
             for grouping in self.missing
         }
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return everything as a dictionary of JSON values."""
+    def to_dict(self, reference: Hashable | Mapping[str, Hashable] | None = None) -> dict[str, Any]:
+        """Return everything as a dictionary of JSON values; `reference` as for `significance`."""
         return as_json(
             {
                 "rows": self.rows,
@@ -310,7 +312,7 @@ class Audit:
                 "merged": self.merged,
                 "labelled": self.labelled,
                 "scores": None if self.scores is None else self.scores.to_dict(),
-                "significance": self.significance().to_dict() if self.countable else None,
+                "significance": self.significance(reference).to_dict() if self.countable else None,
             }
         )
 

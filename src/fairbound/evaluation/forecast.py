@@ -135,12 +135,16 @@ class RateDistribution:
         Their expected change on new rows.
     spread : array of shape (R, R)
         Their covariance.
+    asked : int, optional
+        The first so many limits get a forecast and a reserve.  The others are rates of these rows (`no_group_worse`),
+        which say nothing about new rows.  By default all do.
     """
 
     system: ConstraintSystem
     rates: FloatArray
     shift: FloatArray
     spread: FloatArray
+    asked: int | None = None
 
     def draw(self) -> FloatArray:
         """Return draws of the differences from `rates`, (draws, R); always the same ones, in pairs around the mean."""
@@ -153,7 +157,7 @@ class RateDistribution:
         """Return the forecast of every limit that has a bound."""
         drawn, found = self.rates + self.draw(), []
         together = np.ones(len(drawn), dtype=bool)
-        for position, constraint in enumerate(self.system.constraints):
+        for position, constraint in enumerate(self.system.constraints[: self.asked]):
             if constraint.bound is None:
                 continue
             values = _worst_values(self.system, position, drawn)
@@ -180,7 +184,8 @@ class RateDistribution:
         error = np.sqrt(np.clip(np.einsum("ir,rs,is->i", A, self.spread, A), 0.0, None))
         two_sided = np.isfinite(lower) & np.isfinite(upper)
         optimism = np.where(two_sided, np.abs(shift), np.clip(np.where(np.isfinite(upper), shift, -shift), 0.0, None))
-        largest = LARGEST_SHARE * self._room()
+        asked = np.array([self.asked is None or row.constraint < self.asked for row in self.system.rows], dtype=bool)
+        largest = np.where(asked, LARGEST_SHARE * self._room(), 0.0)
 
         def reserve(errors: float) -> FloatArray:
             return np.clip(optimism + errors * error, 0.0, largest)
@@ -188,7 +193,7 @@ class RateDistribution:
         def holds(errors: float) -> float:
             kept = reserve(errors)
             moved = np.clip(c, lower + kept, np.maximum(upper - kept, lower + kept)) + shift + deviations
-            return float(((moved >= lower) & (moved <= upper)).all(axis=1).mean())
+            return float(((moved >= lower) & (moved <= upper))[:, asked].all(axis=1).mean())
 
         few, many = -1.0, 5.0
         for _ in range(30):

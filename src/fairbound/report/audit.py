@@ -10,11 +10,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fairbound._errors import missing_extra
 from fairbound._words import count, group_text
 from fairbound.report import numbers
 from fairbound.report.tables import RateTable, count_tables, rate_tables
-from fairbound.report.templating import AXIS, Figure, base, digits, escaped, line, policy, resource, template_engine
+from fairbound.report.templating import AXIS, Figure, base, digits, escaped, line, render_page
 
 
 def audit_to_html(
@@ -44,16 +43,6 @@ def audit_to_html(
     """
     tests, scores = significance_tables(audit), score_views(audit)
     figures = {name: figure for view in scores for name, (_, _, figure) in view.figures.items()}
-    scripts = []
-    try:
-        from markupsafe import Markup
-
-        if figures:
-            from plotly.offline import get_plotlyjs
-
-            scripts = [get_plotlyjs(), resource("page.js")]
-    except ImportError as error:
-        raise missing_extra("The HTML audit needs", str(error.name), "cli") from None
     names = {str(label): str(label) for label in audit["classes"]}
     models = {"before": None, "after": audit}
     tables = rate_tables(models, names, with_interval=True)
@@ -68,20 +57,16 @@ def audit_to_html(
         }
         for grouping in audit["missing"]
     ]
-    return (
-        template_engine()
-        .get_template("audit.html")
-        .render(
-            audit=audit,
-            title=title,
-            limits=limits,
-            notes=list(notes),
-            groupings=groupings,
-            figures=figures,
-            policy=policy(scripts),
-            scripts=[Markup(script) for script in scripts],
-            style=Markup(resource("page.css") + resource("audit.css")),
-        )
+    return render_page(
+        "audit.html",
+        what="The HTML audit",
+        figures=figures,
+        styles=("audit.css",),
+        audit=audit,
+        title=title,
+        limits=limits,
+        notes=list(notes),
+        groupings=groupings,
     )
 
 

@@ -6,10 +6,9 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fairbound._errors import missing_extra
 from fairbound._words import count
 from fairbound.report import numbers
-from fairbound.report.templating import policy, resource, template_engine
+from fairbound.report.templating import render_page
 
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 760, 260, 64, 16, 14, 40
 LEAST_POWER, MOST_POWER = -3.0, 12.0
@@ -30,10 +29,6 @@ def monitor_to_html(monitor: Mapping[str, Any], *, title: str = "Limits after re
     ImportError
         If jinja2 is not installed.
     """
-    try:
-        from markupsafe import Markup
-    except ImportError as error:
-        raise missing_extra("The HTML page of a monitor needs", str(error.name), "cli") from None
     limits = [
         {
             **limit,
@@ -43,18 +38,15 @@ def monitor_to_html(monitor: Mapping[str, Any], *, title: str = "Limits after re
         }
         for place, limit in enumerate(monitor["limits"])
     ]
-    return (
-        template_engine()
-        .get_template("monitor.html")
-        .render(
-            monitor=monitor,
-            title=title,
-            limits=limits,
-            needed=_evidence(math.log10(monitor["threshold"])),
-            frame={"width": WIDTH, "height": HEIGHT, "left": LEFT, "right": WIDTH - RIGHT, "bottom": HEIGHT - BOTTOM},
-            policy=policy([]),
-            style=Markup(resource("page.css") + resource("audit.css") + resource("monitor.css")),
-        )
+    return render_page(
+        "monitor.html",
+        what="The HTML page of a monitor",
+        styles=("audit.css", "monitor.css"),
+        monitor=monitor,
+        title=title,
+        limits=limits,
+        needed=_evidence(math.log10(monitor["threshold"])),
+        frame={"width": WIDTH, "height": HEIGHT, "left": LEFT, "right": WIDTH - RIGHT, "bottom": HEIGHT - BOTTOM},
     )
 
 

@@ -11,15 +11,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from fairbound._errors import missing_extra
 from fairbound._files import UnfitFileError, read_json
 from fairbound.report import words
-from fairbound.report.audit import significance_tables
+from fairbound.report.audit import score_views, significance_tables
 from fairbound.report.history import history_figure, phase_lines, thinned
 from fairbound.report.limits import MOST_REMARKS, caveats, certificates, limit_tables, remarks, trial_lines
 from fairbound.report.numbers import reproduction_lines
 from fairbound.report.tables import count_tables, model_view, rate_tables
-from fairbound.report.templating import policy, resource, template_engine
+from fairbound.report.templating import render_page
 from fairbound.report.tradeoff import tradeoff
 
 
@@ -37,26 +36,7 @@ def to_html(summary: Mapping[str, Any]) -> str:
         If jinja2 or plotly is not installed.
     """
     check_summary(summary)
-    try:
-        import jinja2  # noqa: F401 - named where it is missing
-        from markupsafe import Markup
-        from plotly.offline import get_plotlyjs
-    except ImportError as error:
-        raise missing_extra("The HTML report needs", str(error.name), "cli") from None
-    context = page_context(summary)
-    scripts = [resource("page.js")]
-    if context["figures"]:
-        scripts.insert(0, get_plotlyjs())
-    return (
-        template_engine()
-        .get_template("page.html")
-        .render(
-            **context,
-            policy=policy(scripts),
-            style=Markup(resource("page.css")),
-            scripts=[Markup(script) for script in scripts],
-        )
-    )
+    return render_page("page.html", what="The HTML report", scripted=True, **page_context(summary))
 
 
 def page_context(summary: Mapping[str, Any]) -> dict[str, Any]:
@@ -66,6 +46,7 @@ def page_context(summary: Mapping[str, Any]) -> dict[str, Any]:
     names = dict(zip(summary["classes"], summary["class_names"], strict=True))
     history = thinned(summary["run"]["history"]) if summary["run"] else []
     found = tradeoff(summary, names) if summary["frontier"] else None
+    scores = score_views(main["after"])
     return {
         "summary": summary,
         "created": day(summary["reproduction"].get("created")),
@@ -76,6 +57,7 @@ def page_context(summary: Mapping[str, Any]) -> dict[str, Any]:
         "main": main,
         "main_rows": main_rows,
         "parts": [_part(name, part, names) for name, part in _shown(summary)],
+        "scores": scores,
         "unasked": words.unasked(summary),
         "sizes": _sizes(summary),
         "certificates": certificates(summary),
@@ -84,6 +66,7 @@ def page_context(summary: Mapping[str, Any]) -> dict[str, Any]:
         "history": history,
         "phases": phase_lines(history, (summary["run"] or {}).get("phases", {})),
         "figures": {
+            **{name: figure for view in scores for name, (_, _, figure) in view.figures.items()},
             **({"frontier": found.figure} if found else {}),
             **({"history": history_figure(history)} if history else {}),
         },

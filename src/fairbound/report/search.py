@@ -5,22 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from fairbound._errors import missing_extra
 from fairbound._words import count, group_text
 from fairbound.report import numbers
 from fairbound.report.audit import SERIES, SYMBOLS
-from fairbound.report.templating import (
-    AXIS,
-    Figure,
-    base,
-    digits,
-    escaped,
-    line,
-    note,
-    policy,
-    resource,
-    template_engine,
-)
+from fairbound.report.templating import AXIS, Figure, base, digits, escaped, line, note, render_page
 
 
 def search_to_html(search: Mapping[str, Any]) -> str:
@@ -36,29 +24,19 @@ def search_to_html(search: Mapping[str, Any]) -> str:
     ImportError
         If jinja2 or plotly is not installed.
     """
-    try:
-        from markupsafe import Markup
-        from plotly.offline import get_plotlyjs
-    except ImportError as error:
-        raise missing_extra("The HTML report needs", str(error.name), "cli") from None
-    scripts = [get_plotlyjs(), resource("page.js")]
     measures = list(search["plan"]["measures"])
-    return (
-        template_engine()
-        .get_template("search.html")
-        .render(
-            search=search,
-            measures=measures,
-            header=("Accuracy", "AUC", "Log loss", *map(numbers.words, measures), "Decisions changed", "McNemar p"),
-            lines=list(_lines(search, measures)),
-            changes=[] if not search["final"] else _changes(search["final"]["chosen"]),
-            final=[] if not search["final"] else _final(search["final"], measures),
-            facts=list(_facts(search)),
-            figures={f"search-{place + 1}": search_figure(search, name) for place, name in enumerate(measures)},
-            policy=policy(scripts),
-            style=Markup(resource("page.css") + resource("audit.css")),
-            scripts=[Markup(script) for script in scripts],
-        )
+    return render_page(
+        "search.html",
+        what="The HTML report",
+        figures={f"search-{place + 1}": search_figure(search, name) for place, name in enumerate(measures)},
+        styles=("audit.css",),
+        search=search,
+        measures=measures,
+        header=("Accuracy", "AUC", "Log loss", *map(numbers.words, measures), "Decisions changed", "McNemar p"),
+        lines=list(_lines(search, measures)),
+        changes=[] if not search["final"] else _changes(search["final"]["chosen"]),
+        final=[] if not search["final"] else _final(search["final"], measures),
+        facts=list(_facts(search)),
     )
 
 

@@ -9,14 +9,17 @@ from __future__ import annotations
 import base64
 import hashlib
 import html
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import resources
 from typing import Any
 
+from fairbound._errors import missing_extra
 from fairbound._text import visible
 from fairbound._words import count, percent
 from fairbound.report import numbers, words
+
+Figure = dict[str, Any]
 
 
 @cache
@@ -44,6 +47,56 @@ def template_engine() -> Any:
     return engine
 
 
+def render_page(
+    template: str,
+    *,
+    what: str,
+    figures: Mapping[str, Figure] | None = None,
+    styles: Sequence[str] = (),
+    scripted: bool = False,
+    **context: Any,
+) -> str:
+    """Return a page of this package.
+
+    Parameters
+    ----------
+    template : str
+        A file of the folder `templates`, which extends base.html.
+    what : str
+        The page in words, for the message if jinja2 or plotly is not installed.
+    figures : mapping of str to figure, optional
+        By the id of the element that each is drawn in.
+    styles : sequence of str
+        Style sheets besides page.css.
+    scripted : bool
+        Whether the page needs its script even without figures.
+    **context
+        The variables of the template.
+    """
+    try:
+        import jinja2  # noqa: F401 - named where it is missing
+        from markupsafe import Markup
+
+        scripts = [resource("page.js")] if figures or scripted else []
+        if figures:
+            from plotly.offline import get_plotlyjs
+
+            scripts.insert(0, get_plotlyjs())
+    except ImportError as error:
+        raise missing_extra(f"{what} needs", str(error.name), "cli") from None
+    return (
+        template_engine()
+        .get_template(template)
+        .render(
+            **context,
+            figures=figures or {},
+            policy=policy(scripts),
+            scripts=[Markup(script) for script in scripts],
+            style=Markup("".join(map(resource, ("page.css", *styles)))),
+        )
+    )
+
+
 def _shown(value: Any) -> Any:
     """Return the text that a template prints, with control characters as escapes."""
     return visible(value, keep="\n\t") if type(value) is str else value
@@ -68,8 +121,6 @@ def policy(scripts: Sequence[str]) -> str:
 # Colours are names of the page's style, "var(--after)".  The page's script fills them in, so that a figure follows
 # light, dark and print styles.  Text is escaped before it goes in, because plotly.js reads tags in it.
 
-
-Figure = dict[str, Any]
 
 AXIS: Figure = {
     "gridcolor": "var(--grid)",

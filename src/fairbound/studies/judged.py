@@ -146,11 +146,18 @@ def decided_by(model: Any, part: Part) -> Decided:
     own = hasattr(model, "result_")  # ours shares the encoding of the rows among models
     inputs = part.inputs if own else part.X
     decisions = match_decisions(model.predict(inputs), classes, len(part), names=("the label", "baseline"))
-    if not hasattr(model, "predict_proba"):
-        return Decided(decisions, None)
+    return Decided(decisions, scores_by(model, part))
+
+
+def scores_by(model: Any, part: Part) -> Scores | None:
+    """Return a model's probabilities of the positive class; None if it has none, and for several classes."""
+    classes = part.data.target_names
+    if not hasattr(model, "predict_proba") or len(classes) != 2:
+        return None
+    inputs = part.inputs if hasattr(model, "result_") else part.X
     known = [str(label) for label in model.classes_]
     place = match_decisions(np.asarray(known), classes, len(known), names=("the label", "baseline")).tolist().index(1)
-    return Decided(decisions, np.asarray(model.predict_proba(inputs), dtype=np.float64)[:, place])
+    return np.asarray(model.predict_proba(inputs), dtype=np.float64)[:, place]
 
 
 class Judge:

@@ -18,10 +18,12 @@ from fairbound.evaluation import (
     Audit,
     Certificate,
     GroupAudit,
+    Scores,
     Tally,
     audit_tally,
     audited_measures,
     certify_tally,
+    check_scores,
     overall_accuracy,
     rate_name,
 )
@@ -43,6 +45,9 @@ class Decisions:
     sample_weight : sequence of n numbers, optional
     largest_weight : float, optional
         The largest weight that a row can have by design; the certificate of weighted rows needs it.
+    scores : sequence of n numbers, optional
+        The scores of the model that the summary is about, such as probabilities of the positive class.  Only for two
+        classes, and rows that count alike.
     """
 
     y: Any
@@ -51,6 +56,7 @@ class Decisions:
     before: Any = None
     sample_weight: Any = None
     largest_weight: float | None = None
+    scores: Any = None
 
 
 @dataclass(frozen=True)
@@ -157,7 +163,11 @@ class MeasuredPart:
             "before": None if rows.before is None else self.tally.with_decisions(rows.before),
             "after": self.tally,
         }
-        self.audits = {model: None if tally is None else self._audit(tally) for model, tally in self.tallies.items()}
+        scores = None if rows.scores is None else Scores(check_scores(rows.scores), "")
+        self.audits = {
+            "before": None if self.tallies["before"] is None else self._audit(self.tallies["before"]),
+            "after": self._audit(self.tally, scores),
+        }
         self.limits = [
             {
                 **{model: None if tally is None else tally.checked(system) for model, tally in self.tallies.items()},
@@ -169,8 +179,8 @@ class MeasuredPart:
             list(dict.fromkeys(block.grouping.name for block in system.blocks)) for system in self.systems
         ]
 
-    def _audit(self, tally: Tally) -> Audit:
-        return audit_tally(tally, self.reading.confidence, systems=self.measures)
+    def _audit(self, tally: Tally, scores: Scores | None = None) -> Audit:
+        return audit_tally(tally, self.reading.confidence, systems=self.measures, scores=scores)
 
     @property
     def after(self) -> Audit:

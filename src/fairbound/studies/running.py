@@ -17,6 +17,7 @@ from fairbound.data import Dataset
 from fairbound.fairness import Constraint
 from fairbound.studies.choosing import choose_model
 from fairbound.studies.explained import base_notes, collected_warnings, explain, scattered_columns, small_group_notes
+from fairbound.studies.judged import scores_by
 from fairbound.studies.measured import Decisions, SweptPoint, is_finished
 from fairbound.studies.parts import Part, Parts, check_limited_columns, is_known, remarks, with_sensitive
 from fairbound.studies.settings import StudySettings, make_base, with_floors
@@ -242,8 +243,7 @@ class Study:
     @property
     def positive(self) -> str | None:
         """The positive one of two labels."""
-        names = self.data.target_names
-        return str(names[1]) if len(names) == 2 else None
+        return str(self.data.target_names[1]) if len(self.data.target_names) == 2 else None
 
     @cached_property
     def summary(self) -> dict[str, Any]:
@@ -370,6 +370,7 @@ class Study:
             before=None if self.before is None else self._decide(self.before, part),
             after=self._decide(self.after, part),
             sample_weight=part.weight,
+            scores=scores_by(self.after, part) if part is self.held_out and part.weight is None else None,
         )
 
     def _decide(self, classifier: ConstrainedClassifier, part: Part) -> Any:
