@@ -211,7 +211,7 @@ def test_without_scripts_the_numbers_are_there(chromium, files):
     with Visit(chromium, files["law"], java_script_enabled=False) as page:
         found = tradeoff(law_summary(), {"0": "0", "1": "1"})
         assert readouts(page) == [text for _, text in found.points[found.chosen].readouts]
-        assert page.locator("noscript p").count() == 2
+        assert page.locator("noscript p").count() == 3
 
 
 def test_on_paper(chromium, files):
