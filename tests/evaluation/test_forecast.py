@@ -15,6 +15,7 @@ from fairbound.fairness import (
     as_constraints,
     decision_indicators,
     rate_limit,
+    read_columns,
 )
 
 LIMITS = [
@@ -43,10 +44,10 @@ def rows(n=3000, seed=0, labels=2):
 def distribution(limits, y, group, decided, weights=None, shift=0.0):
     cells = Cells.build(y, group, weights=weights)
     system = ConstraintSystem.build(limits, cells)
-    indicators = decision_indicators(decided, cells.outcomes)
-    counts, squares = cells.sums(indicators), Cells.build(y, group, weights=cells.weights**2).sums(indicators)
+    indicators = decision_indicators(cells.of_entries(decided), cells.outcomes)
+    counts = cells.sums(indicators)
     rates = system.rates(counts.expand(len(system.surrogates), -1, -1)).numpy()
-    spread = system.rate_spread(counts, squares).numpy()
+    spread = system.rate_spread(indicators).numpy()
     return RateDistribution(system, rates, np.full(len(rates), shift), spread), counts
 
 
@@ -60,18 +61,32 @@ def test_the_spread_of_a_selection_rate_is_binomial():
 
 
 @pytest.mark.parametrize(
-    ("limit", "labels", "weighted"),
-    [("predictive_parity <= 0.2", 2, True), ("accuracy_parity <= 0.2", 3, False), ("equal_impact >= 0.7", 3, True)],
+    ("limit", "labels", "weighted", "divided"),
+    [
+        ("predictive_parity <= 0.2", 2, True, False),
+        ("accuracy_parity <= 0.2", 3, False, False),
+        ("equal_impact >= 0.7", 3, True, True),
+        ("disparate_impact >= 0.7", 2, False, True),
+    ],
 )
-def test_the_spread_is_that_of_resampled_rows(limit, labels, weighted):
+def test_the_spread_is_that_of_resampled_rows(limit, labels, weighted, divided):
     y, group, decided = rows(labels=labels)
+    if divided:  # "c" is certain, the others are not
+        sure = np.where(group == "a", 0.8, 0.3)
+        group = read_columns(
+            {"group": {"a": sure * (group != "c"), "b": (1 - sure) * (group != "c"), "c": group == "c"}}, len(y)
+        )
+        group = group["group"]
     weights = np.random.default_rng(1).choice([0.5, 1.0, 3.0], len(y)) if weighted else np.ones(len(y))
-    found, _ = distribution(limit, y, group, decided, weights)
+    found, _ = distribution(limit, y, {"group": group}, decided, weights)
     rng, drawn = np.random.default_rng(2), []
     for _ in range(100):
         pick = rng.integers(0, len(y), len(y))
-        drawn.append(distribution(limit, y[pick], group[pick], decided[pick], weights[pick])[0].rates)
+        drawn.append(distribution(limit, y[pick], {"group": group[pick]}, decided[pick], weights[pick])[0].rates)
     assert np.std(drawn, axis=0) == pytest.approx(np.sqrt(np.diag(found.spread)), rel=0.35)
+    apart = np.std(np.subtract(*np.transpose(drawn)[:2]))  # of the first two groups, which may share rows
+    expected = found.spread[0, 0] + found.spread[1, 1] - 2 * found.spread[0, 1]
+    assert apart == pytest.approx(np.sqrt(expected), rel=0.35)
 
 
 def test_a_rate_of_zero_in_a_small_group_is_not_known_exactly():

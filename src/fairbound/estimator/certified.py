@@ -27,7 +27,7 @@ from fairbound.estimator.reached import TrialResult
 from fairbound.estimator.result import FitResult
 from fairbound.estimator.rows import Data, Parameters
 from fairbound.evaluation import Certificate, certify, sides_in_words
-from fairbound.fairness import Cells, as_constraints, decide
+from fairbound.fairness import Cells, as_constraints, decide, is_divided
 from fairbound.sqp import Status
 from fairbound.training import TrainingProblem, TrainingResult, assign, choose_status, follow_path, trainable
 
@@ -66,6 +66,13 @@ def check_confident(params: Parameters, data: Data) -> None:
             "{confidence=} does not work with {solver='stochastic'}: it trains a sequence of models on all "
             "rows at once.",
             "Use {solver='auto'} or {solver='quasi-newton'}.",
+        )
+    divided = [column for column, values in (data.groups or {}).items() if is_divided(values)]
+    if divided:
+        raise InputError(
+            "{confidence=} tests limits on groups that are known, but {column!r} has probabilities of groups.",
+            "Use {margin=}, and certify the decisions about held-out rows afterwards.",
+            column=divided[0],
         )
     if data.cell_weights.min() < data.cell_weights.max():
         raise InputError(

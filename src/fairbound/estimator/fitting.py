@@ -37,7 +37,7 @@ from fairbound.estimator.rows import Data, Parameters, warn_if_guessed
 from fairbound.estimator.scores import BaseResult, fit_scores, moved_columns, penalties
 from fairbound.estimator.scoring import Watched, validation_loss
 from fairbound.estimator.small_groups import SmallGroup, settle_small_groups
-from fairbound.estimator.unseen import Outlook, forecast_rows, stated_probability
+from fairbound.estimator.unseen import Outlook, forecast_frontier, forecast_rows, stated_probability
 from fairbound.fairness import Cells, Constraint, as_constraints, as_logits, decide, decision_indicators, distinct_texts
 from fairbound.training import (
     FRONTIER_EFFORT,
@@ -99,6 +99,8 @@ class Fitting:
         if self.base is not None:
             self.Z = self.base.join(self.Z)
             self.input_names = self.base.names(self.input_names, cells.classes)
+        if cells.division is not None:
+            self.Z, self.data = self.Z[cells.division.rows], data.divide(cells.division)
         self.generator = torch.Generator().manual_seed(seed)
         self.module = (
             copied_module(module, stated_solver(params))
@@ -114,7 +116,7 @@ class Fitting:
             )
         )
         self.problem = self._pose(self.constraints)
-        self.loss_weights = data.loss_weights * class_weights(params, cells)
+        self.loss_weights = self.data.loss_weights * class_weights(params, cells)
         try_module(self.problem.module, self.Z)
         self.floors: tuple[Constraint, ...] = ()
         if (lifted := lifted_rate(params.no_group_worse)) is not None and self.constraints:
@@ -188,7 +190,7 @@ class Fitting:
 
     def frontier(self, bounds: Sequence[float], position: int) -> list[tuple[FrontierPoint, Fitting, FitResult]]:
         """Train for several bounds of one limit; return the fit and the record of each, from loose to strict."""
-        progress = ProgressPrinter(int(self.params.verbose))
+        progress, effort = ProgressPrinter(int(self.params.verbose)), self._effort() or FRONTIER_EFFORT
         points = frontier(
             self.problem,
             self.Z,
@@ -197,19 +199,19 @@ class Fitting:
             loss_weights=self.loss_weights,
             objective="accuracy" if self.params.objective == "accuracy" else "loss",
             solver="stochastic" if stated_solver(self.params) == "stochastic" else "quasi-newton",
-            effort=self._effort() or FRONTIER_EFFORT,
+            effort=effort,
             generator=self.generator,
             callback=self._callback(progress, None, None),
         )
         progress.close()
-        found = []
-        for point in points:
+        found, forecasts = [], forecast_frontier(self.problem, self.Z, self.loss_weights, points.points, effort)
+        for point, forecast in zip(points, forecasts, strict=True):
             fitting = copy.copy(self)
             fitting.constraints = point.result.assessment.system.constraints
             fitting.module = copy.deepcopy(self.module)
             assign(trainable(fitting.module), point.parameters)
             record, _ = fitting._finish(point.result)
-            found.append((point, fitting, record))
+            found.append((point, fitting, replace(record, forecast=forecast)))
         missed = [f"{point.bound:g}" for point, _, record in found if not record.kept]
         if missed:
             warnings.warn(
@@ -342,8 +344,8 @@ class Fitting:
         return FitFacts(
             constraints=self.constraints,
             classes=self.cells.classes,
-            decided=count_rows(self.decisions(), self.cells.n_labels),
-            labelled=count_rows(self.cells.labels, self.cells.n_labels),
+            decided=count_rows(self.cells.of_rows(self.decisions()), self.cells.n_labels),
+            labelled=count_rows(self.cells.of_rows(self.cells.labels), self.cells.n_labels),
             stopped=result.stopped,
             ran_out=has_run_out(result.history, self.params.effort),
             handfuls=tuple(rates_on_a_handful(assessment, result.free)),
@@ -364,7 +366,7 @@ class Fitting:
         return FitResult(
             status=result.status,
             message=message,
-            rows=len(self.cells),
+            rows=self.cells.n_rows,
             pos_label=self.cells.classes[1] if self.cells.n_labels == 2 else None,
             accuracy=assessment.accuracy,
             constant_accuracy=assessment.constant_accuracy,
@@ -392,7 +394,7 @@ class Fitting:
     def _base_result(self, assessment: Assessment) -> BaseResult:
         """Compare the decisions with those of the base alone."""
         assert self.base is not None
-        alone = decide(torch.from_numpy(self.base.training), self.problem.threshold)
+        alone = self.cells.of_entries(decide(torch.from_numpy(self.base.training), self.problem.threshold))
         moved = self.data.loss_weights * (alone != self.decisions()).numpy()
         counted = self._count(assessment, alone)
         columns = moved_columns(self.module, self.Z, self.base, self.input_names, self.encoder)

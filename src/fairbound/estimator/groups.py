@@ -11,7 +11,18 @@ from numpy.typing import NDArray
 
 from fairbound._values import as_objects, as_values, in_order, with_gaps
 from fairbound.data import Dataset, is_missing
-from fairbound.fairness import RATES, Cells, Constraint, Grouping, name_columns, resolve_measure
+from fairbound.fairness import (
+    RATES,
+    Cells,
+    Constraint,
+    Grouping,
+    holds_probabilities,
+    is_divided,
+    name_columns,
+    read_probabilities,
+    resolve_measure,
+    with_unknown,
+)
 
 MISSING = "(missing)"
 ARRAY_NAME = "sensitive_feature"
@@ -20,7 +31,10 @@ LISTED = 10
 
 
 def read_groups(sensitive_features: Any, n_rows: int) -> dict[str, NDArray[Any]]:
-    """Return the group columns by name, with their values unchanged; None means missing."""
+    """Return the group columns by name, with their values unchanged; None means missing.
+
+    A column of probabilities is a structured array with one field for each group (`read_probabilities`).
+    """
     columns: dict[str, Any]
     if isinstance(sensitive_features, Dataset):
         sensitive_features = sensitive_features.sensitive
@@ -46,7 +60,10 @@ def read_groups(sensitive_features: Any, n_rows: int) -> dict[str, NDArray[Any]]
         )
     if not columns:
         raise ValueError("sensitive_features has no column: give at least one.")
-    read = {name: _values(column) for name, column in columns.items()}
+    read = {
+        name: read_probabilities(name, column) if holds_probabilities(column) else _values(column)
+        for name, column in columns.items()
+    }
     for name, column in read.items():
         if column.shape != (n_rows,):
             folds = " (A search cuts tables and arrays into folds, but no dictionary: give a DataFrame there.)"
@@ -76,6 +93,9 @@ def name_missing(columns: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]
     """Return the columns with the group "(missing)" in place of missing values."""
     named = {}
     for name, column in columns.items():
+        if is_divided(column):
+            named[name] = with_unknown(column, MISSING)
+            continue
         gaps = is_missing(column)
         if gaps.any() and MISSING in column[~gaps].tolist():
             raise ValueError(
@@ -88,13 +108,14 @@ def name_missing(columns: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]
 
 def distinct(column: NDArray[Any]) -> list[Hashable]:
     """Return the distinct groups of a column, without missing values."""
+    if is_divided(column):
+        return [group for group in column.dtype.names or () if (column[group] > 0).any()]
     return list(dict.fromkeys(column[~is_missing(column)].tolist()))
 
 
 def count_missing(cells: Cells) -> dict[str, int]:
     """Return the number of rows without a group, by grouping."""
-    atoms = cells.index // cells.n_labels
-    return {grouping.name: int((grouping.membership[-1][atoms] == 0).sum()) for grouping in cells.groupings}
+    return {grouping.name: cells.missing_rows(grouping) for grouping in cells.groupings}
 
 
 def needed_labels(constraints: Sequence[Constraint], cells: Cells) -> list[int | None]:

@@ -188,8 +188,8 @@ def limit_results(
 def group_results(cells: Cells, assessment: Assessment) -> tuple[GroupResult, ...]:
     """Return the rates of every group, by the decisions of `predict`."""
     found = []
-    atoms = cells.index // cells.n_labels
     for grouping in cells.groupings:
+        sizes = cells.group_sizes(grouping, weightless=True)
         rates: dict[str, dict[str, list[float]]] = {}
         for outcome in cells.outcomes:
             sums = group_sums(assessment.counts, cells, grouping, outcome)
@@ -199,7 +199,7 @@ def group_results(cells: Cells, assessment: Assessment) -> tuple[GroupResult, ..
                 GroupResult(
                     grouping.name,
                     group,
-                    int((grouping.membership[position][atoms] > 0).sum()),
+                    sizes[position],
                     {
                         label: {name: _known(each[position]) for name, each in named.items()}
                         for label, named in rates.items()

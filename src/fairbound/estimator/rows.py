@@ -24,7 +24,7 @@ from fairbound.data import is_missing
 from fairbound.estimator.correction import read_base_score
 from fairbound.estimator.groups import ARRAY_NAME, LISTED, MISSING, distinct, name_missing, read_groups
 from fairbound.estimator.inputs import Inputs, read_inputs
-from fairbound.fairness import Constraint, as_constraints, conventional_positive
+from fairbound.fairness import Constraint, Division, as_constraints, conventional_positive
 
 # --- labels ----------------------------------------------------------------------------------------------------------
 
@@ -160,6 +160,12 @@ class Data:
             self.positions[rows],
             None if self.base_score is None else self.base_score[rows],
         )
+
+    def divide(self, division: Division) -> Data:
+        """Return the entries of rows that are divided among groups, each with its share of the weights."""
+        entries = self.take(division.rows)
+        loss, limits = (each * division.shares for each in (entries.loss_weights, entries.cell_weights))
+        return replace(entries, loss_weights=loss, cell_weights=limits)
 
 
 def read_data(

@@ -129,6 +129,14 @@ def fit_scores(
     """Return the base scores of a fit; None without a base."""
     if not isinstance(params.base, FittedBase):
         check_base(params)
+    if cells.division is not None:
+        if params.correction != "columns":
+            raise InputError(
+                "{correction=value} estimates the group of each row, but the groups are known with probabilities only.",
+                "Use {correction='columns'}.",
+                value=params.correction,
+            )
+        cells = Cells.build(data.y, pos_label=params.pos_label)  # the folds are of whole rows
     flipped = cells.n_labels == 2 and cells.classes[0] != np.unique(data.y).tolist()[0]
     if data.base_score is not None:
         fitted = params.base if isinstance(params.base, FittedBase) else None

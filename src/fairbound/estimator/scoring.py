@@ -115,11 +115,16 @@ class Watched:
     def accuracy(self, decisions: Tensor) -> float:
         """Share of the rows decided right, by weight."""
         cells = self.tally.cells
-        weights, right = cells.weights[: self.n_rows], decisions.numpy() == cells.labels[: self.n_rows]
-        return float((weights * right).sum() / weights.sum())
+        right = cells.of_entries(self._padded(decisions)) == cells.labels  # the further rows have weight 0
+        return float((cells.weights * right).sum() / cells.weights.sum())
 
     def _with(self, decisions: Tensor) -> Tally:
-        return self.tally.recount(np.concatenate([decisions.numpy(), self.tally.cells.labels[self.n_rows :]]))
+        return self.tally.recount(self._padded(decisions))
+
+    def _padded(self, decisions: Tensor) -> NDArray[Any]:
+        """Return the decisions with those of the further rows, which are their labels."""
+        cells = self.tally.cells
+        return np.concatenate([decisions.numpy(), cells.of_rows(cells.labels)[self.n_rows :]])
 
 
 def _comparable(limit: Constraint, tally: Tally) -> bool:

@@ -16,7 +16,6 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
-import torch
 
 from fairbound._errors import InputError, Message, SmallGroupWarning
 from fairbound._words import quoted
@@ -64,7 +63,7 @@ def settle_small_groups(
         if not any(concerns(constraint, grouping) for constraint in constraints):
             groupings.append(grouping)
             continue
-        rows = _rows(cells, grouping)
+        rows = cells.group_sizes(grouping)
         few = [position for position, count in enumerate(rows) if count < least]
         if policy == "error":
             if few:
@@ -169,12 +168,6 @@ def _pool_name(groups: Sequence[Hashable]) -> str:
     while name in groups:
         name = f"({name})"
     return name
-
-
-def _rows(cells: Cells, grouping: Grouping) -> list[int]:
-    atoms = cells.index[cells.weights > 0] // cells.n_labels
-    counts = torch.bincount(atoms, minlength=grouping.membership.shape[1]).to(torch.float64)
-    return [int(count) for count in (grouping.membership[:-1] @ counts).tolist()]
 
 
 def _undefined(cells: Cells, grouping: Grouping, constraints: Sequence[Constraint]) -> set[int]:

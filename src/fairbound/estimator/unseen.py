@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -30,7 +30,7 @@ from fairbound.evaluation import Forecast, RateDistribution
 from fairbound.fairness import Cells, Constraint, ConstraintSystem, decide, decision_indicators, resolve_measure
 from fairbound.training import (
     Effort,
-    Phase,
+    FrontierPoint,
     TrainingProblem,
     TrainingResult,
     choose_effort,
@@ -42,15 +42,12 @@ from fairbound.training import (
 MOST_ROWS = 20_000
 """The part has at most this many rows, but at least a fifth of them."""
 
-PART_EFFORT = Effort(
-    coarse=Phase(10, window=2),
-    coarseness=0.3,
-    sharpening=4.0,
-    exact=Phase(10, window=3, rounding=1e-3),
-    repair=Phase(10, rounding=1e-3),
-    worth=math.inf,
-)
-"""With many rows, a part is fitted by a short coarse and exact phase, and no accurate one."""
+SMALL_SHARE, LARGE_SHARE = 0.8, 0.5
+"""The largest share of the rows in the part, for fits with few rows and with many.
+
+With few rows the optimism is large, and its power of the number of rows is uncertain, so the part must be close to the
+whole.  With many rows it is small, and better measured by more of the other rows.
+"""
 
 FALL = 0.75
 """The optimism falls with the number of rows to this power: 1 for smooth measures, 2/3 for counts of decisions."""
@@ -69,8 +66,7 @@ def rate_distribution(
     """
     cells = system.cells
     indicators = decision_indicators(decisions, cells.outcomes)
-    counts = cells.sums(indicators)
-    spread = system.rate_spread(counts, replace(cells, weights=cells.weights.square()).sums(indicators))
+    counts, spread = cells.sums(indicators), system.rate_spread(indicators)
     pull = torch.zeros(len(spread), dtype=torch.float64)
     if multipliers is not None and optimism > 0.0:
         pull = optimism * (spread @ (system.coefficients.T @ multipliers))
@@ -113,15 +109,16 @@ def measure_optimism(
     scale = float(price @ spread @ price)
     if scale <= 0.0:
         return 0.0  # no limit binds, so the fit had no reason to use chance
-    small = is_small(len(problem.cells), problem.n_parameters)
-    parts = draw_parts(problem.cells, seed)[: 1 if small else 2]
-    # With few rows a fit bends its decisions row by row, above all in the accurate phase.  So a part must do the same.
+    inside = draw_part(problem.cells, seed, SMALL_SHARE if _is_small(problem) else LARGE_SHARE)
+    # The part must be fitted like the whole: a hurried fit stays near the model without limits, and has less optimism.
     whole = choose_effort(len(Z), problem.n_parameters) if effort is None else effort
-    short = replace(whole, starts=1, accurate_rounds=1) if small else PART_EFFORT
-    found = [_lost(problem, Z, decisions, free, loss_weights, part, short) for part in parts]
-    share = float(np.mean([len(part) for part, _ in found])) / len(problem.cells)
-    lost = sum(lost for _, lost in found) / len(found)
+    lost = _lost(problem, Z, decisions, free, loss_weights, inside, replace(whole, starts=1, worth=math.inf))
+    share = float(inside.to(torch.float64).mean())
     return max(0.0, share**FALL * float(multipliers @ lost) / scale)
+
+
+def _is_small(problem: TrainingProblem) -> bool:
+    return is_small(len(problem.cells), problem.n_parameters)
 
 
 def _lost(
@@ -132,8 +129,8 @@ def _lost(
     loss_weights: Any,
     inside: Tensor,
     effort: Effort,
-) -> tuple[Cells, Tensor]:
-    """Return the cells of a part, and the optimism in c̄ of a model that is fitted to it."""
+) -> Tensor:
+    """Return the optimism in c̄ of a model that is fitted to a part of the rows."""
     part, others = problem.cells.take(inside), problem.cells.take(~inside)
     trial = TrainingProblem(
         copy.deepcopy(problem.module),
@@ -152,24 +149,20 @@ def _lost(
     def gap(decided: Tensor) -> Tensor:
         return _exact(problem.system, others, decided[~inside]) - _exact(problem.system, part, decided[inside])
 
-    return part, torch.nan_to_num(gap(refitted) - gap(decisions), 0.0, 0.0, 0.0)
+    return torch.nan_to_num(gap(refitted) - gap(decisions), 0.0, 0.0, 0.0)
 
 
-def draw_parts(cells: Cells, seed: int) -> list[Tensor]:
-    """Return the rows of each part, as masks: the same share of each cell, half of it or at most `MOST_ROWS` rows."""
-    share = min(0.5, max(0.2, MOST_ROWS / len(cells)))
-    order = torch.from_numpy(np.random.default_rng(seed).permutation(len(cells)))
-    order = order[torch.argsort(cells.index[order], stable=True)]
-    counts = torch.bincount(cells.index, minlength=cells.n_cells)
-    starts = torch.cumsum(counts, 0) - counts
-    of_cell = cells.index[order]
-    place, take = torch.arange(len(cells)) - starts[of_cell], torch.ceil(share * counts)[of_cell]
-    masks = []
-    for drawn in (place < take, place >= counts[of_cell] - take):
-        mask = torch.zeros(len(cells), dtype=torch.bool)
-        mask[order] = drawn
-        masks.append(mask)
-    return masks
+def draw_part(cells: Cells, seed: int, largest: float) -> Tensor:
+    """Return the rows of a part as a mask: the same share of each cell, or of each label if rows are divided."""
+    share = min(largest, max(0.2, MOST_ROWS / cells.n_rows))
+    strata = cells.index if cells.division is None else cells.of_rows(cells.labels)
+    order = torch.from_numpy(np.random.default_rng(seed).permutation(len(strata)))
+    order = order[torch.argsort(strata[order], stable=True)]
+    counts = torch.bincount(strata)
+    place = torch.arange(len(strata)) - (torch.cumsum(counts, 0) - counts)[strata[order]]
+    mask = torch.zeros(len(strata), dtype=torch.bool)
+    mask[order] = place < torch.ceil(share * counts)[strata[order]]
+    return cells.of_entries(mask)
 
 
 def _exact(system: ConstraintSystem, cells: Cells, decisions: Tensor) -> Tensor:
@@ -250,6 +243,31 @@ class Outlook:
                 )
             except ValueError as error:  # a rate is undefined in a part of the rows
                 self._reason = f"the rows are too few to be divided ({error})"
+
+
+def forecast_frontier(
+    problem: TrainingProblem,
+    Z: NDArray[np.float64],
+    loss_weights: Any,
+    points: Sequence[FrontierPoint],
+    effort: Effort | None,
+) -> list[Forecast | None]:
+    """Return the forecasts of models for several bounds, which share one κ: it is measured at the strictest bound."""
+    found: list[Forecast | None] = []
+    measured: Outlook | None = None
+    for point in reversed(points):
+        problem.assign(point.parameters)
+        outlook = Outlook(problem.with_constraints(point.result.assessment.system.constraints), Z, loss_weights)
+        if point.result.multipliers is None:
+            outlook._reason = "the model was trained for a stricter bound."
+        elif measured is None:
+            outlook.tighten(point.result, None, effort=effort)
+            measured = outlook
+        else:
+            outlook._multipliers, outlook._reason = point.result.multipliers, measured._reason
+            outlook._optimism = measured._optimism
+        found.append(outlook.forecast(outlook._decide()))
+    return found[::-1]
 
 
 def forecast_rows(

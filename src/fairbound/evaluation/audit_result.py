@@ -149,6 +149,8 @@ class Audit:
         Whether the rows have labels; without them there are only rates and measures of decisions.
     scores : ScoreAudit or None
         With `score=`: AUC, calibration, distributions, and the measures at every threshold.
+    probable : bool
+        Whether groups are known with probabilities; rows are then weighted by them.
     """
 
     rows: int
@@ -163,6 +165,7 @@ class Audit:
     min_group_size: int = 1
     labelled: bool = True
     scores: ScoreAudit | None = field(default=None, repr=False)
+    probable: bool = False
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -290,6 +293,7 @@ class Audit:
             {
                 "rows": self.rows,
                 "weighted": self.weighted,
+                "probable": self.probable,
                 "confidence": self.confidence,
                 "classes": self.classes,
                 "groups": [

@@ -92,7 +92,12 @@ def _measures(audit: Audit, grouping: str) -> TextTable:
 
 def audit_notes(audit: Audit) -> Iterator[str]:
     """Yield notes on how to read the numbers."""
-    if audit.weighted:
+    if audit.probable:
+        yield (
+            "Groups are known with probabilities: a row counts in each with its probability, and counts are sums. "
+            "Intervals are empirical Bernstein bounds of these weighted rates."
+        )
+    elif audit.weighted:
         yield (
             "Rows are weighted: counts are sums of weights. Intervals are empirical Bernstein bounds, which take the "
             "largest weight seen for the largest there is."

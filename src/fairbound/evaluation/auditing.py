@@ -66,7 +66,8 @@ def audit(
     prediction : sequence of n labels, or None
         Decisions of any system, with the labels of y; 1, 1.0, True and "1" are the same label.  None with `score`.
     sensitive_features : mapping or table of columns, or array of shape (n,) or (n, columns)
-        Strings, numbers, booleans or categoricals; None and NaN are missing.
+        Strings, numbers, booleans or categoricals; None and NaN are missing.  In a mapping, a column may be a table of
+        probabilities with one column for each group; a row then counts in each group with its probability.
     sample_weight : sequence of n numbers, optional
     groups : {"each", "intersection", "both"}
         With several columns: the groups of each column, of their intersection, or both.
@@ -140,8 +141,9 @@ def audit_tally(
     measured = dict(zip(compared, systems, strict=True)) if systems else {}
     rates = _Rates(tally, measured)
     return Audit(
-        rows=len(tally.cells),
+        rows=tally.cells.n_rows,
         weighted=tally.weighted,
+        probable=tally.divided is not None,
         confidence=confidence,
         classes=tally.cells.classes,
         groups=tuple(entry for grouping in groupings for entry in _groups(rates, grouping, alpha)),
@@ -216,7 +218,7 @@ class _Rates:
 
     def rows(self, grouping: Grouping) -> list[int]:
         """Count the rows of each group, and of everyone."""
-        return [int(size) for size in self.counts[grouping.name, self.tally.cells.outcomes[0]].sums[0].size.tolist()]
+        return self.tally.group_rows(grouping)
 
 
 def _compared(measures: Iterable[str | Measure] | None, tally: Tally) -> list[Measure]:

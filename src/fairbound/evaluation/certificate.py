@@ -256,7 +256,9 @@ def certify(
         pos_label=pos_label,
         positive_decision=positive_decision,
     )
-    return certify_tally(tally, constraints, confidence, weights_bounded=largest_weight is not None)
+    # Probabilities of groups are weights of at most 1 by design.
+    bounded = largest_weight is not None or (sample_weight is None and tally.divided is not None)
+    return certify_tally(tally, constraints, confidence, weights_bounded=bounded)
 
 
 def certify_tally(
@@ -303,7 +305,7 @@ def certify_tally(
         limits=tuple(results),
         rates=tuple(RateInterval(key, known.value, *known.interval(level)) for key, known in statistics.items()),
         confidence=confidence,
-        rows=len(tally.cells),
+        rows=tally.cells.n_rows,
         group_rows=names,
         missing={name: tally.missing(tally.cells.grouping(name)) for name in names},
         weighted=tally.weighted,

@@ -17,15 +17,20 @@ With weights w in [0, W], the rate is E[w·part] / E[w·whole].  For a candidate
 So upper(level) is the largest r that satisfies this inequality.  lower(level) follows by exchanging the part and its
 complement.  W must bound the weights *by design*; the largest weight in the sample is not such a bound.
 
+A user-defined rate has an interval if it is declared *monotone*: it is a function of a group's share of positives,
+true-positive rate and false-positive rate only, and is monotone in each of them.  Each of the three is a share with an
+interval.  Over the box of these intervals, a monotone function has its extremes at corners.
+
 Several intervals hold simultaneously with probability at least 1 − α if each is wrong with probability at most
 α / (number of intervals).  (Bonferroni: groups and rates overlap, so their errors are dependent.)
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Literal, Protocol
 
@@ -35,6 +40,7 @@ from scipy import optimize, special
 
 from fairbound._errors import bad_value
 from fairbound._values import check_largest_weight, check_weights
+from fairbound.fairness import GroupSums, RateFunction, evaluate
 
 FloatArray = NDArray[np.float64]
 Side = Literal["both", "lower", "upper"]
@@ -229,6 +235,53 @@ class WeightedShare:
             self.part_squares * factor,
             self.largest,
         )
+
+
+@dataclass(frozen=True)
+class MonotoneRate:
+    """A user-defined rate, with bounds from the intervals of the three shares that determine it."""
+
+    rate: RateFunction
+    value: float
+    shares: tuple[Statistic, Statistic, Statistic]
+    two_classes: bool
+    n_rates = 3
+
+    def lower(self, level: float) -> float:
+        """Return the least value at the corners; each share's interval has a third of the level."""
+        return self.interval(level / 3.0)[0]
+
+    def upper(self, level: float) -> float:
+        """Return the largest value at the corners; each share's interval has a third of the level."""
+        return self.interval(level / 3.0)[1]
+
+    def interval(self, level: float) -> tuple[float, float]:
+        """Return the extremes over the box of the three intervals at `level`."""
+        corners = np.array(list(itertools.product(*(share.interval(level) for share in self.shares))))
+        positives, true_positives, false_positives = corners.T[..., None]
+        selected_positives, selected_negatives = positives * true_positives, (1.0 - positives) * false_positives
+        rejected_positives, rejected_negatives = positives - selected_positives, 1.0 - positives - selected_negatives
+        sums = GroupSums(
+            selected_positives=selected_positives,
+            selected_negatives=selected_negatives,
+            rejected_positives=rejected_positives,
+            rejected_negatives=rejected_negatives,
+            positives=positives,
+            negatives=1.0 - positives,
+            correct=selected_positives + rejected_negatives,
+            one_row=1e-12,
+        )
+        if not self.two_classes:  # the three shares do not tell how many rows are right: a rate of that is not bounded
+            sums = replace(sums, correct=np.full_like(sums.correct, math.nan))
+        values = evaluate(self.rate, sums)
+        if not np.isfinite(values).all():
+            return -math.inf, math.inf
+        return float(values.min()), float(values.max())
+
+    def scaled(self, factor: float) -> MonotoneRate:
+        """Return the same rates on `factor` times as many rows."""
+        first, second, third = (share.scaled(factor) for share in self.shares)
+        return replace(self, shares=(first, second, third))
 
 
 def weighted_interval(

@@ -4,10 +4,6 @@ The rates are those of `fairbound.fairness.rates`, evaluated on sums of decision
 more fact is needed: the whole of which a rate is a share (`WHOLES`).  The part is then rate × whole, so no rate has a
 second formula.
 
-A user-defined rate has an interval if it is declared *monotone*: it is a function of a group's share of positives,
-true-positive rate and false-positive rate only, and is monotone in each of them.  Each of the three is a share with an
-interval.  Over the box of these intervals, a monotone function has its extremes at corners.
-
 Conventions
 -----------
 Lists of statistics have one entry per group of a grouping; the last entry is everyone whose group is known.
@@ -15,8 +11,6 @@ Lists of statistics have one entry per group of a grouping; the last entry is ev
 
 from __future__ import annotations
 
-import itertools
-import math
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -25,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from fairbound._errors import InputError, bad_value
-from fairbound.evaluation.intervals import Share, Statistic, WeightedShare
+from fairbound.evaluation.intervals import MonotoneRate, Share, Statistic, WeightedShare
 from fairbound.evaluation.matching import match_decisions, read_decisions
 from fairbound.fairness import (
     Cells,
@@ -70,53 +64,6 @@ MERGED = "(other)"
 
 def _share_of_positives(g: GroupSums) -> np.ndarray:
     return g.positives / g.size
-
-
-@dataclass(frozen=True)
-class MonotoneRate:
-    """A user-defined rate, with bounds from the intervals of the three shares that determine it."""
-
-    rate: RateFunction
-    value: float
-    shares: tuple[Statistic, Statistic, Statistic]
-    two_classes: bool
-    n_rates = 3
-
-    def lower(self, level: float) -> float:
-        """Return the least value at the corners; each share's interval has a third of the level."""
-        return self.interval(level / 3.0)[0]
-
-    def upper(self, level: float) -> float:
-        """Return the largest value at the corners; each share's interval has a third of the level."""
-        return self.interval(level / 3.0)[1]
-
-    def interval(self, level: float) -> tuple[float, float]:
-        """Return the extremes over the box of the three intervals at `level`."""
-        corners = np.array(list(itertools.product(*(share.interval(level) for share in self.shares))))
-        positives, true_positives, false_positives = corners.T[..., None]
-        selected_positives, selected_negatives = positives * true_positives, (1.0 - positives) * false_positives
-        rejected_positives, rejected_negatives = positives - selected_positives, 1.0 - positives - selected_negatives
-        sums = GroupSums(
-            selected_positives=selected_positives,
-            selected_negatives=selected_negatives,
-            rejected_positives=rejected_positives,
-            rejected_negatives=rejected_negatives,
-            positives=positives,
-            negatives=1.0 - positives,
-            correct=selected_positives + rejected_negatives,
-            one_row=1e-12,
-        )
-        if not self.two_classes:  # the three shares do not tell how many rows are right: a rate of that is not bounded
-            sums = replace(sums, correct=np.full_like(sums.correct, math.nan))
-        values = evaluate(self.rate, sums)
-        if not np.isfinite(values).all():
-            return -math.inf, math.inf
-        return float(values.min()), float(values.max())
-
-    def scaled(self, factor: float) -> MonotoneRate:
-        """Return the same rates on `factor` times as many rows."""
-        first, second, third = (share.scaled(factor) for share in self.shares)
-        return replace(self, shares=(first, second, third))
 
 
 @dataclass(frozen=True)
@@ -204,6 +151,8 @@ class Tally:
         Groups with fewer rows were merged.
     labelled : bool
         Whether the rows have labels; without them, only rates that do not use the label are counted.
+    divided : array of shape (n,), or None
+        The decisions, if rows are divided among groups by probabilities: sums of w² need whole rows.
     """
 
     powers: tuple[tuple[Cells, np.ndarray], ...]
@@ -211,6 +160,7 @@ class Tally:
     merged: dict[str, dict[Hashable, int]] = field(default_factory=dict)
     min_group_size: int = 1
     labelled: bool = True
+    divided: np.ndarray | None = None
 
     @classmethod
     def build(
@@ -233,21 +183,16 @@ class Tally:
             cells = Cells.unlabelled(len(decisions), classes, sensitive_features, weights=sample_weight, groups=groups)
         else:
             cells = Cells.count(y, sensitive_features, weights=sample_weight, groups=groups, pos_label=pos_label)
-            decisions = match_decisions(prediction, cells.classes, len(cells), positive_decision=positive_decision)
+            decisions = match_decisions(prediction, cells.classes, cells.n_rows, positive_decision=positive_decision)
         cells, merged = merge_small_groups(cells, min_group_size)
-        indicators = _indicators(decisions, cells)
-        weights = cells.weights
-        known = weights[weights > 0]
-        weighted = bool((known != known[0]).any())
-        powers = []
-        for weight in (weights > 0, weights, weights**2) if weighted else (weights > 0,):
-            totals = np.bincount(cells.index, weight, minlength=cells.n_cells)
-            counted = replace(cells, weights=weight.astype(np.float64), totals=totals)
-            powers.append((counted, counted.sums(indicators)))
-        if not weighted:
-            return cls(tuple(powers), None, merged, min_group_size, y is not None)
-        largest = float(known.max()) if largest_weight is None else float(largest_weight)
-        return cls(tuple(powers), largest, merged, min_group_size, y is not None)
+        known = cells.weights[cells.weights > 0]
+        divided = cells.division is not None
+        largest = None
+        if divided or (known != known[0]).any():
+            largest = float(known.max()) if largest_weight is None else float(largest_weight)
+            largest = 1.0 if sample_weight is None else largest  # a probability is at most 1
+        powers = _powers(cells, decisions, weighted=largest is not None)
+        return cls(powers, largest, merged, min_group_size, y is not None, decisions if divided else None)
 
     @property
     def cells(self) -> Cells:
@@ -266,12 +211,13 @@ class Tally:
 
     def with_decisions(self, prediction: Any) -> Tally:
         """Return the sums of other decisions about the same rows, given in their labels."""
-        return self.recount(match_decisions(prediction, self.cells.classes, len(self.cells)))
+        return self.recount(match_decisions(prediction, self.cells.classes, self.cells.n_rows))
 
     def recount(self, decisions: np.ndarray) -> Tally:
         """Return the tally of other decisions about the same rows, given as indices of classes."""
         indicators = _indicators(decisions, self.cells)
-        return replace(self, powers=tuple((cells, cells.sums(indicators)) for cells, _ in self.powers))
+        powers = tuple((cells, cells.sums(indicators)) for cells, _ in self.powers)
+        return replace(self, powers=powers, divided=None if self.divided is None else decisions)
 
     def sums(self, grouping: Grouping, outcome: int, power: int | None = None) -> GroupSums:
         """Return sums over the groups, weighted as in the measures, or with that power of the weights."""
@@ -279,7 +225,9 @@ class Tally:
         return group_sums(S, cells, grouping, outcome)
 
     def group_rows(self, grouping: Grouping) -> list[int]:
-        """Return the number of rows of each group, and of everyone."""
+        """Return the number of rows of each group, and of everyone; shares of divided rows add up."""
+        if self.divided is not None:
+            return [*self.cells.group_sizes(grouping), self.cells.n_rows - self.missing(grouping)]
         return [int(size) for size in self.sums(grouping, self.cells.outcomes[0], 0).size.tolist()]
 
     def confusion(self, grouping: Grouping) -> list[list[list[float]]]:
@@ -291,14 +239,18 @@ class Tally:
 
     def missing(self, grouping: Grouping) -> int:
         """Return the number of rows whose group is unknown."""
-        known = grouping.membership[-1][self.cells.index // self.cells.n_labels]
-        return int((known == 0).sum())
+        return self.cells.missing_rows(grouping)
 
     def counts(self, grouping: Grouping, outcome: int) -> GroupCounts:
         """Return the sums of a grouping for one outcome, from which all its rates follow; they are added up once."""
         if (grouping, outcome) not in self._counted:
-            sums = tuple(group_sums(S, cells, grouping, outcome) for cells, S in self.powers)
-            self._counted[grouping, outcome] = GroupCounts(sums, self.largest_weight, self.cells.n_labels == 2)
+            powers, own, largest = self.powers, grouping, self.largest_weight
+            if self.divided is not None:
+                by_group, own = self.cells.by_group(grouping)
+                largest = largest if (by_group.weights != 1.0).any() else None
+                powers = _powers(by_group, self.divided, weighted=largest is not None)
+            sums = tuple(group_sums(S, cells, own, outcome) for cells, S in powers)
+            self._counted[grouping, outcome] = GroupCounts(sums, largest, self.cells.n_labels == 2)
         return self._counted[grouping, outcome]
 
     @cached_property
@@ -364,9 +316,19 @@ class Tally:
         return np.broadcast_to(self.decisions, (len(system.surrogates), *self.decisions.shape))
 
 
+def _powers(cells: Cells, decisions: np.ndarray, *, weighted: bool) -> tuple[tuple[Cells, np.ndarray], ...]:
+    """Return the cells weighted by w⁰, and with weights by w and w², each with its sums of decisions."""
+    weights, indicators, found = cells.weights, _indicators(decisions, cells), []
+    for weight in (weights > 0, weights, weights**2) if weighted else (weights > 0,):
+        totals = np.bincount(cells.index, weight, minlength=cells.n_cells)
+        counted = replace(cells, weights=weight.astype(np.float64), totals=totals)
+        found.append((counted, counted.sums(indicators)))
+    return tuple(found)
+
+
 def _indicators(decisions: np.ndarray, cells: Cells) -> np.ndarray:
     """1{decision = outcome}, and then 1{decision ≠ outcome}, of shape (n, 2·O)."""
-    selected = decisions[:, None] == np.array(cells.outcomes)
+    selected = cells.of_entries(decisions)[:, None] == np.array(cells.outcomes)
     return np.concatenate([selected, ~selected], axis=1).astype(np.float64)
 
 
@@ -381,10 +343,8 @@ def merge_small_groups(cells: Cells, least: int) -> tuple[Cells, dict[str, dict[
         return cells, {}
     merged: dict[str, dict[Hashable, int]] = {}
     groupings = []
-    atoms = cells.index[cells.weights > 0] // cells.n_labels
     for grouping in cells.groupings:
-        counts = np.bincount(atoms, minlength=grouping.membership.shape[1])
-        rows = (grouping.membership[:-1] @ counts).astype(int).tolist()
+        rows = cells.group_sizes(grouping)
         few = [place for place, count in enumerate(rows) if count < least]
         if len(few) < 2:
             groupings.append(grouping)

@@ -32,6 +32,7 @@ from fairbound.fairness import (
     conventional_positive,
     evaluate,
     find_value,
+    is_divided,
     is_missing,
     read_columns,
     resolve_measure,
@@ -219,7 +220,14 @@ def group_rows(
 
     Rows without a known group are in none.
     """
-    columns = {name: as_array(values).tolist() for name, values in read_columns(sensitive_features, n).items()}
+    read = read_columns(sensitive_features, n)
+    divided = [name for name, values in read.items() if is_divided(values)]
+    if divided:
+        raise ValueError(
+            f"A monitor watches groups that are known, but {divided[0]!r} has probabilities of groups: give one group "
+            "for each row."
+        )
+    columns = {name: as_array(values).tolist() for name, values in read.items()}
     if not columns:
         raise ValueError("sensitive_features has no columns: give at least one.")
     keys: dict[str, list[Any]] = {}

@@ -1,7 +1,18 @@
 """Cells, surrogates, measures and constraints.  Nothing here depends on the optimiser."""
 
 from fairbound.fairness.cells import Cells, Combine, Grouping, find_value
-from fairbound.fairness.columns import as_array, conventional_positive, is_missing, name_columns, read_columns
+from fairbound.fairness.columns import (
+    Division,
+    as_array,
+    conventional_positive,
+    holds_probabilities,
+    is_divided,
+    is_missing,
+    name_columns,
+    read_columns,
+    read_probabilities,
+    with_unknown,
+)
 from fairbound.fairness.compiler import GroupComparison, RateBlock, group_shares
 from fairbound.fairness.constraints import (
     CONSTRAINTS,
@@ -81,6 +92,7 @@ __all__ = [
     "DecisionSurrogate",
     "DemographicParity",
     "DisparateImpact",
+    "Division",
     "EqualImpact",
     "EqualOpportunity",
     "EqualizedOdds",
@@ -117,6 +129,8 @@ __all__ = [
     "find_value",
     "group_shares",
     "group_sums",
+    "holds_probabilities",
+    "is_divided",
     "is_missing",
     "logit",
     "name_columns",
@@ -127,6 +141,7 @@ __all__ = [
     "probabilities",
     "rate_limit",
     "read_columns",
+    "read_probabilities",
     "resolve_measure",
     "resolve_surrogate",
     "selection_rate",
@@ -136,4 +151,5 @@ __all__ = [
     "true_positive_rate",
     "undefined_groups",
     "uses_label",
+    "with_unknown",
 ]

@@ -7,10 +7,14 @@ a value of its own.  A cell is (atom, label), and a group is a union of atoms.  
 intersection of columns, is a `Grouping`: a 0/1 matrix from atoms to groups.  Rows with a missing value belong to no
 group of that grouping.  They count in the loss, but not in its constraints.
 
+If a column has probabilities of groups, a row is divided: it has an *entry* in each group with its probability as
+weight, so that S_k = Σ ω_i p_ik φ_i.  Several such columns multiply, that is, they count as independent given the row.
+All other rows have one entry.
+
 Conventions
 -----------
-n rows, A atoms, L labels, K = A·L cells; cell = atom · L + label.  Labels are indices into `classes`; with two classes,
-class 1 is the positive one.
+n rows (entries, if some are divided), A atoms, L labels, K = A·L cells; cell = atom · L + label.  Labels are indices
+into `classes`; with two classes, class 1 is the positive one.
 """
 
 from __future__ import annotations
@@ -25,7 +29,16 @@ import numpy as np
 from fairbound._errors import InputError, bad_value
 from fairbound._torch import torch
 from fairbound._values import check_magnitude, check_weights, distinct
-from fairbound.fairness.columns import MOST_GROUPS, Array, encode, encode_labels, like, read_columns
+from fairbound.fairness.columns import (
+    MOST_GROUPS,
+    SUM_TOLERANCE,
+    Array,
+    Division,
+    encode_columns,
+    encode_labels,
+    like,
+    read_columns,
+)
 
 Combine = Literal["each", "intersection", "both"]
 
@@ -102,6 +115,8 @@ class Cells:
     classes : tuple
         The labels as given; with two classes, `classes[1]` is the positive one.
     groupings : tuple of Grouping
+    division : Division or None
+        Set if rows are divided among groups; then "row" above means an entry.
     """
 
     index: Array
@@ -110,6 +125,7 @@ class Cells:
     totals: Array
     classes: tuple[Hashable, ...]
     groupings: tuple[Grouping, ...]
+    division: Division | None = None
 
     @classmethod
     def build(
@@ -128,7 +144,8 @@ class Cells:
         y : sequence of n labels
             Any values; two or more classes.
         sensitive_features : None, mapping or table of columns, or array of shape (n,) or (n, columns)
-            Strings, numbers, booleans or categoricals; None and NaN are missing.
+            Strings, numbers, booleans or categoricals; None and NaN are missing.  In a mapping, a column may be a table
+            of probabilities with one column for each group, such as {"race": {"black": [0.1, 0.7], ...}}.
         weights : sequence of n numbers, optional
             Weight of each row in the constraints; 1 by default.
         groups : {"each", "intersection", "both"}
@@ -190,11 +207,9 @@ class Cells:
         n = len(labels)
         weight = np.ones(n) if weights is None else check_magnitude(check_weights(weights, n, "weights"), "weights")
         columns = read_columns(sensitive_features, n)
-        codes, values = [], []
-        for name, column in columns.items():
-            column_codes, column_values = encode(column, name)
-            codes.append(column_codes)
-            values.append(column_values)
+        codes, values, division = encode_columns(columns, n)
+        if division is not None:
+            labels, weight = labels[division.rows], weight[division.rows] * division.shares
         if codes:
             combinations, atom = _combine(codes, [len(found) for found in values])
         else:
@@ -207,6 +222,7 @@ class Cells:
             totals=np.bincount(index, weights=weight, minlength=len(combinations) * len(classes)),
             classes=classes,
             groupings=_make_groupings(list(columns), values, combinations, groups),
+            division=division,
         )
 
     def __len__(self) -> int:
@@ -221,6 +237,52 @@ class Cells:
     def n_labels(self) -> int:
         """Return L, the number of classes."""
         return len(self.classes)
+
+    @property
+    def n_rows(self) -> int:
+        """Return the number of rows; a divided row counts once."""
+        return len(self) if self.division is None else self.division.n_rows
+
+    def of_entries(self, values: Array) -> Array:
+        """Return values of rows as values of entries, which are the rows themselves unless some are divided."""
+        return values if self.division is None else values[self.division.rows]
+
+    def of_rows(self, values: Array) -> Array:
+        """Return one value for each row of values of entries that are the same for all entries of a row."""
+        return values if self.division is None else values[np.unique(self.division.rows, return_index=True)[1]]
+
+    def group_sizes(self, grouping: Grouping, *, weightless: bool = False) -> list[int]:
+        """Return the number of rows of each group, those of weight 0 only if asked; shares of divided rows add up."""
+        counted = np.full(len(self), weightless) | (np.asarray(self.weights) > 0)
+        shares = counted if self.division is None else counted * self.division.shares
+        of_atoms = np.bincount(np.asarray(self.index) // self.n_labels, shares, grouping.membership.shape[1])
+        return np.rint(np.asarray(grouping.membership)[:-1] @ of_atoms).astype(int).tolist()
+
+    def missing_rows(self, grouping: Grouping) -> int:
+        """Return the number of rows whose group is unknown; of divided rows, those without any known share."""
+        known = np.asarray(grouping.membership)[-1][np.asarray(self.index) // self.n_labels] > 0
+        rows = np.arange(len(self)) if self.division is None else self.division.rows
+        return self.n_rows - len(np.unique(rows[known]))
+
+    def by_group(self, grouping: Grouping) -> tuple[Cells, Grouping]:
+        """Return numpy cells of divided rows in which a row has one entry in each group, and one among everyone.
+
+        Groups may be unions of atoms, in which a divided row has several entries.  They are not independent.  These
+        cells have their sum instead, so that within a group the entries are independent if the rows are.
+        """
+        assert self.division is not None
+        index, weights = np.asarray(self.index), np.asarray(self.weights)
+        rows = np.unique(self.division.rows, return_inverse=True)[1]
+        member = np.asarray(grouping.membership)[:, index // self.n_labels]
+        whole = np.stack([np.bincount(rows, weights * each) for each in member])
+        whole[np.abs(whole - 1.0) < SUM_TOLERANCE] = 1.0  # rounding errors of probabilities that add up to 1
+        labels = self.of_rows(index % self.n_labels)
+        atom, row = np.nonzero(whole)
+        weights, cell = whole[atom, row], atom * self.n_labels + labels[row]
+        totals = np.bincount(cell, weights, len(member) * self.n_labels)
+        own = Grouping(grouping.name, grouping.groups, np.eye(len(member)))
+        shares = Division(row, np.ones(len(row)))
+        return Cells(cell, labels[row], weights, totals, self.classes, (own,), shares), own
 
     @cached_property
     def sizes(self) -> Array:
@@ -241,7 +303,10 @@ class Cells:
         """Return the cells of some of the rows, of `Cells.build`; groups and labels stay the same."""
         weights, index = self.weights[rows], self.index[rows]
         totals = torch.bincount(index, weights, minlength=self.n_cells)
-        return replace(self, index=index, labels=self.labels[rows], weights=weights, totals=totals)
+        division = self.division
+        if division is not None:
+            division = Division(*(np.asarray(each)[np.asarray(rows)] for each in (division.rows, division.shares)))
+        return replace(self, index=index, labels=self.labels[rows], weights=weights, totals=totals, division=division)
 
     def sums(self, values: Array) -> Array:
         """Return weighted sums of values (n, O) over cells, (K, O).

@@ -1,9 +1,13 @@
-"""Read and check labels and sensitive columns in any common form, choose the positive label, and helpers for arrays."""
+"""Read and check labels and sensitive columns in any common form, also with probabilities of groups.
+
+Further sections: the choice of the positive label, and helpers for arrays.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -123,6 +127,10 @@ def read_columns(sensitive_features: Any, n: int) -> dict[str, Any]:
             columns = {f"sensitive_feature_{j}": array[:, j] for j in range(array.shape[1])}
         else:
             raise ValueError(f"sensitive_features must have shape (n,) or (n, columns), not {array.shape}.")
+    columns = {
+        name: read_probabilities(name, column) if holds_probabilities(column) else column
+        for name, column in columns.items()
+    }
     for name, column in columns.items():
         shape = np.shape(column)
         if shape != (n,):
@@ -210,6 +218,159 @@ def _check_single(values: Iterable[Any], name: str) -> None:
 def is_missing(value: object) -> bool:
     """Return whether a value is None, NaN, or the missing value of another library."""
     return value is None or not equals_itself(value)
+
+
+# --- probabilities ---------------------------------------------------------------------------------------------------
+
+# Groups that are known with probabilities only: a row counts in each group with its probability as weight.
+#
+# Such a column is kept as a structured array of shape (n,) with one field for each group.  So it is cut and joined like
+# any other column.
+
+
+SUM_TOLERANCE = 1e-6
+"""Probabilities of a row may exceed 1 together by this much, by rounding; they are then divided by their sum."""
+
+
+def holds_probabilities(column: Any) -> bool:
+    """Return whether a sensitive column is a table: one column of probabilities for each group."""
+    if isinstance(column, Mapping) or (hasattr(column, "columns") and hasattr(column, "shape")):
+        return True
+    dtype = getattr(column, "dtype", None)
+    return isinstance(dtype, np.dtype) and (dtype.names is not None or (len(column.shape) == 2 and column.shape[1] > 1))
+
+
+def read_probabilities(name: str, table: Any) -> np.ndarray:
+    """Return the probabilities of the groups as a structured array, one field for each group; NaN is unknown.
+
+    A single column gives one group, and the rest of each row is the other, "not ...".  With several columns the rest of
+    a row has an unknown group.
+
+    >>> read_probabilities("age", {"old": [0.25, 1.0]})
+    array([(0.25, 0.75), (1.  , 0.  )], dtype=[('old', '<f8'), ('not old', '<f8')])
+    """
+    if isinstance(table, Mapping):
+        given = name_columns(table.items(), f"Sensitive column {name!r}")
+    elif isinstance(table, np.ndarray) and table.dtype.names is None:
+        given = {str(place): table[:, place] for place in range(table.shape[1])}
+    else:
+        names = table.dtype.names if isinstance(table, np.ndarray) else getattr(table, "column_names", table.columns)
+        given = {str(group): table[group] for group in names}
+    if not given:
+        raise ValueError(f"Sensitive column {name!r} has no group: give a column of probabilities for each one.")
+    columns = {group: _read_numbers(name, group, values) for group, values in given.items()}
+    lengths = {group: len(values) for group, values in columns.items()}
+    if len(set(lengths.values())) > 1:
+        raise ValueError(f"The probabilities of {name!r} have different numbers of rows: {lengths}.")
+    matrix = np.stack(list(columns.values()), axis=1)
+    known = ~np.isnan(matrix)
+    for bad, what in (
+        (known.any(axis=1) & ~known.all(axis=1), "must be known for all groups, or for none"),
+        (((matrix < 0) | (matrix > 1)).any(axis=1), "must be from 0 to 1"),
+        (matrix.sum(axis=1) > 1 + SUM_TOLERANCE, "must add up to at most 1; divide each row by its sum"),
+    ):
+        if bad.any():
+            row = int(np.flatnonzero(bad)[0])
+            listed = ", ".join(f"{group}: {value:g}" for group, value in zip(columns, matrix[row], strict=True))
+            raise ValueError(f"The probabilities of {name!r} in row {row} are {listed}: they {what}.")
+    if not known.any():
+        raise ValueError(f"Sensitive column {name!r} has no known value: every row is missing.")
+    matrix = matrix / np.maximum(matrix.sum(axis=1, keepdims=True), 1.0)
+    groups = list(columns)
+    if len(groups) == 1:
+        groups, matrix = [groups[0], f"not {groups[0]}"], np.hstack([matrix, 1.0 - matrix])
+    found = np.empty(len(matrix), dtype=[(group, np.float64) for group in groups])
+    for place, group in enumerate(groups):
+        found[group] = matrix[:, place]
+    return found
+
+
+def with_unknown(column: np.ndarray, name: str) -> np.ndarray:
+    """Return probabilities with one more group, which has what is unknown of each row; the same if nothing is."""
+    weights, _ = group_weights(column)
+    groups = column.dtype.names or ()
+    if not weights[:, -1].any():
+        return column
+    if name in groups:
+        raise ValueError(f"Some groups are unknown, and a group is named {name!r}, as the group of these: rename it.")
+    return read_probabilities(name, {**{group: np.nan_to_num(column[group]) for group in groups}, name: weights[:, -1]})
+
+
+def _read_numbers(name: str, group: str, values: Any) -> np.ndarray:
+    array = as_array(values)
+    if array.ndim != 1:
+        raise ValueError(f"The probabilities of {group!r} in {name!r} must have shape (n,), not {array.shape}.")
+    if array.dtype.kind == "O":
+        array = np.array([math.nan if is_missing(value) else value for value in array.tolist()], dtype=object)
+    try:
+        return array.astype(np.float64)
+    except (TypeError, ValueError):
+        odd = next((value for value in array.tolist() if not isinstance(value, int | float)), None)
+        raise ValueError(
+            f"The probabilities of {group!r} in {name!r} must be numbers from 0 to 1, but one is {odd!r}."
+        ) from None
+
+
+def is_divided(column: Any) -> bool:
+    """Return whether a sensitive column, as read, has probabilities of groups."""
+    return isinstance(column, np.ndarray) and column.dtype.names is not None
+
+
+def group_weights(column: np.ndarray) -> tuple[np.ndarray, tuple[str, ...]]:
+    """Return the weight of each row in each group, and last in none, (n, G + 1); and the groups that have any."""
+    matrix = np.nan_to_num(np.stack([column[group] for group in column.dtype.names or ()], axis=1))
+    some = matrix.sum(axis=0) > 0
+    rest = 1.0 - matrix.sum(axis=1)
+    rest[rest < SUM_TOLERANCE] = 0.0  # rounding errors
+    groups = tuple(group for group, has in zip(column.dtype.names or (), some, strict=True) if has)
+    return np.column_stack([matrix[:, some], rest]), groups
+
+
+@dataclass(frozen=True, eq=False)
+class Division:
+    """The entries of rows whose groups are known with probabilities.
+
+    Attributes
+    ----------
+    rows : np.ndarray of shape (entries,)
+        The row of each entry.
+    shares : np.ndarray of shape (entries,)
+        The part of the row that it stands for; the parts of a row add up to 1.
+    """
+
+    rows: np.ndarray = field(repr=False)
+    shares: np.ndarray = field(repr=False)
+
+    @property
+    def n_rows(self) -> int:
+        """Return the number of rows."""
+        return len(np.unique(self.rows))
+
+
+def encode_columns(
+    columns: Mapping[str, Any], n: int
+) -> tuple[list[np.ndarray], list[tuple[Hashable, ...]], Division | None]:
+    """Return for each column the codes of the entries (−1 if missing) and its groups; and the division of rows."""
+    codes: list[np.ndarray] = []
+    values: list[tuple[Hashable, ...]] = []
+    division: Division | None = None
+    for name, column in columns.items():
+        groups: tuple[Hashable, ...]
+        if is_divided(column):
+            division = Division(np.arange(n), np.ones(n)) if division is None else division
+            weights, groups = group_weights(column)
+            entry, place = np.nonzero(weights[division.rows])
+            rows = division.rows[entry]
+            division = Division(rows, division.shares[entry] * weights[rows, place])
+            codes = [each[entry] for each in codes]
+            code = np.where(place < len(groups), place, -1)
+        else:
+            code, groups = encode(column, name)
+            code = code if division is None else code[division.rows]
+        codes.append(code)
+        values.append(groups)
+    undivided = division is None or bool((division.shares == 1.0).all())
+    return codes, values, None if undivided else division
 
 
 # --- arrays ----------------------------------------------------------------------------------------------------------

@@ -172,23 +172,25 @@ class ConstraintSystem:
             (derivative,) = torch.autograd.grad(rates.sum(), copies)
         return self.coefficients @ rates.detach(), torch.tensordot(self.coefficients, derivative, dims=1)
 
-    def rate_spread(self, counts: Array, squares: Array) -> Array:
+    def rate_spread(self, indicators: Array) -> Array:
         """Return the covariance of the exact rates over independent draws of the rows, of shape (R, R).
 
         Each row falls into one entry of a table: its cell and the decision about it.  A rate does not change if all
         entries are multiplied by the same number.  So, to first order, the covariance is D · diag(Σω²) · Dᵀ with the
         derivative D of the rates and the sums Σω² of the entries.  Half a row is added to each entry of a cell that has
-        rows.  Otherwise a rate of 0 in a small group would seem to be known exactly.
+        rows.  Otherwise a rate of 0 in a small group would seem to be known exactly.  A row that is divided among
+        groups changes several entries at once, so it contributes v·vᵀ with v = D · (its weights in the entries).
 
         Parameters
         ----------
-        counts, squares : Tensor of shape (K, 2·O)
-            Sums over the rows selected for each outcome and over those not selected, of the weights and their squares.
+        indicators : Tensor of shape (n, 2·O)
+            Which rows are selected for each outcome, and which are not.
         """
-        n_outcomes = len(self.cells.outcomes)
+        cells = self.cells
+        n_outcomes = len(cells.outcomes)
         columns = slice(None) if n_outcomes == 1 else slice(n_outcomes)
-        row = float(self.cells.totals.sum()) / len(self.cells)
-        some = (self.cells.totals > 0)[:, None]
+        row = float(cells.totals.sum()) / cells.n_rows
+        some = (cells.totals > 0)[:, None]
 
         def rates(table: Array) -> Array:
             totals = table.sum(dim=1)
@@ -196,11 +198,19 @@ class ConstraintSystem:
             counted = replace(self, cells=replace(self.cells, totals=totals))
             return counted.rates(sums.expand(len(self.surrogates), -1, -1))
 
-        table = torch.where(some, counts[:, columns] + 0.5 * row, 0.0)
+        table = torch.where(some, cells.sums(indicators)[:, columns] + 0.5 * row, 0.0)
         slopes = torch.autograd.functional.jacobian(rates, table).flatten(1)
         slopes = torch.where(torch.isfinite(slopes), slopes, 0.0)
-        entries = torch.where(some, squares[:, columns] + 0.5 * row**2, 0.0).flatten()
-        return (slopes * entries) @ slopes.T
+        squares = 0.5 * row**2 * some.expand_as(table)
+        if cells.division is None:
+            squares = squares + replace(cells, weights=cells.weights.square()).sums(indicators)[:, columns]
+        spread = (slopes * squares.flatten()) @ slopes.T
+        if cells.division is not None:
+            entry = cells.index * table.shape[1] + indicators[:, columns].argmax(dim=1)
+            rows = torch.from_numpy(np.unique(cells.division.rows, return_inverse=True)[1])
+            moved = slopes.new_zeros(len(slopes), cells.n_rows).index_add(1, rows, cells.weights * slopes[:, entry])
+            spread = spread + moved @ moved.T
+        return spread
 
     def gap_bound(self, S: Array, gaps: Array) -> Array:
         """Return a bound on |c̄ − c| for each row: Σ_k |∂c_j/∂S_k| · gap_k (a computable form of Theorem 1).

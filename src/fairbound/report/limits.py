@@ -187,7 +187,9 @@ def remarks(summary: Mapping[str, Any]) -> list[str]:
 
 
 def _remarks(rows: str, audit: Mapping[str, Any]) -> Iterator[str]:
-    if audit["weighted"]:
+    if audit.get("probable"):
+        yield f"{sentence(rows)} rows count in each group with their probability; counts are sums of probabilities."
+    elif audit["weighted"]:
         yield f"{sentence(rows)} rows are weighted: counts are sums of weights."
     for grouping, missing in audit["missing"].items():
         if missing:

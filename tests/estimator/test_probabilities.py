@@ -1,0 +1,146 @@
+"""Groups that are known with probabilities: fits, audits and certificates."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.linear_model import LogisticRegression
+from tests.estimator.helpers import quick, toy
+
+from fairbound import audit, certify
+from fairbound.estimator import make_fairness_scorer
+
+LIMIT = "disparate_impact >= 0.8"
+
+
+def guessed(n=600, seed=0):
+    """Rows whose group is known with a probability."""
+    X, y, group = toy(n, seed=seed)
+    rng = np.random.default_rng(seed + 1)
+    return X, y, np.clip(np.where(group == "a", 0.8, 0.2) + rng.normal(scale=0.15, size=n), 0, 1)
+
+
+def rates(decided, probability):
+    return [np.average(decided, weights=weight) for weight in (probability, 1 - probability)]
+
+
+@pytest.mark.parametrize("limits", [LIMIT, "covariance <= 0.03"])
+def test_probabilities_of_0_and_1_give_the_fit_of_plain_groups(limits):
+    X, y, group = toy(200)
+    sure = {"group": {name: (group == name).astype(float) for name in "ab"}}
+    plain = quick(limits).fit(X, y, sensitive_features={"group": group})
+    divided = quick(limits).fit(X, y, sensitive_features=sure)
+    assert plain.predict_proba(X).tolist() == divided.predict_proba(X).tolist()
+    first, second = (clf.result_.to_dict() | {"seconds": 0, "iterations": []} for clf in (plain, divided))
+    assert first == second
+
+
+def test_a_limit_is_kept_by_weighted_counts():
+    X, y, probability = guessed()
+    clf = quick(LIMIT).fit(X, y, sensitive_features={"group": {"a": probability}})
+    result = clf.result_
+    found = rates(clf.predict(X), probability)
+    free = quick().fit(X, y).predict(X)
+    assert np.divide(*sorted(rates(free, probability))) < 0.7  # so the limit binds
+    assert result.limits[0].reached == pytest.approx(np.divide(*sorted(found)), abs=1e-12)
+    assert result.limits[0].reached >= 0.8 - 1e-12
+    assert result.rows == len(y)
+    assert [group.rows for group in result.groups] == [round(probability.sum()), round((1 - probability).sum())]
+    assert result.accuracy == pytest.approx((clf.predict(X) == y).mean())
+    assert result.forecast.limits[0].lower < result.forecast.limits[0].expected
+
+
+def test_a_covariance_with_a_number_is_limited():
+    X, y, age = guessed()
+    clf = quick("covariance <= 0.02").fit(X, y, sensitive_features={"age": {"old": age}})
+    decided = clf.predict(X)
+    reached = abs(np.cov(age, decided, bias=True)[0, 1])
+    assert reached <= 0.02 + 1e-12
+    assert clf.result_.limits[0].reached == pytest.approx(reached, abs=1e-12)
+
+
+def test_beside_a_plain_column_with_weights_a_base_and_validation_rows():
+    X, y, probability = guessed()
+    columns = {"sex": np.where(X[:, 1] > 0, "f", "m"), "group": pd.DataFrame({"a": probability, "b": 1 - probability})}
+    weight = np.random.default_rng(0).choice([1.0, 2.0], len(y))
+    clf = quick(LIMIT, base=LogisticRegression(), cv=2)
+    clf.fit(X, y, sensitive_features=columns, sample_weight=weight, eval_set=(X, y, columns))
+    assert clf.result_.kept
+    assert clf.result_.eval_accuracy == pytest.approx((clf.predict(X) == y).mean())
+    by_sex = [group.rows for group in clf.result_.groups if group.grouping == "sex"]
+    assert by_sex == [int((X[:, 1] > 0).sum()), int((X[:, 1] <= 0).sum())]
+
+
+def test_a_scorer_counts_the_same():
+    X, y, probability = guessed()
+    clf = quick(LIMIT).fit(X, y, sensitive_features={"group": {"a": probability}})
+    score = make_fairness_scorer("disparate_impact")(clf, X, y, sensitive_features={"group": {"a": probability}})
+    assert score == pytest.approx(clf.result_.limits[0].reached, abs=1e-12)
+
+
+def test_small_expected_groups_are_refused():
+    X, y, _ = toy(400)
+    rare = np.full(len(y), 0.01)
+    with pytest.raises(ValueError, match=r"'rare' \(4\)"):
+        quick(LIMIT).fit(X, y, sensitive_features={"group": {"rare": rare}})
+
+
+@pytest.mark.parametrize(
+    ("params", "said"),
+    [
+        ({"confidence": 0.9}, "'group' has probabilities"),
+        ({"base": LogisticRegression(), "cv": 2, "correction": "groups"}, "known with probabilities only"),
+    ],
+)
+def test_what_needs_known_groups_refuses(params, said):
+    X, y, probability = guessed(200)
+    with pytest.raises(ValueError, match=said):
+        quick(LIMIT, **params).fit(X, y, sensitive_features={"group": {"a": probability}})
+
+
+def test_an_audit_counts_and_bounds_by_weight():
+    _, y, probability = guessed(2000)
+    decided = np.random.default_rng(3).integers(0, 2, len(y))
+    found = audit(y, decided, {"group": {"a": probability}})
+    for name, expected in zip(("a", "not a"), rates(decided, probability), strict=True):
+        estimate = found.group(name).rate("selection_rate")
+        assert estimate.value == pytest.approx(expected)
+        assert estimate.lower < expected < estimate.upper
+    everyone = found.groups[-1].rate("selection_rate")
+    exact = audit(y, decided, {"all": np.zeros(len(y))}).groups[-1].rate("selection_rate")
+    assert everyone.value == pytest.approx(exact.value)
+    assert everyone.lower < exact.lower < exact.upper < everyone.upper  # the rows are not taken for twice as many
+    assert found.rows == len(y)
+    assert "known with probabilities" in str(found)
+
+
+def test_bounds_of_a_plain_column_are_not_touched_by_probabilities_beside_it():
+    X, y, probability = guessed()
+    decided, sex = (X[:, 2] > 0).astype(int), np.where(X[:, 1] > 0, "f", "m")
+    alone = audit(y, decided, {"sex": sex}).group("f")
+    beside = audit(y, decided, {"group": {"a": probability}, "sex": sex}).group("f")
+    assert alone.rates == beside.rates
+
+
+@pytest.mark.slow
+def test_a_certificate_errs_at_most_as_often_as_it_says():
+    # The population is exactly at the limit: the rate is 0.5 where the probability of "a" is high, and 0.4 elsewhere.
+    rng, passed, draws, n = np.random.default_rng(0), 0, 400, 2000
+    high = np.array([0.9, 0.1])
+    selected = np.array([0.5, 0.4])
+    by_group = [(share * selected).sum() / share.sum() for share in (high, 1 - high)]
+    bound = by_group[1] / by_group[0] + 1e-9
+    for _ in range(draws):
+        kind = rng.integers(0, 2, n)
+        decided = (rng.random(n) < selected[kind]).astype(int)
+        found = certify(kind, decided, {"group": {"a": high[kind]}}, f"disparate_impact >= {bound}", 0.9)
+        passed += found.passed
+    assert passed <= 0.1 * draws
+
+
+def test_a_certificate_passes_with_enough_rows():
+    rng = np.random.default_rng(0)
+    probability, y, decided = rng.random(20_000), rng.integers(0, 2, 20_000), rng.integers(0, 2, 20_000)
+    found = certify(y, decided, {"group": {"a": probability}}, [LIMIT, "covariance <= 0.1"])
+    assert [limit.verdict.value for limit in found.limits] == ["PASS", "NOT CERTIFIABLE"]
