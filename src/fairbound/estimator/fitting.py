@@ -396,6 +396,5 @@ class Fitting:
         assert self.base is not None
         alone = self.cells.of_entries(decide(torch.from_numpy(self.base.training), self.problem.threshold))
         moved = self.data.loss_weights * (alone != self.decisions()).numpy()
-        counted = self._count(assessment, alone)
         columns = moved_columns(self.module, self.Z, self.base, self.input_names, self.encoder)
-        return self.base.result(counted, float(moved.sum() / self.data.loss_weights.sum()), columns)
+        return self.base.result(self._count(assessment, alone), moved.sum() / self.data.loss_weights.sum(), columns)

@@ -64,7 +64,7 @@ class BaseScores:
 
     def result(self, counted: Assessment, changed: float, moved: Any) -> BaseResult:
         """Return the record of the base, from the assessment of its own decisions."""
-        return BaseResult(self.name, self.scored, counted.accuracy, tuple(counted.measured), changed, moved)
+        return BaseResult(self.name, self.scored, counted.accuracy, tuple(counted.measured), float(changed), moved)
 
     def join(self, Z: Floats) -> Floats:
         """Return the inputs of the module for the training rows: encoded columns, group posteriors, scores."""
