@@ -408,3 +408,20 @@ def test_a_merged_group_does_not_name_a_group_of_the_data():
     said = str(SmallGroup("race", "c", 3, "merged"))
     assert "race: 'c' (3 rows) merged" in said
     assert "(other)" not in said
+
+
+def test_rates_of_all_groups_of_several_columns_within_a_part_of_the_rate_of_everyone():
+    frame, y = people()
+    limit = "0.9 <= disparate_impact <= 1.1 against overall"
+    clf = quick(limit, sensitive_columns=["sex", "race"]).fit(frame, y)
+    decided = clf.predict(frame)
+
+    def most(selected):
+        """Return the largest |rate / rate of everyone - 1|."""
+        groups = [frame[column] == group for column in ("sex", "race") for group in frame[column].unique()]
+        return max(abs(selected[rows].mean() / selected.mean() - 1) for rows in groups)
+
+    free = quick(sensitive_columns=["sex", "race"]).fit(frame, y)
+    assert most(free.predict(frame)) > 0.3  # so the limit binds
+    assert most(decided) <= 0.1 + 1e-12
+    assert abs(clf.result_.limits[0].reached - 1) == pytest.approx(most(decided), abs=1e-12)
