@@ -137,8 +137,8 @@ def run(folder: Path) -> Results:
     for asked in BOUNDS["disparate_impact"]:
         key: dict[str, Any] = {"model": "thresholds by race", "measure": "disparate_impact", "asked": asked}
         results.get(partial(thresholds, train, test, scores, asked), **key)
-    for margin, model in ((None, "corrected"), ("auto", "with a margin")):
-        for measure, bounds in BOUNDS.items():
+    for measure, bounds in BOUNDS.items():
+        for margin, model in (("auto", "with a margin"), (None, "corrected")):
             for asked in MARGINS if margin else bounds:
                 key = {"model": model, "measure": measure, "asked": asked}
                 results.get(partial(corrected, train, test, scores, measure, asked, margin), **key)
@@ -165,7 +165,7 @@ def write_page(results: Results, page: Path) -> None:
         if free:
             judged = [said(free[part], measure) for part in ("train", "test")]
             rows.append(["booster alone", "no", "–", *judged, f"{free['processor']:.0f} s"])
-        for run in results.runs:
+        for run in sorted(results.runs, key=lambda run: (run["model"], run.get("asked", 0.0))):
             if run.get("measure") != measure:
                 continue
             needed = run["model"] == "thresholds by race"
