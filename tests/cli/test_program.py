@@ -11,6 +11,7 @@ import sys
 import pytest
 
 import fairbound as package
+from fairbound.cli import main
 from fairbound.cli.errors import Guard, sentence_of
 from fairbound.cli.program import make_program
 
@@ -49,6 +50,16 @@ def test_every_command_has_examples_and_the_common_options(fairbound, command):
     assert f"$ fairbound {' '.join(command)}" in page
     assert "--json" in page
     assert "--quiet" in page
+
+
+@pytest.mark.parametrize(("given", "used"), [(None, "PASSIVE"), ("ACTIVE", "ACTIVE")])
+def test_threads_do_not_spin_unless_asked_to(given, used, monkeypatch, capsys):
+    monkeypatch.setenv("OMP_WAIT_POLICY", given or "")  # so that it is put back afterwards
+    if given is None:
+        monkeypatch.delenv("OMP_WAIT_POLICY")
+    with pytest.raises(SystemExit):
+        main(["--version"])
+    assert os.environ["OMP_WAIT_POLICY"] == used
 
 
 def test_the_list_of_commands_is_complete():

@@ -511,8 +511,8 @@ class TestALoopOfOnesOwn:
         after, _ = problem.values(rows)
         assert after < before
         _, c = problem.values(batch)  # on the rows of the constraints: a third of 600 rows says little about the others
-        # The same loop without limits ends at 0.13.  The last of 60 noisy steps is not exact: starts that differ by 1e-7
-        # end between 0.004 and 0.028.
+        # The same loop without limits ends at 0.13.  The last of 60 noisy steps is not exact: starts that differ by
+        # 1e-7 end between 0.004 and 0.028.
         assert float(c.max()) < 0.13 / 4
 
     def test_the_full_batch_is_a_batch(self):

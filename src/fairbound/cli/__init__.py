@@ -6,6 +6,7 @@ what it uses when it runs, so that `--help` and errors about arguments are fast.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 
@@ -20,6 +21,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except ImportError:
         sys.stderr.write(f"fairbound: {missing_extra('The command line needs', 'typer and rich', 'cli')}\n")
         sys.exit(2)
+    # Threads of OpenMP spin while they wait.  The trees of boosting have many short parallel stretches, so on a busy
+    # machine the waiting took five times as long as the work.  Libraries read this setting when they are loaded.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     from fairbound.cli.program import make_program
 
     make_program()(args=None if arguments is None else list(arguments), prog_name="fairbound")
