@@ -7,8 +7,9 @@
 
 Every method gets the same splits and is asked for several ratios.  Printed are means over the splits: accuracy and
 least ratio of two groups on held-out rows, and processor time of the same run.  Methods miss what they are asked for by
-different amounts, so compare accuracies at equal held-out ratios.  `--page` writes the tables, the accuracies
-interpolated at given ratios, and the pictures of docs/compared.md.
+different amounts, so compare accuracies at equal held-out ratios.  Of methods that draw decisions at random, expected
+accuracies and rates are counted.  `--page` writes the tables, the accuracies interpolated at given ratios, and the
+pictures of docs/compared.md.
 
 The file of results is resumable: runs that it holds are not repeated.  Needs `pip install "fairbound[lightgbm]"
 fairlearn oxonfair matplotlib`, and the data sets (docs/data.md).  A library that is absent is left out.
@@ -34,7 +35,14 @@ from lightgbm import LGBMClassifier
 from fairbound import ConstrainedClassifier, load_dataset
 
 GROUPS = {"dutch": "sex", "acsincome": "sex", "law": "race"}
-RATIOS = (0.7, 0.8, 0.9, 0.95)
+RATIOS = (0.78, 0.83, 0.92)
+"""What is asked for, so that the held-out ratios lie on both sides of those that are compared."""
+OWN_RATIOS = {
+    "ExponentiatedGradient": (0.88, 0.92, 0.97),  # it bounds the ratio to the rate of everyone, which is a weaker limit
+    "ThresholdOptimizer": (1.0,),  # its rates are equal by construction, so one run tells all
+}
+MOST_ROWS = 75_000
+"""Larger data sets are sampled, to save time."""
 NEEDS_GROUP = ("ThresholdOptimizer", "OxonFair")
 COMPARED = (0.8, 0.9)
 Decide = Callable[[object, np.ndarray], np.ndarray]
@@ -58,21 +66,21 @@ def fairbound(**options: object) -> Callable[..., Decide]:
 
 
 def exponentiated_gradient(X, y, groups, asked: float) -> Decide:
-    """Return the mixture of fairlearn's reduction."""
+    """Return the probabilities with which fairlearn's mixture selects rows."""
     from fairlearn.reductions import DemographicParity, ExponentiatedGradient
 
     limit = DemographicParity(ratio_bound=asked, ratio_bound_slack=0.005)
     reduction = ExponentiatedGradient(booster(), limit).fit(X, y, sensitive_features=groups)
-    return lambda rows, _: reduction.predict(rows, random_state=0)
+    return lambda rows, _: reduction._pmf_predict(rows)[:, 1]
 
 
 def threshold_optimizer(X, y, groups, asked: float) -> Decide:  # noqa: ARG001 (its rates are equal, whatever is asked)
-    """Return fairlearn's thresholds by group."""
+    """Return the probabilities with which fairlearn's thresholds by group select rows."""
     from fairlearn.postprocessing import ThresholdOptimizer
 
     found = ThresholdOptimizer(estimator=booster(), constraints="demographic_parity", predict_method="predict_proba")
     found.fit(X, y, sensitive_features=groups)
-    return lambda rows, others: found.predict(rows, sensitive_features=others, random_state=0)
+    return lambda rows, others: found._pmf_predict(rows, sensitive_features=others)[:, 1]
 
 
 def oxonfair(X, y, groups, asked: float) -> Decide:
@@ -94,7 +102,9 @@ def oxonfair(X, y, groups, asked: float) -> Decide:
 METHODS: dict[str, Callable[..., Decide]] = {
     "linear": fairbound(),
     "network": fairbound(hidden=(32,)),
-    "boosted": fairbound(base=booster),
+    # Two thirds of the rows train each of three boosters, and their average predicts: as accurate as one booster that is
+    # trained on all rows after five folds (on parts of the training rows of Dutch), at less than half of the work.
+    "boosted": fairbound(base=booster, cv=3, ensemble=True),
     "ExponentiatedGradient": exponentiated_gradient,
     "ThresholdOptimizer": threshold_optimizer,
     "OxonFair": oxonfair,
@@ -109,7 +119,10 @@ def ratio(decided: np.ndarray, groups: np.ndarray) -> float:
 
 def run(data: str, seed: int, method: str, asked: float) -> dict[str, object]:
     """Train and judge one model."""
-    train, test = load_dataset(data).split(test_size=0.2, random_state=seed)
+    whole = load_dataset(data)
+    if len(whole.y) > MOST_ROWS:
+        whole, _ = whole.split(test_size=1 - MOST_ROWS / len(whole.y), random_state=seed)
+    train, test = whole.split(test_size=0.2, random_state=seed)
     groups, others = (part.sensitive[GROUPS[data]] for part in (train, test))
     start, wall = time.process_time(), time.perf_counter()
     with warnings.catch_warnings():
@@ -122,7 +135,7 @@ def run(data: str, seed: int, method: str, asked: float) -> dict[str, object]:
         "seed": seed,
         "method": method,
         "asked": asked,
-        "accuracy": float(np.mean(decided == test.y)),
+        "accuracy": float(np.mean(np.where(test.y == 1, decided, 1 - decided))),
         "ratio": ratio(decided, np.asarray(others)),
         "processor": processor,
         "wall": elapsed,
@@ -145,8 +158,14 @@ def means(results: list[dict]) -> dict[tuple[str, str], list[dict[str, float]]]:
 
 
 def interpolated(lines: list[dict[str, float]], goal: float) -> float | None:
-    """Return the mean accuracy at a mean held-out ratio, between the two nearest runs; None outside of them."""
-    for one, other in pairwise(sorted(lines, key=lambda line: line["ratio"])):
+    """Return the mean accuracy at a mean held-out ratio, between the two nearest runs.
+
+    If all runs have a larger ratio, it is the accuracy of the loosest one, and None if all have a smaller ratio.
+    """
+    ordered = sorted(lines, key=lambda line: line["ratio"])
+    if ordered[0]["ratio"] > goal:
+        return ordered[0]["accuracy"]
+    for one, other in pairwise(ordered):
         if one["ratio"] <= goal <= other["ratio"]:
             part = (goal - one["ratio"]) / max(other["ratio"] - one["ratio"], 1e-12)
             return one["accuracy"] + part * (other["accuracy"] - one["accuracy"])
@@ -225,7 +244,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", nargs="+", choices=list(GROUPS), default=list(GROUPS))
     parser.add_argument("--methods", nargs="+", choices=list(METHODS), default=list(METHODS))
-    parser.add_argument("--ratios", type=float, nargs="+", default=list(RATIOS))
+    parser.add_argument("--seconds", type=float, default=np.inf, help="stop after so much processor time")
     parser.add_argument("--splits", type=int, default=5)
     parser.add_argument("--results", type=Path, default=Path("compared.jsonl"))
     parser.add_argument("--page", type=Path, help="the page to write the tables into, docs/compared.md")
@@ -237,9 +256,8 @@ def main() -> None:
     for seed in range(arguments.splits):
         for data in arguments.data:
             for method in arguments.methods:
-                # Its rates are equal by construction, so one run tells all.
-                for asked in arguments.ratios if method != "ThresholdOptimizer" else [1.0]:
-                    if (data, seed, method, asked) in keys:
+                for asked in OWN_RATIOS.get(method, RATIOS):
+                    if (data, seed, method, asked) in keys or time.process_time() > arguments.seconds:
                         continue
                     try:
                         found = run(data, seed, method, asked)

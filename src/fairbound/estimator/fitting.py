@@ -173,9 +173,8 @@ class Fitting:
             result = fit(self.problem, self.Z, solver=solver, effort=effort, generator=self.generator, **options)
             result = outlook.tighten(result, stated_probability(self.params.margin), effort=effort, **options)
         else:
-            if effort is None and is_small(len(self.Z), self.problem.n_parameters):
-                effort = SMALL_EFFORT
-            options["effort"] = SEQUENCE_EFFORT if effort is None else replace(effort, worth=SEQUENCE_EFFORT.worth)
+            default = SMALL_EFFORT if is_small(len(self.Z), self.problem.n_parameters) else SEQUENCE_EFFORT
+            options["effort"] = replace(self._effort(default) or default, worth=SEQUENCE_EFFORT.worth)
             inputs = self._numbers(calibration)
             outlook.calibrated = partial(forecast_rows, self.problem, self.module, inputs, calibration, self.params)
             predict = predictor(self.module, self.problem, inputs, calibration.y.dtype)
@@ -246,18 +245,21 @@ class Fitting:
         said = facts.message(replace(result, assessment=assessment))
         return self._record(result, assessment, watched, there, notes, said), facts
 
-    def _effort(self) -> Effort | None:
-        """Return the stated effort.  A model that is already there changes only for the limits: no free phase.
+    def _effort(self, default: Effort | None = None) -> Effort | None:
+        """Return the stated effort, or the default one.  Over a base, more than one accurate round fits chance.
 
-        That does not hold for one that decides all rows alike, since it keeps any ratio and is of no use.
+        A fitted base changes only for the limits: no free phase, unless it decides all rows alike, and keeps any ratio.
         """
-        stated = stated_effort(self.params, len(self.Z), self.problem.n_parameters)
+        size = len(self.Z), self.problem.n_parameters
+        found = stated_effort(self.params, *size) or default
+        if self.base is None:
+            return found
+        if self.params.effort is None and not is_small(*size):
+            found = replace(found or choose_effort(*size), accurate_rounds=1)
         there = self.data.base_score is not None if self.params.base is None else is_prefit(self.params)
-        if not there or self.base is None:
-            return stated
-        if len(decide(torch.from_numpy(self.base.training), self.problem.threshold).unique()) == 1:
-            return stated
-        return replace(stated or choose_effort(len(self.Z), self.problem.n_parameters), free=Phase(0))
+        if not there or len(decide(torch.from_numpy(self.base.training), self.problem.threshold).unique()) == 1:
+            return found
+        return replace(found or choose_effort(*size), free=Phase(0))
 
     def _numbers(self, data: Data) -> Floats:
         """Return the inputs of the module for rows that are not trained on, as `predict` makes them."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import nn
 
@@ -19,10 +20,9 @@ from fairbound.estimator.cross_fitting import FittedBase, check_classes, check_s
 from fairbound.estimator.encoder import TableEncoder
 from fairbound.estimator.groups import smallest_sample
 from fairbound.estimator.inputs import Inputs
-from fairbound.estimator.modules import logits
 from fairbound.estimator.posteriors import GroupPosterior, fit_posteriors
 from fairbound.estimator.rows import Data, Parameters
-from fairbound.fairness import Cells, Constraint, as_constraints
+from fairbound.fairness import Cells, Constraint, as_constraints, as_logits
 from fairbound.training import L2, Assessment
 
 Floats = NDArray[np.float64]
@@ -258,7 +258,12 @@ def moved_columns(
     sample = Z[np.linspace(0, len(Z) - 1, min(len(Z), LOOKED_AT)).astype(np.intp)]
     n_scores = base.training.shape[1]
     n_labels = max(2, n_scores)
-    before = logits(module, sample, n_labels).numpy()
+
+    def forward(rows: Floats) -> Floats:
+        with torch.no_grad():
+            return as_logits(module(torch.from_numpy(rows)), n_labels).numpy()
+
+    before = forward(sample)
     widths: dict[str, int] = {}
     if isinstance(encoder, TableEncoder) and base.uses_columns:
         widths = {column.name: len(column.outputs) for column in encoder.columns_}
@@ -267,6 +272,6 @@ def moved_columns(
     for name, width in widths.items():
         still, place = sample.copy(), slice(start, start + width)
         still[:, place] = sample[:, place].mean(axis=0)
-        sizes[name] = float(np.abs(logits(module, still, n_labels).numpy() - before).mean())
+        sizes[name] = float(np.abs(forward(still) - before).mean())
         start += width
     return dict(sorted(sizes.items(), key=lambda item: -item[1]))
