@@ -102,8 +102,8 @@ def oxonfair(X, y, groups, asked: float) -> Decide:
 METHODS: dict[str, Callable[..., Decide]] = {
     "linear": fairbound(),
     "network": fairbound(hidden=(32,)),
-    # Two thirds of the rows train each of three boosters, and their average predicts: as accurate as one booster that is
-    # trained on all rows after five folds (on parts of the training rows of Dutch), at less than half of the work.
+    # Three boosters see two thirds of the rows each, and their average predicts.  On parts of the training rows of
+    # Dutch that is as accurate as one booster that sees all rows, after five folds, at less than half of the work.
     "boosted": fairbound(base=booster, cv=3, ensemble=True),
     "ExponentiatedGradient": exponentiated_gradient,
     "ThresholdOptimizer": threshold_optimizer,
