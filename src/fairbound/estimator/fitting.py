@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any
@@ -362,9 +362,7 @@ class Fitting:
         notes: Sequence[str],
         message: str,
     ) -> FitResult:
-        measured: Mapping[int, float | None] | None = None
-        if watched is not None and there is not None:
-            measured = dict(enumerate(watched.measured(there)))
+        measured = None if watched is None or there is None else dict(enumerate(watched.measured(there)))
         return FitResult(
             status=result.status,
             message=message,
