@@ -189,7 +189,8 @@ class Fitting:
 
     def frontier(self, bounds: Sequence[float], position: int) -> list[tuple[FrontierPoint, Fitting, FitResult]]:
         """Train for several bounds of one limit; return the fit and the record of each, from loose to strict."""
-        progress, effort = ProgressPrinter(int(self.params.verbose)), self._effort() or FRONTIER_EFFORT
+        progress = ProgressPrinter(int(self.params.verbose))
+        effort = self._effort(FRONTIER_EFFORT) or FRONTIER_EFFORT
         points = frontier(
             self.problem,
             self.Z,
@@ -246,16 +247,14 @@ class Fitting:
         return self._record(result, assessment, watched, there, notes, said), facts
 
     def _effort(self, default: Effort | None = None) -> Effort | None:
-        """Return the stated effort, or the default one.  Over a base, more than one accurate round fits chance.
-
-        A fitted base changes only for the limits: no free phase, unless it decides all rows alike, and keeps any ratio.
-        """
+        """Return the stated effort, or the default one; over a base with one accurate round: more fit chance."""
         size = len(self.Z), self.problem.n_parameters
         found = stated_effort(self.params, *size) or default
         if self.base is None:
             return found
         if self.params.effort is None and not is_small(*size):
             found = replace(found or choose_effort(*size), accurate_rounds=1)
+        # A fitted base changes only for the limits: no free phase, unless it decides all rows alike.
         there = self.data.base_score is not None if self.params.base is None else is_prefit(self.params)
         if not there or len(decide(torch.from_numpy(self.base.training), self.problem.threshold).unique()) == 1:
             return found
