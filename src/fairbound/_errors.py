@@ -209,6 +209,10 @@ class InputScaleWarning(UserWarning):
     """The input columns of a network have very different scales, and are not scaled automatically."""
 
 
+class JournalWarning(UserWarning):
+    """The journal of a run cannot be written any further, so the run can be resumed from an earlier pass only."""
+
+
 class SmallGroupWarning(LimitWarning):
     """Small groups were left out of the limits; the result of the fit lists them."""
 

@@ -4,7 +4,8 @@ The library raises `ValueError`, `OSError` or `ImportError` with a message that 
 module shows them as options.  Any other error, except a lack of memory, is a defect of fairbound.  Its traceback is
 printed, and it has its own exit code, so that it is never mistaken for a limit that is not kept.
 
-SIGTERM and SIGHUP end a command like a second Ctrl-C: at once, and unfinished output is removed.
+SIGTERM ends training as Ctrl-C does.  At other times SIGTERM and SIGHUP end a command at once, like a second Ctrl-C,
+and unfinished output is removed.
 """
 
 from __future__ import annotations
@@ -77,6 +78,7 @@ OPTIONS = {
     "positive_decision": "--positive-decision",
     "prediction": "--prediction",
     "regularizers": "--regularizer",
+    "resume": "--resume",
     "sample_weight": "--weight",
     "score": "--score",
     "sensitive": "--sensitive",

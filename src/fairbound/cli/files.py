@@ -74,16 +74,21 @@ def refuse_existing(path: Path, option: str = "--out") -> None:
 
 
 @contextmanager
-def fresh_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Yield a folder to fill.  It appears at `path` if all goes well, and is removed otherwise."""
+def fresh_folder(path: str | os.PathLike[str], *, replace: bool = False) -> Iterator[Path]:
+    """Yield a folder to fill.  It appears at `path` if all goes well, and is removed otherwise.
+
+    With `replace`, it takes the place of a folder that is there.
+    """
     final = Path(path)
-    refuse_existing(final)
+    if not replace:
+        refuse_existing(final)
     with draft_beside(final, f"{final} (--out)") as draft:
         folder = draft.folder / CONTENT
         folder.mkdir()
         yield folder
-        refuse_existing(final)  # it may have been created meanwhile
-        draft.publish(folder, final, replace=False)
+        if not replace:
+            refuse_existing(final)  # it may have been created meanwhile
+        draft.publish(folder, final, replace=replace)
 
 
 @contextmanager

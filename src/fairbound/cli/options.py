@@ -193,6 +193,19 @@ Regularizer = Annotated[
         help='A term added to the loss: "demographic_parity * 2" (a squared measure), "l1 * 0.001" or "l2 * 0.01".',
     ),
 ]
+Resume = Annotated[
+    bool,
+    _option("--resume", help="Continue a run that was killed or interrupted, from its journal; begin if there is none."),
+]
+Checkpoint = Annotated[
+    float,
+    _option(
+        "--checkpoint",
+        min=0.0,
+        metavar="SECONDS",
+        help="Time between writes of the journal, a file beside --out that is removed at the end; 0 writes none.",
+    ),
+]
 
 
 # --- options that belong together ------------------------------------------------------------------------------------
@@ -267,6 +280,14 @@ class StudyOptions:
         return 0.0
 
 
+@dataclass(frozen=True, kw_only=True)
+class JournalOptions:
+    """How a run survives a kill."""
+
+    resume: Resume = False
+    checkpoint: Checkpoint = 5.0
+
+
 SELDOM = (
     *(each.name for each in fields(ReadingOptions) if each.name not in ("target", "sensitive")),
     "groups",
@@ -276,6 +297,7 @@ SELDOM = (
     "loss",
     "class_weight",
     "regularizer",
+    "checkpoint",
     "json",
     "quiet",
 )

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from fairbound._errors import Message, render
 from fairbound._text import escaped_json, visible
-from fairbound.cli.errors import CLOSED_PIPE, option_name
+from fairbound.cli.errors import CLOSED_PIPE, Terminated, option_name
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -161,8 +161,8 @@ def _standard_output() -> Iterator[None]:
 # * If the reader of a pipe closes it (`fairbound ... | head -1`), the program ends with the exit code for a closed
 #   pipe, whichever library was writing.  rich and click would end with 1, which means that a limit is not kept.
 # * A character that the encoding lacks is shown by its number, as in \xe9, so that printing never fails.
-# * The first Ctrl-C ends training at the next step with the best model found, and does not stop writing.  The second
-#   one ends the program at once.
+# * The first Ctrl-C or SIGTERM ends training at the next step with the best model found, and does not stop writing.
+#   The second one ends the program at once.
 
 
 class _Descriptor(io.FileIO):
@@ -219,7 +219,7 @@ def _guarded(stream: Any, name: str) -> Any:
 
 
 class Interruptible:
-    """A context that only records the first Ctrl-C.  A callback of training reads it with `asked`.
+    """A context that only records the first Ctrl-C or SIGTERM.  A callback of training reads it with `asked`.
 
     >>> with Interruptible() as interrupt:
     ...     interrupt.asked({"phase": "free"})
@@ -227,28 +227,38 @@ class Interruptible:
     """
 
     def __init__(self, said: str = "Stopping at the next step") -> None:
-        self.happened, self.said = False, said
-        self._before: Any = None
+        self.number: int | None = None
+        self.said = said
+        self._before: dict[int, Any] = {}
 
     def __enter__(self) -> Interruptible:
         # Only the main thread can handle signals; elsewhere an interrupt works as usual.
         if threading.current_thread() is threading.main_thread():
-            self._before = signal.signal(signal.SIGINT, self._note)
+            self._before = {each: signal.signal(each, self._note) for each in (signal.SIGINT, signal.SIGTERM)}
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._before is not None:
-            signal.signal(signal.SIGINT, self._before)
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
 
     def asked(self, row: dict[str, Any]) -> bool:  # noqa: ARG002  # the form of a callback of training
         """Return whether training must end."""
-        return self.happened
+        return self.number is not None
 
-    def _note(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002  # the form of a handler
-        if self.happened:
+    @property
+    def interrupt(self) -> KeyboardInterrupt:
+        """The interrupt that stands for the signal."""
+        return Terminated() if self.number == signal.SIGTERM else KeyboardInterrupt()
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        if self.number is not None:
+            before = self._before[number]
+            if callable(before):
+                before(number, frame)
             raise KeyboardInterrupt
-        self.happened = True
-        sys.stderr.write(f"\nfairbound: {self.said}; press Ctrl-C again to leave at once.\n")
+        self.number = number
+        again = "press Ctrl-C again to leave at once" if number == signal.SIGINT else "a second signal ends it at once"
+        sys.stderr.write(f"\nfairbound: {self.said}; {again}.\n")
         sys.stderr.flush()
 
 

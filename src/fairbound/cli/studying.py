@@ -5,17 +5,20 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import typer
 
 from fairbound._words import number
-from fairbound.cli.errors import INTERRUPTED, KEPT, NOT_KEPT, complain, option_name
+from fairbound.cli.errors import KEPT, NOT_KEPT, Terminated, complain, exit_code, option_name
+from fairbound.cli.files import refuse_existing
 from fairbound.cli.output import Interruptible, Output
 
 if TYPE_CHECKING:
+    from fairbound._journal import Journal
     from fairbound._text import TextTable
-    from fairbound.cli.options import ReadingOptions
+    from fairbound.cli.options import JournalOptions, ReadingOptions
     from fairbound.data import Dataset
     from fairbound.studies import Study, StudySettings
 
@@ -128,18 +131,85 @@ def read_study(
     return study
 
 
-def run_study(study: Study, output: Output, context: typer.Context) -> None:
+def run_study(study: Study, output: Output, context: typer.Context, saved: Checkpoint) -> None:
     """Train the models of a study, and show the progress.  The first interrupt ends training with the best model."""
     study.command, study.name_of = command_of(context), option_name
-    with Interruptible() as interrupt:
+    with Interruptible() as saved.signal:
 
         def watch(row: dict[str, Any]) -> bool:
             step = row.get("iteration", row.get("epoch", 0))
             bound = f", bound {row['bound']:g}" if isinstance(row.get("bound"), float) else ""
             output.update(f"{row['stage']}{bound}: {row.get('phase', 'training')}, step {step}")
-            return interrupt.asked(row)
+            return saved.signal.asked(row)
 
+        saved.begin(study)
         study.run(watch, stage=output.stage)
+
+
+class Checkpoint:
+    """The journal of a run, a file beside its folder.  If the context ends without an error, the file is removed.
+
+    Parameters
+    ----------
+    out : str
+        The folder of the run.
+    stated : JournalOptions
+    output : Output
+
+    Attributes
+    ----------
+    replaces : bool
+        Whether the folder is there already, because the run was interrupted: `--resume` replaces it.
+    signal : Interruptible
+        The signal that has ended training, if one has.
+    """
+
+    def __init__(self, out: str, stated: JournalOptions, output: Output) -> None:
+        self.out, self.stated, self.output = Path(out), stated, output
+        self.path = self.out.with_name(f"{self.out.name}.journal")
+        self.signal = Interruptible()
+        self.replaces = stated.resume and self.path.exists() and _was_interrupted(self.out)
+        if not self.replaces:
+            refuse_existing(self.out)
+        self._journal: Journal | None = None
+        self._study: Study | None = None
+
+    def begin(self, study: Study) -> None:
+        """Open the journal for the fits of a study."""
+        self._study = study
+        if not (self.stated.checkpoint or self.stated.resume):
+            return
+        from fairbound.training import Passes, open_journal
+
+        self._journal = open_journal(self.path, resume=self.stated.resume, seconds=self.stated.checkpoint or None)
+        if self._journal.found:
+            self.output.text(f"Continuing from {self.path}.")
+        elif self.path.exists():
+            self.output.text(f"{self.path} of an earlier run is not used, and will be replaced; --resume continues it.")
+        study.passes = Passes(self._journal)
+
+    def __enter__(self) -> Checkpoint:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if self._journal is None:
+            return
+        if kind is None and self._study is not None and not self._study.interrupted:
+            self._journal.remove()
+        else:
+            self._journal.close()
+
+    @property
+    def remains(self) -> bool:
+        """Whether there is a journal to continue from."""
+        return self.path.exists()
+
+
+def _was_interrupted(folder: Path) -> bool:
+    """Tell whether a folder has the study of a run that was interrupted."""
+    from fairbound.report import holds_summary, read_summary
+
+    return folder.is_dir() and holds_summary(folder) and bool(read_summary(folder / "summary.json")["run"]["interrupted"])
 
 
 def command_of(context: typer.Context) -> str:
@@ -176,9 +246,11 @@ def show_notes(output: Output, summary: Mapping[str, Any]) -> None:
         output.text(f"Note: {note}")
 
 
-def exit_after(study: Study, out: str, *, kept: bool) -> NoReturn:
+def exit_after(study: Study, out: str, saved: Checkpoint, *, kept: bool) -> NoReturn:
     """Exit with the code for an interrupt, or for whether every limit is kept."""
     if study.interrupted:
-        complain(f"Interrupted: {out} has {study.interruption}")
-        raise typer.Exit(INTERRUPTED)
+        word = "Terminated" if isinstance(saved.signal.interrupt, Terminated) else "Interrupted"
+        further = " The same command with --resume continues from there." if saved.remains else ""
+        complain(f"{word}: {out} has {study.interruption}{further}")
+        raise typer.Exit(exit_code(saved.signal.interrupt))
     raise typer.Exit(KEPT if kept else NOT_KEPT)

@@ -73,6 +73,7 @@ def train_command(
     confidence: Confidence = None,
     margin: Margin = None,
     training: options.StudyOptions,
+    journal: options.JournalOptions,
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
@@ -83,10 +84,11 @@ def train_command(
     1 if a limit is not kept on the training rows, not certified although --confidence is given, or refuted by the
     held-out rows.
     """
-    from fairbound.cli.files import check_source, fresh_folder, refuse_existing
-    from fairbound.cli.studying import exit_after, read_study, run_study
+    from fairbound.cli.files import check_source, fresh_folder
+    from fairbound.cli.studying import Checkpoint, exit_after, read_study, run_study
 
-    refuse_existing(Path(out))
+    output = Output(json, quiet)
+    saved = Checkpoint(out, journal, output)
     check_source(source)
     from fairbound.studies import write_files, write_lock
 
@@ -95,16 +97,15 @@ def train_command(
     )
     if confidence is not None and reading.weight is not None:
         raise ValueError("--confidence and --weight do not go together: the confidence holds for unweighted rows only.")
-    output = Output(json, quiet)
-    with fresh_folder(out) as folder:
+    with saved, fresh_folder(out, replace=saved.replaces) as folder:
         study = read_study(source, training.test_file, reading, settings, output)
         write_lock(study.lock, folder)
-        run_study(study, output, context)
+        run_study(study, output, context, saved)
         with finishing(output):
             found = write_files(study, folder, Path(out))
     _show(output, study, out)
     output.result({"command": "train", "out": out, **found})
-    exit_after(study, out, kept=found["kept"])
+    exit_after(study, out, saved, kept=found["kept"])
 
 
 def as_margin(stated: str | None) -> float | str | None:
@@ -180,6 +181,7 @@ def frontier_command(
     choose: Choose = None,
     require: options.RequireIfAny = None,
     training: options.StudyOptions,
+    journal: options.JournalOptions,
     no_models: NoModels = False,
     json: options.Json = False,
     quiet: options.Quiet = False,
@@ -189,23 +191,23 @@ def frontier_command(
     Writes a folder with the table (frontier.csv), a model for each bound, and a report that contains the frontier. The
     exit code is 1 if a bound is not kept on the training rows. After Ctrl-C, finished bounds are kept.
     """
-    from fairbound.cli.files import check_source, fresh_folder, refuse_existing
+    from fairbound.cli.files import check_source, fresh_folder
     from fairbound.cli.options import swept_limit
-    from fairbound.cli.studying import exit_after, read_study, run_study, show_frontier, show_notes
+    from fairbound.cli.studying import Checkpoint, exit_after, read_study, run_study, show_frontier, show_notes
 
-    refuse_existing(Path(out))
+    output = Output(json, quiet)
+    saved = Checkpoint(out, journal, output)
     check_source(source)
     from fairbound.studies import write_files, write_lock
 
     limit, grid = swept_limit(measure, bounds, choose)
     settings = training.settings([limit, *(require or ())], grid, max_categories=reading.max_categories)
-    output = Output(json, quiet)
-    with fresh_folder(out) as folder:
+    with saved, fresh_folder(out, replace=saved.replaces) as folder:
         study = read_study(source, training.test_file, reading, settings, output)
         write_lock(study.lock, folder)
-        run_study(study, output, context)
+        run_study(study, output, context, saved)
         if study.interrupted and not study.frontier:
-            raise KeyboardInterrupt
+            raise saved.signal.interrupt
         with finishing(output):
             found = write_files(study, folder, Path(out), models=not no_models)
     output.text()
@@ -214,7 +216,7 @@ def frontier_command(
     files = "frontier.csv, frontier.json, model" + ("" if no_models else ", models")
     output.text(f"Written to {out}: {files}, report.html, summary.json, model-card.md, limits.lock.")
     output.result({"command": "frontier", "out": out, **found})
-    exit_after(study, out, kept=found["kept"])
+    exit_after(study, out, saved, kept=found["kept"])
 
 
 # --- report -----------------------------------------------------------------------------------------------------------

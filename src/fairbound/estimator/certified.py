@@ -173,6 +173,7 @@ def place_start(
             cells,
             regularizers=problem.regularizers,
             threshold=problem.threshold,
+            passes=problem.passes,
         )
     except ValueError:  # a label or a group has no row in one of the parts
         return None

@@ -8,6 +8,7 @@ cross-fitted rows: each is scored by a base that has not seen it (`fairbound.est
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, ClassVar, Literal, Self
@@ -23,12 +24,12 @@ from fairbound.estimator.fitting import Fitting
 from fairbound.estimator.inputs import Inputs, read_inputs
 from fairbound.estimator.modules import last_network
 from fairbound.estimator.names import learn_names
-from fairbound.estimator.parameters import ALLOWED, NamedParameters, check_early_stopping, check_margin
+from fairbound.estimator.parameters import ALLOWED, NamedParameters, check_early_stopping, check_margin, checked_resume
 from fairbound.estimator.predictor import Predictor
 from fairbound.estimator.result import FitResult, FrontierModel, frontier_models
 from fairbound.estimator.rows import Data, read_data, read_further
 from fairbound.fairness import Constraint
-from fairbound.training import Effort
+from fairbound.training import Effort, Passes, resumed
 
 
 class ConstrainedClassifier(Predictor, ClassifierMixin, NamedParameters):
@@ -269,6 +270,7 @@ class ConstrainedClassifier(Predictor, ClassifierMixin, NamedParameters):
         base_score: Any = None,
         eval_set: tuple[Any, ...] | None = None,
         calibration_set: tuple[Any, ...] | None = None,
+        resume: str | os.PathLike[str] | Passes | None = None,
     ) -> Self:
         """Train under the limits.
 
@@ -294,6 +296,9 @@ class ConstrainedClassifier(Predictor, ClassifierMixin, NamedParameters):
         calibration_set : tuple (X, y) or (X, y, groups), optional
             With `confidence=`: your own calibration rows, in place of a share of the training rows.  They must not
             have been used for anything that led to the model.
+        resume : path, optional
+            A file for the journal of the fit, so that it survives a kill: if there is one, the fit continues from it.
+            It is written every few seconds, and removed at the end.
         """
         self._validate_params()
         check_early_stopping(self, eval_set)
@@ -304,8 +309,9 @@ class ConstrainedClassifier(Predictor, ClassifierMixin, NamedParameters):
         validation = None if eval_set is None else further("eval_set", eval_set)
         data, calibration = set_apart(self, data, calibration_set, further)
         encoder, module = last_network(self, inputs, data) if self.warm_start else (None, None)
-        fitting = Fitting(self, data, encoder, module)
-        return self._adopt(inputs, data, fitting, fitting.run(validation, calibration))
+        with resumed(checked_resume(self, resume)) as passes:
+            fitting = Fitting(self, data, passes, encoder, module)
+            return self._adopt(inputs, data, fitting, fitting.run(validation, calibration))
 
     def _adopt(self, inputs: Inputs, data: Data, fitting: Fitting, result: FitResult) -> Self:
         """Set the fitted attributes."""
@@ -338,6 +344,7 @@ class ConstrainedClassifier(Predictor, ClassifierMixin, NamedParameters):
         sample_weight: Any = None,
         constraint_weight: Any = None,
         base_score: Any = None,
+        resume: str | os.PathLike[str] | Passes | None = None,
     ) -> tuple[FrontierModel, ...]:
         """Train a classifier for each of several bounds of one limit.  The estimator itself is not changed.
 
@@ -346,7 +353,7 @@ class ConstrainedClassifier(Predictor, ClassifierMixin, NamedParameters):
 
         Parameters
         ----------
-        X, y, sensitive_features, sample_weight, constraint_weight, base_score
+        X, y, sensitive_features, sample_weight, constraint_weight, base_score, resume
             As for `fit`.
         bounds : sequence of float
         position : int
@@ -363,7 +370,8 @@ class ConstrainedClassifier(Predictor, ClassifierMixin, NamedParameters):
                 )
         inputs = read_inputs(X)
         data = read_data(self, inputs, y, sensitive_features, sample_weight, constraint_weight, base_score)
-        found = Fitting(self, data).frontier(bounds, position)
+        with resumed(checked_resume(self, resume)) as passes:
+            found = Fitting(self, data, passes).frontier(bounds, position)
         models = [
             clone(self)
             .set_params(

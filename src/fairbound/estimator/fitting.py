@@ -45,6 +45,7 @@ from fairbound.training import (
     Assessment,
     Effort,
     FrontierPoint,
+    Passes,
     Phase,
     TrainingProblem,
     TrainingResult,
@@ -66,19 +67,15 @@ Floats = NDArray[np.float64]
 
 
 class Fitting:
-    """The state of one fit.
+    """The state of one fit.  The estimator `params` is not changed.
 
-    Parameters
-    ----------
-    params : Parameters
-        The estimator; it is not changed.
-    data : Data
-    encoder, module : optional
-        Those of the last fit, for a warm start.
+    For a warm start, `encoder` and `module` are those of the last fit.
     """
 
-    def __init__(self, params: Parameters, data: Data, encoder: Any = None, module: nn.Module | None = None) -> None:
-        self.params, self.data = params, data
+    def __init__(
+        self, params: Parameters, data: Data, passes: Passes, encoder: Any = None, module: nn.Module | None = None
+    ) -> None:
+        self.params, self.data, self.passes = params, data, passes
         self.constraints = as_constraints(params.constraints)
         cells = Cells.build(
             data.y, data.groups, weights=data.cell_weights, groups=params.groups, pos_label=params.pos_label
@@ -139,6 +136,7 @@ class Fitting:
                 *as_regularizers(params.regularizers),
             ],
             threshold=float(params.threshold),
+            passes=self.passes,
         )
 
     def _fit_free(self) -> None:
@@ -261,7 +259,7 @@ class Fitting:
         return replace(found or choose_effort(*size), free=Phase(0))
 
     def _numbers(self, data: Data) -> Floats:
-        """Return the inputs of the module for rows that are not trained on, as `predict` makes them."""
+        """Return the inputs of the module for rows that are not trained on."""
         Z = encode(self.encoder, data.inputs)
         return Z if self.base is None else self.base.join_new(Z, data.inputs, data.base_score)
 

@@ -95,6 +95,16 @@ def check_margin(params: Any) -> None:
         )
 
 
+def checked_resume(params: Any, resume: Any) -> Any:
+    """Return `resume`; refuse it if the fit draws its seed, since then it cannot be repeated."""
+    if resume is not None and params.random_state is None:
+        raise InputError(
+            "{resume=} repeats a fit from its beginning, but with {random_state=None} each fit draws another seed.",
+            "Give {random_state=} a number.",
+        )
+    return resume
+
+
 def stated_batches(params: Any) -> dict[str, int]:
     """Return `batch_size` and `epochs`, as far as they are stated."""
     stated = {"batch_size": params.batch_size, "epochs": params.epochs}

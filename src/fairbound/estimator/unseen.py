@@ -139,6 +139,7 @@ def _lost(
         part,
         regularizers=problem.regularizers,
         threshold=problem.threshold,
+        passes=problem.passes,
     )
     trial.assign(free)
     rows = inside.numpy()

@@ -26,6 +26,7 @@ from fairbound.studies.tables import interruption_of, is_kept, page_of, write_st
 
 if TYPE_CHECKING:
     from fairbound.estimator import ConstrainedClassifier, FitResult, FittedBase, FrontierModel
+    from fairbound.training import Passes
 
 Callback = Callable[[dict[str, Any]], bool | None]
 Stage = Callable[[str], AbstractContextManager[Any]]
@@ -52,6 +53,7 @@ def study(
     class_weight: str | None = None,
     regularizers: str | Sequence[str] = (),
     callback: Callback | None = None,
+    resume: str | os.PathLike[str] | None = None,
 ) -> Study:
     """Train a model without limits and one with them, and compare both on held-out rows.
 
@@ -91,10 +93,8 @@ def study(
         As for `ConstrainedClassifier`; the last three by name: "hinge", "balanced", "demographic_parity * 2".
     callback : function of a dictionary, optional
         Called with every row of the history; "stage" names the model.  If it returns True, training ends early.
-
-    Returns
-    -------
-    Study
+    resume : path, optional
+        A file for the journal of the run, as for `ConstrainedClassifier.fit`.
 
     Examples
     --------
@@ -122,7 +122,11 @@ def study(
         class_weight=class_weight,
         regularizers=regularizers,
     )
-    return Study(with_sensitive(data, sensitive), settings, held_out=held_out).run(callback)
+    from fairbound.training import resumed
+
+    found = Study(with_sensitive(data, sensitive), settings, held_out=held_out)
+    with resumed(resume) as found.passes:
+        return found.run(callback)
 
 
 class Study:
@@ -137,8 +141,6 @@ class Study:
 
     Attributes
     ----------
-    data : Dataset
-    settings : StudySettings
     training, calibration, held_out : Part
         The rows, each with `X`, `y`, `sensitive` and `weight`; calibration and held-out rows may be None.
     limits : tuple of Constraint
@@ -157,6 +159,8 @@ class Study:
         Limits and settings with their hash, made before training.
     name_of : function
         Returns the name of an argument for notes; by default as in Python.
+    passes : Passes or None
+        With the journal of the run, if it has one.
     """
 
     before: ConstrainedClassifier | None
@@ -175,6 +179,7 @@ class Study:
         self.frontier: tuple[FrontierModel, ...] = ()
         self.command = settings.as_call()
         self.name_of: NameOf = python_name
+        self.passes: Passes | None = None
         self._warnings: list[str] = []
         self._remarks = remarks(data)
 
@@ -195,6 +200,8 @@ class Study:
             def watch(row: dict[str, Any]) -> bool:
                 ends = callback is not None and bool(callback({"stage": name, **row}))
                 self.interrupted = self.interrupted or ends
+                if ends and self.passes is not None:
+                    self.passes.stop_recording()
                 return ends
 
             with stage(name):
@@ -270,6 +277,8 @@ class Study:
     def write(self, folder: str | os.PathLike[str], *, overwrite: bool = False, models: bool = True) -> dict[str, Any]:
         """Write the model, its numbers and its report to a folder, which appears only when it is complete.
 
+        Return the content of metrics.json (with `bounds`, of frontier.json), and the paths of the files.
+
         Parameters
         ----------
         folder : path
@@ -277,11 +286,6 @@ class Study:
             Whether an existing study is replaced.  Anything else is never replaced.
         models : bool
             With `bounds`: whether to write the model of every bound, or only the chosen one.
-
-        Returns
-        -------
-        dict
-            The content of metrics.json (with `bounds`, of frontier.json), and the paths of the files.
         """
         return write_study(self, Path(folder), overwrite=overwrite, models=models)
 
@@ -310,44 +314,41 @@ class Study:
 
     def _fit(self, limits: Sequence[Constraint], callback: Callback) -> ConstrainedClassifier:
         """Train on the training rows; with a confidence, test on the calibration rows."""
-        rows, apart = self.training, self.calibration if limits else None
-        base, scores = self._fitted_base() if limits else (None, None)
+        apart = self.calibration if limits else None
+        base, rows = self._rows(limited=bool(limits))
         with collected_warnings() as self._warnings:
             fitted = self.settings.classifier(limits, self.positive, callback, base).fit(
-                rows.inputs,
-                rows.y,
-                sensitive_features=rows.sensitive,
-                sample_weight=rows.weight,
-                base_score=scores,
-                calibration_set=None if apart is None else (apart.X, apart.y, apart.sensitive),
+                **rows, calibration_set=None if apart is None else (apart.X, apart.y, apart.sensitive)
             )
         self._release(fitted)
         return fitted
 
     def _trace(self, callback: Callback) -> tuple[FrontierModel, ...]:
         """Train a classifier for each bound of the first limit."""
-        rows = self.training
-        base, scores = self._fitted_base()
+        base, rows = self._rows(limited=True)
         with collected_warnings():  # the records of the models say the same
-            found = self.settings.classifier(self.settings.limits, self.positive, callback, base).frontier(
-                rows.inputs,
-                rows.y,
-                self.settings.bounds,
-                sensitive_features=rows.sensitive,
-                sample_weight=rows.weight,
-                base_score=scores,
-            )
+            classifier = self.settings.classifier(self.settings.limits, self.positive, callback, base)
+            found = classifier.frontier(**rows, bounds=self.settings.bounds)
         self._warnings = []
         for each in found:
             self._release(each.classifier)
         return found
 
-    def _fitted_base(self) -> tuple[FittedBase | None, Any]:
-        """Return the base of the model without limits, and its scores of the training rows: it is cross-fitted once."""
-        return self.after.base_, self.after.base_score_
+    def _rows(self, *, limited: bool) -> tuple[FittedBase | None, dict[str, Any]]:
+        """Return the base of the model without limits, which is cross-fitted once, and the rows to fit."""
+        base, scores = (self.after.base_, self.after.base_score_) if limited else (None, None)
+        rows = self.training
+        return base, {
+            "X": rows.inputs,
+            "y": rows.y,
+            "sensitive_features": rows.sensitive,
+            "sample_weight": rows.weight,
+            "base_score": scores,
+            "resume": self.passes,
+        }
 
     def _release(self, fitted: ConstrainedClassifier) -> None:
-        """Make a fitted classifier independent of this study: no callbacks, its base, the formats of its columns."""
+        """Make a fitted classifier independent of this study: no callbacks, its base, the formats of columns."""
         fitted.callbacks = ()
         fitted.base = make_base(self.settings.model, self.settings.seed)  # `fit` trains it anew
         fitted.formats_ = {name: form for name, form in self.data.formats.items() if name in self.data.schema}

@@ -24,6 +24,7 @@ from fairbound.training.losses import (
     as_regularizers,
 )
 from fairbound.training.models import assign, blank_linear, evaluation_mode, make_model, trainable
+from fairbound.training.passes import Passes, open_journal, resumed
 from fairbound.training.problem import Batch, TrainingProblem
 from fairbound.training.rows import MatrixRows, Rows
 from fairbound.training.trainer import TrainingResult, assess_now, choose_status, train
@@ -42,6 +43,7 @@ __all__ = [
     "FullBatch",
     "MatrixRows",
     "PathPoint",
+    "Passes",
     "Phase",
     "RateSupport",
     "Rows",
@@ -64,7 +66,9 @@ __all__ = [
     "is_small",
     "loss_price",
     "make_model",
+    "open_journal",
     "rates_on_a_handful",
+    "resumed",
     "surrogate_gaps",
     "tighten",
     "train",

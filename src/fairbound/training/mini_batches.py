@@ -12,10 +12,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from fairbound._journal import digest
 from fairbound.sqp import StochasticSQP
 from fairbound.training.assessment import history_columns
 from fairbound.training.batches import StratifiedBatches
@@ -70,7 +73,7 @@ class MiniBatches:
             optimizer.step()
             schedule.step()
 
-        points = self._run_epochs("free", problem, epochs, step)
+        points = self._run_epochs("free", problem, epochs, step, {"optimizer": optimizer, "schedule": schedule})
         state.free_points = points if state.judge is not None else []
         optimizer.zero_grad()
         state.assess_free()
@@ -86,26 +89,51 @@ class MiniBatches:
         def step(batch: Batch) -> None:
             self.multipliers = optimizer.step(lambda: coarse.evaluate(batch)).multipliers
 
-        points = self._run_epochs("sample", problem, epochs, step)
+        points = self._run_epochs("sample", problem, epochs, step, {"optimizer": optimizer})
         self.state.w = free
         return points
 
     def _run_epochs(
-        self, phase: str, problem: TrainingProblem, epochs: int, step: Callable[[Batch], None]
+        self,
+        phase: str,
+        problem: TrainingProblem,
+        epochs: int,
+        step: Callable[[Batch], None],
+        stateful: dict[str, Any],
     ) -> list[Tensor]:
-        """Take a step for every batch, and record the module after every epoch; return its parameters then."""
+        """Take a step for every batch, and record the module after every epoch; return its parameters then.
+
+        `stateful` are the objects that change with the steps.  A journal has their states after every epoch.
+        """
         state, points = self.state, list[Tensor]()
+        stateful = {"module": problem.module, **stateful}
+
+        def run() -> None:
+            self.modes.restore()
+            try:
+                for batch in self.batches:
+                    step(batch)
+            finally:
+                problem.module.eval()
+                state.w = problem.current()  # also on an interrupt
+
+        def save() -> dict[str, Any]:
+            found = {name: each.state_dict() for name, each in stateful.items()}
+            draws = {"own": self.generator.get_state(), "global": torch.get_rng_state()}
+            return {**found, "draws": draws, "multipliers": self.multipliers}
+
+        def restore(saved: dict[str, Any]) -> None:
+            for name, each in stateful.items():
+                each.load_state_dict(saved[name])
+            self.generator.set_state(saved["draws"]["own"])
+            torch.set_rng_state(saved["draws"]["global"])
+            self.multipliers, state.w = saved["multipliers"], problem.current()
+
         # Layers such as Dropout draw from the global generator, which is seeded and restored afterwards.
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(int(torch.randint(2**31, (1,), generator=self.generator)))
             for epoch in range(epochs):
-                self.modes.restore()
-                try:
-                    for batch in self.batches:
-                        step(batch)
-                finally:
-                    problem.module.eval()
-                    state.w = problem.current()  # also on an interrupt
+                problem.passes.advance(partial(self._key, phase, epoch, problem), run, save, restore)
                 state.evaluations += 1
                 points.append(state.w)
                 found = state.assess(problem, state.w)
@@ -113,6 +141,11 @@ class MiniBatches:
                 if state.log(phase, numbers | history_columns(found, self.multipliers)):
                     break
         return points
+
+    def _key(self, phase: str, epoch: int, problem: TrainingProblem) -> bytes:
+        """Return a digest of the point at which an epoch begins, and of what its steps depend on."""
+        settings = f"{phase} {epoch} {self.batches.counts.tolist()} {problem.system.constraints} {self.state.effort}"
+        return digest(problem.point_digest(), self.state.rows.digest, settings.encode())
 
 
 def run_mini_batches(state: FitState, problem: TrainingProblem, batches: MiniBatches) -> list[Tensor]:

@@ -150,6 +150,7 @@ class FitState:
         self.history.append({"phase": phase, **row})
         if self.callback is not None and self.callback(self.history[-1]):
             self.stopped = True
+            self.base.passes.stop_recording()
         return self.stopped
 
     def assign_best(self, problem: TrainingProblem) -> None:

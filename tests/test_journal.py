@@ -1,0 +1,174 @@
+"""The journal of a run: what it gives back, what it refuses, and what is left of it after a kill or on a full disk."""
+
+from __future__ import annotations
+
+import errno
+import os
+
+import pytest
+from tests.refusals import refused
+
+from fairbound._errors import JournalWarning
+from fairbound._journal import Journal, digest
+
+FACTS = {"fairbound": "0.2", "threads": 1}
+KEYS = [digest(str(number).encode()) for number in range(5)]
+CONTENTS = [bytes([number]) * (100 * number) for number in range(5)]
+
+
+def written(path, count=5, **settings):
+    """Write some records, and leave the file as a killed run does."""
+    journal = Journal(path, FACTS, seconds=0.0, **settings)
+    for key, content in zip(KEYS[:count], CONTENTS[:count], strict=True):
+        journal.add(key, content)
+    journal.close()
+    return path
+
+
+def taken(path):
+    """Return a journal and what it gives back."""
+    journal = Journal(path, FACTS, seconds=0.0)
+    found = []
+    for key in KEYS:
+        content = journal.recall(key)
+        if content is None:
+            break
+        found.append(content)
+    return journal, found
+
+
+def contents(path):
+    journal, found = taken(path)
+    journal.close()
+    return found
+
+
+def test_what_was_added_is_given_back_in_order(tmp_path):
+    journal, found = taken(written(tmp_path / "a.journal"))
+    assert found == CONTENTS
+    assert (journal.taken, journal.recall(KEYS[0])) == (5, None)
+    journal.remove()
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_file_cut_anywhere_gives_back_its_whole_records_and_goes_on(tmp_path):
+    whole = written(tmp_path / "whole").read_bytes()
+    for cut in range(0, len(whole), 37):
+        path = tmp_path / "cut"
+        path.write_bytes(whole[:cut])
+        journal, found = taken(path)
+        assert found == CONTENTS[: len(found)]
+        for key, content in zip(KEYS[len(found) :], CONTENTS[len(found) :], strict=True):
+            journal.add(key, content)
+        journal.close()
+        assert path.read_bytes() == whole, cut
+
+
+def test_a_changed_byte_ends_the_journal_there(tmp_path):
+    path = written(tmp_path / "a")
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 1  # in the last record
+    path.write_bytes(content)
+    assert contents(path) == CONTENTS[:4]
+
+
+def test_a_record_of_another_run_is_refused(tmp_path):
+    journal = Journal(written(tmp_path / "a.journal"), FACTS)
+    journal.recall(KEYS[0])
+    with refused("a.journal", "another run", "pass 2", "delete the file"):
+        journal.recall(KEYS[2])
+    journal.close()
+
+
+@pytest.mark.parametrize(("facts", "words"), [({"threads": 2}, ("threads was 1, and is 2",)), ({"new": 1}, ("new",))])
+def test_other_versions_or_threads_are_refused(facts, words, tmp_path):
+    path = written(tmp_path / "a.journal")
+    with refused("a.journal", *words, "delete the file"):
+        Journal(path, {**FACTS, **facts})
+
+
+def test_another_file_is_refused_and_left_alone(tmp_path):
+    path = tmp_path / "notes.txt"
+    path.write_text("my notes\n")
+    with refused("notes.txt", "not a journal"):
+        Journal(path, FACTS)
+    assert path.read_text() == "my notes\n"
+
+
+def test_without_resume_a_journal_is_replaced_by_the_first_write(tmp_path):
+    path = written(tmp_path / "a")
+    before = path.read_bytes()
+    journal = Journal(path, FACTS, resume=False, seconds=0.0)
+    assert not journal.found
+    assert path.read_bytes() == before
+    journal.add(KEYS[3], CONTENTS[3])
+    journal.close()
+    with Journal(path, FACTS) as journal:
+        assert journal.recall(KEYS[3]) == CONTENTS[3]
+
+
+def test_a_short_run_leaves_no_file_even_if_it_fails(tmp_path):
+    journal = Journal(tmp_path / "a", FACTS, seconds=1e3)
+    with pytest.raises(ZeroDivisionError), journal:
+        journal.add(KEYS[0], CONTENTS[0])
+        raise ZeroDivisionError
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_failed_run_keeps_its_journal_and_a_finished_one_removes_it(tmp_path):
+    with pytest.raises(ZeroDivisionError), Journal(tmp_path / "a", FACTS, seconds=0.0) as journal:
+        journal.add(KEYS[0], CONTENTS[0])
+        journal.seconds = 1e3
+        journal.add(KEYS[1], CONTENTS[1])
+        raise ZeroDivisionError
+    assert contents(tmp_path / "a") == CONTENTS[:2]
+    with Journal(tmp_path / "a", FACTS):
+        pass
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_full_disk_ends_the_journal_with_a_warning_and_loses_nothing(tmp_path, monkeypatch):
+    path = tmp_path / "a.journal"
+    journal = Journal(path, FACTS, seconds=0.0)
+    journal.add(KEYS[0], CONTENTS[0])
+    journal.add(KEYS[1], CONTENTS[1])
+
+    def full(descriptor):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.warns(JournalWarning, match=r"a\.journal ends here: no space left on device\. The run goes on"):
+        journal.add(KEYS[2], CONTENTS[2])
+    monkeypatch.undo()
+    journal.add(KEYS[3], CONTENTS[3])  # not after a gap
+    journal.close()
+    assert contents(path) == CONTENTS[:2]
+
+
+def test_a_journal_has_a_largest_size(tmp_path, monkeypatch):
+    monkeypatch.setattr("fairbound._journal.LARGEST", 300)
+    journal = Journal(tmp_path / "a", FACTS, seconds=0.0)
+    journal.add(KEYS[1], CONTENTS[1])
+    with pytest.warns(JournalWarning, match="ends here: it would have more than"):
+        journal.add(KEYS[4], CONTENTS[4])
+    journal.close()
+    assert (tmp_path / "a").stat().st_size <= 300
+
+
+def test_two_processes_do_not_share_a_journal(tmp_path):
+    pytest.importorskip("fcntl")
+    path = tmp_path / "a.journal"
+    journal = Journal(path, FACTS, seconds=0.0)
+    journal.add(KEYS[0], CONTENTS[0])
+    with refused("Another process", "a.journal"):
+        Journal(path, FACTS)
+    journal.remove()
+
+
+def test_after_a_stop_nothing_more_is_added(tmp_path):
+    journal = Journal(tmp_path / "a", FACTS, seconds=0.0)
+    journal.add(KEYS[0], CONTENTS[0])
+    journal.stop()
+    journal.add(KEYS[1], CONTENTS[1])
+    journal.close()
+    assert contents(tmp_path / "a") == CONTENTS[:1]
