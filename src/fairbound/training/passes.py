@@ -1,7 +1,7 @@
 """Passes over all rows, and where their totals come from: the rows themselves, or the journal of a run that was killed.
 
-Everything that a solver learns from the rows passes through `Passes.total`: a flat vector of sums.  So a fit whose
-totals are taken from a journal comes to the same point, bit for bit, as the one that has written it.
+Everything that a solver learns from all rows passes through `Passes.recorded`: a flat vector of sums.  So a fit that
+takes them from a journal comes to the same point, bit for bit, as the one that has written it.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ class Passes:
     def __init__(self, journal: Journal | None = None) -> None:
         self.journal = journal
 
-    def total(self, key: Callable[[], bytes], compute: Callable[[], Tensor]) -> Tensor:
-        """Return the totals of a pass, a flat float64 vector.
+    def recorded(self, key: Callable[[], bytes], compute: Callable[[], Tensor]) -> Tensor:
+        """Return what passes over the rows find, a flat float64 vector: from the journal, or computed and added to it.
 
         Parameters
         ----------
         key : function
-            Returns a digest of all that the totals depend on.
+            Returns a digest of all that the result depends on.
         compute : function
             Passes over the rows.
         """
@@ -48,9 +48,9 @@ class Passes:
         found = self.journal.recall(name)
         if found is not None:
             return torch.frombuffer(bytearray(found), dtype=torch.float64) if found else torch.empty(0)
-        totals = compute()
-        self.journal.add(name, totals.numpy().tobytes())
-        return totals
+        result = compute()
+        self.journal.add(name, result.numpy().tobytes())
+        return result
 
     def advance(
         self,

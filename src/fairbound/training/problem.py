@@ -10,7 +10,7 @@ which bounds the memory.  The size of the chunks changes results by rounding err
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
@@ -19,6 +19,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from fairbound._journal import digest
 from fairbound.fairness import (
     Cells,
     Constraint,
@@ -32,6 +33,7 @@ from fairbound.training.chunks import Chunk, Slices
 from fairbound.training.layers import FeedForwardGradients, GradientEngine, SliceGradients, choose_engine
 from fairbound.training.losses import Loss, LossFunction, Regularizer, SquaredMeasure, resolve_loss
 from fairbound.training.models import accepts, assign, check_rows_are_independent, evaluation_mode, flatten, trainable
+from fairbound.training.passes import Passes, tensor_digest
 from fairbound.training.rows import MatrixRows, Rows, as_matrix, as_tensor
 from fairbound.training.sweep import Sweep, SweepTotals
 
@@ -67,6 +69,8 @@ class TrainingProblem:
         Surrogates whose sums a sweep computes in addition to those of the constraints and regularisers.
     further_steps : sequence of DecisionSurrogate, optional
         The name of `extra_surrogates` in 0.1; deprecated.
+    passes : Passes, optional
+        Where the totals of passes over all rows come from; by default from the rows.
 
     Examples
     --------
@@ -90,6 +94,7 @@ class TrainingProblem:
         chunk_rows: int | None = None,
         extra_surrogates: Sequence[DecisionSurrogate] = (),
         further_steps: Sequence[DecisionSurrogate] | None = None,
+        passes: Passes | None = None,
     ) -> None:
         if further_steps is not None:
             warnings.warn(
@@ -100,7 +105,7 @@ class TrainingProblem:
             extra_surrogates = (*extra_surrogates, *further_steps)
         if chunk_rows is not None and chunk_rows < 1:
             raise ValueError(f"chunk_rows={chunk_rows!r}: must be at least 1.")
-        self.module = module
+        self.module, self.passes = module, Passes() if passes is None else passes
         self.parameters = trainable(module)
         widest = max(max(parameter.shape, default=1) for parameter in self.parameters)
         self.chunk_rows = chunk_rows or max(1024, CHUNK_NUMBERS // widest)
@@ -188,6 +193,7 @@ class TrainingProblem:
             threshold=self.threshold,
             chunk_rows=self.chunk_rows,
             extra_surrogates=extra_surrogates,
+            passes=self.passes,
         )
         other._engine = self._engine
         return other
@@ -241,12 +247,36 @@ class TrainingProblem:
     def sweep(self, rows: Rows, *, gradients: bool = True) -> Sweep:
         """Pass over the rows once, in chunks."""
         engine, totals = self._engine_for(rows), self._totals(rows, self.surrogates, gradients=gradients)
-        for chunk in rows.chunks(self.chunk_rows):
-            if gradients:
-                engine.accumulate(chunk.X, chunk.slices, partial(totals.add_with_cotangents, chunk), totals.gradients)
-            else:
-                totals.add(chunk, engine.outputs(chunk.X))
+
+        def add_all() -> Tensor:
+            for chunk in rows.chunks(self.chunk_rows):
+                if gradients:
+                    cotangents = partial(totals.add_with_cotangents, chunk)
+                    engine.accumulate(chunk.X, chunk.slices, cotangents, totals.gradients)
+                else:
+                    totals.add(chunk, engine.outputs(chunk.X))
+            return totals.flat
+
+        totals.flat.copy_(self.recorded(rows, f"sweep {self.surrogates} {gradients}", add_all))
         return totals.sweep(gradients=gradients)
+
+    def recorded(self, rows: Rows, what: str, compute: Callable[[], Tensor]) -> Tensor:
+        """Return what passes over all rows find at the current parameters, a flat vector, from the journal if it has it.
+
+        `what` says what is computed, with its settings.  Of samples of rows, a journal has only the ends of epochs.
+        """
+        if rows.halves:
+            return compute()
+
+        def key() -> bytes:
+            settings = f"{what} {type(self.loss).__name__} {self.threshold} {self.chunk_rows}"
+            return digest(self.point_digest(), rows.digest, settings.encode())
+
+        return self.passes.recorded(key, compute)
+
+    def point_digest(self) -> bytes:
+        """Return a digest of the module's present parameters and buffers."""
+        return tensor_digest(*self.parameters, *self.module.buffers())
 
     def logits(self, rows: Rows) -> Iterator[tuple[Chunk, Tensor]]:
         """Pass over the rows once, and yield each chunk with its logits."""

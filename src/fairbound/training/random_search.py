@@ -18,6 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -31,6 +32,7 @@ from fairbound.training.chunks import Chunk
 from fairbound.training.effort import is_small
 from fairbound.training.layers import FeedForwardGradients
 from fairbound.training.losses import SquaredMeasure
+from fairbound.training.passes import tensor_digest
 from fairbound.training.problem import TrainingProblem
 from fairbound.training.rows import Rows
 from fairbound.training.state import FitState
@@ -102,6 +104,15 @@ class ManyModelsProblem:
     def __call__(self, W: Tensor, *, only_kept: bool = False) -> ManyModels:
         """Evaluate the models with the parameters W, (B, parameters); with `only_kept`, drop those beyond a limit."""
         self.calls += 1
+        what = f"models {tensor_digest(W).hex()} {only_kept} {self.problem.system.constraints}"
+        found = self.problem.recorded(self.rows, what, partial(self._evaluate, W, only_kept=only_kept))
+        violation, (objective, error) = found[: len(W)], found[len(W) :].reshape(2, -1)
+        if only_kept:
+            W, violation = W[violation <= ROUNDING], violation[violation <= ROUNDING]
+        return ManyModels(W, objective, error, violation)
+
+    def _evaluate(self, W: Tensor, *, only_kept: bool) -> Tensor:
+        """Return all violations, and objectives and errors of the models that are not dropped, as one vector."""
         system, cells = self.problem.system, self.problem.cells
         sums = torch.zeros(len(W), cells.n_cells, len(cells.outcomes), dtype=torch.float64)
         for chunk, cell_weights in self._chunks():
@@ -112,8 +123,7 @@ class ManyModelsProblem:
         violation = violations(exact, system.lower, system.upper).sum(dim=1)
         if only_kept:
             kept = violation <= ROUNDING
-            W, violation = W[kept], violation[kept]
-            z, decisions = z[kept], decisions[kept]
+            W, z, decisions = W[kept], z[kept], decisions[kept]
         objective, error = torch.zeros(2, len(W), dtype=torch.float64)
         for chunk, _ in self._chunks():
             if self._only is None:
@@ -125,7 +135,7 @@ class ManyModelsProblem:
         for regularizer in self.problem.regularizers:
             assert not isinstance(regularizer, SquaredMeasure)
             objective = objective + regularizer.values(W)
-        return ManyModels(W, objective, error, violation)
+        return torch.cat([violation, objective, error])
 
     def _chunks(self) -> Iterator[tuple[Chunk, Tensor]]:
         """Yield each chunk, and the weights of its rows in their cells, (n, K)."""

@@ -23,9 +23,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from fairbound._journal import digest
 from fairbound._values import check_weights, scale_weights
 from fairbound.fairness import Cells
 from fairbound.training.chunks import Chunk, Slices, WeightParts
+from fairbound.training.passes import tensor_digest
+
+DIGEST_ROWS = 2**20
+"""Rows of a chunk of which a digest is taken."""
 
 
 class Rows(ABC):
@@ -83,6 +88,14 @@ class Rows(ABC):
         """Return the inputs of a few rows from all over the data, since neighbours may be alike."""
         count = min(len(self), count)
         return self.take(torch.arange(count) * (len(self) - 1) // max(count - 1, 1)).X
+
+    @cached_property
+    def digest(self) -> bytes:
+        """Return a digest of all rows and weights, by which a journal recognises them."""
+        found = [tensor_digest(torch.tensor(self.offsets), self.cell_of_segment)]
+        for chunk in self.chunks(DIGEST_ROWS):
+            found.append(tensor_digest(chunk.X, chunk.labels, chunk.loss_weights, chunk.cell_weights))
+        return digest(*found)
 
     def cuts(self, chunk_rows: int) -> Iterator[tuple[int, int, Slices]]:
         """Yield (start, stop, slices) of consecutive chunks."""

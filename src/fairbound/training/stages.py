@@ -129,7 +129,8 @@ def band_fraction(problem: TrainingProblem, rows: Rows, count: float = math.inf)
     fraction = 1.0
     for each in problem.system.surrogates:
         if each.surrogate.bounded:
-            width = float(ordered_values(partial(problem.distances, rows, each), places).max())
+            find = partial(ordered_values, partial(problem.distances, rows, each), places)
+            width = float(problem.recorded(rows, f"widths {each} {places}", find).max())
             if width > 0.0:
                 fraction = min(fraction, 0.5 / (width * each.surrogate.scale))
     return max(fraction, SMALLEST_FIRST_FRACTION)
