@@ -108,19 +108,26 @@ def test_without_resume_a_journal_is_replaced_by_the_first_write(tmp_path):
 
 
 def test_a_short_run_leaves_no_file_even_if_it_fails(tmp_path):
-    journal = Journal(tmp_path / "a", FACTS, seconds=1e3)
-    with pytest.raises(ZeroDivisionError), journal:
-        journal.add(KEYS[0], CONTENTS[0])
-        raise ZeroDivisionError
+    def fail():
+        with Journal(tmp_path / "a", FACTS, seconds=1e3) as journal:
+            journal.add(KEYS[0], CONTENTS[0])
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
     assert os.listdir(tmp_path) == []
 
 
 def test_a_failed_run_keeps_its_journal_and_a_finished_one_removes_it(tmp_path):
-    with pytest.raises(ZeroDivisionError), Journal(tmp_path / "a", FACTS, seconds=0.0) as journal:
-        journal.add(KEYS[0], CONTENTS[0])
-        journal.seconds = 1e3
-        journal.add(KEYS[1], CONTENTS[1])
-        raise ZeroDivisionError
+    def fail():
+        with Journal(tmp_path / "a", FACTS, seconds=0.0) as journal:
+            journal.add(KEYS[0], CONTENTS[0])
+            journal.seconds = 1e3
+            journal.add(KEYS[1], CONTENTS[1])
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
     assert contents(tmp_path / "a") == CONTENTS[:2]
     with Journal(tmp_path / "a", FACTS):
         pass

@@ -5,7 +5,8 @@ The journal stores these results in their order.  A resumed run is the same prog
 from the journal until it ends.  So everything else (the point, the BFGS pairs, multipliers, candidates, random
 generators) comes out again bit for bit, and is never written.
 
-The file begins with a line of JSON: the versions, threads and processes, on which the last bits depend.  Records follow:
+The file begins with a line of JSON: the versions, threads and processes, on which the last bits depend.  Then come
+the records:
 
     length of the content (8 bytes), key (16), checksum of key and content (16), content
 

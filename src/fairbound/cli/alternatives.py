@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fairbound.cli import options
-from fairbound.cli.errors import INTERRUPTED, complain
+from fairbound.cli.errors import complain, exit_code
 from fairbound.cli.options import examples, with_options
 from fairbound.cli.output import Interruptible, Output, finishing
 
@@ -159,8 +159,8 @@ def alternatives_command(
     )
     output.result({"command": "alternatives", "out": out, **found.to_dict()})
     if search.interrupted:
-        complain(f"Interrupted: {out} has the {len(found.candidates)} models that were finished.")
-        raise typer.Exit(INTERRUPTED)
+        complain(f"{interrupt.word}: {out} has the {len(found.candidates)} models that were finished.")
+        raise typer.Exit(exit_code(interrupt.exception))
 
 
 def _baseline(

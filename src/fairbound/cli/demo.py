@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fairbound.cli import options
-from fairbound.cli.errors import INTERRUPTED, KEPT, NOT_KEPT, complain
+from fairbound.cli.errors import KEPT, NOT_KEPT, complain, exit_code
 from fairbound.cli.options import examples
 from fairbound.cli.output import Output, finishing
 
@@ -63,15 +63,15 @@ def demo_command(
         output.text(repr(data.describe(GROUPS)))
         training = options.StudyOptions(test=HELD_OUT, seed=seed, model="linear")
         study = Study(data, training.settings(LIMIT, BOUNDS))
-        run_study(study, output, context)
+        interrupts = [run_study(study, output, context)]
         if study.interrupted and not study.frontier:
-            raise KeyboardInterrupt
+            raise interrupts[0].exception
         plain, roomy = (Study(data, training.settings(LIMIT, margin=margin)) for margin in (None, "auto"))
         for each in (plain, roomy):
-            run_study(each, output, context)
+            interrupts.append(run_study(each, output, context))
         # Calibration rows are held out to test the models, so fewer rows are left for training.
         certain = Study(data, training.settings(LIMIT, confidence=CONFIDENCE))
-        run_study(certain, output, context)
+        interrupts.append(run_study(certain, output, context))
         with finishing(output):
             write_files(study, folder, place)
     summary = study.summary
@@ -101,8 +101,9 @@ def demo_command(
     output.result({**content, **{name: each.result.to_dict() | {"history": []} for name, each in fits.items()}})
     if any(each.interrupted for each in (study, plain, roomy, certain)):
         left = study.interruption or "every bound; the model for the confidence is not finished."
-        complain(f"Interrupted: {place} has {left}")
-        raise typer.Exit(INTERRUPTED)
+        came = next(each for each in interrupts if each.number is not None)
+        complain(f"{came.word}: {place} has {left}")
+        raise typer.Exit(exit_code(came.exception))
     raise typer.Exit(KEPT if found["kept"] else NOT_KEPT)
 
 

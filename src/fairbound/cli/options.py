@@ -195,7 +195,9 @@ Regularizer = Annotated[
 ]
 Resume = Annotated[
     bool,
-    _option("--resume", help="Continue a run that was killed or interrupted, from its journal; begin if there is none."),
+    _option(
+        "--resume", help="Continue a run that was killed or interrupted, from its journal; begin if there is none."
+    ),
 ]
 Checkpoint = Annotated[
     float,

@@ -246,9 +246,14 @@ class Interruptible:
         return self.number is not None
 
     @property
-    def interrupt(self) -> KeyboardInterrupt:
-        """The interrupt that stands for the signal."""
+    def exception(self) -> KeyboardInterrupt:
+        """The exception that stands for the signal."""
         return Terminated() if self.number == signal.SIGTERM else KeyboardInterrupt()
+
+    @property
+    def word(self) -> str:
+        """What the signal has done to the run."""
+        return "Terminated" if self.number == signal.SIGTERM else "Interrupted"
 
     def _note(self, number: int, frame: FrameType | None) -> None:
         if self.number is not None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import typer
 
 from fairbound._words import number
-from fairbound.cli.errors import KEPT, NOT_KEPT, Terminated, complain, exit_code, option_name
+from fairbound.cli.errors import KEPT, NOT_KEPT, complain, exit_code, option_name
 from fairbound.cli.files import refuse_existing
 from fairbound.cli.output import Interruptible, Output
 
@@ -131,19 +131,21 @@ def read_study(
     return study
 
 
-def run_study(study: Study, output: Output, context: typer.Context, saved: Checkpoint) -> None:
+def run_study(study: Study, output: Output, context: typer.Context, saved: Checkpoint | None = None) -> Interruptible:
     """Train the models of a study, and show the progress.  The first interrupt ends training with the best model."""
     study.command, study.name_of = command_of(context), option_name
-    with Interruptible() as saved.signal:
+    if saved is not None:
+        saved.begin(study)
+    with Interruptible() as interrupt:
 
         def watch(row: dict[str, Any]) -> bool:
             step = row.get("iteration", row.get("epoch", 0))
             bound = f", bound {row['bound']:g}" if isinstance(row.get("bound"), float) else ""
             output.update(f"{row['stage']}{bound}: {row.get('phase', 'training')}, step {step}")
-            return saved.signal.asked(row)
+            return interrupt.asked(row)
 
-        saved.begin(study)
         study.run(watch, stage=output.stage)
+    return interrupt
 
 
 class Checkpoint:
@@ -160,14 +162,13 @@ class Checkpoint:
     ----------
     replaces : bool
         Whether the folder is there already, because the run was interrupted: `--resume` replaces it.
-    signal : Interruptible
-        The signal that has ended training, if one has.
     """
 
     def __init__(self, out: str, stated: JournalOptions, output: Output) -> None:
         self.out, self.stated, self.output = Path(out), stated, output
         self.path = self.out.with_name(f"{self.out.name}.journal")
-        self.signal = Interruptible()
+        if stated.resume and not stated.checkpoint:
+            raise ValueError("--resume continues a journal, and --checkpoint 0 writes none: leave one of both out.")
         self.replaces = stated.resume and self.path.exists() and _was_interrupted(self.out)
         if not self.replaces:
             refuse_existing(self.out)
@@ -177,11 +178,11 @@ class Checkpoint:
     def begin(self, study: Study) -> None:
         """Open the journal for the fits of a study."""
         self._study = study
-        if not (self.stated.checkpoint or self.stated.resume):
+        if not self.stated.checkpoint:
             return
         from fairbound.training import Passes, open_journal
 
-        self._journal = open_journal(self.path, resume=self.stated.resume, seconds=self.stated.checkpoint or None)
+        self._journal = open_journal(self.path, resume=self.stated.resume, seconds=self.stated.checkpoint)
         if self._journal.found:
             self.output.text(f"Continuing from {self.path}.")
         elif self.path.exists():
@@ -199,17 +200,14 @@ class Checkpoint:
         else:
             self._journal.close()
 
-    @property
-    def remains(self) -> bool:
-        """Whether there is a journal to continue from."""
-        return self.path.exists()
-
 
 def _was_interrupted(folder: Path) -> bool:
     """Tell whether a folder has the study of a run that was interrupted."""
     from fairbound.report import holds_summary, read_summary
 
-    return folder.is_dir() and holds_summary(folder) and bool(read_summary(folder / "summary.json")["run"]["interrupted"])
+    return (
+        folder.is_dir() and holds_summary(folder) and bool(read_summary(folder / "summary.json")["run"]["interrupted"])
+    )
 
 
 def command_of(context: typer.Context) -> str:
@@ -246,11 +244,10 @@ def show_notes(output: Output, summary: Mapping[str, Any]) -> None:
         output.text(f"Note: {note}")
 
 
-def exit_after(study: Study, out: str, saved: Checkpoint, *, kept: bool) -> NoReturn:
+def exit_after(study: Study, saved: Checkpoint, interrupt: Interruptible, *, kept: bool) -> NoReturn:
     """Exit with the code for an interrupt, or for whether every limit is kept."""
     if study.interrupted:
-        word = "Terminated" if isinstance(saved.signal.interrupt, Terminated) else "Interrupted"
-        further = " The same command with --resume continues from there." if saved.remains else ""
-        complain(f"{word}: {out} has {study.interruption}{further}")
-        raise typer.Exit(exit_code(saved.signal.interrupt))
+        further = " The same command with --resume continues the run." if saved.path.exists() else ""
+        complain(f"{interrupt.word}: {saved.out} has {study.interruption}{further}")
+        raise typer.Exit(exit_code(interrupt.exception))
     raise typer.Exit(KEPT if kept else NOT_KEPT)

@@ -100,12 +100,12 @@ def train_command(
     with saved, fresh_folder(out, replace=saved.replaces) as folder:
         study = read_study(source, training.test_file, reading, settings, output)
         write_lock(study.lock, folder)
-        run_study(study, output, context, saved)
+        interrupt = run_study(study, output, context, saved)
         with finishing(output):
             found = write_files(study, folder, Path(out))
     _show(output, study, out)
     output.result({"command": "train", "out": out, **found})
-    exit_after(study, out, saved, kept=found["kept"])
+    exit_after(study, saved, interrupt, kept=found["kept"])
 
 
 def as_margin(stated: str | None) -> float | str | None:
@@ -205,9 +205,9 @@ def frontier_command(
     with saved, fresh_folder(out, replace=saved.replaces) as folder:
         study = read_study(source, training.test_file, reading, settings, output)
         write_lock(study.lock, folder)
-        run_study(study, output, context, saved)
+        interrupt = run_study(study, output, context, saved)
         if study.interrupted and not study.frontier:
-            raise saved.signal.interrupt
+            raise interrupt.exception
         with finishing(output):
             found = write_files(study, folder, Path(out), models=not no_models)
     output.text()
@@ -216,7 +216,7 @@ def frontier_command(
     files = "frontier.csv, frontier.json, model" + ("" if no_models else ", models")
     output.text(f"Written to {out}: {files}, report.html, summary.json, model-card.md, limits.lock.")
     output.result({"command": "frontier", "out": out, **found})
-    exit_after(study, out, saved, kept=found["kept"])
+    exit_after(study, saved, interrupt, kept=found["kept"])
 
 
 # --- report -----------------------------------------------------------------------------------------------------------

@@ -145,7 +145,7 @@ class MiniBatches:
     def _key(self, phase: str, epoch: int, problem: TrainingProblem) -> bytes:
         """Return a digest of the point at which an epoch begins, and of what its steps depend on."""
         settings = f"{phase} {epoch} {self.batches.counts.tolist()} {problem.system.constraints} {self.state.effort}"
-        return digest(problem.point_digest(), self.state.rows.digest, settings.encode())
+        return digest(problem.point(), self.state.rows.digest, settings.encode())
 
 
 def run_mini_batches(state: FitState, problem: TrainingProblem, batches: MiniBatches) -> list[Tensor]:

@@ -120,5 +120,5 @@ def tensor_digest(*tensors: Tensor) -> bytes:
     parts: list[bytes | memoryview] = []
     for tensor in tensors:
         array = np.ascontiguousarray(tensor.detach().cpu().numpy())
-        parts += [f"{array.dtype}{array.shape}".encode(), memoryview(array.reshape(-1)).cast("B")]
+        parts += [f"{array.dtype}{array.shape}".encode(), array.reshape(-1).view(np.uint8).data]
     return digest(*parts)

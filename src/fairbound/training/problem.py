@@ -251,30 +251,26 @@ class TrainingProblem:
         def add_all() -> Tensor:
             for chunk in rows.chunks(self.chunk_rows):
                 if gradients:
-                    cotangents = partial(totals.add_with_cotangents, chunk)
-                    engine.accumulate(chunk.X, chunk.slices, cotangents, totals.gradients)
+                    add = partial(totals.add_with_cotangents, chunk)
+                    engine.accumulate(chunk.X, chunk.slices, add, totals.gradients)
                 else:
                     totals.add(chunk, engine.outputs(chunk.X))
             return totals.flat
 
-        totals.flat.copy_(self.recorded(rows, f"sweep {self.surrogates} {gradients}", add_all))
+        totals.flat.copy_(self.recorded(rows, add_all, "sweep", self.surrogates, gradients))
         return totals.sweep(gradients=gradients)
 
-    def recorded(self, rows: Rows, what: str, compute: Callable[[], Tensor]) -> Tensor:
-        """Return what passes over all rows find at the current parameters, a flat vector, from the journal if it has it.
+    def recorded(self, rows: Rows, compute: Callable[[], Tensor], *what: object) -> Tensor:
+        """Return what passes over all rows find at the current parameters, a flat vector; a journal may have it.
 
         `what` says what is computed, with its settings.  Of samples of rows, a journal has only the ends of epochs.
         """
         if rows.halves:
             return compute()
+        settings = (*what, type(self.loss).__name__, self.threshold, self.chunk_rows)
+        return self.passes.recorded(lambda: digest(self.point(), rows.digest, str(settings).encode()), compute)
 
-        def key() -> bytes:
-            settings = f"{what} {type(self.loss).__name__} {self.threshold} {self.chunk_rows}"
-            return digest(self.point_digest(), rows.digest, settings.encode())
-
-        return self.passes.recorded(key, compute)
-
-    def point_digest(self) -> bytes:
+    def point(self) -> bytes:
         """Return a digest of the module's present parameters and buffers."""
         return tensor_digest(*self.parameters, *self.module.buffers())
 

@@ -76,6 +76,18 @@ SIGNIFICANT = 2.0**13
 
 
 @dataclass(frozen=True)
+class ManyPoints:
+    """The parameters of several models, shown by their digest."""
+
+    W: Tensor
+
+    def __str__(self) -> str:
+        return tensor_digest(self.W).hex()
+
+    __repr__ = __str__
+
+
+@dataclass(frozen=True)
 class ManyModels:
     """What several models reach on all rows; each field has an entry for each model."""
 
@@ -104,8 +116,9 @@ class ManyModelsProblem:
     def __call__(self, W: Tensor, *, only_kept: bool = False) -> ManyModels:
         """Evaluate the models with the parameters W, (B, parameters); with `only_kept`, drop those beyond a limit."""
         self.calls += 1
-        what = f"models {tensor_digest(W).hex()} {only_kept} {self.problem.system.constraints}"
-        found = self.problem.recorded(self.rows, what, partial(self._evaluate, W, only_kept=only_kept))
+        evaluate = partial(self._evaluate, W, only_kept=only_kept)
+        limits = self.problem.system.constraints
+        found = self.problem.recorded(self.rows, evaluate, "models", ManyPoints(W), only_kept, limits)
         violation, (objective, error) = found[: len(W)], found[len(W) :].reshape(2, -1)
         if only_kept:
             W, violation = W[violation <= ROUNDING], violation[violation <= ROUNDING]

@@ -130,7 +130,7 @@ def band_fraction(problem: TrainingProblem, rows: Rows, count: float = math.inf)
     for each in problem.system.surrogates:
         if each.surrogate.bounded:
             find = partial(ordered_values, partial(problem.distances, rows, each), places)
-            width = float(problem.recorded(rows, f"widths {each} {places}", find).max())
+            width = float(problem.recorded(rows, find, "widths", each, places).max())
             if width > 0.0:
                 fraction = min(fraction, 0.5 / (width * each.surrogate.scale))
     return max(fraction, SMALLEST_FIRST_FRACTION)
