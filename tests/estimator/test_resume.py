@@ -1,0 +1,147 @@
+"""A fit that was killed continues from its journal to the same model, bit for bit.
+
+A kill leaves the beginning of the journal's file, so a file that is cut at some byte stands for it.
+"""
+
+from __future__ import annotations
+
+import warnings
+from functools import cache
+
+import numpy as np
+import pytest
+import torch
+from tests.refusals import refused
+
+from fairbound import ConstrainedClassifier
+from fairbound._errors import LimitWarning
+from fairbound.training import Passes, open_journal
+
+LIMIT = "disparate_impact >= 0.9"
+ROUNDS = {
+    "linear": {},
+    "network": {"hidden": (4,)},
+    "mini-batches": {"hidden": (4,), "solver": "stochastic", "epochs": 4},
+    "margin": {"margin": 0.9},
+    "no group worse": {"no_group_worse": True},
+}
+
+
+@cache
+def rows():
+    """2,500 rows with more columns than a random search takes, so that a fit takes a fraction of a second."""
+    draw = np.random.default_rng(1)
+    X = draw.normal(size=(2500, 24))
+    group = draw.integers(0, 2, 2500)
+    X[:, 1] += group
+    y = (X[:, 0] + X[:, 1] + draw.normal(size=2500) > 0.8).astype(int)
+    return X, y, group
+
+
+def fitted(settings, resume=None, limit=LIMIT, take=slice(None)):
+    X, y, group = rows()
+    model = ConstrainedClassifier(limit, preprocessing=None, **settings)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", LimitWarning)
+        return model.fit(X[take], y[take], sensitive_features=group[take], resume=resume)
+
+
+def parameters(model):
+    return torch.cat([each.detach().reshape(-1) for each in model.module_.parameters()])
+
+
+def whole_journal(path, run):
+    """Run with a journal that is written at once, and return its bytes."""
+    journal = open_journal(path, seconds=0.0)
+    found = run(Passes(journal))
+    content = path.read_bytes()
+    journal.remove()
+    return found, content
+
+
+@pytest.mark.parametrize("name", ROUNDS)
+def test_a_fit_that_was_killed_ends_with_the_same_model(name, tmp_path):
+    settings, path = ROUNDS[name], tmp_path / "fit.journal"
+    plain = fitted(settings)
+    assert {"coarse", "exact"} <= set(plain.result_.history["phase"])  # the limit binds
+    written, content = whole_journal(path, lambda passes: fitted(settings, passes))
+    assert torch.equal(parameters(written), parameters(plain))
+    for cut in np.random.default_rng(0).integers(0, len(content), 1 if "hidden" in settings else 4).tolist():
+        path.write_bytes(content[:cut])
+        found = fitted(settings, path)
+        assert torch.equal(parameters(found), parameters(plain)), cut
+        assert found.result_.history.equals(plain.result_.history)
+        assert not path.exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("settings", [{"confidence": 0.9}, {"hidden": (8, 4)}], ids=str)
+def test_a_long_fit_that_was_killed_ends_with_the_same_model(settings, tmp_path):
+    path = tmp_path / "fit.journal"
+    plain, content = whole_journal(path, lambda passes: fitted(settings, passes))
+    for cut in np.random.default_rng(0).integers(0, len(content), 10).tolist():
+        path.write_bytes(content[:cut])
+        assert torch.equal(parameters(fitted(settings, path)), parameters(plain)), cut
+
+
+def test_a_frontier_that_was_killed_ends_with_the_same_models(tmp_path):
+    X, y, group = rows()
+    path = tmp_path / "frontier.journal"
+
+    def trace(resume=None):
+        model = ConstrainedClassifier(LIMIT, preprocessing=None)
+        return model.frontier(X, y, [0.7, 0.9], sensitive_features=group, resume=resume)
+
+    plain, content = whole_journal(path, trace)
+    for cut in np.random.default_rng(0).integers(0, len(content), 3).tolist():
+        path.write_bytes(content[:cut])
+        for found, expected in zip(trace(path), plain, strict=True):
+            assert torch.equal(parameters(found.classifier), parameters(expected.classifier))
+            assert found.result.history.equals(expected.result.history)
+
+
+def test_passes_over_the_rows_are_not_repeated(tmp_path, monkeypatch):
+    path = tmp_path / "fit.journal"
+    _, content = whole_journal(path, lambda passes: fitted({}, passes))
+    path.write_bytes(content)
+
+    def repeated(*_, **__):
+        raise AssertionError("a pass over the rows")
+
+    monkeypatch.setattr("fairbound.training.sweep.SweepTotals.add", repeated)
+    monkeypatch.setattr("fairbound.training.sweep.SweepTotals.add_with_cotangents", repeated)
+    fitted({}, path)
+    with pytest.raises(AssertionError, match="a pass over the rows"):
+        fitted({})  # so the line above says something
+
+
+@pytest.mark.parametrize("changed", ["rows", "limit", "settings"])
+def test_the_journal_of_another_fit_is_refused(changed, tmp_path):
+    path = tmp_path / "fit.journal"
+    content = whole_journal(path, lambda passes: fitted({}, passes))[1]
+    path.write_bytes(content)
+    with refused("fit.journal", "another run", "delete the file"):
+        fitted(
+            {"l2": 1e-3} if changed == "settings" else {},
+            path,
+            "disparate_impact >= 0.8" if changed == "limit" else LIMIT,
+            slice(1, None) if changed == "rows" else slice(None),
+        )
+    assert path.exists()
+
+
+def test_a_drawn_seed_cannot_be_resumed(tmp_path):
+    with refused("resume=", "random_state=None", "a number"):
+        fitted({"random_state": None}, tmp_path / "fit.journal")
+
+
+def test_a_fit_that_was_stopped_does_not_spoil_the_journal(tmp_path):
+    path = tmp_path / "fit.journal"
+    X, y, group = rows()
+    journal = open_journal(path, seconds=0.0)
+    model = ConstrainedClassifier(LIMIT, preprocessing=None, callbacks=[lambda row: row["phase"] == "coarse"])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", LimitWarning)
+        model.fit(X, y, sensitive_features=group, resume=Passes(journal))
+    journal.close()
+    assert torch.equal(parameters(fitted({}, path)), parameters(fitted({})))
