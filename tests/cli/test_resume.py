@@ -59,7 +59,7 @@ def assert_same(out: Path, expected: Path) -> None:
 @pytest.fixture(scope="module")
 def place(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("resumed")
-    write_csv(folder / "loans.csv", LOAN_COLUMNS, loan_rows(400))
+    write_csv(folder / "loans.csv", LOAN_COLUMNS, loan_rows(200))
     return folder
 
 
@@ -96,6 +96,7 @@ def test_a_killed_run_is_continued(place, undisturbed):
     assert_same(place / "killed", undisturbed("train"))
 
 
+@pytest.mark.slow
 def test_a_terminated_run_ends_with_what_was_finished_and_can_be_continued(place, undisturbed):
     arguments = [*TRAIN, "--out", "ended", *SAVING]
     with start(arguments, place) as process:
@@ -131,7 +132,7 @@ def survive(arguments: list[str], place: Path, kills: int, longest: float, draw:
 @pytest.mark.parametrize("part", range(10))
 @pytest.mark.parametrize("name", ["train", "frontier"])
 def test_many_kills(name, part, place, undisturbed):
-    """Ten kills in each part, of one run or of several that follow each other."""
+    """Eight kills in each part, of one run or of several that follow each other."""
     draw, killed, turn = random.Random(f"{name} {part}"), 0, 0
     expected = undisturbed(name)
     while killed < 8:
