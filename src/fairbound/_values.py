@@ -257,3 +257,25 @@ def scale_weights(weights: Floats) -> Floats:
     array([0.75, 1.5 ])
     """
     return np.ldexp(weights, 1 - int(np.frexp(weights.max())[1]))
+
+
+def find_value(value: Hashable, known: Sequence[Hashable]) -> int | None:
+    """Return the position of a value among known ones, found by its value or else by its text; None if unknown."""
+    if value in known:
+        return known.index(value)
+    for write in (str, lambda each: f"{each:g}" if isinstance(each, float) else str(each)):
+        texts = [write(each) for each in known]
+        if str(value) in texts:
+            return texts.index(str(value))
+    return None
+
+
+def combine_codes(codes: list[np.ndarray], sizes: list[int]) -> tuple[np.ndarray, np.ndarray]:
+    """Return the distinct combinations of codes (−1 if missing) in order, and the position of each row's among them."""
+    whole = np.zeros(len(codes[0]), dtype=np.int64)
+    for code, size in zip(codes, sizes, strict=True):  # digits, the first column's is the most significant
+        whole = distinct(whole)[1] * (size + 1) + code + 1
+    found, atom = distinct(whole)
+    row = np.empty(len(found), dtype=np.int64)  # some row of each combination
+    row[atom] = np.arange(len(whole))
+    return np.stack([code[row] for code in codes], axis=1), atom

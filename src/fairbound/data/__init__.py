@@ -11,14 +11,16 @@ from fairbound.data.description import Description
 from fairbound.data.download import cache_folder
 from fairbound.data.files import Place, Source
 from fairbound.data.formats import MISSING, ColumnFormat
-from fairbound.data.labels import LabelValue, as_word, code_labels
+from fairbound.data.labels import CodedLabels, LabelValue, as_word, code_labels
 from fairbound.data.loading import DATASETS, STATE, YEAR, load_dataset
 from fairbound.data.planted import PlantedData, PlantedRule, PlantedTruth, make_disparate_data
 from fairbound.data.reading import read_table
 from fairbound.data.splitting import draw_parts
+from fairbound.data.streams import RowCounts, TableStream, ValueCodes, as_numbers, blocks
 from fairbound.data.table import Backend, Table, installed_backend, make_frame, no_column
 from fairbound.data.tablefile import TableFile
 from fairbound.data.taken import SuspectedLeak
+from fairbound.data.typed_copies import typed_copy
 
 __all__ = [
     "ACSINCOME_CA_SAMPLE",
@@ -27,6 +29,7 @@ __all__ = [
     "STATE",
     "YEAR",
     "Backend",
+    "CodedLabels",
     "ColumnFormat",
     "Dataset",
     "Description",
@@ -35,13 +38,18 @@ __all__ = [
     "PlantedData",
     "PlantedRule",
     "PlantedTruth",
+    "RowCounts",
     "Source",
     "Split",
     "SuspectedLeak",
     "Table",
     "TableFile",
+    "TableStream",
+    "ValueCodes",
     "append_columns",
+    "as_numbers",
     "as_word",
+    "blocks",
     "cache_folder",
     "census_source",
     "code_labels",
@@ -55,5 +63,6 @@ __all__ = [
     "make_frame",
     "no_column",
     "read_table",
+    "typed_copy",
     "write_columns",
 ]

@@ -248,3 +248,89 @@ def _candidate_formats(sample: str, base: ColumnFormat, decimal: str | None) -> 
         for mark, separator in _WRITINGS
         if decimal in (None, mark)
     ]
+
+
+class FormatLearner:
+    """Infers the format of a column as `ColumnFormat.learn` does, from parts of its values.
+
+    A first pass over all values (`add`) suffices for numbers as Python writes them.  If `undecided`, a second pass
+    (`add_again`) tests the other formats.
+
+    Parameters
+    ----------
+    missing : collection of str
+    plain, decimal
+        As for `ColumnFormat.learn`.
+    """
+
+    def __init__(self, missing: Collection[str] = MISSING, *, plain: bool = False, decimal: str | None = None) -> None:
+        self.base, self.plain_only, self.decimal = ColumnFormat(missing=tuple(missing)), plain, decimal
+        self.is_plain, self.is_whole, self.gaps = decimal != ",", True, False
+        self.least = ""  # the first text in alphabetical order
+        self.longest, self.padded = "", ""  # examples of numbers, and of those with leading zeros
+        self.marks: set[str] = set()
+        self.numbers = False
+        self.survivors: list[ColumnFormat] | None = None
+
+    def _texts(self, values: Iterable[str | None]) -> set[str]:
+        texts = {"" if value is None else value.strip() for value in values}
+        self.gaps = self.gaps or None in values or not texts.isdisjoint(self.base.missing)
+        return texts - set(self.base.missing)
+
+    def add(self, values: Collection[str | None]) -> None:
+        """Take distinct values into account."""
+        texts = self._texts(values)
+        if not texts:
+            return
+        first = min(texts)
+        self.least = first if not self.least else min(self.least, first)
+        if self.is_plain and not replace(self.base, kind="number").fits(texts):
+            self.is_plain = False
+        if self.is_plain:
+            self._show(texts)
+            if self.is_whole:
+                self.is_whole = all(
+                    _INTEGER.fullmatch(text) and len(text) <= _LONGEST_INTEGER and -(2**63) <= int(text) < 2**63
+                    for text in texts
+                )
+
+    def _show(self, numbers: Collection[str]) -> None:
+        """Choose examples: the longest number, and the longest one with leading zeros."""
+        self.numbers = True
+        for name, texts in (("longest", numbers), ("padded", list(filter(_PADDED.fullmatch, numbers)))):
+            best = max((*texts, getattr(self, name)), key=lambda text: (len(text), text))
+            setattr(self, name, best)
+
+    @property
+    def undecided(self) -> bool:
+        """Return whether the values must be seen again."""
+        return not self.is_plain and not self.plain_only and bool(self.least)
+
+    def add_again(self, values: Collection[str | None]) -> None:
+        """Take distinct values into account in the second pass."""
+        texts = self._texts(values)
+        numbers = {text for text in texts if text.lower() not in MARKS}
+        self.marks |= texts - numbers
+        if not numbers:
+            return
+        if self.survivors is None:
+            self.longest = self.padded = ""
+            tried = [] if self.decimal == "," else [replace(self.base, kind="number")]
+            self.survivors = [*tried, *_candidate_formats(next(iter(numbers)), self.base, self.decimal)]
+        self.survivors = [form for form in self.survivors if form.fits(numbers)]
+        if self.survivors:
+            self._show(numbers)
+
+    def result(self) -> ColumnFormat:
+        """Return the format."""
+        if self.is_plain:
+            form = replace(self.base, kind="number")
+        elif self.survivors and not self.plain_only:
+            form = self.survivors[0]
+            self.is_whole = False
+        elif not self.least and not self.plain_only:  # there is no value
+            form = _candidate_formats("", self.base, self.decimal)[0]
+        else:
+            return replace(self.base, example=self.least)
+        marks = tuple(sorted(self.marks)) if not self.is_plain else ()
+        return replace(form, example=self.padded or self.longest, marks=marks, padded=bool(self.padded))

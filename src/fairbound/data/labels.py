@@ -56,7 +56,14 @@ class CodedLabels(NamedTuple):
     values: tuple[LabelValue, ...]
 
 
-def code_labels(values: NDArray[Any], target: str, positive: Any = None, negative: Any = None) -> CodedLabels:
+def code_labels(
+    values: NDArray[Any],
+    target: str,
+    positive: Any = None,
+    negative: Any = None,
+    *,
+    rows: NDArray[np.int64] | None = None,
+) -> CodedLabels:
     """Return the label codes, their names, and every value of the column with its number of rows and code.
 
     Parameters
@@ -70,6 +77,9 @@ def code_labels(values: NDArray[Any], target: str, positive: Any = None, negativ
         and for three or more values, which are coded in their order.
     negative : object or sequence of objects, optional
         All other values. If given, a value that is in neither `positive` nor `negative` raises an error.
+
+    rows : array of shape (n,), optional
+        The number of rows that each value stands for; 1 by default.
 
     Raises
     ------
@@ -88,7 +98,7 @@ def code_labels(values: NDArray[Any], target: str, positive: Any = None, negativ
     _check_missing(values, target)
     distinct, code = np.unique(values, return_inverse=True)
     words = [as_word(value) for value in distinct.tolist()]
-    counted = dict(zip(words, np.bincount(code).tolist(), strict=True))
+    counted = dict(zip(words, np.bincount(code, rows).astype(int).tolist(), strict=True))
     if len(words) < 2:
         raise InputError(
             "Column {column!r} ({target=}) has only the value {value!r}.",

@@ -121,7 +121,7 @@ NOT_TEXT = {
 }
 """First bytes of files that are often mistaken for CSV files, and what they are."""
 
-_EXACT_DIGITS = 15  # digits of a whole number that a float holds exactly; beside missing values, numbers are floats
+EXACT_DIGITS = 15  # digits of a whole number that a float holds exactly; beside missing values, numbers are floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -290,7 +290,7 @@ class TableFile:
 def _learn_codes(values: Sequence[str | None], missing: Collection[str]) -> ColumnFormat:
     """Return the format of a column of codes: numbers, unless that would lose something (01 is not 1)."""
     found = ColumnFormat.learn(values, missing, plain=True)
-    long = any(value is not None and len(value.strip()) > _EXACT_DIGITS for value in set(values))
+    long = any(value is not None and len(value.strip()) > EXACT_DIGITS for value in set(values))
     return replace(found, kind="text") if found.padded or long else found
 
 

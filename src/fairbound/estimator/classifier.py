@@ -20,6 +20,7 @@ from torch import nn
 from fairbound._errors import InputError, argument
 from fairbound.data import ColumnFormat
 from fairbound.estimator.certified import set_apart
+from fairbound.estimator.file_fits import FitsFiles
 from fairbound.estimator.fitting import Fitting
 from fairbound.estimator.inputs import Inputs, read_inputs
 from fairbound.estimator.modules import last_network
@@ -32,7 +33,7 @@ from fairbound.fairness import Constraint
 from fairbound.training import Effort, Passes, resumed
 
 
-class ConstrainedClassifier(Predictor, ClassifierMixin, NamedParameters):
+class ConstrainedClassifier(FitsFiles, Predictor, ClassifierMixin, NamedParameters):
     """A classifier trained under limits on measured disparities between groups.
 
     Parameters
@@ -313,18 +314,18 @@ class ConstrainedClassifier(Predictor, ClassifierMixin, NamedParameters):
             fitting = Fitting(self, data, passes, encoder, module)
             return self._adopt(inputs, data, fitting, fitting.run(validation, calibration))
 
-    def _adopt(self, inputs: Inputs, data: Data, fitting: Fitting, result: FitResult) -> Self:
-        """Set the fitted attributes."""
+    def _adopt(self, inputs: Inputs, data: Data | None, fitting: Fitting, result: FitResult) -> Self:
+        """Set the fitted attributes; without data, the inputs have no group columns."""
         learn_names(self, inputs)
         self.classes_ = fitting.classes
         self.pos_label_ = fitting.cells.classes[1] if len(self.classes_) == 2 else None
         self.threshold_ = float(self.threshold)
-        self.group_columns_, self.left_columns_ = data.group_columns, data.left_columns
+        self.group_columns_, self.left_columns_ = ((), ()) if data is None else (data.group_columns, data.left_columns)
         self.encoder_ = fitting.encoder
         self.formats_: dict[str, ColumnFormat] = {}
         self.encoded_names_ = fitting.input_names
         self._scores = None
-        if fitting.base is not None:
+        if fitting.base is not None and data is not None:
             self._scores = fitting.base.completed(inputs.without(data.left_columns), data.positions)
         self.module_ = fitting.module
         self.n_iter_ = len(result.iterations)

@@ -10,11 +10,9 @@ encoding of a row does not depend on the other rows.
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Sequence, Set
-from dataclasses import dataclass
+from collections.abc import Sequence, Set
 from typing import Any, Self
 
 import numpy as np
@@ -23,140 +21,18 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from fairbound._errors import InputError, Message, argument, bad_value
-from fairbound._values import has_infinity
-from fairbound.data import as_word
-from fairbound.estimator.inputs import NUMBERS, Floats, Inputs, Words, read_inputs
+from fairbound._errors import Message, argument, bad_value
+from fairbound.estimator.encoded_columns import (
+    MOMENT_ROWS,
+    CategoryColumn,
+    Moments,
+    NumberColumn,
+    category_column,
+    standardize,
+)
+from fairbound.estimator.inputs import Floats, Inputs, read_inputs
 from fairbound.estimator.names import check_names, learn_names
 from fairbound.estimator.rows import read_weights
-
-FARTHEST = 1e100
-"""Scaled numbers are clipped here, so that no product of them overflows."""
-
-OTHER, MISSING = "(other)", "(missing)"
-MOST_RARE = 10_000
-"""The most rare words of a column that are remembered, to tell them from words that are not in the training rows."""
-
-
-@dataclass(frozen=True)
-class NumberColumn:
-    """How a column of numbers is scaled.
-
-    Attributes
-    ----------
-    name : str
-    mean, scale : float
-        Of the training rows; the scale of a constant column is 1.
-    missing : bool
-        Whether a second column says where the number is missing.
-    """
-
-    name: str
-    mean: float
-    scale: float
-    missing: bool
-
-    @property
-    def outputs(self) -> tuple[str, ...]:
-        """Names of the encoded columns."""
-        return (self.name, f"{self.name}={MISSING}") if self.missing else (self.name,)
-
-    def encode(self, values: Floats) -> Floats:
-        """Return the scaled numbers and, if needed, a 0/1 column for missing values."""
-        gaps = np.isnan(values)
-        scaled = standardize(values, self.mean, self.scale)
-        scaled[gaps] = 0.0
-        return np.stack([scaled, gaps.astype(np.float64)], axis=1) if self.missing else scaled[:, None]
-
-
-@dataclass(frozen=True)
-class CategoryColumn:
-    """How a column of categories is encoded: the words that have a 0/1 column each.
-
-    Attributes
-    ----------
-    name : str
-    words : tuple of str
-    numeric : bool
-        Whether the words are numbers, read from codes.
-    other, missing : bool
-        Whether there are columns for rarer words and for missing ones.
-    rare : tuple of str
-        The rarer words of the training rows, at most `MOST_RARE` of them.
-    """
-
-    name: str
-    words: tuple[str, ...]
-    numeric: bool
-    other: bool
-    missing: bool
-    rare: tuple[str, ...] = ()
-
-    @property
-    def outputs(self) -> tuple[str, ...]:
-        """Names of the columns that it becomes."""
-        further = [OTHER] * self.other + [MISSING] * self.missing
-        return tuple(f"{self.name}={word}" for word in (*self.words, *further))
-
-    def read(self, inputs: Inputs, position: int) -> Words:
-        """Read a column as the words of the training rows, whatever type it has now.
-
-        Codes that were numbers in training may come as text: "01" and "1.0" are the word "1" then.  Words that were
-        text in training may come as numbers, because libraries guess types anew in each file.  Then 1 is read as "1",
-        although the file may have had "01".
-        """
-        found = inputs.words(position)
-        if self.numeric:
-            plain = {word: canonical(word) for word in set(found.tolist()) - {None}}
-            return np.array([plain.get(word) for word in found.tolist()], dtype=object)
-        lost = {canonical(word): word for word in (*self.words, *self.rare) if canonical(word) != word}
-        if lost:
-            for row, value in enumerate(inputs.values(position).tolist()):
-                if found[row] in lost and not isinstance(value, str):
-                    raise InputError(
-                        "Column {column} was text in training, with values such as {known!r}, but has the number "
-                        "{value!r} in row {row} of {place}, which may have been that value.",
-                        "Give the column as text, {how}.",
-                        column=inputs.label(position),
-                        known=lost[found[row]],
-                        value=value,
-                        row=row,
-                        place="X",
-                        how="with pandas by read_csv(..., dtype=str)",
-                    )
-        return found
-
-    def unseen(self, values: Words) -> Counter[str]:
-        """Count the words that no training row has.  If there were too many to remember, rare words count, too."""
-        known = {*self.words, *self.rare, None}
-        return Counter(word for word in values.tolist() if word not in known)
-
-    def codes(self, values: Words) -> NDArray[np.int64]:
-        """Return the index of the 0/1 column of each value, or -1."""
-        places: dict[Any, int] = {word: place for place, word in enumerate(self.words)}
-        unknown = len(self.words) if self.other else -1
-        gap = len(self.words) + self.other if self.missing else unknown
-        found = [gap if value is None else places.get(value, unknown) for value in values.tolist()]
-        return np.array(found, dtype=np.int64)
-
-    def encode(self, values: Words) -> Floats:
-        """Return the 0/1 columns."""
-        return (self.codes(values)[:, None] == np.arange(len(self.outputs))).astype(np.float64)
-
-
-def canonical(word: str) -> str:
-    """Return text in one form: a number without leading or trailing zeros, "True" or "False", else unchanged.
-
-    >>> canonical("01"), canonical("2.50"), canonical("true"), canonical("A1")
-    ('1', '2.5', 'True', 'A1')
-    """
-    if word.lower() in ("true", "false"):
-        return word.capitalize()
-    number = NUMBERS.number(word.strip())
-    return word if number is None or math.isinf(number) else as_word(number)
-
-
-Column = NumberColumn | CategoryColumn
 
 
 class TableEncoder(TransformerMixin, BaseEstimator):
@@ -295,8 +171,11 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         missing = bool((used & gaps).any())
         if not self.scale or not known.any():
             return NumberColumn(name, 0.0, 1.0, missing)
-        mean, scale = _moments(values, weights) if known.all() else _moments(values[known], weights[known])
-        return NumberColumn(name, mean, scale, missing)
+        moments = Moments()
+        for start in range(0, len(values), MOMENT_ROWS):
+            rows = slice(start, start + MOMENT_ROWS)
+            moments.add(values[rows][known[rows]], weights[rows][known[rows]])
+        return NumberColumn(name, *moments.mean_and_scale, missing)
 
     def _learn_words(self, name: str, inputs: Inputs, position: int, weights: Floats) -> CategoryColumn:
         totals: dict[str, float] = {}
@@ -307,35 +186,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
                     missing = True
                 else:
                     totals[word] = totals.get(word, 0.0) + weight
-        words = _in_order(totals)
-        by_weight = sorted(words, key=lambda word: -totals[word])  # stable: ties in order
-        other = len(words) > self.max_categories
-        rare = by_weight[self.max_categories - 1 :][:MOST_RARE] if other else []
-        if other:
-            most = set(by_weight[: self.max_categories - 1])
-            words = [word for word in words if word in most]
-        return CategoryColumn(name, tuple(words), inputs.is_numeric(position), other, missing, tuple(rare))
-
-
-def _moments(values: Floats, weights: Floats) -> tuple[float, float]:
-    """Return mean and deviation by weight; a deviation that is only rounding counts as 0."""
-    largest = float(np.abs(values).max())
-    if values.min() == values.max():
-        return float(values[0]), 1.0
-    scaled, share = values / largest, weights / weights.sum()  # the sum of large numbers may overflow
-    mean = float((share * scaled).sum())
-    deviation = math.sqrt(float((share * (scaled - mean) ** 2).sum()))
-    scale = deviation * largest
-    return mean * largest, scale if deviation > 1e-13 and scale > 0 else 1.0
-
-
-def _in_order(words: Iterable[str]) -> list[str]:
-    """Return words in numerical order if all are numbers, else in alphabetical order."""
-    listed = sorted(words)
-    try:
-        return sorted(listed, key=float)
-    except ValueError:
-        return listed
+        return category_column(name, totals, self.max_categories, missing=missing, numeric=inputs.is_numeric(position))
 
 
 def _listed(columns: Any) -> list[Any]:
@@ -371,13 +222,3 @@ def plain_numbers(inputs: Inputs, whose: str = "Column") -> Floats:
             'preprocessing="auto", which does.'
         )
     return np.ascontiguousarray(matrix)
-
-
-def standardize(values: Floats, mean: Any, scale: Any) -> Floats:
-    """Return (values − mean) / scale, clipped at `FARTHEST`; the difference itself may overflow."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        scaled = values - mean
-        scaled /= scale
-        if has_infinity(scaled):
-            scaled = np.where(np.isinf(scaled), (0.5 * values - 0.5 * mean) / scale * 2.0, scaled)
-    return np.clip(scaled, -FARTHEST, FARTHEST, out=scaled)

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from fairbound._errors import InputError, InputScaleWarning
-from fairbound.estimator.encoder import NumberColumn, TableEncoder, plain_numbers
+from fairbound.estimator.encoded_columns import NumberColumn
+from fairbound.estimator.encoder import TableEncoder, plain_numbers
 from fairbound.estimator.inputs import Inputs, read_inputs
 from fairbound.estimator.rows import Data, Parameters
 

@@ -35,16 +35,17 @@ from fairbound.estimator.reached import FitFacts, count_rows, group_results, has
 from fairbound.estimator.result import FitResult
 from fairbound.estimator.rows import Data, Parameters, warn_if_guessed
 from fairbound.estimator.scores import BaseResult, fit_scores, moved_columns, penalties
-from fairbound.estimator.scoring import Watched, validation_loss
+from fairbound.estimator.scoring import Watched, present_logits, validation_loss, watched_columns
 from fairbound.estimator.small_groups import SmallGroup, settle_small_groups
 from fairbound.estimator.unseen import Outlook, forecast_frontier, forecast_rows, stated_probability
-from fairbound.fairness import Cells, Constraint, as_constraints, as_logits, decide, decision_indicators, distinct_texts
+from fairbound.fairness import Cells, Constraint, ConstraintSystem, as_constraints, decide, decision_indicators
 from fairbound.training import (
     FRONTIER_EFFORT,
     SMALL_EFFORT,
     Assessment,
     Effort,
     FrontierPoint,
+    GapSums,
     Passes,
     Phase,
     TrainingProblem,
@@ -55,6 +56,7 @@ from fairbound.training import (
     choose_status,
     fit,
     frontier,
+    gap_sums,
     is_small,
     rates_on_a_handful,
     trainable,
@@ -98,6 +100,7 @@ class Fitting:
             self.input_names = self.base.names(self.input_names, cells.classes)
         if cells.division is not None:
             self.Z, self.data = self.Z[cells.division.rows], data.divide(cells.division)
+        self.n_inputs = self.Z.shape[1]
         self.generator = torch.Generator().manual_seed(seed)
         self.module = (
             copied_module(module, stated_solver(params))
@@ -132,7 +135,7 @@ class Fitting:
             constraints,
             self.cells,
             regularizers=[
-                *penalties(params.l2, self.module, self.Z.shape[1], self.base, constraints, self.cells),
+                *penalties(params.l2, self.module, self.n_inputs, self.base, constraints, self.cells),
                 *as_regularizers(params.regularizers),
             ],
             threshold=float(params.threshold),
@@ -166,7 +169,7 @@ class Fitting:
         if calibration is None:
             if self.params.early_stopping and validation is not None and eval_inputs is not None:
                 options["judge"] = partial(
-                    validation_loss, self.problem, partial(self._logits, eval_inputs), validation
+                    validation_loss, self.problem, partial(present_logits, self.problem, eval_inputs), validation
                 )
             result = fit(self.problem, self.Z, solver=solver, effort=effort, generator=self.generator, **options)
             result = outlook.tighten(result, stated_probability(self.params.margin), effort=effort, **options)
@@ -274,27 +277,12 @@ class Fitting:
 
         def each(row: dict[str, Any]) -> bool:
             if watched is not None and eval_inputs is not None:
-                row.update(self._look(watched, eval_inputs))
+                row.update(watched_columns(self.problem, eval_inputs, watched))
             progress(row)
             said = [callback(row) for callback in callbacks]  # call all of them, whatever the first ones return
             return any(said)
 
         return each
-
-    def _look(self, watched: Watched, eval_inputs: Floats) -> dict[str, float]:
-        """Return accuracy and limits of the present module on the validation rows."""
-        decisions = decide(self._logits(eval_inputs), self.problem.threshold)
-        measured = {
-            f"eval {limit}": float("nan") if value is None else value
-            for limit, value in zip(distinct_texts(self.constraints), watched.measured(decisions), strict=True)
-        }
-        return {"eval accuracy": watched.accuracy(decisions), **measured}
-
-    def _logits(self, inputs: Floats) -> Tensor:
-        """Return the logits of the module that is being trained, in its precision."""
-        rows = torch.from_numpy(inputs).to(self.problem.parameters[0].dtype)
-        with torch.no_grad():
-            return torch.cat([as_logits(self.problem.module(part), self.cells.n_labels) for part in rows.split(2**14)])
 
     def _watch(self, data: Data) -> Watched:
         return Watched.build(
@@ -339,12 +327,18 @@ class Fitting:
             counts=self.cells.sums(decision_indicators(decisions, self.cells.outcomes)),
         )
 
+    def _gap_sums(self, system: ConstraintSystem) -> GapSums:
+        return gap_sums(system, logits(self.module, self.Z, self.cells.n_labels))
+
+    def _decided(self) -> Tensor:
+        return count_rows(self.cells.of_rows(self.decisions()), self.cells.n_labels)
+
     def _facts(self, result: TrainingResult, assessment: Assessment) -> FitFacts:
         return FitFacts(
             constraints=self.constraints,
             classes=self.cells.classes,
-            decided=count_rows(self.cells.of_rows(self.decisions()), self.cells.n_labels),
-            labelled=count_rows(self.cells.of_rows(self.cells.labels), self.cells.n_labels),
+            decided=self._decided(),
+            labelled=count_rows(self.cells.of_rows(self.cells.labels), self.cells.n_labels, self.cells.counts),
             stopped=result.stopped,
             ran_out=has_run_out(result.history, self.params.effort),
             handfuls=tuple(rates_on_a_handful(assessment, result.free)),
@@ -372,7 +366,7 @@ class Fitting:
             objective=assessment.objective,
             least_loss=result.least_loss,
             kkt_residual=None if result.kkt is None else result.kkt.largest,
-            limits=limit_results(result, assessment, measured, logits(self.module, self.Z, self.cells.n_labels)),
+            limits=limit_results(result, assessment, measured, self._gap_sums(assessment.system)),
             groups=group_results(self.cells, assessment),
             small_groups=self.small,
             missing=self.missing,

@@ -16,7 +16,16 @@ from fairbound._errors import ForecastWarning, LimitWarning, Message
 from fairbound._words import probability_text
 from fairbound.fairness import RATES, Cells, Constraint, group_sums, resolve_measure
 from fairbound.sqp import Status
-from fairbound.training import Assessment, Effort, Phase, RateSupport, TrainingResult, loss_price, surrogate_gaps
+from fairbound.training import (
+    Assessment,
+    Effort,
+    GapSums,
+    Phase,
+    RateSupport,
+    TrainingResult,
+    loss_price,
+    surrogate_gaps,
+)
 
 if TYPE_CHECKING:
     from fairbound.estimator.result import FitResult
@@ -158,11 +167,11 @@ class MarginResult:
 
 
 def limit_results(
-    training: TrainingResult, assessment: Assessment, watched: Mapping[int, float | None] | None, logits: Tensor
+    training: TrainingResult, assessment: Assessment, watched: Mapping[int, float | None] | None, sums: GapSums
 ) -> tuple[LimitResult, ...]:
-    """Return one result for each limit, from the assessment of the decisions of `predict` and its logits."""
+    """Return one result for each limit, from the assessment of the decisions of `predict`."""
     system, found = assessment.system, []
-    gaps = surrogate_gaps(system, logits)
+    gaps = surrogate_gaps(system, sums, assessment.counts)
     for position, constraint in enumerate(system.constraints):
         single = constraint.bound is not None and not isinstance(constraint.bound, tuple)
         price = None
@@ -364,9 +373,9 @@ def _unlikely(record: FitResult, estimator: str) -> Message:
     )
 
 
-def count_rows(classes: Tensor, n_classes: int) -> Tensor:
-    """Return how many rows have each class."""
-    return torch.bincount(classes, minlength=n_classes)
+def count_rows(classes: Tensor, n_classes: int, counts: Tensor | None = None) -> Tensor:
+    """Return how many rows have each class; an entry may stand for several rows."""
+    return torch.bincount(classes, counts, minlength=n_classes).to(torch.int64)
 
 
 def has_run_out(history: Sequence[dict[str, Any]], effort: Effort | None) -> bool:

@@ -32,6 +32,9 @@ from fairbound.fairness import (
     Constraint,
     ConstraintSystem,
     Measure,
+    as_logits,
+    decide,
+    distinct_texts,
     false_negative_rate,
     false_positive_rate,
     resolve_measure,
@@ -286,3 +289,20 @@ def validation_loss(problem: TrainingProblem, logits: Callable[[], Tensor], data
     labels = torch.tensor([places[label] for label in data.y.tolist()])
     values = problem.loss.values(logits(), labels).to(torch.float64).numpy()
     return float(np.average(values, weights=data.loss_weights))
+
+
+def present_logits(problem: TrainingProblem, inputs: NDArray[np.float64]) -> Tensor:
+    """Return the logits of the module that is being trained, in its precision."""
+    rows = torch.from_numpy(inputs).to(problem.parameters[0].dtype)
+    with torch.no_grad():
+        return torch.cat([as_logits(problem.module(part), problem.cells.n_labels) for part in rows.split(2**14)])
+
+
+def watched_columns(problem: TrainingProblem, inputs: NDArray[np.float64], watched: Watched) -> dict[str, float]:
+    """Return accuracy and limits of the present module on the validation rows, as columns of the history."""
+    decisions = decide(present_logits(problem, inputs), problem.threshold)
+    measured = {
+        f"eval {limit}": float("nan") if value is None else value
+        for limit, value in zip(distinct_texts(problem.system.constraints), watched.measured(decisions), strict=True)
+    }
+    return {"eval accuracy": watched.accuracy(decisions), **measured}

@@ -175,8 +175,10 @@ class Tally:
         pos_label: Hashable | None = None,
         positive_decision: Hashable | None = None,
         min_group_size: int = 1,
+        counts: Any = None,
+        squared_weight: Any = None,
     ) -> Tally:
-        """Count the decisions; equal weights are ignored.  Without labels, y is None."""
+        """Count the decisions; equal weights are ignored.  Without labels, y is None; `counts` as in `Cells`."""
         if y is None:
             chosen = pos_label if positive_decision is None else positive_decision
             decisions, classes = read_decisions(prediction, chosen)
@@ -184,14 +186,14 @@ class Tally:
         else:
             cells = Cells.count(y, sensitive_features, weights=sample_weight, groups=groups, pos_label=pos_label)
             decisions = match_decisions(prediction, cells.classes, cells.n_rows, positive_decision=positive_decision)
-        cells, merged = merge_small_groups(cells, min_group_size)
+        cells, merged = merge_small_groups(cells if counts is None else cells.standing_for(counts), min_group_size)
         known = cells.weights[cells.weights > 0]
         divided = cells.division is not None
         largest = None
-        if divided or (known != known[0]).any():
+        if divided or squared_weight is not None or (known != known[0]).any():
             largest = float(known.max()) if largest_weight is None else float(largest_weight)
             largest = 1.0 if sample_weight is None else largest  # a probability is at most 1
-        powers = _powers(cells, decisions, weighted=largest is not None)
+        powers = _powers(cells, decisions, weighted=largest is not None, squares=squared_weight)
         return cls(powers, largest, merged, min_group_size, y is not None, decisions if divided else None)
 
     @property
@@ -211,7 +213,8 @@ class Tally:
 
     def with_decisions(self, prediction: Any) -> Tally:
         """Return the sums of other decisions about the same rows, given in their labels."""
-        return self.recount(match_decisions(prediction, self.cells.classes, self.cells.n_rows))
+        n = self.cells.n_rows if self.cells.counts is None else len(self.cells.index)
+        return self.recount(match_decisions(prediction, self.cells.classes, n))
 
     def recount(self, decisions: np.ndarray) -> Tally:
         """Return the tally of other decisions about the same rows, given as indices of classes."""
@@ -316,12 +319,13 @@ class Tally:
         return np.broadcast_to(self.decisions, (len(system.surrogates), *self.decisions.shape))
 
 
-def _powers(cells: Cells, decisions: np.ndarray, *, weighted: bool) -> tuple[tuple[Cells, np.ndarray], ...]:
+def _powers(
+    cells: Cells, decisions: np.ndarray, *, weighted: bool, squares: np.ndarray | None = None
+) -> tuple[tuple[Cells, np.ndarray], ...]:
     """Return the cells weighted by w⁰, and with weights by w and w², each with its sums of decisions."""
     weights, indicators, found = cells.weights, _indicators(decisions, cells), []
-    for weight in (weights > 0, weights, weights**2) if weighted else (weights > 0,):
-        totals = np.bincount(cells.index, weight, minlength=cells.n_cells)
-        counted = replace(cells, weights=weight.astype(np.float64), totals=totals)
+    for weight in (weights > 0, weights, weights**2 if squares is None else squares) if weighted else (weights > 0,):
+        counted = replace(cells, weights=np.asarray(weight, dtype=np.float64)).standing_for(cells.counts)
         found.append((counted, counted.sums(indicators)))
     return tuple(found)
 

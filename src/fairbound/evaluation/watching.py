@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from fairbound._errors import InputError
 from fairbound._errors import argument as named_argument
+from fairbound._values import find_value
 from fairbound._words import listed
 from fairbound.evaluation.matching import canonical, in_order
 from fairbound.evaluation.requirements import LimitSide, RateKey, rate_name, requirement_text, sides_of
@@ -31,7 +32,6 @@ from fairbound.fairness import (
     as_array,
     conventional_positive,
     evaluate,
-    find_value,
     is_divided,
     is_missing,
     read_columns,

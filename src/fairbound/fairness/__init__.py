@@ -1,6 +1,6 @@
 """Cells, surrogates, measures and constraints.  Nothing here depends on the optimiser."""
 
-from fairbound.fairness.cells import Cells, Combine, Grouping, find_value
+from fairbound.fairness.cells import Cells, Combine, Grouping
 from fairbound.fairness.columns import (
     Division,
     as_array,
@@ -126,7 +126,6 @@ __all__ = [
     "evaluate",
     "false_negative_rate",
     "false_positive_rate",
-    "find_value",
     "group_shares",
     "group_sums",
     "holds_probabilities",

@@ -9,7 +9,8 @@ group of that grouping.  They count in the loss, but not in its constraints.
 
 If a column has probabilities of groups, a row is divided: it has an *entry* in each group with its probability as
 weight, so that S_k = Σ ω_i p_ik φ_i.  Several such columns multiply, that is, they count as independent given the row.
-All other rows have one entry.
+All other rows have one entry.  Rows that are too many for memory are counted: an entry stands for all rows with the
+same groups and label (`counts`), and its weight is their mean.
 
 Conventions
 -----------
@@ -28,7 +29,7 @@ import numpy as np
 
 from fairbound._errors import InputError, bad_value
 from fairbound._torch import torch
-from fairbound._values import check_magnitude, check_weights, distinct
+from fairbound._values import check_magnitude, check_weights, combine_codes, find_value
 from fairbound.fairness.columns import (
     MOST_GROUPS,
     SUM_TOLERANCE,
@@ -117,6 +118,10 @@ class Cells:
     groupings : tuple of Grouping
     division : Division or None
         Set if rows are divided among groups; then "row" above means an entry.
+    counts : array of shape (n,), or None
+        The number of rows that each entry stands for; None for one each.
+    lightest : float or None
+        With `counts`: the least positive weight of a row.
     """
 
     index: Array
@@ -126,6 +131,8 @@ class Cells:
     classes: tuple[Hashable, ...]
     groupings: tuple[Grouping, ...]
     division: Division | None = None
+    counts: Array | None = None
+    lightest: float | None = None
 
     @classmethod
     def build(
@@ -211,7 +218,7 @@ class Cells:
         if division is not None:
             labels, weight = labels[division.rows], weight[division.rows] * division.shares
         if codes:
-            combinations, atom = _combine(codes, [len(found) for found in values])
+            combinations, atom = combine_codes(codes, [len(found) for found in values])
         else:
             combinations, atom = np.zeros((1, 0), dtype=np.int64), np.zeros(n, dtype=np.int64)
         index = atom * len(classes) + labels
@@ -226,7 +233,18 @@ class Cells:
         )
 
     def __len__(self) -> int:
-        return len(self.index)
+        return len(self.index) if self.counts is None else int(self.counts.sum())
+
+    def standing_for(self, counts: Any, lightest: float | None = None) -> Cells:
+        """Return cells in which each entry stands for several rows, or for one each if `counts` is None."""
+        each = None if counts is None else like(np.asarray(counts, dtype=np.int64), self.index)
+        found = replace(self, counts=each, lightest=lightest)
+        totals = np.bincount(np.asarray(self.index), found._times(self.weights), self.n_cells)
+        return replace(found, totals=like(totals, self.totals))
+
+    def _times(self, values: Array) -> np.ndarray:
+        """Return values of entries, times the number of rows that each stands for."""
+        return np.asarray(values) if self.counts is None else np.asarray(values) * np.asarray(self.counts)
 
     @cached_property
     def n_cells(self) -> int:
@@ -253,16 +271,17 @@ class Cells:
 
     def group_sizes(self, grouping: Grouping, *, weightless: bool = False) -> list[int]:
         """Return the number of rows of each group, those of weight 0 only if asked; shares of divided rows add up."""
-        counted = np.full(len(self), weightless) | (np.asarray(self.weights) > 0)
-        shares = counted if self.division is None else counted * self.division.shares
+        counted = np.full(len(self.index), weightless) | (np.asarray(self.weights) > 0)
+        shares = self._times(counted) if self.division is None else counted * self.division.shares
         of_atoms = np.bincount(np.asarray(self.index) // self.n_labels, shares, grouping.membership.shape[1])
         return np.rint(np.asarray(grouping.membership)[:-1] @ of_atoms).astype(int).tolist()
 
     def missing_rows(self, grouping: Grouping) -> int:
         """Return the number of rows whose group is unknown; of divided rows, those without any known share."""
         known = np.asarray(grouping.membership)[-1][np.asarray(self.index) // self.n_labels] > 0
-        rows = np.arange(len(self)) if self.division is None else self.division.rows
-        return self.n_rows - len(np.unique(rows[known]))
+        if self.division is None:
+            return self.n_rows - int(self._times(known).sum())
+        return self.n_rows - len(np.unique(self.division.rows[known]))
 
     def by_group(self, grouping: Grouping) -> tuple[Cells, Grouping]:
         """Return numpy cells of divided rows in which a row has one entry in each group, and one among everyone.
@@ -287,7 +306,8 @@ class Cells:
     @cached_property
     def sizes(self) -> Array:
         """Return the number of rows of each cell, of shape (K,)."""
-        return like(np.bincount(np.asarray(self.index), minlength=self.n_cells), self.index)
+        counts = None if self.counts is None else np.asarray(self.counts)
+        return like(np.bincount(np.asarray(self.index), counts, self.n_cells).astype(np.int64), self.index)
 
     @cached_property
     def outcomes(self) -> tuple[int, ...]:
@@ -297,7 +317,7 @@ class Cells:
     @cached_property
     def smallest_weight(self) -> float:
         """Return the least positive weight of a row."""
-        return float(self.weights[self.weights > 0].min())
+        return float(self.weights[self.weights > 0].min()) if self.lightest is None else self.lightest
 
     def take(self, rows: Any) -> Cells:
         """Return the cells of some of the rows, of `Cells.build`; groups and labels stay the same."""
@@ -313,9 +333,10 @@ class Cells:
 
         Rows are added in their given order, so the rounding does not depend on threads or chunks.
         """
-        if values.ndim != 2 or len(values) != len(self):
-            raise ValueError(f"values must have shape ({len(self)}, outcomes), but have shape {tuple(values.shape)}.")
-        weighted = np.asarray(values, dtype=np.float64) * np.asarray(self.weights)[:, None]
+        n = len(self.index)
+        if values.ndim != 2 or len(values) != n:
+            raise ValueError(f"values must have shape ({n}, outcomes), but have shape {tuple(values.shape)}.")
+        weighted = np.asarray(values, dtype=np.float64) * self._times(self.weights)[:, None]
         index = np.asarray(self.index)
         sums = np.stack([np.bincount(index, column, self.n_cells) for column in weighted.T], axis=1)
         return like(sums, self.totals)
@@ -342,28 +363,6 @@ class Cells:
             }
             for grouping in self.groupings
         }
-
-
-def find_value(value: Hashable, known: Sequence[Hashable]) -> int | None:
-    """Return the position of a value among known ones, found by its value or else by its text; None if unknown."""
-    if value in known:
-        return known.index(value)
-    for write in (str, lambda each: f"{each:g}" if isinstance(each, float) else str(each)):
-        texts = [write(each) for each in known]
-        if str(value) in texts:
-            return texts.index(str(value))
-    return None
-
-
-def _combine(codes: list[np.ndarray], sizes: list[int]) -> tuple[np.ndarray, np.ndarray]:
-    """Return the distinct combinations of codes (−1 if missing) in order, and the position of each row's among them."""
-    whole = np.zeros(len(codes[0]), dtype=np.int64)
-    for code, size in zip(codes, sizes, strict=True):  # digits, the first column's is the most significant
-        whole = distinct(whole)[1] * (size + 1) + code + 1
-    found, atom = distinct(whole)
-    row = np.empty(len(found), dtype=np.int64)  # some row of each combination
-    row[atom] = np.arange(len(whole))
-    return np.stack([code[row] for code in codes], axis=1), atom
 
 
 def _make_groupings(

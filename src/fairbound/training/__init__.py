@@ -3,7 +3,15 @@
 This package connects `fairbound.fairness`, which evaluates constraints, with `fairbound.sqp`, which optimises.
 """
 
-from fairbound.training.assessment import Assessment, RateSupport, rates_on_a_handful, surrogate_gaps
+from fairbound.training.assessment import (
+    Assessment,
+    GapSums,
+    RateSupport,
+    gap_sums,
+    gap_sums_of_rows,
+    rates_on_a_handful,
+    surrogate_gaps,
+)
 from fairbound.training.batches import FullBatch, StratifiedBatches
 from fairbound.training.effort import PHASES, SMALL_EFFORT, Effort, Phase, choose_effort, is_small
 from fairbound.training.fitting import choose_solver, fit, tighten
@@ -23,33 +31,44 @@ from fairbound.training.losses import (
     SquaredMeasure,
     as_regularizers,
 )
+from fairbound.training.mapped import CELL_WEIGHTS, CODES, LOSS_WEIGHTS, WIDE, MappedRows, RowLayout, RowWriter
 from fairbound.training.models import assign, blank_linear, evaluation_mode, make_model, trainable
 from fairbound.training.passes import Passes, open_journal, resumed
 from fairbound.training.problem import Batch, TrainingProblem
 from fairbound.training.rows import MatrixRows, Rows
+from fairbound.training.sweep import SweepTotals
 from fairbound.training.trainer import TrainingResult, assess_now, choose_status, train
 
 __all__ = [
+    "CELL_WEIGHTS",
+    "CODES",
     "FRONTIER_EFFORT",
     "L2",
     "LOSSES",
+    "LOSS_WEIGHTS",
     "PHASES",
     "SMALL_EFFORT",
+    "WIDE",
     "Assessment",
     "Batch",
     "Effort",
     "Frontier",
     "FrontierPoint",
     "FullBatch",
+    "GapSums",
+    "MappedRows",
     "MatrixRows",
     "Passes",
     "PathPoint",
     "Phase",
     "RateSupport",
+    "RowLayout",
+    "RowWriter",
     "Rows",
     "SmoothedL1",
     "SquaredMeasure",
     "StratifiedBatches",
+    "SweepTotals",
     "TrainingProblem",
     "TrainingResult",
     "as_regularizers",
@@ -63,6 +82,8 @@ __all__ = [
     "fit",
     "follow_path",
     "frontier",
+    "gap_sums",
+    "gap_sums_of_rows",
     "is_small",
     "loss_price",
     "make_model",

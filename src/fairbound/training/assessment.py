@@ -8,7 +8,7 @@ selecting almost nobody.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -23,18 +23,19 @@ from fairbound.fairness import (
     RateBlock,
     RateFunction,
     decide,
-    decision_indicators,
     distinct_texts,
     false_positive_rate,
     group_sums,
+    outcome_indicators,
     precision,
     selection_rate,
     true_positive_rate,
 )
 from fairbound.sqp import violation, violations
+from fairbound.training.chunks import Chunk
 from fairbound.training.problem import TrainingProblem, cell_sums
 from fairbound.training.rows import Rows
-from fairbound.training.sweep import Sweep
+from fairbound.training.sweep import Sweep, add_by_segment, segment_sums
 
 ROUNDING = 1e-12
 
@@ -198,20 +199,47 @@ def history_columns(found: Assessment, multipliers: Tensor | None = None) -> dic
     return columns
 
 
-def surrogate_gaps(system: ConstraintSystem, logits: Tensor) -> list[tuple[float, float]]:
+GapSums = tuple[Tensor, Tensor]
+"""Sums over cells of the surrogates φ, and of |φ − ŷ|, both of shape (P, K, O)."""
+
+
+def gap_sums(system: ConstraintSystem, logits: Tensor) -> GapSums:
+    """Return the sums from which `surrogate_gaps` are computed; `logits` are in the row order of the cells."""
+    cells = system.cells
+    selected = outcome_indicators(decide(logits, system.threshold), cells.outcomes)
+    values = [each.values(logits).to(torch.float64) for each in system.surrogates]
+    if not values:
+        return torch.zeros(0), torch.zeros(0)
+    by_cell = torch.stack([cells.sums(each) for each in values])
+    return by_cell, torch.stack([cells.sums((each - selected).abs()) for each in values])
+
+
+def gap_sums_of_rows(system: ConstraintSystem, rows: Rows, logits: Iterable[tuple[Chunk, Tensor]]) -> GapSums:
+    """Return the same from the logits of chunks of rows, each with its chunk."""
+    by_segment = torch.zeros(
+        2, len(system.surrogates), rows.n_segments, len(system.cells.outcomes), dtype=torch.float64
+    )
+    for chunk, z in logits:
+        selected = outcome_indicators(decide(z, system.threshold), system.cells.outcomes)
+        for p, surrogate in enumerate(system.surrogates):
+            values = surrogate.values(z).to(torch.float64)
+            for kind, each in enumerate((values, (values - selected).abs())):
+                weighted = each * chunk.cell_weights[:, None]
+                add_by_segment(by_segment[kind, p], segment_sums(weighted, chunk.slices), chunk.slices)
+    first, second = (cell_sums(each, rows, system.cells.n_cells) for each in by_segment)
+    return first, second
+
+
+def surrogate_gaps(system: ConstraintSystem, sums: GapSums, counts: Tensor) -> list[tuple[float, float]]:
     """Return for each limit the largest |c̄ − c| over its rows, and the bound on it of Theorem 1.
 
-    `logits` are in the row order of the cells.  The bound is inf for rates that are not affine in the cell sums.
+    `counts` are the sums of decisions over cells, (K, 2·O).  The bound is inf for rates that are not affine in the
+    cell sums.
     """
     if not system.n_rows:
         return [(0.0, 0.0)] * len(system.constraints)
-    cells = system.cells
-    decided = decision_indicators(decide(logits, system.threshold), cells.outcomes)
-    values = [each.values(logits).to(torch.float64) for each in system.surrogates]
-    selected = decided[:, : len(cells.outcomes)]
-    S = torch.stack([cells.sums(each) for each in values])
-    bounds = system.gap_bound(S, torch.stack([cells.sums((each - selected).abs()) for each in values]))
-    gaps = (system.exact(cells.sums(decided)) - system.values(S)).abs()
+    bounds = system.gap_bound(*sums)
+    gaps = (system.exact(counts) - system.values(sums[0])).abs()
     found = [(0.0, 0.0)] * len(system.constraints)
     for row, gap, bound in zip(system.rows, gaps.tolist(), bounds.tolist(), strict=True):
         before = found[row.constraint]

@@ -78,8 +78,8 @@ def fit(
     Parameters
     ----------
     problem : TrainingProblem
-    X : array of shape (n, ...)
-        Inputs, in the row order of the problem's cells.
+    X : array of shape (n, ...), or Rows
+        Inputs, in the row order of the problem's cells; or all rows, with their weights, such as `MappedRows`.
     loss_weights : array of shape (n,), optional
     objective : {"loss", "accuracy"}
         "loss" takes the most accurate model within 5% of the least loss (`Effort.loss_slack`), so that probabilities

@@ -174,7 +174,8 @@ class MatrixRows(Rows):
     def class_weights(self) -> Tensor:
         """Return the weight of each class in the loss; it is the accuracy of the constant prediction of that class."""
         if self.loss_parts.steps:
-            return torch.bincount(self.labels, self.loss_weights)
+            parts = self.loss_parts.split(self.loss_weights)
+            return torch.stack([torch.bincount(self.labels, part) for part in parts]).sum(dim=0)
         return torch.bincount(self.labels).to(torch.float64) * self.loss_parts.unit
 
     @cached_property
@@ -242,13 +243,14 @@ class MatrixRows(Rows):
         weights = torch.ones(len(cells), dtype=torch.float64)
         if loss_weights is not None:
             weights = torch.from_numpy(scale_weights(check_weights(loss_weights, len(cells), "loss_weights")))
+        parts = WeightParts.build(weights)
         order = torch.argsort(cells.index, stable=True)
         counts = torch.bincount(cells.index, minlength=cells.n_cells)
         present = torch.nonzero(counts).flatten()
         return cls(
             X=matrix[order],
             labels=cells.labels[order],
-            loss_weights=(weights / weights.sum())[order],
+            loss_weights=(weights / (parts.unit * parts.total))[order],
             cell_weights=cells.weights[order],
             offsets=(0, *torch.cumsum(counts[present], 0).tolist()),
             cell_of_segment=present,

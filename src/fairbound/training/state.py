@@ -72,7 +72,11 @@ class FitState:
         if is_small(n_rows, n_parameters):
             # With few rows, one decision changed by rounding makes the measures jump; double precision costs little.
             problem.module.to(torch.float64)
-        self.rows: Rows = X if isinstance(X, Rows) else problem.rows(X, loss_weights=loss_weights)
+        if isinstance(X, Rows):
+            self.rows: Rows = X.in_double() if problem.parameters[0].dtype is torch.float64 else X
+            problem.check_rows(self.rows)
+        else:
+            self.rows = problem.rows(X, loss_weights=loss_weights)
         self.base = problem.with_constraints(())
         self.w = problem.current()
         self.constants = constant_models(problem, self.rows)

@@ -117,10 +117,11 @@ class SweepTotals:
         z = as_logits(output, self.n_labels)
         # Values of rows have the precision of the module; the sum over them is float64.
         self.loss += chunk.loss_weights @ self.loss_function.values(z, chunk.labels).to(torch.float64)
-        self._add_decisions(chunk, decide(z, self.threshold))
+        self.add_decisions(chunk, decide(z, self.threshold))
         return z
 
-    def _add_decisions(self, chunk: Chunk, decisions: Tensor) -> None:
+    def add_decisions(self, chunk: Chunk, decisions: Tensor) -> None:
+        """Add the decisions of a chunk, as class indices."""
         right = decisions == chunk.labels
         if self.loss_parts.steps:
             for place, part in enumerate(self.loss_parts.split(chunk.loss_weights)):

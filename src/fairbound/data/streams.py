@@ -1,0 +1,302 @@
+"""Read files that do not fit in memory, in blocks: a Parquet file, a folder of Parquet files, or a CSV file.
+
+A CSV file has no types.  So a typed copy is made first (`typed_copies`), from which all blocks are read.
+
+Values have the same meaning as in `read_table`: numbers are float64 with NaN for missing ones, and the distinct values
+of a category are read as a whole column is.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairbound._errors import InputError, missing_extra
+from fairbound._values import distinct
+from fairbound._words import did_you_mean
+from fairbound.data.formats import MISSING, ColumnFormat
+from fairbound.data.table import no_column
+from fairbound.data.tablefile import column_values, is_supported
+
+Progress = Callable[[int], None]
+"""Called with the number of rows that were read since the last call."""
+
+BLOCK_ROWS = 2**16
+"""Rows of a block; all blocks of a pass but the last have as many."""
+
+MOST_VALUES = 1_000_000
+"""The most distinct values of a column of words: beyond that it is an identifier, and they fill the memory."""
+
+
+@dataclass(frozen=True, eq=False)
+class TableStream:
+    """Parquet files that are read in blocks; create it with `TableStream.open`.
+
+    Attributes
+    ----------
+    paths : tuple of Path
+        The Parquet files, in the order of their names.
+    formats : dict of str to ColumnFormat
+        The format of each column, as `read_table` learns it.
+    place : str
+        The name of the source in messages.
+    dropped : tuple of str
+        Columns of a text file that were not copied.
+    """
+
+    paths: tuple[Path, ...]
+    formats: Mapping[str, ColumnFormat]
+    place: str
+    dropped: tuple[str, ...] = ()
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str], *, missing: Collection[str] = MISSING) -> TableStream:
+        """Open a Parquet file, or all Parquet files of a folder."""
+        found = parquet_files(Path(path))
+        kinds = _schema(found[0])
+        for other in found[1:]:
+            names = _schema(other).names
+            if names != kinds.names:
+                odd = [*(set(names) ^ set(kinds.names)), *names][0]
+                raise ValueError(
+                    f"{other.name} has other columns than {found[0].name}, or another order ({odd!r}); give all files "
+                    "of a folder the same columns."
+                )
+        twice = [name for name in kinds.names if kinds.names.count(name) > 1]
+        if twice:
+            raise ValueError(f"Two columns of {Path(path).name} are named {twice[0]!r}; give each its own name.")
+        # Parquet has types and nulls, so nothing is inferred; only an empty text also counts as missing.
+        text = replace(ColumnFormat(), missing=("",) if tuple(missing) == MISSING else tuple(missing))
+        formats = {name: text if _is_text(kinds.field(name).type) else ColumnFormat("number") for name in kinds.names}
+        return cls(found, formats, Path(path).name)
+
+    @property
+    def names(self) -> list[str]:
+        """Return the names of all columns."""
+        return list(self.formats)
+
+    @cached_property
+    def n_rows(self) -> int:
+        """Return the number of rows."""
+        return sum(_metadata(path).num_rows for path in self.paths)
+
+    def check(self, columns: Mapping[str, str]) -> None:
+        """Reject names that are no columns, and columns that are neither numbers nor text; `columns` has roles."""
+        kinds = _schema(self.paths[0])
+        for name, role in columns.items():
+            if name not in self.formats:
+                raise no_column(self.place, name, self.names, role)
+            if not is_supported(kinds.field(name).type):
+                raise InputError(
+                    "Column {column!r} of {place} has the type {kind}.",
+                    "Give numbers or text, or leave it out with {ignore=}.",
+                    column=name,
+                    place=self.place,
+                    kind=kinds.field(name).type,
+                )
+        if not self.n_rows:
+            raise ValueError(f"{self.place} has no row; give at least one.")
+
+    def batches(self, columns: Sequence[str], progress: Progress | None = None) -> Iterator[Any]:
+        """Yield all rows as pyarrow tables of a few thousand rows, in the order of the files."""
+        import pyarrow as pa
+        import pyarrow.dataset as ds
+
+        for path in self.paths:
+            try:
+                # Few batches are read ahead: the default of pyarrow keeps hundreds of megabytes.
+                found = ds.dataset(path, format="parquet").to_batches(
+                    columns=list(columns), batch_size=BLOCK_ROWS, batch_readahead=2, fragment_readahead=1
+                )
+                for batch in found:
+                    if batch.num_rows:
+                        yield pa.Table.from_batches([batch])
+                        if progress is not None:
+                            progress(batch.num_rows)
+            except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+                reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+                raise ValueError(
+                    f"{path.name} is not a Parquet file that can be read ({reason}); write it anew."
+                ) from error
+
+    def head(self, rows: int) -> Any:
+        """Return the first rows as a pyarrow table."""
+        import pyarrow as pa
+
+        parts = list(islice(self.batches(self.names), -(-rows // 1024)))
+        return pa.concat_tables(parts).slice(0, rows)
+
+    def distinct(self, name: str, values: Sequence[Any]) -> NDArray[Any]:
+        """Return distinct values of a column as `read_table` reads the column that has them."""
+        import pyarrow as pa
+
+        kind = _schema(self.paths[0]).field(name).type
+        kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+        found = column_values(pa.chunked_array([pa.array(values, kind)]), name, self.place)
+        return found if found.dtype.kind in "if" else self.formats[name].read(found.tolist(), name)
+
+
+def blocks(tables: Iterator[Any]) -> Iterator[Any]:
+    """Yield the rows of some tables in blocks of exactly `BLOCK_ROWS`, but the last.
+
+    Statistics of a block depend on its rows.  So the blocks must not depend on how the file is divided.
+    """
+    import pyarrow as pa
+
+    held: list[Any] = []
+    rows = 0
+    for table in tables:
+        held.append(table)
+        rows += table.num_rows
+        while rows >= BLOCK_ROWS:
+            whole = pa.concat_tables(held)
+            yield whole.slice(0, BLOCK_ROWS)
+            held, rows = [whole.slice(BLOCK_ROWS)], rows - BLOCK_ROWS
+    if rows:
+        yield pa.concat_tables(held)
+
+
+def as_numbers(column: Any, name: str, place: str) -> NDArray[np.float64]:
+    """Return a pyarrow column of numbers as float64, NaN for missing ones; infinity is an error."""
+    found = np.asarray(column_values(column, name, place), dtype=np.float64)
+    if np.isinf(found).any():
+        raise ValueError(f"Column {name!r} of {place} has the value {found[np.isinf(found)][0]}; give finite numbers.")
+    return found
+
+
+class ValueCodes:
+    """Codes of the distinct values of a column, in the order in which they occur; None is a value, too."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.places: dict[Any, int] = {}
+
+    @property
+    def values(self) -> list[Any]:
+        """Return the values in the order of their codes."""
+        return list(self.places)
+
+    def codes(self, column: Any) -> NDArray[np.int64]:
+        """Return the code of each value of a pyarrow column, and learn new values."""
+        import pyarrow as pa
+
+        if pa.types.is_dictionary(column.type):
+            column = column.cast(column.type.value_type)
+        coded = column.combine_chunks().dictionary_encode(null_encoding="encode")
+        if isinstance(coded, pa.ChunkedArray):
+            coded = coded.combine_chunks()
+        own = np.empty(len(coded.dictionary), dtype=np.int64)
+        for place, value in enumerate(coded.dictionary.to_pylist()):
+            key = None if value != value else value  # NaN is missing
+            own[place] = self.places.setdefault(key, len(self.places))
+        if len(self.places) > MOST_VALUES:
+            raise InputError(
+                "Column {column!r} has more than {most:,} different values, too many for categories.",
+                "Leave it out with {ignore=}.",
+                column=self.name,
+                most=MOST_VALUES,
+            )
+        return own[np.asarray(coded.indices)]
+
+
+class RowCounts:
+    """The combinations of label and groups that occur, and the rows of each, by part.
+
+    Attributes
+    ----------
+    codes : list of ValueCodes
+        For the label and each sensitive column.
+    rows : list of array of shape (entries,)
+        Number of rows of the training part and of the held-out part.
+    weight : list of array
+        Their total weights.
+    """
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self.codes = [ValueCodes(name) for name in names]
+        self.places: dict[tuple[int, ...], int] = {}
+        self.rows = [np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)]
+        self.weight = [np.zeros(0), np.zeros(0)]
+
+    def entries(self, table: Any) -> NDArray[np.int64]:
+        """Return the entry of each row of a table, and learn new ones."""
+        columns = [codes.codes(table.column(codes.name)) for codes in self.codes]
+        whole, size = columns[0], len(self.codes[0].places)
+        for codes, column in zip(self.codes[1:], columns[1:], strict=True):
+            if size * len(codes.places) > 2**20:  # keep the table of combinations small
+                found, whole = distinct(whole)
+                size = len(found)
+            whole, size = whole * len(codes.places) + column, size * len(codes.places)
+        row_of = np.full(size, -1, dtype=np.int64)
+        row_of[whole] = np.arange(len(whole))  # some row of each combination
+        place_of = np.full(size, -1, dtype=np.int64)
+        for combination in np.flatnonzero(row_of >= 0):
+            key = tuple(int(column[row_of[combination]]) for column in columns)
+            place_of[combination] = self.places.setdefault(key, len(self.places))
+        return place_of[whole]
+
+    def add(self, entries: NDArray[np.int64], weights: NDArray[np.float64], part: int) -> None:
+        """Count rows of a part."""
+        lacking = len(self.places) - len(self.rows[0])
+        if lacking:
+            self.rows = [np.concatenate([rows, np.zeros(lacking, dtype=np.int64)]) for rows in self.rows]
+            self.weight = [np.concatenate([weight, np.zeros(lacking)]) for weight in self.weight]
+        self.rows[part] += np.bincount(entries, minlength=len(self.places))
+        np.add.at(self.weight[part], entries, weights)  # row by row, as the weights of rows in memory are added
+
+    def column(self, position: int, stream: TableStream) -> NDArray[Any]:
+        """Return the label (position 0) or a group of each entry."""
+        codes = self.codes[position]
+        return stream.distinct(codes.name, codes.values)[np.array([key[position] for key in self.places])]
+
+
+def parquet_files(path: Path) -> tuple[Path, ...]:
+    """Return a Parquet file, or those of a folder in the order of their names."""
+    if path.is_dir():
+        found = sorted(
+            each for each in path.rglob("*.parquet") if each.is_file() and not each.name.startswith((".", "_"))
+        )
+        if not found:
+            raise FileNotFoundError(
+                f"{path} is a folder without a Parquet file; give a file, or a folder of such files."
+            )
+        return tuple(found)
+    if not path.is_file():
+        beside = [each.name for each in path.parent.iterdir()] if path.parent.is_dir() else []
+        raise FileNotFoundError(f"There is no file {path}.{did_you_mean(path.name, beside)}")
+    return (path,)
+
+
+def _schema(path: Path) -> Any:
+    _metadata(path)
+    import pyarrow.parquet as pq
+
+    return pq.read_schema(path)
+
+
+def _metadata(path: Path) -> Any:
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    except ImportError as error:
+        raise missing_extra("Reading Parquet files needs", "pyarrow", "data") from error
+    try:
+        return pq.read_metadata(path)
+    except (pa.ArrowException, OSError) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise ValueError(f"{path.name} is not a Parquet file that can be read ({reason}); write it anew.") from error
+
+
+def _is_text(kind: Any) -> bool:
+    from pyarrow import types
+
+    kind = kind.value_type if types.is_dictionary(kind) else kind
+    return types.is_boolean(kind) or str(kind) in ("string", "large_string", "string_view")

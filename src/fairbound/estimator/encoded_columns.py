@@ -1,0 +1,227 @@
+"""How one column is encoded, as a number or as a category, and how that is learnt from the training rows."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairbound._errors import InputError
+from fairbound._values import has_infinity
+from fairbound.data import as_word
+from fairbound.estimator.inputs import NUMBERS, Floats, Inputs, Words
+
+FARTHEST = 1e100
+"""Scaled numbers are clipped here, so that no product of them overflows."""
+
+OTHER, MISSING = "(other)", "(missing)"
+MOST_RARE = 10_000
+"""The most rare words of a column that are remembered, to tell them from words that are not in the training rows."""
+
+
+@dataclass(frozen=True)
+class NumberColumn:
+    """How a column of numbers is scaled.
+
+    Attributes
+    ----------
+    name : str
+    mean, scale : float
+        Of the training rows; the scale of a constant column is 1.
+    missing : bool
+        Whether a second column says where the number is missing.
+    """
+
+    name: str
+    mean: float
+    scale: float
+    missing: bool
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """Names of the encoded columns."""
+        return (self.name, f"{self.name}={MISSING}") if self.missing else (self.name,)
+
+    def encode(self, values: Floats) -> Floats:
+        """Return the scaled numbers and, if needed, a 0/1 column for missing values."""
+        gaps = np.isnan(values)
+        scaled = standardize(values, self.mean, self.scale)
+        scaled[gaps] = 0.0
+        return np.stack([scaled, gaps.astype(np.float64)], axis=1) if self.missing else scaled[:, None]
+
+
+@dataclass(frozen=True)
+class CategoryColumn:
+    """How a column of categories is encoded: the words that have a 0/1 column each.
+
+    Attributes
+    ----------
+    name : str
+    words : tuple of str
+    numeric : bool
+        Whether the words are numbers, read from codes.
+    other, missing : bool
+        Whether there are columns for rarer words and for missing ones.
+    rare : tuple of str
+        The rarer words of the training rows, at most `MOST_RARE` of them.
+    """
+
+    name: str
+    words: tuple[str, ...]
+    numeric: bool
+    other: bool
+    missing: bool
+    rare: tuple[str, ...] = ()
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """Names of the columns that it becomes."""
+        further = [OTHER] * self.other + [MISSING] * self.missing
+        return tuple(f"{self.name}={word}" for word in (*self.words, *further))
+
+    def read(self, inputs: Inputs, position: int) -> Words:
+        """Read a column as the words of the training rows, whatever type it has now.
+
+        Codes that were numbers in training may come as text: "01" and "1.0" are the word "1" then.  Words that were
+        text in training may come as numbers, because libraries guess types anew in each file.  Then 1 is read as "1",
+        although the file may have had "01".
+        """
+        found = inputs.words(position)
+        if self.numeric:
+            plain = {word: canonical(word) for word in set(found.tolist()) - {None}}
+            return np.array([plain.get(word) for word in found.tolist()], dtype=object)
+        lost = {canonical(word): word for word in (*self.words, *self.rare) if canonical(word) != word}
+        if lost:
+            for row, value in enumerate(inputs.values(position).tolist()):
+                if found[row] in lost and not isinstance(value, str):
+                    raise InputError(
+                        "Column {column} was text in training, with values such as {known!r}, but has the number "
+                        "{value!r} in row {row} of {place}, which may have been that value.",
+                        "Give the column as text, {how}.",
+                        column=inputs.label(position),
+                        known=lost[found[row]],
+                        value=value,
+                        row=row,
+                        place="X",
+                        how="with pandas by read_csv(..., dtype=str)",
+                    )
+        return found
+
+    def unseen(self, values: Words) -> Counter[str]:
+        """Count the words that no training row has.  If there were too many to remember, rare words count, too."""
+        known = {*self.words, *self.rare, None}
+        return Counter(word for word in values.tolist() if word not in known)
+
+    def codes(self, values: Words) -> NDArray[np.int64]:
+        """Return the index of the 0/1 column of each value, or -1."""
+        places: dict[Any, int] = {word: place for place, word in enumerate(self.words)}
+        unknown = len(self.words) if self.other else -1
+        gap = len(self.words) + self.other if self.missing else unknown
+        found = [gap if value is None else places.get(value, unknown) for value in values.tolist()]
+        return np.array(found, dtype=np.int64)
+
+    def encode(self, values: Words) -> Floats:
+        """Return the 0/1 columns."""
+        return (self.codes(values)[:, None] == np.arange(len(self.outputs))).astype(np.float64)
+
+
+def canonical(word: str) -> str:
+    """Return text in one form: a number without leading or trailing zeros, "True" or "False", else unchanged.
+
+    >>> canonical("01"), canonical("2.50"), canonical("true"), canonical("A1")
+    ('1', '2.5', 'True', 'A1')
+    """
+    if word.lower() in ("true", "false"):
+        return word.capitalize()
+    number = NUMBERS.number(word.strip())
+    return word if number is None or math.isinf(number) else as_word(number)
+
+
+Column = NumberColumn | CategoryColumn
+
+
+def category_column(
+    name: str, totals: Mapping[str, float], most: int, *, missing: bool, numeric: bool
+) -> CategoryColumn:
+    """Return the encoding of a column of categories from the total weight of each word."""
+    words = _in_order(totals)
+    by_weight = sorted(words, key=lambda word: -totals[word])  # stable: ties in order
+    other = len(words) > most
+    rare = by_weight[most - 1 :][:MOST_RARE] if other else []
+    if other:
+        kept = set(by_weight[: most - 1])
+        words = [word for word in words if word in kept]
+    return CategoryColumn(name, tuple(words), numeric, other, missing, tuple(rare))
+
+
+MOMENT_ROWS = 2**16
+"""Rows of a block from which `Moments` are computed; the same blocks give the same moments."""
+
+
+class Moments:
+    """Mean and deviation of a column by weight, computed from one block of rows after another.
+
+    Two parts of weights W and W' with means m and m' and variances v and v' have together the variance
+    (W v + W' v') / (W + W') + (m − m')² W W' / (W + W')².  Numbers are scaled by the largest, since squares of large
+    numbers overflow.
+    """
+
+    def __init__(self) -> None:
+        self.weight, self.mean, self.deviation = 0.0, 0.0, 0.0
+        self.least, self.most = math.inf, -math.inf
+
+    def add(self, values: Floats, weights: Floats) -> None:
+        """Add the known values of a block, and their weights, which are positive."""
+        if not len(values):
+            return
+        low, high, weight = float(values.min()), float(values.max()), float(weights.sum())
+        self.least, self.most = min(self.least, low), max(self.most, high)
+        largest = max(abs(low), abs(high))
+        if low == high:
+            mean, deviation = low, 0.0
+        else:
+            scaled, share = values / largest, weights / weight  # the sum of large numbers may overflow
+            middle = float((share * scaled).sum())
+            mean = middle * largest
+            deviation = math.sqrt(float((share * (scaled - middle) ** 2).sum())) * largest
+        if not self.weight:
+            self.weight, self.mean, self.deviation = weight, mean, deviation
+            return
+        scale = max(abs(self.least), abs(self.most)) or 1.0
+        before, after = self.weight / (self.weight + weight), weight / (self.weight + weight)
+        apart = self.mean / scale - mean / scale
+        variance = before * (self.deviation / scale) ** 2 + after * (deviation / scale) ** 2 + apart**2 * before * after
+        self.weight, self.deviation = self.weight + weight, math.sqrt(variance) * scale
+        self.mean = before * self.mean + after * mean
+
+    @property
+    def mean_and_scale(self) -> tuple[float, float]:
+        """Return the mean and the deviation; a deviation that is only rounding counts as 0, and becomes 1."""
+        if self.least == self.most:
+            return self.least, 1.0
+        largest = max(abs(self.least), abs(self.most))
+        return self.mean, self.deviation if self.deviation / largest > 1e-13 and self.deviation > 0 else 1.0
+
+
+def _in_order(words: Iterable[str]) -> list[str]:
+    """Return words in numerical order if all are numbers, else in alphabetical order."""
+    listed = sorted(words)
+    try:
+        return sorted(listed, key=float)
+    except ValueError:
+        return listed
+
+
+def standardize(values: Floats, mean: Any, scale: Any) -> Floats:
+    """Return (values − mean) / scale, clipped at `FARTHEST`; the difference itself may overflow."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        scaled = values - mean
+        scaled /= scale
+        if has_infinity(scaled):
+            scaled = np.where(np.isinf(scaled), (0.5 * values - 0.5 * mean) / scale * 2.0, scaled)
+    return np.clip(scaled, -FARTHEST, FARTHEST, out=scaled)

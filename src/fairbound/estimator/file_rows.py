@@ -1,0 +1,365 @@
+"""Rows of files that do not fit in memory: learn their encoding, and write them encoded to a scratch folder.
+
+    survey   one pass over all rows counts the groups and labels, and learns the encoding from the training rows
+    write    one pass writes the encoded rows of a part in cell order; `MappedRows` reads them in chunks
+
+Labels, groups and inputs have the same meaning as if `read_table` had read the file, and the encoding is the same to
+the last digit.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairbound._errors import InputError, argument
+from fairbound._values import as_array
+from fairbound.data import (
+    CodedLabels,
+    RowCounts,
+    TableStream,
+    ValueCodes,
+    as_numbers,
+    as_word,
+    blocks,
+    code_labels,
+    group_values,
+    into_bands,
+    is_missing,
+)
+from fairbound.estimator.encoded_columns import CategoryColumn, Column, Moments, NumberColumn, category_column
+from fairbound.fairness import Cells
+from fairbound.training import CELL_WEIGHTS, CODES, LOSS_WEIGHTS, WIDE, MappedRows, RowLayout, RowWriter
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Tell = Callable[[str, int, int], None]
+"""Called with the name of a pass, the number of rows read so far, and the number of all rows."""
+
+TRAINING, HELD_OUT = 0, 1
+DISK_RESERVE = 0.05
+"""Share of the free disk that the scratch folder leaves free."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileColumns:
+    """The columns of a file and their roles; `read_table` documents the fields.
+
+    `test_size` is the share of rows that are held out, each by chance with the generator of `seed`.
+    """
+
+    target: str
+    sensitive: tuple[str, ...] = ()
+    positive: Any = None
+    negative: Any = None
+    weight: str | None = None
+    bands: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    categorical: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
+    sensitive_as_input: bool = False
+    drop_unlabelled: bool = False
+    cell_weights: bool = True
+    max_categories: int = 50
+    test_size: float = 0.0
+    seed: int = 0
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """Return the columns of label and groups."""
+        return (self.target, *self.sensitive)
+
+    def inputs(self, names: Sequence[str]) -> list[str]:
+        """Return the columns that are inputs."""
+        left = {self.target, self.weight, *self.ignore, *(() if self.sensitive_as_input else self.sensitive)}
+        return [name for name in names if name not in left]
+
+    def check(self, stream: TableStream) -> None:
+        """Reject columns that do not exist, have two roles, or are of no use."""
+        roles = {"ignore": self.ignore, "target": (self.target,), "sensitive": self.sensitive}
+        roles |= {"categorical": self.categorical, "weight": () if self.weight is None else (self.weight,)}
+        for role, names in roles.items():
+            for name in names:
+                if name not in (*stream.names, *stream.dropped):
+                    stream.check({name: argument(role)})
+        once = [self.target, *self.sensitive, *self.ignore, *roles["weight"]]
+        twice = [name for name in once if once.count(name) > 1]
+        if twice:
+            raise InputError(
+                "Column {column!r} is named twice among {target=}, {sensitive=}, {ignore=} and {weight=}.",
+                "Name it once.",
+                column=twice[0],
+            )
+        inputs = self.inputs(stream.names)
+        if not inputs:
+            raise ValueError(f"{stream.place} has no column left for the inputs; give at least one besides the label.")
+        stream.check(dict.fromkeys((*inputs, *self.keys), "an input"))
+
+
+class FileRows:
+    """The rows of a file: surveyed when this is made, and written with `write`.
+
+    Attributes
+    ----------
+    stream : TableStream
+    columns : FileColumns
+    labels : CodedLabels
+        The label of each entry.
+    groups : dict of str to array
+        The groups of each entry, by column.
+    encoded : tuple of NumberColumn and CategoryColumn
+    counts : RowCounts
+    """
+
+    def __init__(self, stream: TableStream, columns: FileColumns, tell: Tell | None = None) -> None:
+        columns.check(stream)
+        self.stream, self.columns, self.tell = stream, columns, tell
+        self.names = columns.inputs(stream.names)
+        self.words = {
+            name: ValueCodes(name)
+            for name in self.names
+            if stream.formats[name].kind == "text" or name in columns.categorical
+        }
+        self.counts = RowCounts(columns.keys)
+        self.lightest, self.heaviest = math.inf, 0.0
+        self.encoded = self._survey()
+        self._code_labels()
+
+    def __len__(self) -> int:
+        return int(self.counts.rows[TRAINING].sum() + self.counts.rows[HELD_OUT].sum())
+
+    @property
+    def classes(self) -> NDArray[Any]:
+        """Return the labels as words, in the order of their codes."""
+        return as_array(self.labels.names)
+
+    @cached_property
+    def layout(self) -> RowLayout:
+        """Return how the inputs of the module are stored."""
+        place = 0
+        numbers: list[int] = []
+        categories: list[tuple[int, int]] = []
+        for column in self.encoded:
+            if isinstance(column, CategoryColumn):
+                categories.append((place, len(column.outputs)))
+            else:
+                numbers += range(place, place + len(column.outputs))
+            place += len(column.outputs)
+        return RowLayout(place, tuple(numbers), tuple(categories))
+
+    def cells(self, part: int, *, groups: Any, pos_label: Any) -> tuple[Cells, Ints]:
+        """Return the cells of a part, and the cell of each entry (−1 without rows)."""
+        rows = self.counts.rows[part]
+        present = np.flatnonzero(rows)
+        y, weight = self.classes[self.labels.codes[present]], self.counts.weight[part][present]
+        weighted = self.columns.weight is not None and self.columns.cell_weights
+        columns = {name: values[present] for name, values in self.groups.items()} or None
+        mean = np.ldexp(weight / rows[present], self.exponent) if weighted else None
+        found = Cells.build(y, columns, weights=mean, groups=groups, pos_label=pos_label)
+        lightest = math.ldexp(self.lightest, self.exponent) if weighted else 1.0
+        counted = found.standing_for(rows[present], lightest)
+        cell_of_entry = np.full(len(rows), -1, dtype=np.int64)
+        cell_of_entry[present] = found.index.numpy()
+        if weighted:  # the sums themselves, because a mean times a count is rounded
+            totals = np.bincount(found.index.numpy(), np.ldexp(weight, self.exponent), minlength=found.n_cells)
+            counted = replace(counted, totals=counted.totals.new_tensor(totals))
+        return counted, cell_of_entry
+
+    @property
+    def exponent(self) -> int:
+        """Return the power of two by which weights are scaled, as those of rows in memory are."""
+        return 1 - math.frexp(self.heaviest)[1]
+
+    def write(self, folder: Path, part: int, cells: Cells, cell_of_entry: Ints) -> MappedRows:
+        """Write the encoded rows of a part to an empty folder, in cell order."""
+        weighted = self.columns.weight is not None
+        sizes = np.zeros(cells.n_cells, dtype=np.int64)
+        np.add.at(sizes, cell_of_entry[cell_of_entry >= 0], self.counts.rows[part][cell_of_entry >= 0])
+        self._check_disk(folder, int(sizes.sum()))
+        writer = RowWriter(
+            folder,
+            self.layout,
+            sizes.tolist(),
+            loss_weights=weighted,
+            cell_weights=weighted and self.columns.cell_weights,
+        )
+        places = {
+            column.name: _stored_codes(column, self._as_words(column.name))
+            for column in self.encoded
+            if isinstance(column, CategoryColumn)
+        }
+        said = "Writing the held-out rows" if part == HELD_OUT else "Writing the encoded rows"
+        for table, entries, weights in self._part(part, said):
+            parts: dict[str, NDArray[Any]] = {}
+            numbers = [column for column in self.encoded if isinstance(column, NumberColumn)]
+            if numbers:
+                parts[WIDE] = np.concatenate(
+                    [column.encode(self._numbers(table, column.name)) for column in numbers], 1
+                )
+            if places:
+                coded = [place[self.words[name].codes(table.column(name))] for name, place in places.items()]
+                parts[CODES] = np.stack(coded, axis=1)
+            parts[LOSS_WEIGHTS] = parts[CELL_WEIGHTS] = np.ldexp(weights, self.exponent)[:, None]
+            writer.write(cell_of_entry[entries], parts)
+        return writer.rows(cells)
+
+    def _survey(self) -> tuple[Column, ...]:
+        moments = {name: Moments() for name in self.names if name not in self.words}
+        gaps = dict.fromkeys(moments, False)
+        totals: dict[str, Floats] = {name: np.zeros(0) for name in self.words}
+        tables = (table for table, _, _ in self._part(TRAINING, "Learning the encoding", count=True))
+        for table in blocks(tables):
+            weights = self._weights(table)
+            for name, moment in moments.items():
+                values = self._numbers(table, name)
+                known = ~np.isnan(values) & (weights > 0)
+                gaps[name] |= bool((np.isnan(values) & (weights > 0)).any())
+                moment.add(values[known], weights[known])
+            for name, codes in self.words.items():
+                found = codes.codes(table.column(name))
+                counted: Floats = np.bincount(found, weights, minlength=len(codes.places)).astype(np.float64)
+                counted[: len(totals[name])] += totals[name]
+                totals[name] = counted
+        if not self.counts.rows[TRAINING].any():
+            raise ValueError(f"{self.stream.place} has no row to train on; give more rows.")
+        encoded: list[Column] = []
+        for name in self.names:
+            if name in moments:
+                if not moments[name].weight:
+                    raise self._empty(name)
+                encoded.append(NumberColumn(name, *moments[name].mean_and_scale, gaps[name]))
+            else:
+                words: dict[str, float] = {}
+                missing = False
+                for word, total in zip(self._as_words(name), totals[name].tolist(), strict=False):
+                    if word is None:
+                        missing = missing or total > 0
+                    elif total > 0:
+                        words[word] = words.get(word, 0.0) + total
+                if not words:
+                    raise self._empty(name)
+                most = self.columns.max_categories
+                encoded.append(category_column(name, words, most, missing=missing, numeric=False))
+        return tuple(encoded)
+
+    def _code_labels(self) -> None:
+        values, rows = self.counts.column(0, self.stream), self.counts.rows[TRAINING] + self.counts.rows[HELD_OUT]
+        present = np.flatnonzero(rows)
+        named = self.columns
+        coded = code_labels(values[present], named.target, named.positive, named.negative, rows=rows[present])
+        codes = np.full(len(rows), -1, dtype=np.int64)
+        codes[present] = coded.codes
+        self.labels = CodedLabels(codes, coded.names, coded.values)
+        self.groups = {}
+        for position, name in enumerate(named.sensitive, start=1):
+            found = self.counts.column(position, self.stream)
+            self.groups[name] = (
+                into_bands(found, named.bands[name], name) if name in named.bands else group_values(found)
+            )
+
+    def _part(self, part: int, said: str, *, count: bool = False) -> Iterator[tuple[Any, Ints, Floats]]:
+        """Yield the rows of a part as tables, with entries and weights; with `count`, count the rows of both parts."""
+        draw = np.random.Generator(np.random.Philox(self.columns.seed))
+        done = 0
+        used = [*self.names, *self.columns.keys, *(() if self.columns.weight is None else (self.columns.weight,))]
+        for table in self.stream.batches(list(dict.fromkeys(used))):
+            held_out = draw.random(table.num_rows) < self.columns.test_size
+            entries, weights = self.counts.entries(table), self._weights(table)
+            counted = self._labelled(entries, done)
+            if self.columns.cell_weights:
+                counted &= weights > 0
+            if count:
+                if (self.columns.weight is not None) and (
+                    positive := weights[counted & ~held_out & (weights > 0)]
+                ).size:
+                    self.lightest = min(self.lightest, float(positive.min()))
+                    self.heaviest = max(self.heaviest, float(positive.max()))
+                for each in (TRAINING, HELD_OUT):
+                    own = counted & (held_out == each)
+                    self.counts.add(entries[own], weights[own], each)
+                for codes in self.words.values():  # held-out rows may have values that no training row has
+                    codes.codes(table.column(codes.name))
+            own = counted & (held_out == part)
+            done += table.num_rows
+            if self.tell is not None:
+                self.tell(said, done, self.stream.n_rows)
+            if own.all():
+                yield table, entries, weights
+            elif own.any():
+                yield table.filter(own), entries[own], weights[own]
+
+    def _labelled(self, entries: Ints, done: int) -> NDArray[np.bool_]:
+        """Return which rows have a label; without `drop_unlabelled`, a row without one is an error."""
+        marks = {value.strip() for value in self.stream.formats[self.columns.target].missing}
+        codes = self.counts.codes[0]
+        absent = [
+            code
+            for value, code in codes.places.items()
+            if value is None or (isinstance(value, str) and value.strip() in marks)
+        ]
+        if not absent:
+            return np.ones(len(entries), dtype=bool)
+        missing = np.array([key[0] in absent for key in self.counts.places])
+        found = missing[entries]
+        if found.any() and not self.columns.drop_unlabelled:
+            raise InputError(
+                "Column {column!r} ({target=}) has no value in row {row:,}.",
+                "Drop the rows without a label with {drop_unlabelled=True}.",
+                column=self.columns.target,
+                row=done + int(found.argmax()) + 1,
+            )
+        return ~found
+
+    def _weights(self, table: Any) -> Floats:
+        name = self.columns.weight
+        if name is None:
+            return np.ones(table.num_rows)
+        found = self._numbers(table, name)
+        wrong = ~(np.isfinite(found) & (found >= 0))
+        if wrong.any():
+            raise InputError(
+                "Column {column!r} ({weight=}) has the value {value:g}.",
+                "Give finite weights of at least 0.",
+                column=name,
+                value=float(found[wrong][0]),
+            )
+        return found
+
+    def _numbers(self, table: Any, name: str) -> Floats:
+        return as_numbers(table.column(name), name, self.stream.place)
+
+    def _as_words(self, name: str) -> list[str | None]:
+        """Return the word of each code of a column; None if it means a missing value."""
+        values = self.stream.distinct(name, self.words[name].values)
+        gaps = is_missing(values).tolist()
+        return [None if gap else as_word(value) for value, gap in zip(values.tolist(), gaps, strict=True)]
+
+    def _empty(self, name: str) -> InputError:
+        return InputError(
+            "Column {column!r} of {place} has no value in any training row.",
+            "Leave it out with {ignore=}.",
+            column=name,
+            place=self.stream.place,
+        )
+
+    def _check_disk(self, folder: Path, rows: int) -> None:
+        import shutil
+
+        needed, free = rows * self.layout.row_bytes(), shutil.disk_usage(folder).free
+        if needed > (1 - DISK_RESERVE) * free:
+            raise OSError(
+                f"The encoded rows need {needed / 1e9:,.1f} GB in {folder.parent}, but only {free / 1e9:,.1f} GB are "
+                "free; set the environment variable TMPDIR to a folder with more room."
+            )
+
+
+def _stored_codes(column: CategoryColumn, words: Sequence[str | None]) -> NDArray[Any]:
+    """Return for each word the code that is stored; the largest one stands for no column."""
+    codes = column.codes(np.array([*words, None], dtype=object)[:-1])
+    return np.where(codes < 0, len(column.outputs), codes)

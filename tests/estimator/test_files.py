@@ -1,0 +1,225 @@
+"""Fits to files that are streamed: the same encoding, model and decisions as from memory, to the last digit."""
+
+from __future__ import annotations
+
+import csv
+import os
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+
+from fairbound import ConstrainedClassifier, read_table
+from fairbound.data import ColumnFormat, streams
+from fairbound.data.formats import FormatLearner
+from fairbound.estimator import encoded_columns
+from fairbound.studies.parts import Part
+from fairbound.training import Effort, Phase, TrainingProblem
+
+BRIEF = Effort(free=Phase(8), coarse=Phase(4), exact=Phase(4), repair=Phase(2), worth=float("inf"))
+
+
+def planted(n: int = 1500, classes: int = 2) -> dict[str, np.ndarray]:
+    """Numbers with gaps, a category with 10,000 levels at most, groups of which 30% are missing, and weights."""
+    draw = np.random.default_rng(7)
+    columns: dict[str, np.ndarray] = {f"x{place}": draw.normal(place, 1 + place, n) for place in range(3)}
+    columns["income"] = np.where(draw.random(n) < 0.1, np.nan, draw.gamma(2.0, 1000.0, n))
+    job = np.array(["cook", "nurse", " smith ", "clerk"], dtype=object)[draw.integers(0, 4, n)]
+    job[draw.random(n) < 0.05] = None
+    columns["job"] = job
+    columns["town"] = np.array([f"t{code}" for code in draw.zipf(1.3, n) % 10_000], dtype=object)
+    sex = np.array(["f", "m"], dtype=object)[draw.integers(0, 2, n)]
+    score = columns["x0"] + 0.8 * (sex == "m") + 0.5 * (job == "nurse") + draw.normal(size=n)
+    sex[draw.random(n) < 0.3] = None
+    columns["sex"] = sex
+    columns["age"] = draw.integers(18, 80, n)
+    columns["label"] = np.array(["no", "yes", "later"], dtype=object)[np.digitize(score, [0.5, 1.5][: classes - 1])]
+    columns["w"] = draw.uniform(0.2, 3.0, n) * (draw.random(n) < 0.97)
+    return columns
+
+
+def write(columns: dict[str, np.ndarray], path: Path, kind: str) -> Path:
+    """Write the columns as a Parquet file, a folder of them, or a CSV file."""
+    table = pa.table({name: pa.array(values, from_pandas=True) for name, values in columns.items()})
+    if kind == "csv":
+        with (path / "rows.csv").open("w", newline="") as file:
+            writer = csv.writer(file)
+            writer.writerow(columns)
+            for row in table.to_pylist():
+                writer.writerow(["" if value is None else value for value in row.values()])
+        return path / "rows.csv"
+    if kind == "file":
+        pq.write_table(table, path / "rows.parquet", row_group_size=400)
+        return path / "rows.parquet"
+    folder = path / "rows"
+    folder.mkdir()
+    for part in range(3):
+        pq.write_table(table.slice(part * 512, 512), folder / f"{part}.parquet")
+    return folder
+
+
+def both(columns: dict[str, np.ndarray], source: Path, file: Path, options: dict, **params):
+    """Fit from memory and from files; return both classifiers and the rows."""
+    data = read_table(file, target="label", sensitive=("sex",), **options)
+    part = Part.of(data)
+    names = data.target_names
+    params = {"constraints": "demographic_parity <= 0.1", "effort": BRIEF, **params}
+    positive = {} if len(names) > 2 else {"pos_label": names[1]}
+    kept = ConstrainedClassifier(**params, **positive).fit(
+        part.X, part.y, sensitive_features=part.sensitive, sample_weight=part.weight
+    )
+    streamed = ConstrainedClassifier(**params).fit_files(source, target="label", sensitive="sex", **options)
+    return kept, streamed, part
+
+
+@pytest.fixture
+def small_blocks(monkeypatch):
+    """Blocks and chunks of a few rows, so that a pass has many of them."""
+    monkeypatch.setattr(streams, "BLOCK_ROWS", 256)
+    monkeypatch.setattr(encoded_columns, "MOMENT_ROWS", 256)
+    monkeypatch.setattr("fairbound.estimator.encoder.MOMENT_ROWS", 256)
+    monkeypatch.setattr("fairbound.estimator.file_fits.CHUNK_ROWS", 192)
+    make = TrainingProblem.__init__
+    monkeypatch.setattr(
+        TrainingProblem, "__init__", lambda self, *args, **more: make(self, *args, **{**more, "chunk_rows": 200})
+    )
+
+
+@pytest.mark.parametrize("kind", ["file", "folder", "csv"])
+@pytest.mark.parametrize("weight", [None, "w"])
+def test_the_model_is_that_of_the_rows_in_memory(tmp_path, small_blocks, kind, weight):
+    columns = planted()
+    source = write(columns, tmp_path, kind)
+    file = source if kind != "folder" else write(columns, tmp_path, "file")
+    options = {"positive": "yes", "ignore": ["age"] if weight else ["age", "w"], "weight": weight}
+    kept, streamed, part = both(columns, source, file, options)
+    assert streamed.encoder_.columns_ == kept.encoder_.columns_
+    for one, other in zip(kept.module_.parameters(), streamed.module_.parameters(), strict=True):
+        assert torch.equal(one, other)
+    assert (kept.predict(part.X) == streamed.predict(part.X)).all()
+    first, second = kept.result_, streamed.result_
+    assert second.rows == first.rows
+    assert second.accuracy == pytest.approx(first.accuracy, rel=1e-14)
+    assert second.limits[0].reached == pytest.approx(first.limits[0].reached, abs=1e-13)  # weights are added otherwise
+    assert second.limits[0].gap == pytest.approx(first.limits[0].gap, abs=1e-13)
+    assert [each.rows for each in second.groups] == [each.rows for each in first.groups]
+    assert second.missing == first.missing
+    assert "in parts" in str(second)
+
+
+def test_a_network_on_three_classes_with_codes_as_categories(tmp_path, small_blocks):
+    columns = planted(900, classes=3)
+    source = write(columns, tmp_path, "file")
+    options = {"ignore": ["w", "town"], "categorical": ["age"]}
+    kept, streamed, part = both(columns, source, source, options, hidden=(3,))
+    assert len(streamed.classes_) == 3
+    for one, other in zip(kept.module_.parameters(), streamed.module_.parameters(), strict=True):
+        assert torch.equal(one, other)
+    assert (kept.predict_proba(part.X) == streamed.predict_proba(part.X)).all()
+
+
+@pytest.mark.slow
+def test_mini_batches_stream_too(tmp_path, small_blocks):
+    columns = planted(900)
+    source = write(columns, tmp_path, "file")
+    options = {"positive": "yes", "ignore": ["w", "age"]}
+    more = {"solver": "stochastic", "epochs": 2, "batch_size": 300}
+    kept, streamed, part = both(columns, source, source, options, **more)
+    assert (kept.predict(part.X) == streamed.predict(part.X)).all()
+
+
+@pytest.mark.parametrize(
+    ("params", "named"),
+    [
+        ({"confidence": 0.95}, "confidence"),
+        ({"margin": "auto"}, "margin"),
+        ({"class_weight": "balanced"}, "class_weight"),
+        ({"constraint_weight": [1.0]}, "constraint_weight"),
+    ],
+)
+def test_what_needs_all_rows_is_refused(tmp_path, params, named):
+    with pytest.raises(ValueError, match=rf"{named}=.* needs all rows in memory.*read_table"):
+        ConstrainedClassifier("disparate_impact >= 0.8", **params).fit_files(tmp_path, target="y", sensitive="g")
+
+
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        ({"target": "lable"}, r"no column 'lable' \(target=\).*'label'"),
+        ({"sensitive": "sexx"}, r"no column 'sexx' \(sensitive=\)"),
+        ({"weight": "x0"}, r"Column 'x0' \(weight=\) has the value -"),
+        ({"ignore": ["label"]}, r"'label' is named twice"),
+        ({"sensitive": ()}, r"no column of groups.*sensitive="),
+    ],
+)
+def test_wrong_columns_are_refused(tmp_path, options, match):
+    source = write(planted(300), tmp_path, "file")
+    given = {"target": "label", "sensitive": "sex", "positive": "yes", **options}
+    with pytest.raises(ValueError, match=match):
+        ConstrainedClassifier("disparate_impact >= 0.8").fit_files(source, **given)
+
+
+def test_rows_without_a_label_are_dropped_if_asked(tmp_path):
+    columns = planted(400)
+    columns["label"][:7] = None
+    source = write(columns, tmp_path, "file")
+    given = {"target": "label", "sensitive": "sex", "positive": "yes", "ignore": ["town", "job"]}
+    with pytest.raises(ValueError, match=r"'label' \(target=\) has no value in row 1.*drop_unlabelled=True"):
+        ConstrainedClassifier().fit_files(source, **given)
+    found = ConstrainedClassifier(effort=BRIEF).fit_files(source, drop_unlabelled=True, **given)
+    assert found.result_.rows == 393
+
+
+def test_the_scratch_folder_is_removed_also_after_a_failure_and_a_kill(tmp_path):
+    source = write(planted(300), tmp_path, "csv")
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    given = {"target": "label", "sensitive": "sex", "positive": "yes", "scratch": scratch}
+    ConstrainedClassifier(effort=BRIEF).fit_files(source, **given)
+    assert not list(scratch.iterdir())
+
+    def fail(_row):
+        raise RuntimeError("stop")
+
+    with pytest.raises(RuntimeError, match="stop"):
+        ConstrainedClassifier(effort=BRIEF, callbacks=[fail]).fit_files(source, **given)
+    assert not list(scratch.iterdir())
+    child = os.fork()
+    if not child:
+        ConstrainedClassifier(callbacks=[lambda _row: os.kill(os.getpid(), 9)]).fit_files(source, **given)
+    os.waitpid(child, 0)
+    assert list(scratch.iterdir())
+    ConstrainedClassifier(effort=BRIEF).fit_files(source, **given)
+    assert not list(scratch.iterdir())
+
+
+@pytest.mark.parametrize("plain", [False, True])
+@pytest.mark.parametrize("decimal", [None, ","])
+def test_formats_learnt_from_parts_are_those_of_the_whole_column(plain, decimal):
+    draw = np.random.default_rng(0)
+    numbers = [f"{value:.2f}" for value in draw.normal(0, 1000, 60)]
+    columns = {
+        "plain": numbers,
+        "with marks": [*numbers, "n/a", "-", ""],
+        "thousands": [f"{value:,}" for value in draw.integers(0, 10**6, 60)],
+        "decimal comma": [value.replace(".", ",") for value in numbers],
+        "dollars": [*(f"${value:,}" for value in draw.integers(1, 10**6, 60)), "unknown"],
+        "padded": [f"{value:03d}" for value in range(0, 200, 7)],
+        "words": ["b", "a", "NA", " c "],
+        "numbers and a word": [*numbers, "many"],
+        "nothing": ["", "NA", ""],
+        "marks only": ["-", "unknown"],
+        "large": ["9" * 25, "1"],
+    }
+    for name, values in columns.items():
+        learner = FormatLearner(plain=plain, decimal=decimal)
+        parts = [values[:5], values[5:20], values[20:]]
+        for part in parts:
+            learner.add(set(part))
+        if learner.undecided:
+            for part in parts:
+                learner.add_again(set(part))
+        assert learner.result() == ColumnFormat.learn(values, plain=plain, decimal=decimal), name
