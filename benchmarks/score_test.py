@@ -60,7 +60,9 @@ def main() -> None:
     """Print the two tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sizes", type=int, default=len(PAIRS), help="how many pairs of sizes")
-    chosen = PAIRS[: parser.parse_args().sizes]
+    parser.add_argument("--first", type=int, default=0, help="number of the first pair, to go on from there")
+    options = parser.parse_args()
+    chosen = PAIRS[options.first : options.first + options.sizes]
     second = np.linspace(0.0, 1.0, 2001)
     print(f"size at a level of {ALPHA}, over {len(second)} rates on the line")
     for n, m in chosen:

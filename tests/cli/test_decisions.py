@@ -305,3 +305,61 @@ def test_a_group_called_everyone_has_a_line_of_its_own(fairbound, tmp_path):
     assert [(each["group"], each["everyone"]) for each in groups] == [
         ("b", False), ("everyone", False), ("everyone", True),
     ]  # fmt: skip
+
+
+# --- groups that are known with probabilities ------------------------------------------------------------------------
+
+
+@pytest.fixture
+def probable(tmp_path):
+    """Decisions about people whose race is an estimate; 60% and 30% of the two kinds are selected."""
+    rows = [
+        (place % 2, int(place % 10 < (6 if white > 0.5 else 3)), white, round(1 - white, 3), "fm"[place % 2])
+        for white in (0.9, 0.2)
+        for place in range(100)
+    ]
+    return write_csv(tmp_path / "x.csv", ("y", "p", "white", "black", "sex"), rows)
+
+
+GIVEN = ["--target", "y", "--prediction", "p", "--json"]
+
+
+def test_columns_of_probabilities_are_one_sensitive_column(fairbound, probable):
+    found = json.loads(fairbound("audit", probable, *GIVEN, "--sensitive", "race=white,black", "sex").stdout)
+    rates = {
+        group["group"]: group["rates"]["1"]["selection_rate"]["value"]
+        for group in found["groups"]
+        if group["grouping"] == "race"
+    }
+    assert rates["white"] == pytest.approx((0.9 * 60 + 0.2 * 30) / 110)
+    assert rates["black"] == pytest.approx((0.1 * 60 + 0.8 * 30) / 90)
+    assert found["rows"] == 200
+    assert {group["grouping"] for group in found["groups"]} == {"race", "sex"}
+
+
+def test_a_certificate_of_probable_groups(fairbound, probable):
+    given = ["--target", "y", "--prediction", "p", "--sensitive", "race=white,black", "--require"]
+    assert fairbound("certify", probable, *given, "disparate_impact >= 0.05", "--quiet").code == 0
+    assert "NOT CERTIFIABLE" in fairbound("certify", probable, *given, "covariance <= 0.1").stdout
+
+
+@pytest.mark.parametrize(
+    ("sensitive", "parts"),
+    [
+        ("race=white,blakc", ("'blakc'", "'black'")),
+        ("race=white,sex", ("'sex'", "text", "from 0 to 1")),
+        ("race=white,y", ("row 2", "y: 1", "add up to at most 1")),
+    ],
+)
+def test_wrong_columns_of_probabilities(fairbound, probable, sensitive, parts):
+    refused = fairbound("audit", probable, *GIVEN, "--sensitive", sensitive)
+    assert refused.code == 2
+    assert all(part in refused.sentence for part in parts), refused.sentence
+
+
+@pytest.mark.slow
+def test_training_for_probable_groups(fairbound, probable):
+    given = ["--target", "y", "--sensitive", "race=white,black", "--ignore", "p", "--model", "linear"]
+    found = fairbound("train", probable, *given, "--require", "disparate_impact >= 0.9", "--out", "run", "--json")
+    assert found.code == 0
+    assert Path("run", "report.html").exists()

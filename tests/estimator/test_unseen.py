@@ -155,6 +155,17 @@ def test_wrong_margins(params, said):
         quick(LIMIT, **params).fit(X, y, sensitive_features=group)
 
 
+def test_the_models_of_a_frontier_have_forecasts_of_their_own():
+    X, y, group = toy(1000)
+    models = quick(LIMIT).frontier(X, y, [0.5, 0.7, 0.9], sensitive_features=group)
+    forecasts = [each.classifier.result_.forecast for each in models]
+    assert [each.limits[0].limit for each in forecasts] == [f"disparate_impact >= {bound}" for bound in (0.5, 0.7, 0.9)]
+    expected = [each.limits[0].expected for each in forecasts]
+    assert expected == sorted(expected)
+    assert forecasts[-1].optimism > 0.0  # measured at the strictest bound, and used for the others
+    assert all(each.optimism > 0.0 for each in forecasts)
+
+
 def test_a_frontier_takes_no_margin():
     X, y, group = toy()
     with pytest.raises(ValueError, match="margin='auto'"):

@@ -48,10 +48,10 @@ def test_a_single_column_has_a_complement():
 @pytest.mark.parametrize(
     ("table", "parts"),
     [
-        ({"a": [0.5, 1.2]}, ("'race'", "row 1", "a: 1.2", "from 0 to 1")),
-        ({"a": [0.5, -0.1]}, ("row 1", "-0.1", "from 0 to 1")),
-        ({"a": [0.5, 0.7], "b": [0.5, 0.6]}, ("row 1", "a: 0.7, b: 0.6", "add up to at most 1", "divide")),
-        ({"a": [0.5, None], "b": [0.5, 0.6]}, ("row 1", "all groups, or for none")),
+        ({"a": [0.5, 1.2]}, ("'race'", "row 2", "a: 1.2", "from 0 to 1")),
+        ({"a": [0.5, -0.1]}, ("row 2", "-0.1", "from 0 to 1")),
+        ({"a": [0.5, 0.7], "b": [0.5, 0.6]}, ("row 2", "a: 0.7, b: 0.6", "add up to at most 1", "divide")),
+        ({"a": [0.5, None], "b": [0.5, 0.6]}, ("row 2", "all groups, or for none")),
         ({"a": ["likely", 1]}, ("'a'", "'likely'", "numbers")),
         ({"a": [[0.5], [0.5]]}, ("shape",)),
         ({"a": [0.5, 0.5], "b": [0.1]}, ("different numbers of rows",)),

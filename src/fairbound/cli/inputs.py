@@ -259,15 +259,17 @@ def read_decided_columns(
     `further` has the names of columns of weights and scores, None without one.  Labels, decisions and groups are words,
     weights and scores numbers.  A row without a decision or a score raises an error.
     """
-    from fairbound.data import MISSING, group_values, is_missing
+    from fairbound.data import MISSING, as_probabilities, group_values, is_missing, name_probabilities
 
     table = open_table(path, delimiter=reading.delimiter, encoding=reading.encoding)
     roles = {"target": reading.target, "prediction": reading.prediction, **further}
     named = {role: name for role, name in roles.items() if name is not None}
-    sensitive = reading.sensitive
+    listed = name_probabilities(reading.sensitive, table.names)
+    sensitive = [column for columns in listed.values() for column in columns]
     for role, name in (*named.items(), *(("sensitive", each) for each in sensitive)):
         table.check_column(name, argument(role))
-    words = {*sensitive, *(name for role, name in named.items() if role in ("target", "prediction"))}
+    plain = [name for name, columns in listed.items() if columns == [name]]
+    words = {*plain, *(name for role, name in named.items() if role in ("target", "prediction"))}
     needed = {*named.values(), *sensitive}
     marks = (*MISSING, *(reading.missing or ()))
     columns, _ = table.learn(ignore=[name for name in table.names if name not in needed], words=words, missing=marks)
@@ -280,7 +282,12 @@ def read_decided_columns(
                 f"Column {named[role]!r} (--{role}) has no value in {gaps.sum():,} of {len(gaps):,} rows, first in row "
                 f"{gaps.argmax() + 1}; drop the rows without a {what}."
             )
-    return columns, {name: group_values(columns[name]) for name in sensitive}
+    return columns, {
+        name: group_values(columns[name])
+        if name in plain
+        else as_probabilities({each: columns[each] for each in listed[name]})
+        for name in listed
+    }
 
 
 def _read_as(what: str, values: list[str], words: list[str]) -> list[tuple[str, str, int, str]]:

@@ -54,14 +54,22 @@ TargetUnlessKnown = Annotated[
 Prediction = Annotated[
     str, _option("--prediction", metavar="COLUMN", help="The column of the decisions.", show_default=False)
 ]
+PROBABILITIES = "; race=white,black for columns of probabilities of the groups"
 Sensitive = Annotated[
     list[str],
-    _option("--sensitive", metavar="COLUMN...", help="The sensitive columns, one or several.", show_default=False),
+    _option(
+        "--sensitive",
+        metavar="COLUMN...",
+        help=f"The sensitive columns, one or several{PROBABILITIES}.",
+        show_default=False,
+    ),
 ]
 SensitiveUnlessKnown = Annotated[
     list[str] | None,
     _option(
-        "--sensitive", metavar="COLUMN...", help="The sensitive columns; by default the first one of a known data set."
+        "--sensitive",
+        metavar="COLUMN...",
+        help=f"The sensitive columns{PROBABILITIES}; by default the first one of a known data set.",
     ),
 ]
 Positive = Annotated[

@@ -5,7 +5,14 @@ Nothing here depends on torch or on the other packages of `fairbound`.
 
 from fairbound.data.appending import append_columns, write_columns
 from fairbound.data.census import ACSINCOME_CA_SAMPLE, census_source
-from fairbound.data.columns import group_values, into_bands, is_missing
+from fairbound.data.columns import (
+    as_probabilities,
+    group_values,
+    has_probabilities,
+    into_bands,
+    is_missing,
+    name_probabilities,
+)
 from fairbound.data.dataset import Dataset, Split
 from fairbound.data.description import Description
 from fairbound.data.download import cache_folder
@@ -48,6 +55,7 @@ __all__ = [
     "ValueCodes",
     "append_columns",
     "as_numbers",
+    "as_probabilities",
     "as_word",
     "blocks",
     "cache_folder",
@@ -55,12 +63,14 @@ __all__ = [
     "code_labels",
     "draw_parts",
     "group_values",
+    "has_probabilities",
     "installed_backend",
     "into_bands",
     "is_missing",
     "load_dataset",
     "make_disparate_data",
     "make_frame",
+    "name_probabilities",
     "no_column",
     "read_table",
     "typed_copy",

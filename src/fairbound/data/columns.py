@@ -8,7 +8,7 @@ Missing values (None or NaN) of numbers stay missing. Missing categories are one
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, ClassVar
@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fairbound._errors import InputError
 from fairbound._values import as_array, equals_itself
 
 Encoded = tuple[NDArray[np.float64], list[str]]
@@ -211,6 +212,44 @@ def without_nan(values: NDArray[Any]) -> NDArray[Any]:
     return np.array(
         [None if gap else value for value, gap in zip(values, is_missing(values), strict=True)], dtype=object
     )
+
+
+# --- probabilities ---------------------------------------------------------------------------------------------------
+
+# Columns of probabilities, one for each group, that stand for one sensitive column.
+
+
+def name_probabilities(sensitive: Sequence[str], names: Collection[str]) -> dict[str, list[str]]:
+    """Return the columns of each sensitive column: its own, or those of probabilities, "race=p_white,p_black".
+
+    >>> name_probabilities(["sex", "race=white,black"], ["sex", "white", "black"])
+    {'sex': ['sex'], 'race': ['white', 'black']}
+    """
+    found: dict[str, list[str]] = {}
+    for word in sensitive:
+        name, sign, columns = word.partition("=")
+        found |= {name: columns.split(",")} if sign and word not in names else {word: [word]}
+    return found
+
+
+def as_probabilities(columns: Mapping[str, NDArray[Any]]) -> NDArray[Any]:
+    """Return columns of probabilities as a structured array of shape (n,), with one field for each group."""
+    for name, values in columns.items():
+        if values.dtype.kind not in "iufb":
+            raise InputError(
+                "Column {column!r} ({sensitive=}) has text, but must have probabilities.",
+                "Give numbers from 0 to 1.",
+                column=name,
+            )
+    found = np.empty(len(next(iter(columns.values()))), dtype=[(name, np.float64) for name in columns])
+    for name, values in columns.items():
+        found[name] = values
+    return found
+
+
+def has_probabilities(values: NDArray[Any]) -> bool:
+    """Return whether a sensitive column holds probabilities of groups."""
+    return values.dtype.names is not None
 
 
 # --- bands -----------------------------------------------------------------------------------------------------------

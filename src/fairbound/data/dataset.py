@@ -30,6 +30,7 @@ from fairbound.data.columns import (
     as_inputs,
     as_labels,
     as_values,
+    has_probabilities,
     is_missing,
     without_nan,
 )
@@ -182,6 +183,8 @@ class Dataset:
     def counts(self, name: str | None = None) -> dict[tuple[Hashable, int], int]:
         """Return the number of rows by (group, label), for the groups of one sensitive column."""
         groups = self.groups(name)
+        if has_probabilities(groups):
+            raise ValueError("Rows cannot be counted by groups that are known with probabilities; use an audit.")
         listed = [
             None if gap else group for group, gap in zip(groups.tolist(), is_missing(groups).tolist(), strict=True)
         ]

@@ -17,7 +17,16 @@ from numpy.typing import NDArray
 from fairbound._errors import InputError, InputTypeError, Message, argument, bad_value
 from fairbound._values import check_weights
 from fairbound._words import did_you_mean
-from fairbound.data.columns import Categorical, Column, Numeric, group_values, into_bands, is_missing
+from fairbound.data.columns import (
+    Categorical,
+    Column,
+    Numeric,
+    as_probabilities,
+    group_values,
+    into_bands,
+    is_missing,
+    name_probabilities,
+)
 from fairbound.data.dataset import Dataset
 from fairbound.data.formats import MISSING, ColumnFormat
 from fairbound.data.labels import as_word, code_labels, code_like, sides_in_words
@@ -55,6 +64,7 @@ def read_table(
         Column of the label.
     sensitive : str or sequence of str
         Sensitive columns. They are not inputs unless `sensitive_as_input`; their missing values stay missing.
+        "race=p_white,p_black" makes a sensitive column of columns of probabilities, one for each group.
     positive : object or sequence of objects, optional
         The favourable values of the label, which become 1; all other values become 0. It can be omitted for a label of
         0 and 1 (or false and true), and for a label of three or more values, which keeps all its classes.
@@ -117,14 +127,16 @@ def read_table(
     """
     file = TableFile.open(path, delimiter=delimiter, encoding=encoding)
     path = file.path
-    groups, coded = _names(sensitive, "sensitive"), _names(categorical, "categorical")
+    listed, coded = name_probabilities(_names(sensitive, "sensitive"), file.names), _names(categorical, "categorical")
+    groups = [column for columns in listed.values() for column in columns]
+    words = [name for name, columns in listed.items() if columns == [name]]
     ignored, marks = _names(ignore, "ignore"), tuple(_names(missing, "missing"))
     _check_options(target, sensitive_as_input, max_categories, decimal)
     _check_names(file.names, file.place, target, groups, ignored, coded, weight)
-    _check_bands(bands or {}, groups)
+    _check_bands(bands or {}, words)
     columns, formats = file.learn(
         ignore=ignored,
-        words={target, *groups, *coded},
+        words={target, *words, *coded},
         missing=marks,
         decimal=decimal,
         formats={} if like is None else _formats_like(like),
@@ -150,7 +162,12 @@ def read_table(
         path.stem,
         Table(schema, columns, formats),
         labels.codes,
-        {name: _groups(name, columns[name], bands or {}) for name in groups},
+        {
+            name: _groups(name, columns[name], bands or {})
+            if name in words
+            else as_probabilities({each: columns[each] for each in listed[name]})
+            for name in listed
+        },
         target_names=labels.names,
         target=target,
         label_values=labels.values,

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from sklearn.model_selection import train_test_split
 
 from fairbound._errors import InputError, bad_value
+from fairbound.data.columns import has_probabilities
 
 IntArray = NDArray[np.int64]
 
@@ -40,6 +41,7 @@ def draw_parts(
     """
     if not 0 < test_size < 1:
         raise bad_value("test_size", test_size, "a share of the rows, above 0 and below 1")
+    columns = [column for column in columns if not has_probabilities(column)]  # there is no group to stratify on
     strata = _strata([y, *columns])
     if pool:
         strata = _pool_single_rows(strata, y)

@@ -256,9 +256,7 @@ def certify(
         pos_label=pos_label,
         positive_decision=positive_decision,
     )
-    # Probabilities of groups are weights of at most 1 by design.
-    bounded = largest_weight is not None or (sample_weight is None and tally.divided is not None)
-    return certify_tally(tally, constraints, confidence, weights_bounded=bounded)
+    return certify_tally(tally, constraints, confidence, weights_bounded=largest_weight is not None)
 
 
 def certify_tally(
@@ -284,7 +282,7 @@ def certify_tally(
     """
     alpha = 1.0 - check_confidence(confidence)
     systems = tally.compile_all(limits) if systems is None else systems
-    refusals = [refusal(limit, tally, weights_bounded) for limit in limits]
+    refusals = [refusal(limit, tally, weights_bounded or tally.bounded) for limit in limits]
     required = [
         [] if reason else requirements_of(system, tally) for system, reason in zip(systems, refusals, strict=True)
     ]

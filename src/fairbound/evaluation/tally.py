@@ -153,6 +153,8 @@ class Tally:
         Whether the rows have labels; without them, only rates that do not use the label are counted.
     divided : array of shape (n,), or None
         The decisions, if rows are divided among groups by probabilities: sums of w² need whole rows.
+    bounded : bool
+        Whether the weights are probabilities alone, which are at most 1 by design.
     """
 
     powers: tuple[tuple[Cells, np.ndarray], ...]
@@ -161,6 +163,7 @@ class Tally:
     min_group_size: int = 1
     labelled: bool = True
     divided: np.ndarray | None = None
+    bounded: bool = False
 
     @classmethod
     def build(
@@ -189,12 +192,20 @@ class Tally:
         cells, merged = merge_small_groups(cells if counts is None else cells.standing_for(counts), min_group_size)
         known = cells.weights[cells.weights > 0]
         divided = cells.division is not None
+        bounded = divided and sample_weight is None
         largest = None
         if divided or squared_weight is not None or (known != known[0]).any():
             largest = float(known.max()) if largest_weight is None else float(largest_weight)
-            largest = 1.0 if sample_weight is None else largest  # a probability is at most 1
         powers = _powers(cells, decisions, weighted=largest is not None, squares=squared_weight)
-        return cls(powers, largest, merged, min_group_size, y is not None, decisions if divided else None)
+        return cls(
+            powers,
+            1.0 if bounded else largest,
+            merged,
+            min_group_size,
+            y is not None,
+            decisions if divided else None,
+            bounded,
+        )
 
     @property
     def cells(self) -> Cells:

@@ -272,7 +272,7 @@ def read_probabilities(name: str, table: Any) -> np.ndarray:
         if bad.any():
             row = int(np.flatnonzero(bad)[0])
             listed = ", ".join(f"{group}: {value:g}" for group, value in zip(columns, matrix[row], strict=True))
-            raise ValueError(f"The probabilities of {name!r} in row {row} are {listed}: they {what}.")
+            raise ValueError(f"The probabilities of {name!r} in row {row + 1} are {listed}: they {what}.")
     if not known.any():
         raise ValueError(f"Sensitive column {name!r} has no known value: every row is missing.")
     matrix = matrix / np.maximum(matrix.sum(axis=1, keepdims=True), 1.0)

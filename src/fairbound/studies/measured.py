@@ -27,7 +27,7 @@ from fairbound.evaluation import (
     overall_accuracy,
     rate_name,
 )
-from fairbound.fairness import Cells, Combine, Constraint, ConstraintSystem, resolve_measure
+from fairbound.fairness import Cells, Combine, Constraint, ConstraintSystem, is_divided, resolve_measure
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,7 +93,7 @@ class Reading:
             # Add a row of weight 0 for each label that these rows lack, because the model may decide for it.
             y, prediction = ([*np.asarray(values).tolist(), *further] for values in (y, prediction))
             weight = np.concatenate([np.ones(n) if weight is None else weight, np.zeros(len(further))])
-            columns = {name: [*values, *[values[0]] * len(further)] for name, values in _listed(columns).items()}
+            columns = {name: _repeat_first(values, len(further)) for name, values in _listed(columns).items()}
         found = Tally.build(
             y,
             prediction,
@@ -108,8 +108,17 @@ class Reading:
         )
 
 
-def _listed(columns: Any) -> dict[str, list[Any]]:
-    """Return group columns, in whatever form, as lists by name."""
+def _repeat_first(values: Any, times: int) -> Any:
+    """Return the values of a column with the first one repeated at the end."""
+    if isinstance(values, np.ndarray):  # probabilities of groups
+        return np.concatenate([values, values[[0] * times]])
+    return [*values, *[values[0]] * times]
+
+
+def _listed(columns: Any) -> dict[str, Any]:
+    """Return group columns, in whatever form, as lists by name; probabilities stay arrays."""
+    if isinstance(columns, Mapping) and any(map(is_divided, columns.values())):
+        return {str(name): values if is_divided(values) else list(values) for name, values in columns.items()}
     if isinstance(columns, Mapping) or hasattr(columns, "columns"):
         names = list(columns) if isinstance(columns, Mapping) else getattr(columns, "column_names", columns.columns)
         return {str(name): np.asarray(columns[name], dtype=object).tolist() for name in names}
@@ -121,7 +130,11 @@ def _listed(columns: Any) -> dict[str, list[Any]]:
 
 def _first(cells: Cells, n: int) -> Cells:
     """Return the cells of the first n rows; the others have no weight."""
-    return replace(cells, index=cells.index[:n], labels=cells.labels[:n], weights=cells.weights[:n])
+    division = cells.division
+    if division is not None:  # the entries are in the order of the rows
+        entries = int(np.searchsorted(division.rows, n))
+        division, n = replace(division, rows=division.rows[:entries], shares=division.shares[:entries]), entries
+    return replace(cells, index=cells.index[:n], labels=cells.labels[:n], weights=cells.weights[:n], division=division)
 
 
 def worst_pair(system: ConstraintSystem, tally: Tally) -> dict[str, Any] | None:
@@ -163,7 +176,8 @@ class MeasuredPart:
             "before": None if rows.before is None else self.tally.with_decisions(rows.before),
             "after": self.tally,
         }
-        scores = None if rows.scores is None else Scores(check_scores(rows.scores), "")
+        weighted = self.tally.weighted  # as with probabilities of groups
+        scores = None if rows.scores is None or weighted else Scores(check_scores(rows.scores), "")
         self.audits = {
             "before": None if self.tallies["before"] is None else self._audit(self.tallies["before"]),
             "after": self._audit(self.tally, scores),

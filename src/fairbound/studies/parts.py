@@ -19,7 +19,7 @@ import numpy as np
 
 from fairbound._errors import InputError, InputTypeError, Message, NameOf, python_name
 from fairbound._values import as_array
-from fairbound.data import DATASETS, Backend, Dataset, installed_backend, is_missing
+from fairbound.data import DATASETS, Backend, Dataset, has_probabilities, installed_backend, is_missing
 from fairbound.fairness import Constraint
 from fairbound.studies.settings import StudySettings
 
@@ -149,6 +149,8 @@ def check_group_sizes(data: Dataset, settings: StudySettings) -> None:
     """Reject groups of few rows before training, because a drawn part may have no row of them."""
     least = settings.min_group_size
     for name, values in _group_columns(data, settings.groups).items():
+        if has_probabilities(values):
+            continue  # the fit has the expected sizes
         sizes = Counter(values[~is_missing(values)].tolist())
         few = {group: rows for group, rows in sizes.items() if rows < least}
         if not few:
@@ -175,7 +177,7 @@ def check_group_sizes(data: Dataset, settings: StudySettings) -> None:
 def _group_columns(data: Dataset, groups: str) -> dict[str, Any]:
     """Return the groups by column, with their intersection if `groups` asks for it."""
     columns = dict(data.sensitive)
-    if groups == "each" or len(columns) < 2:
+    if groups == "each" or len(columns) < 2 or any(map(has_probabilities, columns.values())):
         return columns
     joined = np.array([" & ".join(map(str, row)) for row in zip(*columns.values(), strict=True)], dtype=object)
     joined[np.any([is_missing(values) for values in columns.values()], axis=0)] = None

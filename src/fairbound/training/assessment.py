@@ -323,7 +323,7 @@ def rate_supports(found: Assessment, free: Assessment) -> list[RateSupport]:
         selected, rows = counted(_sums(found, block))
         before, _ = counted(_sums(free, block))
         cells = found.system.cells
-        per_weight = len(cells) / float(cells.totals.sum())
+        per_weight = cells.n_rows / float(cells.totals.sum())
         for position, group in enumerate(block.grouping.groups):
             supports.append(
                 RateSupport(
