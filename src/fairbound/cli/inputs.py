@@ -265,10 +265,10 @@ def read_decided_columns(
     roles = {"target": reading.target, "prediction": reading.prediction, **further}
     named = {role: name for role, name in roles.items() if name is not None}
     listed = name_probabilities(reading.sensitive, table.names)
-    sensitive = [column for columns in listed.values() for column in columns]
+    sensitive = [column for _, columns in listed for column in columns]
     for role, name in (*named.items(), *(("sensitive", each) for each in sensitive)):
         table.check_column(name, argument(role))
-    plain = [name for name, columns in listed.items() if columns == [name]]
+    plain = [name for name, own in listed if own == [name]]
     words = {*plain, *(name for role, name in named.items() if role in ("target", "prediction"))}
     needed = {*named.values(), *sensitive}
     marks = (*MISSING, *(reading.missing or ()))
@@ -283,10 +283,8 @@ def read_decided_columns(
                 f"{gaps.argmax() + 1}; drop the rows without a {what}."
             )
     return columns, {
-        name: group_values(columns[name])
-        if name in plain
-        else as_probabilities({each: columns[each] for each in listed[name]})
-        for name in listed
+        name: group_values(columns[name]) if name in plain else as_probabilities({each: columns[each] for each in own})
+        for name, own in listed
     }
 
 

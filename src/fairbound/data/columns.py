@@ -219,16 +219,16 @@ def without_nan(values: NDArray[Any]) -> NDArray[Any]:
 # Columns of probabilities, one for each group, that stand for one sensitive column.
 
 
-def name_probabilities(sensitive: Sequence[str], names: Collection[str]) -> dict[str, list[str]]:
+def name_probabilities(sensitive: Sequence[str], names: Collection[str]) -> list[tuple[str, list[str]]]:
     """Return the columns of each sensitive column: its own, or those of probabilities, "race=p_white,p_black".
 
     >>> name_probabilities(["sex", "race=white,black"], ["sex", "white", "black"])
-    {'sex': ['sex'], 'race': ['white', 'black']}
+    [('sex', ['sex']), ('race', ['white', 'black'])]
     """
-    found: dict[str, list[str]] = {}
+    found = []
     for word in sensitive:
         name, sign, columns = word.partition("=")
-        found |= {name: columns.split(",")} if sign and word not in names else {word: [word]}
+        found.append((name, columns.split(",")) if sign and word not in names else (word, [word]))
     return found
 
 

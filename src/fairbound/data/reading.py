@@ -128,8 +128,8 @@ def read_table(
     file = TableFile.open(path, delimiter=delimiter, encoding=encoding)
     path = file.path
     listed, coded = name_probabilities(_names(sensitive, "sensitive"), file.names), _names(categorical, "categorical")
-    groups = [column for columns in listed.values() for column in columns]
-    words = [name for name, columns in listed.items() if columns == [name]]
+    groups = [column for _, columns in listed for column in columns]
+    words = [name for name, columns in listed if columns == [name]]
     ignored, marks = _names(ignore, "ignore"), tuple(_names(missing, "missing"))
     _check_options(target, sensitive_as_input, max_categories, decimal)
     _check_names(file.names, file.place, target, groups, ignored, coded, weight)
@@ -165,8 +165,8 @@ def read_table(
         {
             name: _groups(name, columns[name], bands or {})
             if name in words
-            else as_probabilities({each: columns[each] for each in listed[name]})
-            for name in listed
+            else as_probabilities({each: columns[each] for each in named})
+            for name, named in listed
         },
         target_names=labels.names,
         target=target,
