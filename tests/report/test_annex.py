@@ -44,6 +44,8 @@ def test_the_log_has_limits_dates_and_hashes():
     assert LOCK["sha256"] in facts["Limits written down"]
     assert "before training" in facts["Limits written down"]
     assert facts["Test run"].startswith("2026-01-31 12:05 UTC")
+    sizes = {group["group"]: group["rows"] for group in law_summary()["parts"]["held_out"]["after"]["groups"]}
+    assert facts["Held-out rows by race"] == f"Non-White {sizes['Non-White']:,}, White {sizes['White']:,}"
     assert facts["Limits"] == "; ".join(limit["text"] for limit in law_summary()["limits"])
 
 
@@ -55,6 +57,8 @@ def test_what_only_people_can_say_is_a_gap_and_nothing_claims_more():
     assert any("signatures" in gap for gap in gaps)
     assert any("intended purpose" in gap for gap in gaps)
     assert any("oversight" in gap for gap in gaps)
+    for word in ("robustness", "2(f)", "discrimination", "represent"):  # what the text of the three points names
+        assert any(word in gap for gap in gaps)
     assert "complian" not in card.lower()
 
 

@@ -230,6 +230,8 @@ def holds_summary(folder: Path) -> bool:
 # --- Annex IV ---------------------------------------------------------------------------------------------------------
 
 TITLE = "Technical documentation: Annex IV, points 2(g), 3 and 4"
+MOST_GROUPS = 20
+"""Groups whose numbers of rows are in the log of the tests."""
 PREFACE = (
     "These answers are figures that were measured. They do not say that a requirement is met. A gap names what a "
     "person has to fill in."
@@ -255,7 +257,8 @@ def annex_points(summary: Mapping[str, Any]) -> list[AnnexPoint]:
 def _testing(summary: Mapping[str, Any]) -> AnnexPoint:
     gaps = [
         "How the rows were collected, and how well they represent the people concerned.",
-        "Tests of robustness and cybersecurity; none was made here.",
+        "Tests of robustness, and of the other requirements of Chapter III, Section 2; none was made here.",
+        "Tests of changes that were planned beforehand (point 2(f)), if there are any.",
         "Names and signatures of the persons responsible for the tests, with the date.",
     ]
     if summary["parts"]["held_out"] is None:
@@ -273,6 +276,10 @@ def _test_log(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     parts = summary["parts"]
     sizes = {"training": parts["training"], "calibration": summary["calibration"], "held-out": parts["held_out"]}
     yield "Rows", ", ".join(f"{name} {count(part['rows'])}" for name, part in sizes.items() if part is not None)
+    for grouping in main["after"]["missing"]:
+        named = [each for each in main["after"]["groups"] if each["grouping"] == grouping and not each["everyone"]]
+        sizes_of = (f"{group_text(each['group'])} {count(each['rows'])}" for each in named[:MOST_GROUPS])
+        yield f"{rows} rows by {grouping}".capitalize(), ", ".join(sizes_of) + (" ..." if named[MOST_GROUPS:] else "")
     yield "Limits", "; ".join(limit["text"] for limit in summary["limits"]) or "none"
     yield "Limits written down", known.get("Limits written", "not recorded")
     yield (
@@ -327,13 +334,13 @@ def _performance(summary: Mapping[str, Any]) -> AnnexPoint:
         ("Input data", ", ".join(summary["reproduction"].get("columns", ())) or "not recorded"),
     ]
     return AnnexPoint(
-        "3 Capabilities, limits of performance, and control",
+        "3 Monitoring, functioning and control: accuracy for groups of persons",
         tuple(facts),
         (f"{rows} rows", "rows", *(numbers.words(rate) for rate in shown)),
         tuple(lines),
         (
             "The intended purpose, and the accuracy that it needs.",
-            "Foreseeable unintended outcomes, and risks to health, safety and fundamental rights.",
+            "Foreseeable unintended outcomes, and risks to health, safety, fundamental rights, and of discrimination.",
             "Measures of human oversight (Article 14), and how deployers are helped to interpret outputs.",
             "Groups of persons that the data do not name.",
         ),
@@ -351,7 +358,7 @@ def _metrics(summary: Mapping[str, Any]) -> AnnexPoint:
         )
     )
     return AnnexPoint(
-        "4 Performance metrics",
+        "4 Appropriateness of the performance metrics",
         tuple(facts),
         gaps=(
             "Why these metrics and bounds suit the intended purpose.",
