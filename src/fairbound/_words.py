@@ -177,6 +177,15 @@ def probability_text(probability: float) -> str:
     return "over 99%" if probability > 0.99 else f"{100 * probability:.0f}%"
 
 
+def p_text(p: float) -> str:
+    """Return a p-value with few digits.
+
+    >>> p_text(0.0314), p_text(0.00001)
+    ('0.031', '< 0.001')
+    """
+    return "< 0.001" if p < 0.001 else number(p)
+
+
 # --- registries ------------------------------------------------------------------------------------------------------
 
 

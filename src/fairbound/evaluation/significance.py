@@ -29,7 +29,7 @@ from scipy import special
 
 from fairbound._records import as_json
 from fairbound._text import TextTable, data_frame
-from fairbound._words import count, group_text, number
+from fairbound._words import count, group_text, number, p_text
 from fairbound.evaluation.intervals import binomial_interval
 
 FOUR_FIFTHS = 0.8
@@ -186,15 +186,6 @@ class Significance:
 
     def __str__(self) -> str:
         return "\n\n".join(table.as_text() for table in self.tables())
-
-
-def p_text(p: float) -> str:
-    """Return a p-value with few digits.
-
-    >>> p_text(0.0314), p_text(0.00001)
-    ('0.031', '< 0.001')
-    """
-    return "< 0.001" if p < 0.001 else number(p)
 
 
 def compare_selections(

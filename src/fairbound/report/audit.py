@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fairbound._words import count, group_text
+from fairbound._words import count, group_text, p_text
 from fairbound.report import numbers
 from fairbound.report.tables import RateTable, count_tables, rate_tables
 from fairbound.report.templating import AXIS, Figure, base, digits, escaped, line, render_page
@@ -161,15 +161,11 @@ def _test_cells(test: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
         (numbers.rate(test["rate"]), f"{count(test['selected'])} of {count(test['rows'])}"),
         (numbers.rate(test["ratio"]), numbers.interval(test)),
         (deviations, ""),
-        (_p(test["p"]), "exact" if test["exact"] else "Z"),
-        (_p(test["adjusted_p"]), ""),
+        (p_text(test["p"]), "exact" if test["exact"] else "Z"),
+        (p_text(test["adjusted_p"]), ""),
         *((each, "") for each in missing),
         ("below" if test["below_four_fifths"] else "reached", "one more reaches" if test["one_more_reverses"] else ""),
     )
-
-
-def _p(value: float) -> str:
-    return "< 0.001" if value < 0.001 else f"{value:.3f}"
 
 
 # --- scores ----------------------------------------------------------------------------------------------------------

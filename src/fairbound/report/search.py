@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from fairbound._words import count, group_text
+from fairbound._words import count, group_text, p_text
 from fairbound.report import numbers
 from fairbound.report.audit import SERIES, SYMBOLS
 from fairbound.report.templating import AXIS, Figure, base, digits, escaped, line, note, render_page
@@ -73,7 +73,7 @@ def _cells(judged: Mapping[str, Any], measures: Sequence[str]) -> list[tuple[str
         ),
         (count(judged["changed"]), ""),
         (
-            "–" if not judged["changed"] else numbers.rate(paired["p"]),
+            "–" if not judged["changed"] else p_text(paired["p"]),
             numbers.points(paired["difference"]) if judged["changed"] else "",
         ),
     ]
@@ -151,7 +151,9 @@ def search_figure(search: Mapping[str, Any], measure: str) -> Figure:
     shapes, notes = [], []
     if search["plan"]["tolerance"]["metric"] == "accuracy":
         least = reference["accuracy"]["value"] - search["plan"]["tolerance"]["amount"] / 100.0
-        shapes, notes = [line(y=least, dash="dash")], [note("within the tolerance above", y=least, side="y")]
+        bounds = search["plan"]["bounds"][measure]  # from loose to strict; strict candidates are seldom accurate
+        shapes = [line(y=least, dash="dash")]
+        notes = [note("within the tolerance above", y=least, side="y", at_end=bounds[0] < bounds[-1])]
     return {
         "data": traces,
         "layout": {

@@ -153,12 +153,16 @@ def line(*, x: float | None = None, y: float | None = None, dash: str) -> Figure
     return {"type": "line", **along, "line": {"color": "var(--muted)", "width": 1.2, "dash": dash}}
 
 
-def note(text: str, *, x: float | None = None, y: float | None = None, side: str) -> Figure:
-    """Return a remark at a vertical line (x) or a horizontal one (y)."""
+def note(text: str, *, x: float | None = None, y: float | None = None, side: str, at_end: bool = False) -> Figure:
+    """Return a remark at a vertical line (x) or a horizontal one (y), there at its left or its right end."""
     where = {"xref": "x", "yref": "paper", "x": x, "y": 0.0, "xanchor": "right", "yanchor": "bottom", "textangle": -90}
     if side == "y":
-        where = {"xref": "paper", "yref": "y", "x": 0.0, "y": y, "xanchor": "left", "yanchor": "bottom"}
+        where = {"xref": "paper", "yref": "y", "y": y, "yanchor": "bottom", **_end(at_end)}
     return {**where, "text": text, "showarrow": False, "font": {"size": 11, "color": "var(--muted)"}}
+
+
+def _end(right: bool) -> Figure:
+    return {"x": 1.0, "xanchor": "right"} if right else {"x": 0.0, "xanchor": "left"}
 
 
 def digits(value: float | None) -> float | None:

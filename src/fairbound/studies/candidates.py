@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from fairbound._files import CONTENT, as_utf8, draft_beside
 from fairbound._records import as_json
 from fairbound._text import TextTable, data_frame, for_spreadsheet, page_as_html, page_as_text
-from fairbound._words import at_least, at_most, count, group_text, number
+from fairbound._words import at_least, at_most, count, group_text, number, p_text
 from fairbound.evaluation import Estimate
 from fairbound.fairness import Measure
 from fairbound.studies.judged import Judgement, dominates
@@ -158,7 +158,7 @@ class Alternatives:
         return (
             f"Chosen: {self.chosen.name}. On {count(after.rows)} final rows, which had no part in training or "
             f"choosing: {moved}; accuracy {after.accuracy.value:.2%} instead of {before.accuracy.value:.2%} "
-            f"({100 * paired.difference:+.2f} points, McNemar p = {paired.p:.3f}); {count(after.changed)} decisions "
+            f"({100 * paired.difference:+.2f} points, McNemar p: {p_text(paired.p)}); {count(after.changed)} decisions "
             "change."
         )
 
@@ -266,7 +266,7 @@ class Alternatives:
             number(judged.log_loss),
             *(str(estimate) for estimate in judged.measures.values()),
             count(judged.changed),
-            number(judged.paired.p) if judged.changed else "-",
+            p_text(judged.paired.p) if judged.changed else "-",
         )
 
     def _page(self) -> tuple[str, list[TextTable], list[str]]:
