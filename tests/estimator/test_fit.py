@@ -29,7 +29,7 @@ from fairbound.training import Effort, Phase
 def test_the_record_equals_the_measures_of_predict_exactly(measure, hidden):
     X, y, group = toy()
     limit = f"{measure} >= 0.8" if measure == "disparate_impact" else f"{measure} <= 0.05"
-    clf = ConstrainedClassifier(limit, hidden=hidden).fit(X, y, sensitive_features=group)
+    clf = quick(limit, hidden=hidden).fit(X, y, sensitive_features=group)
     found = audit(y, clf.predict(X), group)
     (result,) = clf.result_.limits
     assert result.reached == found.measure(measure).value
@@ -65,7 +65,7 @@ def test_the_limit_binds_and_is_kept(limited, law, race):
 def test_limits_on_several_measures_and_a_rate_of_one_group():
     X, y, group = toy(800)
     limits = ["disparate_impact >= 0.7", DisparateImpact(0.6), rate_limit("true_positive_rate", group="a", lower=0.75)]
-    clf = ConstrainedClassifier(limits, hidden=(6,)).fit(X, y, sensitive_features=group)
+    clf = quick(limits, hidden=(6,)).fit(X, y, sensitive_features=group)
     assert clf.result_.kept
     found = audit(y, clf.predict(X), group)
     assert found.measure("disparate_impact").value >= 0.7
@@ -75,7 +75,7 @@ def test_limits_on_several_measures_and_a_rate_of_one_group():
 
 def test_rounding_that_breaks_a_limit_is_mended(monkeypatch):
     X, y, group = toy()
-    clf = ConstrainedClassifier("disparate_impact >= 0.8")
+    clf = quick("disparate_impact >= 0.8")
     # Training keeps the limit with a row of group "a" next to the threshold; predict shall see that row fall.
     plain, calls = fitting_module.logits, []
 
@@ -106,7 +106,7 @@ def test_rounding_that_cannot_be_mended_is_reported(monkeypatch):
 
     monkeypatch.setattr(fitting_module, "logits", biased)
     with pytest.warns(LimitWarning, match="disparate_impact >= 0.8 .reached 0.0000"):
-        clf = ConstrainedClassifier("disparate_impact >= 0.8").fit(X, y, sensitive_features=group)
+        clf = quick("disparate_impact >= 0.8").fit(X, y, sensitive_features=group)
     assert not clf.result_.kept
     assert clf.result_.status is Status.MAX_ITERATIONS
     assert "rounding in predict moves a row" in clf.result_.notes[0]
@@ -128,7 +128,7 @@ def test_limits_that_exclude_each_other_are_infeasible_and_named():
     X, y, group = toy()
     limits = [rate_limit("selection_rate", group="a", lower=0.6), rate_limit("selection_rate", group="b", upper=0.2)]
     with pytest.warns(LimitWarning, match="does not keep every limit.*selection_rate"):
-        clf = ConstrainedClassifier([*limits, "disparate_impact >= 0.9"]).fit(X, y, sensitive_features=group)
+        clf = quick([*limits, "disparate_impact >= 0.9"]).fit(X, y, sensitive_features=group)
     assert clf.result_.status is Status.INFEASIBLE
     assert not clf.result_.kept
     assert "selection_rate" in clf.result_.message
@@ -139,7 +139,7 @@ def test_limits_that_exclude_each_other_are_infeasible_and_named():
 def test_a_constant_prediction_is_pointed_out():
     X, y, group = np.zeros((200, 2)), np.r_[np.ones(150), np.zeros(50)].astype(int), np.arange(200) % 2
     with pytest.warns(LimitWarning, match="no better than a constant"):
-        clf = ConstrainedClassifier("disparate_impact >= 1.0").fit(X, y, sensitive_features=group)
+        clf = quick("disparate_impact >= 1.0").fit(X, y, sensitive_features=group)
     assert clf.result_.status is Status.DEGENERATE
 
 
@@ -157,7 +157,7 @@ def test_without_limits_no_groups_are_needed_and_nothing_is_said_of_limits():
 def test_limits_without_groups_name_the_argument():
     X, y, _ = toy()
     with refused("no groups", "sensitive_features=", "sensitive_columns="):
-        ConstrainedClassifier("disparate_impact >= 0.8").fit(X, y)
+        quick("disparate_impact >= 0.8").fit(X, y)
 
 
 # --- the record as text, HTML and JSON ---
@@ -189,10 +189,8 @@ def test_the_record_goes_through_json(limited):
 @pytest.mark.slow
 def test_weights_can_count_in_the_loss_alone(law, race):
     weights = np.where(law.y == 1, 1.0, 5.0)
-    both = ConstrainedClassifier("disparate_impact >= 0.9").fit(
-        law.X, law.y, sensitive_features=race, sample_weight=weights
-    )
-    loss = ConstrainedClassifier("disparate_impact >= 0.9", constraint_weight="none").fit(
+    both = quick("disparate_impact >= 0.9").fit(law.X, law.y, sensitive_features=race, sample_weight=weights)
+    loss = quick("disparate_impact >= 0.9", constraint_weight="none").fit(
         law.X, law.y, sensitive_features=race, sample_weight=weights
     )
     plain = audit(law.y, loss.predict(law.X), race).measure("disparate_impact").value
@@ -205,12 +203,8 @@ def test_weights_can_count_in_the_loss_alone(law, race):
 def test_weights_of_the_limits_alone():
     X, y, group = toy()
     survey = np.random.default_rng(1).uniform(0.2, 3.0, len(y))
-    by_fit = ConstrainedClassifier("disparate_impact >= 0.8").fit(
-        X, y, sensitive_features=group, constraint_weight=survey
-    )
-    by_parameter = ConstrainedClassifier("disparate_impact >= 0.8", constraint_weight=survey).fit(
-        X, y, sensitive_features=group
-    )
+    by_fit = quick("disparate_impact >= 0.8").fit(X, y, sensitive_features=group, constraint_weight=survey)
+    by_parameter = quick("disparate_impact >= 0.8", constraint_weight=survey).fit(X, y, sensitive_features=group)
     value = audit(y, by_fit.predict(X), group, sample_weight=survey).measure("disparate_impact").value
     assert by_fit.result_.limits[0].reached == value >= 0.8
     assert (by_fit.predict_proba(X) == by_parameter.predict_proba(X)).all()
@@ -219,7 +213,7 @@ def test_weights_of_the_limits_alone():
 def test_rows_without_loss_weight_still_count_in_the_limits():
     X, y, group = toy()
     weights = (np.arange(len(y)) % 3 > 0).astype(float)
-    clf = ConstrainedClassifier("disparate_impact >= 0.8", constraint_weight="none").fit(
+    clf = quick("disparate_impact >= 0.8", constraint_weight="none").fit(
         X, y, sensitive_features=group, sample_weight=weights
     )
     assert clf.result_.rows == len(y)
@@ -248,7 +242,7 @@ def test_bad_weights(weights, words):
 def test_validation_rows_are_watched_and_reported(law, race):
     fold = np.arange(len(law.y)) % 3 == 0
     rows = []
-    clf = ConstrainedClassifier("disparate_impact >= 0.9", callbacks=[rows.append])
+    clf = quick("disparate_impact >= 0.9", callbacks=[rows.append])
     clf.fit(
         law.X[~fold],
         law.y[~fold],
@@ -280,7 +274,7 @@ def test_limits_of_the_same_words_have_columns_of_their_own():
 
 def test_validation_rows_that_break_a_limit_are_pointed_out():
     X, y, group = toy()
-    clf = ConstrainedClassifier("demographic_parity <= 0.1").fit(
+    clf = quick("demographic_parity <= 0.1").fit(
         X, y, sensitive_features=group, eval_set=(*toy(seed=5, shift=4.0)[:2], toy(seed=5, shift=4.0)[2])
     )
     assert clf.result_.kept
@@ -291,7 +285,7 @@ def test_validation_rows_that_break_a_limit_are_pointed_out():
 def test_validation_rows_may_lack_a_label_and_a_group():
     X, y, group = toy()
     some = (y == 1) & (group == "b")
-    clf = ConstrainedClassifier("equal_opportunity <= 0.1").fit(
+    clf = quick("equal_opportunity <= 0.1").fit(
         X, y, sensitive_features=group, eval_set=(X[some][:20], y[some][:20], group[some][:20])
     )
     assert clf.result_.limits[0].eval_reached is None
@@ -300,7 +294,7 @@ def test_validation_rows_may_lack_a_label_and_a_group():
 
 def test_validation_rows_are_checked():
     X, y, group = toy()
-    clf = ConstrainedClassifier("disparate_impact >= 0.5")
+    clf = quick("disparate_impact >= 0.5")
     with refused("eval_set", "(X, y, groups)"):
         clf.fit(X, y, sensitive_features=group, eval_set=(X,))
     with refused("eval_set", "same columns as X"):
@@ -336,7 +330,7 @@ def test_no_global_generator_is_touched():
 
 
 def test_a_warm_start_begins_where_the_last_fit_ended(law, race):
-    clf = ConstrainedClassifier("disparate_impact >= 0.85", hidden=(6,), warm_start=True)
+    clf = quick("disparate_impact >= 0.85", hidden=(6,), warm_start=True)
     clf.fit(law.X, law.y, sensitive_features=race)
     first = clf.result_
     encoder = clf.encoder_
@@ -360,7 +354,7 @@ def test_a_callback_ends_the_fit_with_the_best_found():
         return row["phase"] == "exact"
 
     others = []
-    clf = ConstrainedClassifier("disparate_impact >= 0.8", callbacks=[stop, others.append])
+    clf = quick("disparate_impact >= 0.8", callbacks=[stop, others.append])
     clf.fit(X, y, sensitive_features=group)
     assert seen.count("exact") == 1
     assert len(others) == len(seen) == clf.n_iter_
@@ -380,7 +374,7 @@ def test_progress_is_plain_text(verbose, least):
     X, y, group = toy()
     stream = io.StringIO()
     with redirect_stdout(stream):
-        ConstrainedClassifier("disparate_impact >= 0.8", verbose=verbose).fit(X, y, sensitive_features=group)
+        quick("disparate_impact >= 0.8", verbose=verbose).fit(X, y, sensitive_features=group)
     lines = stream.getvalue().splitlines()
     assert len(lines) >= least
     assert bool(lines) == bool(verbose)
@@ -394,7 +388,7 @@ def test_effort_and_objective_reach_the_solver():
     clf = ConstrainedClassifier(effort=short).fit(X, y)
     assert clf.n_iter_ <= 4
     names = [
-        ConstrainedClassifier("disparate_impact >= 0.8", objective=objective).fit(X, y, sensitive_features=group)
+        quick("disparate_impact >= 0.8", objective=objective).fit(X, y, sensitive_features=group)
         for objective in ("loss", "cross_entropy", "accuracy")
     ]
     assert (names[0].predict_proba(X) == names[1].predict_proba(X)).all()
@@ -404,7 +398,7 @@ def test_effort_and_objective_reach_the_solver():
 
 def test_the_frontier_of_a_limit():
     X, y, group = toy()
-    clf = ConstrainedClassifier(["disparate_impact >= 0.8", "accuracy_parity <= 0.5"])
+    clf = quick(["disparate_impact >= 0.8", "accuracy_parity <= 0.5"])
     points = list(clf.frontier(X, y, [0.9, 0.5, 0.7], sensitive_features=group))
     assert [point.bound for point in points] == [0.5, 0.7, 0.9]
     assert all(point.result.kept for point in points)
@@ -416,7 +410,7 @@ def test_every_model_of_a_frontier_is_a_classifier_with_the_record_of_its_own_so
     X, y, group = toy()
     group = group.astype(object)
     group[:4] = "few"
-    clf = ConstrainedClassifier("disparate_impact >= 0.8", small_groups=small_groups)
+    clf = quick("disparate_impact >= 0.8", small_groups=small_groups)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", LimitWarning)
         points = clf.frontier(X, y, [0.95, 0.5, 0.7], sensitive_features=group)
@@ -443,14 +437,14 @@ def test_every_model_of_a_frontier_is_a_classifier_with_the_record_of_its_own_so
 
 def test_a_frontier_for_a_confidence_is_refused():
     X, y, group = toy()
-    clf = ConstrainedClassifier("disparate_impact >= 0.8", confidence=0.95)
+    clf = quick("disparate_impact >= 0.8", confidence=0.95)
     with pytest.raises(ValueError, match=r"confidence=0\.95"):
         clf.frontier(X, y, [0.8], sensitive_features=group)
 
 
 def test_the_bounds_of_a_frontier_that_are_not_kept_are_warned_of():
     X, y, group = toy()
-    clf = ConstrainedClassifier(["demographic_parity <= 0.1", "selection_rate[a] >= 0.9", "selection_rate[b] <= 0.5"])
+    clf = quick(["demographic_parity <= 0.1", "selection_rate[a] >= 0.9", "selection_rate[b] <= 0.5"])
     with pytest.warns(LimitWarning, match=r"at 2 of 3 bounds: 0\.3, 0\.1"):
         points = clf.frontier(X, y, [0.1, 0.3, 0.9], sensitive_features=group)
     assert [bool(point.result.conflicts) for point in points] == [False, True, True]

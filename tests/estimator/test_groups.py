@@ -34,7 +34,7 @@ def people(n=600, seed=0):
 
 def test_columns_of_x_leave_the_inputs_and_are_not_needed_to_predict():
     frame, y = people()
-    clf = ConstrainedClassifier("disparate_impact(sex) >= 0.8", sensitive_columns=["sex", "race"]).fit(frame, y)
+    clf = quick("disparate_impact(sex) >= 0.8", sensitive_columns=["sex", "race"]).fit(frame, y)
     assert clf.encoded_names_ == ["u", "v", "w"]
     assert clf.n_features_in_ == 5
     assert audit(y, clf.predict(frame), frame["sex"]).measure("disparate_impact").value >= 0.8
@@ -50,11 +50,9 @@ def test_columns_of_x_leave_the_inputs_and_are_not_needed_to_predict():
 @pytest.mark.slow
 def test_columns_may_be_named_when_fitting():
     frame, y = people()
-    by_name = ConstrainedClassifier("disparate_impact >= 0.8").fit(frame, y, sensitive_features="sex")
-    by_names = ConstrainedClassifier("disparate_impact(sex) >= 0.8").fit(frame, y, sensitive_features=["sex", "race"])
-    apart = ConstrainedClassifier("disparate_impact >= 0.8").fit(
-        frame.drop(columns="sex"), y, sensitive_features=frame["sex"]
-    )
+    by_name = quick("disparate_impact >= 0.8").fit(frame, y, sensitive_features="sex")
+    by_names = quick("disparate_impact(sex) >= 0.8").fit(frame, y, sensitive_features=["sex", "race"])
+    apart = quick("disparate_impact >= 0.8").fit(frame.drop(columns="sex"), y, sensitive_features=frame["sex"])
     assert "sex" not in " ".join(by_name.encoded_names_)
     assert by_names.encoded_names_ == ["u", "v", "w"]
     assert (by_name.predict_proba(frame) == apart.predict_proba(frame.drop(columns="sex"))).all()
@@ -64,9 +62,9 @@ def test_columns_may_be_named_when_fitting():
 def test_columns_of_polars_and_of_arrays():
     frame, y = people()
     table = pl.DataFrame(frame.to_dict(orient="list"))
-    by_table = ConstrainedClassifier("disparate_impact >= 0.8", sensitive_columns="sex").fit(table, y)
+    by_table = quick("disparate_impact >= 0.8", sensitive_columns="sex").fit(table, y)
     array = np.column_stack([frame[["u", "v", "w"]].to_numpy(), (frame["sex"] == "f").to_numpy().astype(float)])
-    by_array = ConstrainedClassifier("disparate_impact >= 0.8", sensitive_columns=3).fit(array, y)
+    by_array = quick("disparate_impact >= 0.8", sensitive_columns=3).fit(array, y)
     assert by_table.result_.kept
     assert by_array.result_.kept
     assert by_array.result_.groups[0].grouping == "x3"
@@ -78,17 +76,17 @@ def test_columns_of_polars_and_of_arrays():
 @pytest.mark.slow
 def test_a_group_that_is_an_input_is_asked_for():
     frame, y = people()
-    clf = ConstrainedClassifier("disparate_impact >= 0.8", sensitive_columns="sex", sensitive_as_input=True)
+    clf = quick("disparate_impact >= 0.8", sensitive_columns="sex", sensitive_as_input=True)
     clf.fit(frame, y)
     assert "sex=f" in clf.encoded_names_
     with refused("'sex'", "sensitive_as_input=True"):
         clf.predict(frame.drop(columns="sex"))
-    named = ConstrainedClassifier("disparate_impact >= 0.8", sensitive_as_input=True)
+    named = quick("disparate_impact >= 0.8", sensitive_as_input=True)
     named.fit(frame, y, sensitive_features="sex")
     with refused("'sex'", "sensitive_as_input=True"):
         named.predict(frame.drop(columns="sex"))
     with refused("sensitive_as_input=True", "sensitive_columns="):
-        ConstrainedClassifier("disparate_impact >= 0.8", sensitive_as_input=True).fit(
+        quick("disparate_impact >= 0.8", sensitive_as_input=True).fit(
             frame[["u", "v"]], y, sensitive_features=frame["sex"]
         )
 
@@ -116,23 +114,21 @@ def test_warnings_point_to_the_line_of_the_user():
 def test_misspelt_and_contradictory_columns():
     frame, y = people()
     with refused("sensitive_columns=", "'sxe'", "Did you mean 'sex'?"):
-        ConstrainedClassifier("disparate_impact >= 0.8", sensitive_columns="sxe").fit(frame, y)
+        quick("disparate_impact >= 0.8", sensitive_columns="sxe").fit(frame, y)
     with refused("sensitive_features=", "'gender'"):
-        ConstrainedClassifier("disparate_impact >= 0.8").fit(frame, y, sensitive_features="gender")
+        quick("disparate_impact >= 0.8").fit(frame, y, sensitive_features="gender")
     with pytest.raises(ValueError, match="The groups are given twice"):
-        ConstrainedClassifier("disparate_impact >= 0.8", sensitive_columns="sex").fit(
-            frame, y, sensitive_features=frame["sex"]
-        )
+        quick("disparate_impact >= 0.8", sensitive_columns="sex").fit(frame, y, sensitive_features=frame["sex"])
     with refused("All columns of X are groups"):
-        ConstrainedClassifier("disparate_impact >= 0.8", sensitive_columns="sex").fit(frame[["sex"]], y)
+        quick("disparate_impact >= 0.8", sensitive_columns="sex").fit(frame[["sex"]], y)
     with pytest.raises(ValueError, match="sensitive_columns= names no column"):
-        ConstrainedClassifier("disparate_impact >= 0.8", sensitive_columns=[]).fit(frame, y)
+        quick("disparate_impact >= 0.8", sensitive_columns=[]).fit(frame, y)
     with refused("sensitive_features", "3 rows", "X has 600"):
-        ConstrainedClassifier("disparate_impact >= 0.8").fit(frame, y, sensitive_features=np.array([1, 2, 3]))
+        quick("disparate_impact >= 0.8").fit(frame, y, sensitive_features=np.array([1, 2, 3]))
     with pytest.raises(ValueError, match=r"sensitive_features must have shape \(n,\) or \(n, columns\)"):
-        ConstrainedClassifier("disparate_impact >= 0.8").fit(frame, y, sensitive_features=np.zeros((600, 2, 2)))
+        quick("disparate_impact >= 0.8").fit(frame, y, sensitive_features=np.zeros((600, 2, 2)))
     with pytest.raises(ValueError, match="sensitive_features has no column"):
-        ConstrainedClassifier("disparate_impact >= 0.8").fit(frame, y, sensitive_features={})
+        quick("disparate_impact >= 0.8").fit(frame, y, sensitive_features={})
 
 
 # --- several columns ---
@@ -142,9 +138,7 @@ def test_misspelt_and_contradictory_columns():
 def test_several_columns_and_their_intersections(groups):
     frame, y = people()
     columns = frame[["sex", "race"]]
-    clf = ConstrainedClassifier("demographic_parity <= 0.15", groups=groups).fit(
-        frame[["u", "v", "w"]], y, sensitive_features=columns
-    )
+    clf = quick("demographic_parity <= 0.15", groups=groups).fit(frame[["u", "v", "w"]], y, sensitive_features=columns)
     found = audit(y, clf.predict(frame[["u", "v", "w"]]), columns, groups=groups)
     values = [each.value for each in found.measures if each.measure == "demographic_parity"]
     assert len(values) == {"each": 2, "intersection": 1, "both": 3}[groups]
@@ -161,7 +155,7 @@ def test_missing_groups_count_in_the_loss_alone(missing):
     X, y, group = toy()
     known = group.astype(object)
     known[::5] = missing
-    clf = ConstrainedClassifier("disparate_impact >= 0.8").fit(X, y, sensitive_features=pd.Series(known, name="sex"))
+    clf = quick("disparate_impact >= 0.8").fit(X, y, sensitive_features=pd.Series(known, name="sex"))
     assert clf.result_.missing == {"sex": 80}
     assert sum(entry.rows for entry in clf.result_.groups) == 320
     rows = np.arange(len(y)) % 5 > 0
@@ -173,14 +167,12 @@ def test_missing_groups_can_be_a_group():
     X, y, group = toy()
     known = group.astype(object)
     known[::5] = None
-    clf = ConstrainedClassifier("demographic_parity <= 0.1", missing_groups="group").fit(X, y, sensitive_features=known)
+    clf = quick("demographic_parity <= 0.1", missing_groups="group").fit(X, y, sensitive_features=known)
     assert {entry.group for entry in clf.result_.groups} == {"a", "b", "(missing)"}
     rates = [entry.rates["1"]["selection_rate"] for entry in clf.result_.groups]
     assert max(rates) - min(rates) <= 0.1
     numbers = np.where(np.arange(len(y)) % 5 > 0, (group == "a").astype(float), np.nan)
-    clf = ConstrainedClassifier("demographic_parity <= 0.9", missing_groups="group").fit(
-        X, y, sensitive_features=numbers
-    )
+    clf = quick("demographic_parity <= 0.9", missing_groups="group").fit(X, y, sensitive_features=numbers)
     assert {entry.group for entry in clf.result_.groups} == {0.0, 1.0, "(missing)"}
 
 
@@ -197,16 +189,14 @@ def with_small_groups():
 def test_small_groups_are_an_error_that_lists_them():
     X, y, group = with_small_groups()
     with refused("min_group_size=10", "'c' (3), 'd' (4)", "small_groups='merge'", "small_groups='warn'"):
-        ConstrainedClassifier("demographic_parity <= 0.1").fit(X, y, sensitive_features=group)
+        quick("demographic_parity <= 0.1").fit(X, y, sensitive_features=group)
     ConstrainedClassifier().fit(X, y, sensitive_features=group)  # nothing is limited
 
 
 def test_small_groups_left_out_are_listed_with_their_counts():
     X, y, group = with_small_groups()
     with pytest.warns(LimitWarning, match=r"left out of the limits.*race: 'c' \(3 rows\); race: 'd'"):
-        clf = ConstrainedClassifier("demographic_parity <= 0.1", small_groups="warn").fit(
-            X, y, sensitive_features={"race": group}
-        )
+        clf = quick("demographic_parity <= 0.1", small_groups="warn").fit(X, y, sensitive_features={"race": group})
     assert [(each.group, each.rows, each.fate) for each in clf.result_.small_groups] == [
         ("c", 3, "left out"),
         ("d", 4, "left out"),
@@ -253,12 +243,10 @@ def test_a_measurement_is_no_group():
 @pytest.mark.slow
 def test_small_groups_merge_until_they_are_large_enough():
     X, y, group = with_small_groups()
-    clf = ConstrainedClassifier("demographic_parity <= 0.2", small_groups="merge", min_group_size=5).fit(
-        X, y, sensitive_features=group
-    )
+    clf = quick("demographic_parity <= 0.2", small_groups="merge", min_group_size=5).fit(X, y, sensitive_features=group)
     assert {entry.group: entry.rows for entry in clf.result_.groups}["(other)"] == 7
     with pytest.warns(SmallGroupWarning, match=r"'c': 3, 'd': 4.*too few even together.*rows\) is merged"):
-        more = ConstrainedClassifier("demographic_parity <= 0.2", small_groups="merge", min_group_size=10).fit(
+        more = quick("demographic_parity <= 0.2", small_groups="merge", min_group_size=10).fit(
             X, y, sensitive_features=group
         )
     assert {entry.group for entry in more.result_.groups} & {"a", "b"} in ({"a"}, {"b"})
@@ -266,7 +254,7 @@ def test_small_groups_merge_until_they_are_large_enough():
     found = audit(y, clf.predict(X), merged)
     assert clf.result_.limits[0].reached == found.measure("demographic_parity").value <= 0.2
     with refused("All groups of 'sensitive_feature'", "400 rows", "min_group_size=1000"):
-        ConstrainedClassifier("demographic_parity <= 0.2", small_groups="merge", min_group_size=1000).fit(
+        quick("demographic_parity <= 0.2", small_groups="merge", min_group_size=1000).fit(
             X, y, sensitive_features=group
         )
 
@@ -293,14 +281,14 @@ def test_groups_in_which_a_rate_is_undefined_are_small_too():
     group[np.flatnonzero(y == 0)[:15]] = "c"  # nobody there has the label 1
     limit = "equal_opportunity <= 0.1"
     with pytest.raises(ValueError, match="equal_opportunity is undefined for group 'c'"):
-        ConstrainedClassifier(limit).fit(X, y, sensitive_features=group)
+        quick(limit).fit(X, y, sensitive_features=group)
     with pytest.warns(LimitWarning, match=r"'c' \(15 rows\)"):
-        clf = ConstrainedClassifier(limit, small_groups="warn").fit(X, y, sensitive_features=group)
+        clf = quick(limit, small_groups="warn").fit(X, y, sensitive_features=group)
     assert clf.result_.limits[0].reached <= 0.1
     with pytest.warns(SmallGroupWarning, match="'c': 15"):  # with a larger group it has rows of both labels
-        merged = ConstrainedClassifier(limit, small_groups="merge").fit(X, y, sensitive_features=group)
+        merged = quick(limit, small_groups="merge").fit(X, y, sensitive_features=group)
     assert "(other)" in {entry.group for entry in merged.result_.groups}
-    ConstrainedClassifier("demographic_parity <= 0.5", small_groups="warn").fit(X, y, sensitive_features=group)
+    quick("demographic_parity <= 0.5", small_groups="warn").fit(X, y, sensitive_features=group)
 
 
 def test_small_intersections_are_left_out_alone():
@@ -308,7 +296,7 @@ def test_small_intersections_are_left_out_alone():
     frame.loc[(frame["sex"] == "f") & (frame["race"] == "z"), "race"] = "x"
     frame.loc[frame.index[frame["sex"] == "f"][:4], "race"] = "z"
     with pytest.warns(LimitWarning, match=r"sex & race: f & z \(4 rows\)"):
-        clf = ConstrainedClassifier("demographic_parity <= 0.3", groups="both", small_groups="warn").fit(
+        clf = quick("demographic_parity <= 0.3", groups="both", small_groups="warn").fit(
             frame[["u", "v", "w"]], y, sensitive_features=frame[["sex", "race"]]
         )
     assert len([entry for entry in clf.result_.groups if entry.grouping == "sex & race"]) == 5
@@ -351,7 +339,7 @@ def test_validation_rows_have_their_groups_in_the_columns_that_fit_names():
 
 def test_validation_rows_follow_what_became_of_small_groups():
     X, y, group = with_small_groups()
-    clf = ConstrainedClassifier("demographic_parity <= 0.3", small_groups="merge", min_group_size=5).fit(
+    clf = quick("demographic_parity <= 0.3", small_groups="merge", min_group_size=5).fit(
         X, y, sensitive_features=group, eval_set=(X, y, group)
     )
     assert clf.result_.limits[0].eval_reached == clf.result_.limits[0].reached

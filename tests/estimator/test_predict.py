@@ -12,7 +12,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
-from tests.estimator.helpers import toy
+from tests.estimator.helpers import quick, toy
 from torch import nn
 
 from fairbound import ConstrainedClassifier
@@ -160,7 +160,7 @@ def test_feed_forward_logits_are_those_of_the_module(activation):
 def test_class_names_and_their_order_are_kept_whichever_is_positive(pos_label):
     X, y, group = toy()
     words = np.where(y == 1, "yes", "no")
-    clf = ConstrainedClassifier("disparate_impact >= 0.6", pos_label=pos_label).fit(X, words, sensitive_features=group)
+    clf = quick("disparate_impact >= 0.6", pos_label=pos_label).fit(X, words, sensitive_features=group)
     assert clf.classes_.tolist() == ["no", "yes"]
     assert clf.pos_label_ == (pos_label or "yes")
     p, margin, decided = clf.predict_proba(X), clf.decision_function(X), clf.predict(X)
@@ -186,7 +186,7 @@ def test_labels_of_any_type(labels):
 
 def test_a_threshold_is_part_of_the_model():
     X, y, group = toy()
-    clf = ConstrainedClassifier("disparate_impact >= 0.6", threshold=0.7).fit(X, y, sensitive_features=group)
+    clf = quick("disparate_impact >= 0.6", threshold=0.7).fit(X, y, sensitive_features=group)
     assert ((clf.predict_proba(X)[:, 1] > 0.7) == (clf.predict(X) == 1)).all()
     assert ((clf.decision_function(X) > 0) == (clf.predict(X) == 1)).all()
     assert clf.result_.kept

@@ -29,7 +29,7 @@ def routing():
 @pytest.fixture(scope="module")
 def model():
     X, y, group = toy(600)
-    return ConstrainedClassifier("disparate_impact >= 0.7").fit(X, y, sensitive_features=group)
+    return quick("disparate_impact >= 0.7").fit(X, y, sensitive_features=group)
 
 
 # --- scorers ---
@@ -70,7 +70,7 @@ def test_scorers_of_other_classifiers_weights_and_references():
 
 def test_the_positive_class_is_that_of_the_estimator():
     X, y, group = toy()
-    clf = ConstrainedClassifier("disparate_impact >= 0.9", pos_label=0).fit(X, y, sensitive_features=group)
+    clf = quick("disparate_impact >= 0.9", pos_label=0).fit(X, y, sensitive_features=group)
     assert make_fairness_scorer("disparate_impact")(clf, X, y, sensitive_features=group) >= 0.9
     other = make_fairness_scorer("disparate_impact", pos_label=1)(clf, X, y, sensitive_features=group)
     assert other == audit(y, clf.predict(X), group, pos_label=1).measure("disparate_impact").value
@@ -123,7 +123,7 @@ def test_several_classes_and_one_of_them():
 @pytest.mark.slow
 def test_groups_travel_through_a_pipeline_and_a_cross_validation(routing):
     X, y, group = toy(600)
-    pipeline = make_pipeline(StandardScaler(), ConstrainedClassifier("disparate_impact >= 0.8"))
+    pipeline = make_pipeline(StandardScaler(), quick("disparate_impact >= 0.8"))
     pipeline.fit(X, y, sensitive_features=group)
     assert pipeline[-1].result_.kept
     found = cross_validate(
@@ -148,7 +148,7 @@ def test_groups_travel_through_a_pipeline_and_a_cross_validation(routing):
 def test_a_search_selects_on_a_measure(routing):
     X, y, group = toy(600)
     search = GridSearchCV(
-        make_pipeline(StandardScaler(), ConstrainedClassifier("disparate_impact >= 0.5")),
+        make_pipeline(StandardScaler(), quick("disparate_impact >= 0.5")),
         {"constrainedclassifier__constraints__disparate_impact__bound": [0.5, 0.95]},
         scoring=make_fairness_scorer("disparate_impact"),
         cv=2,
