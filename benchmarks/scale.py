@@ -73,8 +73,9 @@ def measure(folder: str, scratch: str, send: Any) -> None:
     """Fit to the files of a folder, and send the figures."""
     from fairbound import ConstrainedClassifier
     from fairbound.data import TableStream
-    from fairbound.estimator.file_fits import FileFitting, PreparedRows
+    from fairbound.estimator.file_fits import FileFitting
     from fairbound.estimator.file_rows import FileColumns, FileRows
+    from fairbound.estimator.prepared import PreparedRows
     from fairbound.training import Passes
 
     classifier = ConstrainedClassifier("disparate_impact >= 0.9")

@@ -82,6 +82,7 @@ def small_blocks(monkeypatch):
     monkeypatch.setattr(encoded_columns, "MOMENT_ROWS", 256)
     monkeypatch.setattr("fairbound.estimator.encoder.MOMENT_ROWS", 256)
     monkeypatch.setattr("fairbound.estimator.file_fits.CHUNK_ROWS", 192)
+    monkeypatch.setattr("fairbound.estimator.prepared.CHUNK_ROWS", 192)
     make = TrainingProblem.__init__
     monkeypatch.setattr(
         TrainingProblem, "__init__", lambda self, *args, **more: make(self, *args, **{**more, "chunk_rows": 200})

@@ -68,6 +68,7 @@ OPTIONS = {
     "loss": "--loss",
     "max_categories": "--max-categories",
     "measures": "--measure",
+    "memory": "--memory",
     "min_group_size": "--min-group-size",
     "missing": "--missing",
     "model": "--model",

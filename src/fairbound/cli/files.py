@@ -37,9 +37,14 @@ def existing_file(path: str) -> Path:
     return file
 
 
-def check_source(source: str) -> None:
-    """Raise an error if a file does not exist, before slow imports; a bare word may name a data set."""
+def check_source(source: str, *, folders: bool = False) -> None:
+    """Raise an error if a file does not exist, before slow imports; a bare word may name a data set.
+
+    With `folders`, a folder of Parquet files will do.
+    """
     path = Path(source)
+    if folders and path.is_dir() and any(path.rglob("*.parquet")):
+        return
     if path.is_dir():  # a run may have been written to a folder of the same name
         from fairbound.data import DATASETS
 

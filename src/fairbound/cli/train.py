@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -35,6 +36,16 @@ Margin = Annotated[
 ]
 
 
+Memory = Annotated[
+    str | None,
+    typer.Option(
+        "--memory",
+        metavar="SIZE",
+        help="The memory that the rows may take, such as 2GB; larger files are streamed. By default half of all.",
+    ),
+]
+
+
 def register(app: typer.Typer, command: Any) -> None:
     """Add the commands."""
     app.command(
@@ -55,6 +66,10 @@ def register(app: typer.Typer, command: Any) -> None:
                 "Two limits",
                 f'{LOANS} --require "disparate_impact >= 0.8" "equal_opportunity <= 0.1" --out model',
             ),
+            (
+                "A folder of Parquet files that does not fit in memory",
+                'fairbound train loans/ --target approved --sensitive sex --memory 2GB --require "..." --out model',
+            ),
             ("The shipped data", 'fairbound train law --require "disparate_impact >= 0.9" --out law'),
         ),
     )(train_command)
@@ -73,6 +88,7 @@ def train_command(
     confidence: Confidence = None,
     margin: Margin = None,
     training: options.StudyOptions,
+    memory: Memory = None,
     journal: options.JournalOptions,
     json: options.Json = False,
     quiet: options.Quiet = False,
@@ -85,11 +101,12 @@ def train_command(
     held-out rows.
     """
     from fairbound.cli.files import check_source, fresh_folder
+    from fairbound.cli.streaming import is_too_large, parse_memory, stream_study
     from fairbound.cli.studying import Checkpoint, exit_after, read_study, run_study
 
     output = Output(json, quiet)
     saved = Checkpoint(out, journal, output)
-    check_source(source)
+    check_source(source, folders=True)
     from fairbound.studies import write_files, write_lock
 
     settings = training.settings(
@@ -97,8 +114,13 @@ def train_command(
     )
     if confidence is not None and reading.weight is not None:
         raise ValueError("--confidence and --weight do not go together: the confidence holds for unweighted rows only.")
-    with saved, fresh_folder(out, replace=saved.replaces) as folder:
-        study = read_study(source, training.test_file, reading, settings, output)
+    budget = parse_memory(memory)
+    with saved, fresh_folder(out, replace=saved.replaces) as folder, ExitStack() as scratch:
+        study: Study
+        if is_too_large(source, budget):
+            study = stream_study(source, training.test_file, reading, settings, output, Path(out), scratch)
+        else:
+            study = read_study(source, training.test_file, reading, settings, output)
         write_lock(study.lock, folder)
         interrupt = run_study(study, output, context, saved)
         with finishing(output):

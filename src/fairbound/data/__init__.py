@@ -6,6 +6,7 @@ Nothing here depends on torch or on the other packages of `fairbound`.
 from fairbound.data.appending import append_columns, write_columns
 from fairbound.data.census import ACSINCOME_CA_SAMPLE, census_source
 from fairbound.data.columns import (
+    Column,
     as_probabilities,
     group_values,
     has_probabilities,
@@ -21,12 +22,12 @@ from fairbound.data.formats import MISSING, ColumnFormat
 from fairbound.data.labels import CodedLabels, LabelValue, as_word, code_labels
 from fairbound.data.loading import DATASETS, STATE, YEAR, load_dataset
 from fairbound.data.planted import PlantedData, PlantedRule, PlantedTruth, make_disparate_data
-from fairbound.data.reading import read_table
+from fairbound.data.reading import column_schema, read_table
 from fairbound.data.splitting import draw_parts
 from fairbound.data.streams import RowCounts, TableStream, ValueCodes, as_numbers, blocks
 from fairbound.data.table import Backend, Table, installed_backend, make_frame, no_column
 from fairbound.data.tablefile import TableFile
-from fairbound.data.taken import SuspectedLeak
+from fairbound.data.taken import SuspectedLeak, Taken, find_leaks, taken_for
 from fairbound.data.typed_copies import typed_copy
 
 __all__ = [
@@ -37,6 +38,7 @@ __all__ = [
     "YEAR",
     "Backend",
     "CodedLabels",
+    "Column",
     "ColumnFormat",
     "Dataset",
     "Description",
@@ -52,6 +54,7 @@ __all__ = [
     "Table",
     "TableFile",
     "TableStream",
+    "Taken",
     "ValueCodes",
     "append_columns",
     "as_numbers",
@@ -61,7 +64,9 @@ __all__ = [
     "cache_folder",
     "census_source",
     "code_labels",
+    "column_schema",
     "draw_parts",
+    "find_leaks",
     "group_values",
     "has_probabilities",
     "installed_backend",
@@ -73,6 +78,7 @@ __all__ = [
     "name_probabilities",
     "no_column",
     "read_table",
+    "taken_for",
     "typed_copy",
     "write_columns",
 ]

@@ -157,7 +157,7 @@ def read_table(
         inputs = _inputs_like(like, inputs, path.name)
     if not inputs:
         raise ValueError(f"{path.name} has no column left for the inputs; give at least one besides label and groups.")
-    schema = tuple(_column(name, columns[name], name in coded, max_categories) for name in inputs)
+    schema = tuple(column_schema(name, columns[name], name in coded, max_categories) for name in inputs)
     return Dataset.from_table(
         path.stem,
         Table(schema, columns, formats),
@@ -270,7 +270,7 @@ def _check_values(columns: Columns, place: str) -> None:
             )
 
 
-def _column(name: str, values: NDArray[Any], coded: bool, most: int) -> Column:
+def column_schema(name: str, values: NDArray[Any], coded: bool, most: int) -> Column:
     """Return the schema of a column, with the categories that occur, or the most frequent of them."""
     if values.dtype.kind in "if" and not coded:
         return Numeric(name)

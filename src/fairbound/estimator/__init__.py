@@ -17,6 +17,7 @@ from fairbound.estimator.inputs import Inputs, share_inputs
 from fairbound.estimator.modules import FeedForward
 from fairbound.estimator.posteriors import GroupPosterior
 from fairbound.estimator.predictor import Recalibration, SidedMap, Temperature
+from fairbound.estimator.prepared import PreparedRows, opened_files
 from fairbound.estimator.result import FitResult, FrontierModel
 from fairbound.estimator.scores import BaseResult, BaseScores
 from fairbound.estimator.scoring import make_fairness_scorer
@@ -42,6 +43,7 @@ __all__ = [
     "LimitWarning",
     "NumberColumn",
     "PositiveLabelWarning",
+    "PreparedRows",
     "RawColumns",
     "Recalibration",
     "ScoreScale",
@@ -52,5 +54,6 @@ __all__ = [
     "base_name",
     "is_a",
     "make_fairness_scorer",
+    "opened_files",
     "share_inputs",
 ]

@@ -7,11 +7,8 @@ problem, phases and checks.  Decisions are counted in chunks, as `predict` makes
 from __future__ import annotations
 
 import os
-import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -19,18 +16,13 @@ import torch
 from sklearn.utils import check_random_state
 from torch import Tensor
 
-from fairbound._errors import InputError, argument
-from fairbound._files import draft_beside
+from fairbound._errors import InputError
 from fairbound._progress import ProgressPrinter
-from fairbound.data import MISSING, TableFile, TableStream, make_frame, typed_copy
-from fairbound.estimator.encoder import TableEncoder
-from fairbound.estimator.file_rows import HELD_OUT, TRAINING, FileColumns, FileRows, Tell
 from fairbound.estimator.fitting import Fitting
 from fairbound.estimator.groups import count_missing
-from fairbound.estimator.inputs import Inputs, read_inputs
 from fairbound.estimator.modules import first_module, logits
-from fairbound.estimator.names import learn_names
 from fairbound.estimator.parameters import checked_resume, stated_effort, stated_solver
+from fairbound.estimator.prepared import CHUNK_ROWS, PreparedRows, opened_files
 from fairbound.estimator.result import FitResult
 from fairbound.estimator.rows import Parameters, warn_if_guessed
 from fairbound.estimator.small_groups import SmallGroup, settle_small_groups
@@ -47,9 +39,6 @@ from fairbound.training import (
     gap_sums_of_rows,
     resumed,
 )
-
-CHUNK_ROWS = 2**16
-"""Rows whose decisions are counted at once."""
 
 NO_FORECAST = "the rows were read from files in parts, and a forecast needs them in memory."
 
@@ -80,136 +69,6 @@ def check_parameters(params: Parameters) -> None:
                 name=name,
                 value=value,
             )
-
-
-class PreparedRows:
-    """The encoded rows of files in a scratch folder, ready for one fit or several; `prepared_rows` makes them."""
-
-    def __init__(self, rows: FileRows, folder: Path, params: Parameters) -> None:
-        self.rows, self.folder = rows, folder
-        self.pos_label = rows.labels.names[1] if len(rows.labels.names) == 2 else None
-        self.cells, self.cell_of_entry = rows.cells(TRAINING, groups=params.groups, pos_label=self.pos_label)
-        self.training = rows.write(self._fresh("training"), TRAINING, self.cells, self.cell_of_entry)
-        self.held_out: MappedRows | None = None
-        if rows.columns.test_size and rows.counts.rows[HELD_OUT].any():
-            self.held_out_cells, of_entry = rows.cells(HELD_OUT, groups=params.groups, pos_label=self.pos_label)
-            self.held_out = rows.write(self._fresh("held_out"), HELD_OUT, self.held_out_cells, of_entry)
-
-    def _fresh(self, name: str) -> Path:
-        folder = self.folder / name
-        folder.mkdir()
-        return folder
-
-    @property
-    def inputs(self) -> Inputs:
-        """Return a row without values that has the columns of the inputs, for their names."""
-        return read_inputs(make_frame({name: np.zeros(1) for name in self.rows.names}, "pyarrow"))
-
-    def encoder(self, params: Parameters) -> TableEncoder:
-        """Return an encoder with the encoding of these rows."""
-        found = TableEncoder(categorical=params.categorical, max_categories=params.max_categories)
-        found.columns_ = self.rows.encoded
-        learn_names(found, self.inputs)
-        return found
-
-
-@contextmanager
-def prepared_rows(
-    stream: TableStream,
-    columns: FileColumns,
-    params: Parameters,
-    *,
-    scratch: Path | None = None,
-    tell: Tell | None = None,
-) -> Iterator[PreparedRows]:
-    """Survey the files, and write the encoded rows to a scratch folder, which is removed at the end.
-
-    The folder is in `scratch`, by default the system's folder for temporary files.  What a killed run has left there is
-    removed at the start.
-    """
-    rows = FileRows(stream, columns, tell)
-    with draft_beside((scratch or Path(tempfile.gettempdir())) / "rows", "the encoded rows") as draft:
-        yield PreparedRows(rows, draft.folder, params)
-
-
-@contextmanager
-def opened_files(
-    source: str | os.PathLike[str],
-    target: str,
-    sensitive: str | Sequence[str],
-    params: Parameters,
-    scratch: str | os.PathLike[str] | None,
-    reading: Mapping[str, Any],
-) -> Iterator[PreparedRows]:
-    """Open the files of a fit with the options of `read_table`, and prepare their rows."""
-    options, columns = dict(reading), {}
-    for name in ("positive", "negative", "weight", "sensitive_as_input", "drop_unlabelled", "bands"):
-        if options.get(name) is not None:
-            columns[name] = options[name]
-        options.pop(name, None)
-    for name in ("categorical", "ignore"):
-        columns[name] = _names(options.pop(name, ()))
-    if params.categorical is not None:
-        columns["categorical"] = (*columns["categorical"], *_names(params.categorical))
-    described = FileColumns(
-        target=target,
-        sensitive=_names(sensitive),
-        max_categories=params.max_categories,
-        cell_weights=params.constraint_weight == "same",
-        **columns,
-    )
-    if not described.sensitive and len(as_constraints(params.constraints)):
-        raise InputError("The limits are between groups, but no column of groups is named.", "Give {sensitive=}.")
-    place = Path(tempfile.gettempdir() if scratch is None else scratch)
-    with (
-        opened_stream(source, place, described, **options) as stream,
-        prepared_rows(stream, described, params, scratch=place) as prepared,
-    ):
-        yield prepared
-
-
-def _names(given: str | Sequence[str]) -> tuple[str, ...]:
-    return (given,) if isinstance(given, str) else tuple(given)
-
-
-@contextmanager
-def opened_stream(
-    source: str | os.PathLike[str],
-    scratch: Path,
-    columns: FileColumns,
-    *,
-    missing: Sequence[str] = MISSING,
-    decimal: str | None = None,
-    delimiter: str | None = None,
-    encoding: str = "utf-8",
-    tell: Tell | None = None,
-) -> Iterator[TableStream]:
-    """Open Parquet files, or make a typed copy of a CSV file in a scratch folder, which is removed at the end."""
-    path = Path(source)
-    if path.is_dir():
-        yield TableStream.open(path, missing=missing)
-        return
-    file = TableFile.open(path, delimiter=delimiter, encoding=encoding)
-    if file.is_parquet:
-        yield TableStream.open(path, missing=missing)
-        return
-    read = 0
-
-    def progress(rows: int) -> None:
-        nonlocal read
-        read += rows
-        if tell is not None:
-            tell("Reading the file", read, 0)
-
-    for name in columns.ignore:
-        file.check_column(name, argument("ignore"))
-    with draft_beside(scratch / "typed", "the typed copy") as draft:
-        folder = draft.folder / "typed"
-        folder.mkdir()
-        words = {*columns.keys, *columns.categorical}
-        yield typed_copy(
-            file, folder, words=words, ignore=columns.ignore, missing=missing, decimal=decimal, progress=progress
-        )
 
 
 class FileFitting(Fitting):
@@ -345,8 +204,14 @@ class FitsFiles:
         estimator._validate_params()
         check_parameters(estimator)
         with opened_files(source, target, sensitive, estimator, scratch, reading) as prepared:
-            with resumed(checked_resume(estimator, resume)) as passes:
-                fitting = FileFitting(estimator, prepared, passes)
-                found = fitting.train()
-            estimator._adopt(prepared.inputs, None, fitting, found)
+            return self.fit_prepared(prepared, resume)
+
+    def fit_prepared(self, prepared: PreparedRows, resume: str | os.PathLike[str] | Passes | None = None) -> Self:
+        """Train on rows that have been prepared, for this fit or for several."""
+        estimator: Any = self
+        check_parameters(estimator)
+        with resumed(checked_resume(estimator, resume)) as passes:
+            fitting = FileFitting(estimator, prepared, passes)
+            found = fitting.train()
+        estimator._adopt(prepared.inputs, None, fitting, found)
         return self

@@ -153,11 +153,11 @@ class FileRows:
             place += len(column.outputs)
         return RowLayout(place, tuple(numbers), tuple(categories))
 
-    def cells(self, part: int, *, groups: Any, pos_label: Any) -> tuple[Cells, Ints]:
-        """Return the cells of a part, and the cell of each entry (−1 without rows)."""
-        rows = self.counts.rows[part]
+    def cells(self, *, groups: Any, pos_label: Any) -> tuple[Cells, Ints]:
+        """Return the cells of the training rows, and the cell of each entry (−1 without rows)."""
+        rows = self.counts.rows[TRAINING]
         present = np.flatnonzero(rows)
-        y, weight = self.classes[self.labels.codes[present]], self.counts.weight[part][present]
+        y, weight = self.classes[self.labels.codes[present]], self.counts.weight[TRAINING][present]
         weighted = self.columns.weight is not None and self.columns.cell_weights
         columns = {name: values[present] for name, values in self.groups.items()} or None
         mean = np.ldexp(weight / rows[present], self.exponent) if weighted else None
@@ -176,10 +176,10 @@ class FileRows:
         """Return the power of two by which weights are scaled, as those of rows in memory are."""
         return 1 - math.frexp(self.heaviest)[1]
 
-    def write(self, folder: Path, part: int, cells: Cells, cell_of_entry: Ints) -> MappedRows:
+    def write(self, folder: Path, part: int, cell_of_entry: Ints, n_labels: int) -> MappedRows:
         """Write the encoded rows of a part to an empty folder, in cell order."""
         weighted = self.columns.weight is not None
-        sizes = np.zeros(cells.n_cells, dtype=np.int64)
+        sizes = np.zeros(cell_of_entry.max() + 1, dtype=np.int64)
         np.add.at(sizes, cell_of_entry[cell_of_entry >= 0], self.counts.rows[part][cell_of_entry >= 0])
         self._check_disk(folder, int(sizes.sum()))
         writer = RowWriter(
@@ -207,7 +207,7 @@ class FileRows:
                 parts[CODES] = np.stack(coded, axis=1)
             parts[LOSS_WEIGHTS] = parts[CELL_WEIGHTS] = np.ldexp(weights, self.exponent)[:, None]
             writer.write(cell_of_entry[entries], parts)
-        return writer.rows(cells)
+        return writer.rows(n_labels)
 
     def _survey(self) -> tuple[Column, ...]:
         moments = {name: Moments() for name in self.names if name not in self.words}

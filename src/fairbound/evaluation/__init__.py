@@ -36,7 +36,7 @@ from fairbound.evaluation.significance import (
     holm,
     paired_test,
 )
-from fairbound.evaluation.tally import Tally
+from fairbound.evaluation.tally import Repeats, Tally
 from fairbound.evaluation.thresholds import ThresholdCurves
 from fairbound.evaluation.verdicts import Bounds, LimitCertificate, Verdict, sides_in_words
 
@@ -62,6 +62,7 @@ __all__ = [
     "PairedTest",
     "RateDistribution",
     "RateInterval",
+    "Repeats",
     "RequirementEvidence",
     "ScoreAudit",
     "Scores",

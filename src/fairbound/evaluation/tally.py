@@ -136,6 +136,25 @@ class GroupCounts:
 
 
 @dataclass(frozen=True, eq=False)
+class Repeats:
+    """How many rows each given row stands for, if rows are too many to be listed.
+
+    Attributes
+    ----------
+    rows : array of shape (n,)
+        The number of rows.  The weight of the given row is their mean weight.
+    squared_weight : array of shape (n,), or None
+        The mean of their squared weights; None if all rows count alike.
+    heaviest : float
+        The largest weight of a row.
+    """
+
+    rows: np.ndarray
+    squared_weight: np.ndarray | None = None
+    heaviest: float = 1.0
+
+
+@dataclass(frozen=True, eq=False)
 class Tally:
     """Sums of decisions over cells: of ones, and with weights also of w and w².  Build it with `Tally.build`.
 
@@ -178,10 +197,9 @@ class Tally:
         pos_label: Hashable | None = None,
         positive_decision: Hashable | None = None,
         min_group_size: int = 1,
-        counts: Any = None,
-        squared_weight: Any = None,
+        repeats: Repeats | None = None,
     ) -> Tally:
-        """Count the decisions; equal weights are ignored.  Without labels, y is None; `counts` as in `Cells`."""
+        """Count the decisions; equal weights are ignored.  Without labels, y is None."""
         if y is None:
             chosen = pos_label if positive_decision is None else positive_decision
             decisions, classes = read_decisions(prediction, chosen)
@@ -189,14 +207,17 @@ class Tally:
         else:
             cells = Cells.count(y, sensitive_features, weights=sample_weight, groups=groups, pos_label=pos_label)
             decisions = match_decisions(prediction, cells.classes, cells.n_rows, positive_decision=positive_decision)
-        cells, merged = merge_small_groups(cells if counts is None else cells.standing_for(counts), min_group_size)
+        cells = cells if repeats is None else cells.standing_for(repeats.rows)
+        cells, merged = merge_small_groups(cells, min_group_size)
         known = cells.weights[cells.weights > 0]
         divided = cells.division is not None
         bounded = divided and sample_weight is None
         largest = None
-        if divided or squared_weight is not None or (known != known[0]).any():
-            largest = float(known.max()) if largest_weight is None else float(largest_weight)
-        powers = _powers(cells, decisions, weighted=largest is not None, squares=squared_weight)
+        squares = None if repeats is None else repeats.squared_weight
+        if divided or squares is not None or (known != known[0]).any():
+            heaviest = float(known.max()) if repeats is None or squares is None else repeats.heaviest
+            largest = heaviest if largest_weight is None else float(largest_weight)
+        powers = _powers(cells, decisions, weighted=largest is not None, squares=squares)
         return cls(
             powers,
             1.0 if bounded else largest,

@@ -43,17 +43,20 @@ def explain(
         )
         kind, inputs = "importances", [{"name": name, "label": None, "value": each} for name, each in found.items()]
     else:
-        kind, inputs, rows = "coefficients", _coefficients(classifier, training), "training"
+        kind, inputs, rows = "coefficients", coefficients(classifier, _spread(classifier, training)), "training"
     inputs.sort(key=lambda each: -abs(each["value"]))
     return {"kind": kind, "rows": rows, "total": len(inputs), "inputs": inputs[:SHOWN]}
 
 
-def _coefficients(classifier: ConstrainedClassifier, training: Part) -> list[dict[str, Any]]:
+def _spread(classifier: ConstrainedClassifier, training: Part) -> NDArray[np.float64]:
+    return np.asarray(classifier.encoder_.transform(training.inputs)).std(axis=0)
+
+
+def coefficients(classifier: ConstrainedClassifier, spread: NDArray[np.float64]) -> list[dict[str, Any]]:
     """Return logits per standard deviation of each encoded column: for two classes those of the positive one."""
     from torch import nn
 
     (layer,) = (each for each in classifier.module_.modules() if isinstance(each, nn.Linear))
-    spread = np.asarray(classifier.encoder_.transform(training.inputs)).std(axis=0)
     # The encoder scales numbers, so the weights of the layer are per standard deviation; `coef_` has the file's units.
     weights = layer.weight.detach().numpy() * spread
     labels = [None] if len(classifier.classes_) == 2 else [str(label) for label in classifier.classes_]

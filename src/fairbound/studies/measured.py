@@ -18,6 +18,7 @@ from fairbound.evaluation import (
     Audit,
     Certificate,
     GroupAudit,
+    Repeats,
     Scores,
     Tally,
     audit_tally,
@@ -45,6 +46,8 @@ class Decisions:
     sample_weight : sequence of n numbers, optional
     largest_weight : float, optional
         The largest weight that a row can have by design; the certificate of weighted rows needs it.
+    repeats : Repeats, optional
+        How many rows each of these rows stands for.
     scores : sequence of n numbers, optional
         The scores of the model that the summary is about, such as probabilities of the positive class.  Only for two
         classes, and rows that count alike.
@@ -56,6 +59,7 @@ class Decisions:
     before: Any = None
     sample_weight: Any = None
     largest_weight: float | None = None
+    repeats: Repeats | None = None
     scores: Any = None
 
 
@@ -88,11 +92,12 @@ class Reading:
 
     def _count(self, rows: Decisions, prediction: Any, columns: Any) -> Tally:
         further = [label for label in self.classes if label not in set(np.asarray(rows.y).tolist())]
-        y, weight, n = rows.y, rows.sample_weight, len(rows.y)
+        y, weight, n, repeats = rows.y, rows.sample_weight, len(rows.y), rows.repeats
         if further:
             # Add a row of weight 0 for each label that these rows lack, because the model may decide for it.
             y, prediction = ([*np.asarray(values).tolist(), *further] for values in (y, prediction))
             weight = np.concatenate([np.ones(n) if weight is None else weight, np.zeros(len(further))])
+            repeats = None if repeats is None else _extended(repeats, len(further))
             columns = {name: _repeat_first(values, len(further)) for name, values in _listed(columns).items()}
         found = Tally.build(
             y,
@@ -102,6 +107,7 @@ class Reading:
             largest_weight=rows.largest_weight,
             groups=self.groups,
             pos_label=self.pos_label,
+            repeats=repeats,
         )
         return (
             found if not further else replace(found, powers=tuple((_first(cells, n), S) for cells, S in found.powers))
@@ -130,11 +136,19 @@ def _listed(columns: Any) -> dict[str, Any]:
 
 def _first(cells: Cells, n: int) -> Cells:
     """Return the cells of the first n rows; the others have no weight."""
+    counts = None if cells.counts is None else cells.counts[:n]
     division = cells.division
     if division is not None:  # the entries are in the order of the rows
         entries = int(np.searchsorted(division.rows, n))
         division, n = replace(division, rows=division.rows[:entries], shares=division.shares[:entries]), entries
-    return replace(cells, index=cells.index[:n], labels=cells.labels[:n], weights=cells.weights[:n], division=division)
+    first = replace(cells, index=cells.index[:n], labels=cells.labels[:n], weights=cells.weights[:n])
+    return replace(first, counts=counts, division=division)
+
+
+def _extended(repeats: Repeats, further: int) -> Repeats:
+    """Return the same for more rows, which stand for no row."""
+    squares = None if repeats.squared_weight is None else np.append(repeats.squared_weight, np.zeros(further))
+    return replace(repeats, rows=np.append(repeats.rows, np.zeros(further, dtype=np.int64)), squared_weight=squares)
 
 
 def worst_pair(system: ConstraintSystem, tally: Tally) -> dict[str, Any] | None:

@@ -165,6 +165,9 @@ class Study:
 
     before: ConstrainedClassifier | None
     after: ConstrainedClassifier
+    frontier: tuple[FrontierModel, ...] = ()
+    passes: Passes | None = None
+    _explain: Callable[..., dict[str, Any]] = staticmethod(explain)
 
     def __init__(self, data: Dataset, settings: StudySettings, *, held_out: Dataset | None = None) -> None:
         if settings.confidence is not None and data.weight is not None:
@@ -175,13 +178,13 @@ class Study:
         parts = Parts.draw(data, settings, held_out)
         self.data, self.settings = data, settings
         self.training, self.calibration, self.held_out = parts.training, parts.calibration, parts.held_out
-        self.interrupted, self.limits, self.lock = False, settings.limits, study_lock(data, settings)
-        self.frontier: tuple[FrontierModel, ...] = ()
-        self.command = settings.as_call()
-        self.name_of: NameOf = python_name
-        self.passes: Passes | None = None
-        self._warnings: list[str] = []
+        self._begin(settings, study_lock(data, settings))
         self._remarks = remarks(data)
+
+    def _begin(self, settings: StudySettings, lock: dict[str, Any]) -> None:
+        self.interrupted, self.limits, self.lock = False, settings.limits, lock
+        self.command, self._warnings = settings.as_call(), list[str]()
+        self.name_of: NameOf = python_name
 
     def run(self, callback: Callback | None = None, *, stage: Stage = nullcontext, free: Any = None) -> Self:
         """Train the models.
@@ -263,7 +266,7 @@ class Study:
             self._decisions(self.held_out),
             target=self.data.target,
             result=self.result,
-            model=explain(self.after, self.training, self.held_out, self.settings),
+            model=self._explain(self.after, self.training, self.held_out, self.settings),
             frontier=[self._swept(point) for point in self.frontier] or None,
             reproduction=reproduction_of(self.data, self.settings, self.command, self.lock),
             notes=[render(note, self.name_of) for note in self._notes()],
@@ -302,9 +305,8 @@ class Study:
         )
 
     def __repr__(self) -> str:
-        limits = ", ".join(map(str, self.settings.limits)) or "no limits"
         state = f"{self.result.status.value}" if hasattr(self, "after") else "not run"
-        return f"<Study of {self.data.name!r}: {limits}; {state}>"
+        return f"<Study of {self.data.name!r}: {', '.join(map(str, self.settings.limits)) or 'no limits'}; {state}>"
 
     def __str__(self) -> str:
         return page_as_text(*page_of(self)) if hasattr(self, "after") else self.describe()
@@ -314,8 +316,7 @@ class Study:
 
     def _fit(self, limits: Sequence[Constraint], callback: Callback) -> ConstrainedClassifier:
         """Train on the training rows; with a confidence, test on the calibration rows."""
-        apart = self.calibration if limits else None
-        base, rows = self._rows(limited=bool(limits))
+        apart, (base, rows) = self.calibration if limits else None, self._rows(limited=bool(limits))
         with collected_warnings() as self._warnings:
             fitted = self.settings.classifier(limits, self.positive, callback, base).fit(
                 **rows, calibration_set=None if apart is None else (apart.X, apart.y, apart.sensitive)
@@ -380,10 +381,9 @@ class Study:
         return classifier.predict(part.inputs) if scores is None else classifier.predict(part.inputs, base_score=scores)
 
     def _swept(self, point: FrontierModel) -> SweptPoint:
+        held_out = None if self.held_out is None else point.classifier.predict(self.held_out.inputs)
         return SweptPoint(
-            point=point.as_dict(),
-            training=self._decide(point.classifier, self.training),
-            held_out=None if self.held_out is None else point.classifier.predict(self.held_out.inputs),
+            point=point.as_dict(), training=self._decide(point.classifier, self.training), held_out=held_out
         )
 
     def _notes(self) -> list[str]:

@@ -19,7 +19,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from fairbound.fairness import Cells
 from fairbound.training.chunks import Chunk, WeightParts
 from fairbound.training.rows import MatrixRows, Rows
 
@@ -114,7 +113,7 @@ class RowWriter:
             os.close(file)
         self.files = {}
 
-    def rows(self, cells: Cells) -> MappedRows:
+    def rows(self, n_labels: int) -> MappedRows:
         """Return the rows that were written; cells without rows have no segment."""
         assert self.next == list(self.offsets[1:]), "every row has been written"
         self.close()
@@ -125,7 +124,7 @@ class RowWriter:
             self.layout,
             offsets=(0, *np.cumsum(sizes[present]).tolist()),
             cell_of_segment=torch.from_numpy(present),
-            n_labels=cells.n_labels,
+            n_labels=n_labels,
             weighted=(LOSS_WEIGHTS in self.types, CELL_WEIGHTS in self.types),
         )
 

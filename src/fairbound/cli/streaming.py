@@ -1,0 +1,144 @@
+"""Files that do not fit in memory: find out, and study them in parts."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fairbound.cli.output import Output
+
+if TYPE_CHECKING:
+    from fairbound.cli.options import ReadingOptions
+    from fairbound.studies import StreamedStudy, StudySettings
+
+BYTES_PER_VALUE = 300
+"""Memory that a study takes for each value of its table: several copies as objects, text and numbers."""
+
+BYTES_PER_CHARACTER = 50
+"""The same for each byte of a text file."""
+
+_UNITS = {"": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12, "kib": 2**10, "mib": 2**20, "gib": 2**30}
+
+
+def parse_memory(stated: str | None) -> int:
+    """Return a size in bytes; without one, half of the memory of the machine.
+
+    >>> parse_memory("2GB"), parse_memory("500 mb")
+    (2000000000, 500000000)
+    """
+    if stated is None:
+        return int(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2) if hasattr(os, "sysconf") else 2**62
+    found = re.fullmatch(r"\s*(\d*\.?\d+)\s*([a-z]*)\s*", stated.lower())
+    if found is None or found[2] not in _UNITS:
+        raise ValueError(f"--memory is {stated!r}; give a size such as 2GB or 500MB.")
+    return int(float(found[1]) * _UNITS[found[2]])
+
+
+def is_too_large(source: str, budget: int) -> bool:
+    """Return whether the rows of a file would take more memory than allowed; a folder of files is always streamed."""
+    path = Path(source)
+    if path.is_dir():
+        return any(path.rglob("*.parquet"))
+    if not path.is_file():
+        return False  # a known data set
+    with path.open("rb") as stream:
+        is_parquet = stream.read(4) == b"PAR1"
+    if not is_parquet:
+        return path.stat().st_size * BYTES_PER_CHARACTER > budget
+    from fairbound.data import TableStream
+
+    found = TableStream.open(path)
+    return found.n_rows * len(found.names) * BYTES_PER_VALUE > budget
+
+
+class RowProgress:
+    """Shows how many rows a pass has read, at what rate, and how long the rest takes."""
+
+    def __init__(self, output: Output) -> None:
+        self.output = output
+        self.name, self.started, self.shown = "", 0.0, 0.0
+
+    def __call__(self, name: str, done: int, total: int) -> None:
+        """Show the progress of a pass; `total` is 0 if it is not known."""
+        now = time.perf_counter()
+        if name != self.name:
+            self.name, self.started = name, now
+        if now - self.shown < 0.2:
+            return
+        self.shown = now
+        rate = done / max(now - self.started, 1e-9)
+        of = f" of {total:,}" if total else ""
+        rest = f", {max(total - done, 0) / rate:,.0f} s left" if total else ""
+        self.output.update(f"{name}: {done:,}{of} rows, {rate:,.0f} rows/s{rest}")
+
+
+def stream_study(
+    source: str,
+    test_file: str | None,
+    reading: ReadingOptions,
+    settings: StudySettings,
+    output: Output,
+    out: Path,
+    scratch: ExitStack,
+) -> StreamedStudy:
+    """Read the files in parts, and show what is known of them before anything is trained.
+
+    The scratch folder is beside the output, and is removed when `scratch` is closed.
+    """
+    from fairbound.cli.inputs import check_binary
+    from fairbound.cli.options import parse_bands
+    from fairbound.cli.studying import show_columns, show_label
+    from fairbound.data import MISSING
+    from fairbound.estimator import opened_files
+    from fairbound.studies import StreamedStudy, check_streamed
+
+    if test_file is not None:
+        raise ValueError("--test-file needs the rows in memory, but this file is streamed; leave it out.")
+    target, sensitive = reading.target, list(reading.sensitive or ())
+    if target is None:
+        raise ValueError(f"Which column of {Path(source).name} is the label? Name it with --target.")
+    if not sensitive:
+        raise ValueError(f"Which columns of {Path(source).name} are sensitive? Name at least one with --sensitive.")
+    check_streamed(settings)
+    options: dict[str, Any] = {
+        "positive": reading.positive or None,
+        "negative": reading.negative or None,
+        "drop_unlabelled": reading.drop_unlabelled,
+        "weight": reading.weight,
+        "bands": parse_bands(reading.bands),
+        "missing": (*MISSING, *(reading.missing or ())),
+        "decimal": reading.decimal,
+        "categorical": list(reading.categorical or ()),
+        "ignore": list(reading.ignore or ()),
+        "delimiter": reading.delimiter,
+        "encoding": reading.encoding,
+    }
+    place = out.absolute().parent
+    while not place.exists():
+        place = place.parent
+    params = settings.classifier((), None, lambda _row: None)
+    params.base = None
+    with output.stage(f"Reading {source} in parts"):
+        prepared = scratch.enter_context(
+            opened_files(
+                source,
+                target,
+                sensitive,
+                params,
+                place,
+                options,
+                test_size=settings.test_size,
+                seed=settings.seed,
+                tell=RowProgress(output),
+            )
+        )
+        study = StreamedStudy(prepared, settings, source)
+    check_binary(prepared.rows.classes, target, reading.positive, reading.multiclass)
+    output.text(study.describe())
+    show_label(output, study.data)
+    show_columns(output, study.data)
+    return study
