@@ -153,6 +153,11 @@ class Repeats:
     squared_weight: np.ndarray | None = None
     heaviest: float = 1.0
 
+    def extended(self, further: int) -> Repeats:
+        """Return the same for more given rows, which stand for none."""
+        squares = None if self.squared_weight is None else np.append(self.squared_weight, np.zeros(further))
+        return replace(self, rows=np.append(self.rows, np.zeros(further, dtype=np.int64)), squared_weight=squares)
+
 
 @dataclass(frozen=True, eq=False)
 class Tally:

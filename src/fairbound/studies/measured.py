@@ -97,7 +97,7 @@ class Reading:
             # Add a row of weight 0 for each label that these rows lack, because the model may decide for it.
             y, prediction = ([*np.asarray(values).tolist(), *further] for values in (y, prediction))
             weight = np.concatenate([np.ones(n) if weight is None else weight, np.zeros(len(further))])
-            repeats = None if repeats is None else _extended(repeats, len(further))
+            repeats = None if repeats is None else repeats.extended(len(further))
             columns = {name: _repeat_first(values, len(further)) for name, values in _listed(columns).items()}
         found = Tally.build(
             y,
@@ -143,12 +143,6 @@ def _first(cells: Cells, n: int) -> Cells:
         division, n = replace(division, rows=division.rows[:entries], shares=division.shares[:entries]), entries
     first = replace(cells, index=cells.index[:n], labels=cells.labels[:n], weights=cells.weights[:n])
     return replace(first, counts=counts, division=division)
-
-
-def _extended(repeats: Repeats, further: int) -> Repeats:
-    """Return the same for more rows, which stand for no row."""
-    squares = None if repeats.squared_weight is None else np.append(repeats.squared_weight, np.zeros(further))
-    return replace(repeats, rows=np.append(repeats.rows, np.zeros(further, dtype=np.int64)), squared_weight=squares)
 
 
 def worst_pair(system: ConstraintSystem, tally: Tally) -> dict[str, Any] | None:
