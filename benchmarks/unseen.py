@@ -10,6 +10,9 @@ rates, by sex or by race.  By race, groups of fewer than 500 training rows are l
 
 `--results` names a file with one line of JSON for each model; an interrupted run continues from it.  `--out` writes the
 tables as Markdown.  `--tables-only` trains nothing.  The data file is needed: see `load_dataset`.
+
+`--planted` runs small fits on made-up rows instead: two groups, three columns that matter, and columns of noise.  There
+40,000 further rows stand for the population.
 """
 
 from __future__ import annotations
@@ -97,6 +100,51 @@ def judge(data: Dataset, setting: str, kind: str, draw: int) -> Outcome:
     return Outcome(setting, kind, draw, ratio, accuracy, *said, seconds)
 
 
+PLANTED = ((600, 30, 0.9), (600, 10, 0.9), (600, 2, 0.9), (1500, 10, 0.8), (3000, 30, 0.9))
+"""Rows, columns of noise, and limit."""
+
+
+def planted_rows(n: int, columns: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return inputs, labels and groups; the first input is shifted between the groups."""
+    rng = np.random.default_rng(seed)
+    group = rng.integers(0, 2, n)
+    X = rng.normal(size=(n, 3 + columns))
+    X[:, 0] += 1.5 * group
+    y = X[:, 0] + 0.7 * X[:, 1] + rng.normal(scale=0.7, size=n) > 0.8
+    return X, y.astype(int), group
+
+
+def judge_planted(n: int, columns: int, bound: float, margin: float | None, seed: int) -> list[float]:
+    """Return the forecast (median, ends of its interval, probability to hold), the ratio on the truth, and the time."""
+    X, y, group = planted_rows(n, columns, seed)
+    there, _, groups = planted_rows(40_000, columns, 10_000 + seed)
+    start = time.process_time()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        clf = ConstrainedClassifier(DisparateImpact(bound), margin=margin).fit(X, y, sensitive_features=group)
+    seconds = time.process_time() - start
+    rates = [float(clf.predict(there)[groups == name].mean()) for name in (0, 1)]
+    (limit,) = clf.result_.forecast.limits
+    return [limit.expected, limit.lower, limit.upper, limit.holds, min(rates) / max(rates), seconds]
+
+
+def print_planted(console: Console, draws: int) -> None:
+    """Print one line for each kind of planted data, without a margin and with one of 80%."""
+    console.print(as_markdown([], PLANTED_HEADINGS).strip(), highlight=False)
+    for n, columns, bound in PLANTED:
+        for margin in (None, 0.8):
+            found = np.array([judge_planted(n, columns, bound, margin, seed) for seed in range(draws)])
+            expected, lower, upper, holds, truth, seconds = found.T
+            row = [f"{n:,}", str(3 + columns), f"{bound:g}", "none" if margin is None else f"{margin:g}"]
+            row += [
+                f"{truth.mean():.3f}",
+                f"{expected.mean():.3f}",
+                f"{((lower <= truth) & (truth <= upper)).sum()} of {draws}",
+            ]
+            row += [f"{(truth >= bound).sum()} of {draws}", f"{holds.mean():.2f}", f"{seconds.mean():.1f}"]
+            console.print(f"| {' | '.join(row)} |", highlight=False)
+
+
 def read_results(path: Path | None) -> dict[tuple[str, str, int], Outcome]:
     """Return the outcomes of an earlier run."""
     if path is None or not path.exists():
@@ -154,9 +202,23 @@ def _mean(values: Sequence[float], digits: int) -> str:
     return f"{statistics.mean(values):.{digits}f}" if values else "-"
 
 
-def as_markdown(rows: Sequence[Sequence[str]]) -> str:
-    """Return the table as Markdown."""
-    lines = [HEADINGS, ["---"] * len(HEADINGS), *rows]
+PLANTED_HEADINGS = [
+    "rows",
+    "columns",
+    "limit",
+    "margin",
+    "mean ratio on the truth",
+    "mean forecast",
+    "truth in the 90% interval",
+    "kept on the truth",
+    "mean probability to hold",
+    "seconds",
+]
+
+
+def as_markdown(rows: Sequence[Sequence[str]], headings: Sequence[str] = HEADINGS) -> str:
+    """Return a table as Markdown."""
+    lines = [headings, ["---"] * len(headings), *rows]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
@@ -170,7 +232,11 @@ def main() -> None:
     parser.add_argument("--results", type=Path, help="JSON lines to go on from, and to add to")
     parser.add_argument("--out", type=Path, help="write the table as Markdown")
     parser.add_argument("--tables-only", action="store_true", help="train nothing")
-    options, console = parser.parse_args(), Console()
+    parser.add_argument("--planted", action="store_true", help="small fits on planted data instead")
+    options, console = parser.parse_args(), Console(width=200)
+    if options.planted:
+        print_planted(console, options.draws)
+        return
     known = read_results(options.results)
     wanted = [
         (setting, kind, draw)
