@@ -6,10 +6,13 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.linear_model import LogisticRegression
+from sklearn.utils.class_weight import compute_sample_weight
 from tests.estimator.helpers import quick, toy
 
 from fairbound import audit, certify
 from fairbound.estimator import make_fairness_scorer
+from fairbound.estimator.parameters import class_weights
+from fairbound.fairness import Cells
 
 LIMIT = "disparate_impact >= 0.8"
 
@@ -77,6 +80,13 @@ def test_a_scorer_counts_the_same():
     clf = quick(LIMIT).fit(X, y, sensitive_features={"group": {"a": probability}})
     score = make_fairness_scorer("disparate_impact")(clf, X, y, sensitive_features={"group": {"a": probability}})
     assert score == pytest.approx(clf.result_.limits[0].reached, abs=1e-12)
+
+
+def test_balanced_classes_count_rows_and_not_their_parts():
+    _, y, _ = toy(200)
+    cells = Cells.build(y, {"group": {"a": np.where(y == 1, 0.5, 1.0)}})  # positive rows have two entries
+    weights = class_weights(quick(class_weight="balanced"), cells)
+    assert cells.of_rows(weights).tolist() == compute_sample_weight("balanced", y).tolist()
 
 
 def test_small_expected_groups_are_refused():

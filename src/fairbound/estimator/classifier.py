@@ -282,7 +282,8 @@ class ConstrainedClassifier(FitsFiles, Predictor, ClassifierMixin, NamedParamete
         y : sequence of n labels
             Two or more classes.
         sensitive_features : table, mapping or array of groups, or names of columns of X, optional
-            Required with limits, unless `sensitive_columns` is set.  Missing values are allowed.
+            Required with limits, unless `sensitive_columns` is set.  Missing values are allowed.  In a mapping, a
+            column may be a table of probabilities with one column for each group.
         sample_weight : sequence of n numbers, optional
             Weights in the loss and, unless `constraint_weight` says otherwise, in the limits.
         constraint_weight : sequence of n numbers, optional

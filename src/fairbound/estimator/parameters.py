@@ -140,7 +140,7 @@ def class_weights(params: Any, cells: Cells) -> Any:
         _check_class_weights(params.class_weight, classes)
         weights = np.array([float(params.class_weight.get(each, 1.0)) for each in classes])
     else:
-        weights = compute_class_weight("balanced", classes=np.arange(len(classes)), y=labels)
+        weights = compute_class_weight("balanced", classes=np.arange(len(classes)), y=cells.of_rows(labels))
     return weights[labels]
 
 
