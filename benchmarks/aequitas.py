@@ -136,7 +136,7 @@ def run(folder: Path) -> Results:
     for asked in BOUNDS:
         key: dict[str, Any] = {"model": "thresholds by race", "measure": "disparate_impact", "asked": asked}
         results.get(partial(thresholds, train, test, scores, asked), **key)
-    for margin, model in (("auto", "with a margin"), (None, "corrected")):
+    for margin, model in ((None, "corrected"), ("auto", "with a margin")):
         for measure in RATES:
             for asked in BOUNDS:
                 key = {"model": model, "measure": measure, "asked": asked}
