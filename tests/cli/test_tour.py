@@ -97,6 +97,7 @@ def test_as_a_process(tmp_path):
     assert "law: 20,798 rows, 16,638 for training, 4,160 held out." in shown.stdout
     assert shown.stderr.splitlines() == [
         "Reading law ...",
+        "Choosing the model ...",
         "Training without limits ...",
         "Training under the limits ...",
         "Evaluating and writing the report ...",

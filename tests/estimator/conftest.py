@@ -10,9 +10,9 @@ from fairbound import ConstrainedClassifier, Dataset, load_dataset
 
 @pytest.fixture(scope="session")
 def law() -> Dataset:
-    """Every seventh row of the Law School data: 2,972 rows."""
+    """Every third row of the Law School data: 6,933 rows.  With fewer, a random search takes six times as long."""
     data = load_dataset("law")
-    return data.take(np.arange(0, len(data), 7))
+    return data.take(np.arange(0, len(data), 3))
 
 
 @pytest.fixture(scope="session")
