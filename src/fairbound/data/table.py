@@ -139,6 +139,11 @@ def make_frame(columns: Mapping[str, NDArray[Any]], backend: Backend | None = No
             "library that is installed."
         ) from error
     words = [name for name, kind in frame.schema.items() if kind == nw.String]
+    if backend == "pyarrow":  # its own encoding has signed indices, which all versions convert to other libraries
+        table = frame.to_native()
+        for name in words:
+            table = table.set_column(table.column_names.index(name), name, table[name].dictionary_encode())
+        return table
     return frame.with_columns(nw.col(*words).cast(nw.Categorical())).to_native() if words else frame.to_native()
 
 
