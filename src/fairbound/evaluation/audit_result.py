@@ -211,7 +211,7 @@ class Audit:
         if not self.countable:
             raise ValueError("Tests of selection rates count people: give two classes, and no sample_weight.")
         selections = self._selections()
-        named = reference if isinstance(reference, Mapping) else {next(iter(selections)): reference}
+        named = reference if isinstance(reference, Mapping) else dict.fromkeys(list(selections)[:1], reference)
         for grouping in named:
             lookup(selections, grouping, "grouping")
         tests: list[SelectionTest] = []
