@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -50,12 +50,15 @@ class TableStream:
         The name of the source in messages.
     dropped : tuple of str
         Columns of a text file that were not copied.
+    share : pair of int
+        The number of this process and of all: each reads its share of the row groups, and (0, 1) reads all.
     """
 
     paths: tuple[Path, ...]
     formats: Mapping[str, ColumnFormat]
     place: str
     dropped: tuple[str, ...] = ()
+    share: tuple[int, int] = (0, 1)
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], *, missing: Collection[str] = MISSING) -> TableStream:
@@ -110,13 +113,18 @@ class TableStream:
         import pyarrow as pa
         import pyarrow.dataset as ds
 
+        # Few batches are read ahead: the default of pyarrow keeps hundreds of megabytes.
+        options = {"columns": list(columns), "batch_size": BLOCK_ROWS, "batch_readahead": 2, "fragment_readahead": 1}
+        group, (rank, count) = 0, self.share
         for path in self.paths:
             try:
-                # Few batches are read ahead: the default of pyarrow keeps hundreds of megabytes.
-                found = ds.dataset(path, format="parquet").to_batches(
-                    columns=list(columns), batch_size=BLOCK_ROWS, batch_readahead=2, fragment_readahead=1
-                )
-                for batch in found:
+                dataset = ds.dataset(path, format="parquet")
+                pieces = [dataset]
+                if count > 1:
+                    groups = [each for part in dataset.get_fragments() for each in part.split_by_row_group()]
+                    pieces = [each for place, each in enumerate(groups, start=group) if place % count == rank]
+                    group += len(groups)
+                for batch in chain.from_iterable(piece.to_batches(**options) for piece in pieces):
                     if batch.num_rows:
                         yield pa.Table.from_batches([batch])
                         if progress is not None:
@@ -242,6 +250,34 @@ class RowCounts:
             key = tuple(int(column[row_of[combination]]) for column in columns)
             place_of[combination] = self.places.setdefault(key, len(self.places))
         return place_of[whole]
+
+    def listed(self) -> list[tuple[tuple[Any, ...], list[int], list[float]]]:
+        """Return the label and the groups of each entry, and its rows and weights by part."""
+        values = [codes.values for codes in self.codes]
+        return [
+            (
+                tuple(known[code] for known, code in zip(values, key, strict=True)),
+                [int(rows[place]) for rows in self.rows],
+                [float(weight[place]) for weight in self.weight],
+            )
+            for key, place in self.places.items()
+            if place < len(self.rows[0])
+        ]
+
+    def add_listed(self, entries: Sequence[tuple[tuple[Any, ...], list[int], list[float]]]) -> None:
+        """Add entries that another process has listed."""
+        for values, rows, weights in entries:
+            key = tuple(
+                codes.places.setdefault(value, len(codes.places))
+                for codes, value in zip(self.codes, values, strict=True)
+            )
+            place = self.places.setdefault(key, len(self.places))
+            if place == len(self.rows[0]):
+                self.rows = [np.append(each, 0) for each in self.rows]
+                self.weight = [np.append(each, 0.0) for each in self.weight]
+            for part in range(2):
+                self.rows[part][place] += rows[part]
+                self.weight[part][place] += weights[part]
 
     def add(self, entries: NDArray[np.int64], weights: NDArray[np.float64], part: int) -> None:
         """Count rows of a part."""

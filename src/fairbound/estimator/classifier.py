@@ -17,7 +17,6 @@ from sklearn.base import ClassifierMixin, clone
 from sklearn.utils import Tags
 from torch import nn
 
-from fairbound._errors import InputError, argument
 from fairbound.data import ColumnFormat
 from fairbound.estimator.certified import set_apart
 from fairbound.estimator.file_fits import FitsFiles
@@ -25,12 +24,20 @@ from fairbound.estimator.fitting import Fitting
 from fairbound.estimator.inputs import Inputs, read_inputs
 from fairbound.estimator.modules import last_network
 from fairbound.estimator.names import learn_names
-from fairbound.estimator.parameters import ALLOWED, NamedParameters, check_early_stopping, check_margin, checked_resume
+from fairbound.estimator.parameters import (
+    ALLOWED,
+    NamedParameters,
+    check_early_stopping,
+    check_frontier,
+    check_margin,
+    checked_resume,
+)
 from fairbound.estimator.predictor import Predictor
 from fairbound.estimator.result import FitResult, FrontierModel, frontier_models
 from fairbound.estimator.rows import Data, read_data, read_further
+from fairbound.estimator.shards import fit_shared
 from fairbound.fairness import Constraint
-from fairbound.training import Effort, Passes, resumed
+from fairbound.training import Effort, Passes, Processes, resumed
 
 
 class ConstrainedClassifier(FitsFiles, Predictor, ClassifierMixin, NamedParameters):
@@ -126,6 +133,8 @@ class ConstrainedClassifier(FitsFiles, Predictor, ClassifierMixin, NamedParamete
         same model, bit for bit, for the same number of threads.  None draws a seed.
     device : str or torch.device, optional
         Where the network is trained, such as "cuda".  Predictions are always made on the CPU, in double precision.
+    distributed : {"auto", "off"}
+        Inside a process group of torch.distributed, "auto" fits one model to the rows of all processes.
     callbacks : function, or sequence of functions
         Each is called with every row of the history.  If one returns True, the fit ends with the best model found.
     verbose : int
@@ -218,6 +227,7 @@ class ConstrainedClassifier(FitsFiles, Predictor, ClassifierMixin, NamedParamete
         warm_start: bool = False,
         random_state: Any = 0,
         device: Any = None,
+        distributed: Literal["auto", "off"] = "auto",
         callbacks: Sequence[Callable[[dict[str, Any]], bool | None]] = (),
         verbose: int = 0,
     ) -> None:
@@ -257,6 +267,7 @@ class ConstrainedClassifier(FitsFiles, Predictor, ClassifierMixin, NamedParamete
         self.warm_start = warm_start
         self.random_state = random_state
         self.device = device
+        self.distributed = distributed
         self.callbacks = callbacks
         self.verbose = verbose
 
@@ -302,6 +313,10 @@ class ConstrainedClassifier(FitsFiles, Predictor, ClassifierMixin, NamedParamete
             A file for the journal of the fit, so that it survives a kill: if there is one, the fit continues from it.
             It is written every few seconds, and removed at the end.
         """
+        if self.distributed == "auto" and (processes := Processes.present()) is not None:
+            others = {"base_score": base_score, "eval_set": eval_set, "calibration_set": calibration_set}
+            given = {"constraint_weight": constraint_weight, **others}
+            return fit_shared(self, processes, X, y, sensitive_features, sample_weight, resume, given)
         self._validate_params()
         check_early_stopping(self, eval_set)
         check_margin(self)
@@ -362,14 +377,7 @@ class ConstrainedClassifier(FitsFiles, Predictor, ClassifierMixin, NamedParamete
             Index in `constraints` of the limit that the bounds are for.
         """
         self._validate_params()
-        for name in ("confidence", "margin"):
-            if getattr(self, name) is not None:
-                raise InputError(
-                    "A frontier is trained without {name}, but {given}.",
-                    "Set it to None, and call fit with the bound that you choose.",
-                    name=name,
-                    given=argument(name, getattr(self, name)),
-                )
+        check_frontier(self)
         inputs = read_inputs(X)
         data = read_data(self, inputs, y, sensitive_features, sample_weight, constraint_weight, base_score)
         with resumed(checked_resume(self, resume)) as passes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -189,6 +189,15 @@ class Moments:
             middle = float((share * scaled).sum())
             mean = middle * largest
             deviation = math.sqrt(float((share * (scaled - middle) ** 2).sum())) * largest
+        self._join(weight, mean, deviation)
+
+    def join(self, other: Moments) -> None:
+        """Add the values of another part of the column."""
+        if other.weight:
+            self.least, self.most = min(self.least, other.least), max(self.most, other.most)
+            self._join(other.weight, other.mean, other.deviation)
+
+    def _join(self, weight: float, mean: float, deviation: float) -> None:
         if not self.weight:
             self.weight, self.mean, self.deviation = weight, mean, deviation
             return
@@ -206,6 +215,56 @@ class Moments:
             return self.least, 1.0
         largest = max(abs(self.least), abs(self.most))
         return self.mean, self.deviation if self.deviation / largest > 1e-13 and self.deviation > 0 else 1.0
+
+
+@dataclass
+class ColumnFacts:
+    """What is learnt of one column of the training rows, before all of it is known.
+
+    Attributes
+    ----------
+    name : str
+    moments : Moments or None
+        Of a column of numbers.
+    totals : dict of str to float
+        The weight of each word of a category.
+    missing : bool
+        Whether a value is missing.
+    numeric : bool
+        Whether a category is a column of numbers.
+    """
+
+    name: str
+    moments: Moments | None = None
+    totals: dict[str, float] = field(default_factory=dict)
+    missing: bool = False
+    numeric: bool = False
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no row has a value."""
+        return not (self.totals if self.moments is None else self.moments.weight)
+
+    def join(self, other: ColumnFacts) -> None:
+        """Add what was learnt from other rows."""
+        if other.name != self.name or (other.moments is None) != (self.moments is None):
+            kinds = ["words" if each.moments is None else "numbers" for each in (self, other)]
+            raise ValueError(
+                f"The processes have different columns: {self.name!r} with {kinds[0]}, and {other.name!r} with "
+                f"{kinds[1]}. Give all of them the same columns, of the same types."
+            )
+        if self.moments is not None and other.moments is not None:
+            self.moments.join(other.moments)
+        for word, total in other.totals.items():
+            self.totals[word] = self.totals.get(word, 0.0) + total
+        self.missing, self.numeric = self.missing or other.missing, self.numeric and other.numeric
+
+    def column(self, max_categories: int, *, scale: bool = True) -> NumberColumn | CategoryColumn:
+        """Return the encoding of the column."""
+        if self.moments is None:
+            return category_column(self.name, self.totals, max_categories, missing=self.missing, numeric=self.numeric)
+        scaled = self.moments.mean_and_scale if scale and self.moments.weight else (0.0, 1.0)
+        return NumberColumn(self.name, *scaled, self.missing)
 
 
 def _in_order(words: Iterable[str]) -> list[str]:

@@ -25,9 +25,9 @@ from fairbound._errors import Message, argument, bad_value
 from fairbound.estimator.encoded_columns import (
     MOMENT_ROWS,
     CategoryColumn,
+    ColumnFacts,
     Moments,
     NumberColumn,
-    category_column,
     standardize,
 )
 from fairbound.estimator.inputs import Floats, Inputs, read_inputs
@@ -83,20 +83,24 @@ class TableEncoder(TransformerMixin, BaseEstimator):
                 "max_categories", self.max_categories, "a whole number of at least 2, the most columns for one category"
             )
         inputs = read_inputs(X)
-        weights = read_weights(sample_weight, inputs.n_rows, "sample_weight")
+        facts = self.learn(inputs, read_weights(sample_weight, inputs.n_rows, "sample_weight"))
+        self.columns_ = tuple(each.column(self.max_categories, scale=self.scale) for each in facts)
+        return self
+
+    def learn(self, inputs: Inputs, weights: Floats) -> list[ColumnFacts]:
+        """Return what the training rows say of each column."""
         learn_names(self, inputs)
         named = _listed(self.categorical)
         chosen = {inputs.position(column, argument("categorical")) for column in named}
         names = inputs.names or [f"x{position}" for position in range(inputs.n_columns)]
         matrix = plain_numbers(inputs) if self.strict else inputs.matrix()
-        self.columns_ = tuple(
+        self._warn_of_rounding(inputs, chosen)
+        return [
             self._learn_words(name, inputs, position, weights)
             if position in chosen or (matrix is None and not inputs.is_numeric(position))
             else self._learn_numbers(name, inputs.numbers(position) if matrix is None else matrix[:, position], weights)
             for position, name in enumerate(names)
-        )
-        self._warn_of_rounding(inputs, chosen)
-        return self
+        ]
 
     def transform(self, X: Any) -> Floats:
         """Return the encoded rows, of shape (n, encoded columns)."""
@@ -154,7 +158,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
                     "it is an identifier, leave the column out, or name it in {categorical=}.",
                     column=inputs.label(position),
                 )
-                warnings.warn(UserWarning(message), stacklevel=3)
+                warnings.warn(UserWarning(message), stacklevel=4)
 
     def _scale_all(self, matrix: Floats) -> Floats:
         """Scale all columns at once, with the same result as one by one."""
@@ -165,19 +169,17 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             scaled[np.isnan(scaled)] = 0.0
         return scaled
 
-    def _learn_numbers(self, name: str, values: Floats, weights: Floats) -> NumberColumn:
+    def _learn_numbers(self, name: str, values: Floats, weights: Floats) -> ColumnFacts:
         gaps, used = np.isnan(values), weights > 0
         known = used & ~gaps
-        missing = bool((used & gaps).any())
-        if not self.scale or not known.any():
-            return NumberColumn(name, 0.0, 1.0, missing)
         moments = Moments()
-        for start in range(0, len(values), MOMENT_ROWS):
-            rows = slice(start, start + MOMENT_ROWS)
-            moments.add(values[rows][known[rows]], weights[rows][known[rows]])
-        return NumberColumn(name, *moments.mean_and_scale, missing)
+        if self.scale:
+            for start in range(0, len(values), MOMENT_ROWS):
+                rows = slice(start, start + MOMENT_ROWS)
+                moments.add(values[rows][known[rows]], weights[rows][known[rows]])
+        return ColumnFacts(name, moments, missing=bool((used & gaps).any()))
 
-    def _learn_words(self, name: str, inputs: Inputs, position: int, weights: Floats) -> CategoryColumn:
+    def _learn_words(self, name: str, inputs: Inputs, position: int, weights: Floats) -> ColumnFacts:
         totals: dict[str, float] = {}
         missing = False
         for word, weight in zip(inputs.words(position).tolist(), weights.tolist(), strict=True):
@@ -186,7 +188,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
                     missing = True
                 else:
                     totals[word] = totals.get(word, 0.0) + weight
-        return category_column(name, totals, self.max_categories, missing=missing, numeric=inputs.is_numeric(position))
+        return ColumnFacts(name, None, totals, missing, inputs.is_numeric(position))
 
 
 def _listed(columns: Any) -> list[Any]:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
-import numpy as np
 import torch
 from sklearn.utils import check_random_state
 from torch import Tensor
@@ -32,15 +32,17 @@ from fairbound.training import (
     Assessment,
     Effort,
     GapSums,
-    MappedRows,
     Passes,
+    Processes,
+    Rows,
     SweepTotals,
     fit,
     gap_sums_of_rows,
     resumed,
 )
 
-NO_FORECAST = "the rows were read from files in parts, and a forecast needs them in memory."
+if TYPE_CHECKING:
+    from fairbound.estimator.shards import PreparedShard
 
 REFUSED: dict[str, tuple[Any, ...]] = {
     "base": (None,),
@@ -74,11 +76,11 @@ def check_parameters(params: Parameters) -> None:
 class FileFitting(Fitting):
     """The state of one fit to prepared rows."""
 
-    def __init__(self, params: Parameters, prepared: PreparedRows, passes: Passes) -> None:
+    def __init__(self, params: Parameters, prepared: PreparedRows | PreparedShard, passes: Passes) -> None:
         self.params, self.prepared, self.passes = params, prepared, passes
         self.constraints = as_constraints(params.constraints)
         cells = prepared.cells
-        if params.pos_label is None and prepared.rows.columns.positive is None:
+        if params.pos_label is None and not prepared.positive_is_stated:
             warn_if_guessed(cells.classes, self.constraints, who=type(params).__name__, stacklevel=4)
         self.small: tuple[SmallGroup, ...] = ()
         self.missing = count_missing(cells)
@@ -87,9 +89,9 @@ class FileFitting(Fitting):
         self.cells = cells
         seed = int(check_random_state(params.random_state).randint(2**31 - 1))
         self.encoder = prepared.encoder(params)
-        self.input_names = [str(name) for name in self.encoder.get_feature_names_out()]
+        self.input_names = prepared.input_names(self.encoder)
         self.base, self.floors = None, ()
-        self.n_inputs = prepared.rows.layout.width
+        self.n_inputs = prepared.n_inputs
         self.generator = torch.Generator().manual_seed(seed)
         self.module = first_module(
             params.module,
@@ -99,8 +101,11 @@ class FileFitting(Fitting):
             seed=seed,
             generator=self.generator,
         )
+        if passes.processes is not None:
+            # In single precision the sums would depend on how the rows are divided.
+            self.module.to(torch.float64)
         self.problem = self._pose(self.constraints)
-        self.classes = np.sort(prepared.rows.classes)
+        self.classes = prepared.classes
 
     def train(self) -> FitResult:
         """Train, count the decisions, and return the record."""
@@ -108,7 +113,7 @@ class FileFitting(Fitting):
         result = fit(
             self.problem,
             self.prepared.training,
-            solver=stated_solver(self.params),
+            solver=self._solver(),
             effort=self._effort(),
             generator=self.generator,
             objective="accuracy" if self.params.objective == "accuracy" else "loss",
@@ -116,20 +121,27 @@ class FileFitting(Fitting):
         )
         progress.close()
         record, facts = self._finish(result)
-        files = self.prepared.rows.stream
-        note = f"The rows were read from {files.place} in parts and streamed from a scratch folder in every pass."
-        record = replace(
-            record,
-            forecast=Forecast(reason=NO_FORECAST) if self.constraints else None,
-            notes=(*record.notes, note),
-        )
+        forecast = Forecast(reason=self.prepared.no_forecast) if self.constraints else None
+        record = replace(record, forecast=forecast, notes=(*record.notes, self.prepared.note))
         facts.warn(record, type(self.params).__name__, stacklevel=4)
         return record
+
+    def _solver(self) -> Any:
+        """Return the solver; several processes make passes over all rows."""
+        stated = stated_solver(self.params)
+        if self.passes.processes is None:
+            return stated
+        if stated == "stochastic":
+            raise InputError(
+                "{solver='stochastic'} is for a fit in one process, but this one is shared by several.",
+                "Use {solver='quasi-newton'}, and leave out {batch_size=} and {epochs=}.",
+            )
+        return "quasi-newton"
 
     def _effort(self, default: Effort | None = None) -> Effort | None:
         return stated_effort(self.params, len(self.cells), self.problem.n_parameters) or default
 
-    def _logits(self, rows: MappedRows) -> Iterator[tuple[Any, Tensor]]:
+    def _logits(self, rows: Rows) -> Iterator[tuple[Any, Tensor]]:
         """Yield each chunk with its logits, computed as `predict` does."""
         for chunk in rows.in_double().chunks(CHUNK_ROWS):
             yield chunk, logits(self.module, chunk.X.numpy(), self.cells.n_labels)
@@ -144,6 +156,8 @@ class FileFitting(Fitting):
             decisions = decide(z, self.problem.threshold)
             totals.add_decisions(chunk, decisions)
             self._decided_rows += torch.bincount(decisions, minlength=cells.n_labels)
+        totals.flat.copy_(self.passes.sum(totals.flat))
+        self._decided_rows = self.passes.sum(self._decided_rows)
         return totals
 
     def _count(self, assessment: Assessment, decisions: Tensor | None = None) -> Assessment:
@@ -156,7 +170,8 @@ class FileFitting(Fitting):
         return self._decided_rows
 
     def _gap_sums(self, system: ConstraintSystem) -> GapSums:
-        return gap_sums_of_rows(system, self.prepared.training, self._logits(self.prepared.training))
+        first, second = gap_sums_of_rows(system, self.prepared.training, self._logits(self.prepared.training))
+        return self.passes.sum(first), self.passes.sum(second)
 
 
 class FitsFiles:
@@ -201,16 +216,18 @@ class FitsFiles:
             Also for parameters that need all rows in memory, such as `base`, `confidence` and `margin`.
         """
         estimator: Any = self
-        estimator._validate_params()
-        check_parameters(estimator)
-        with opened_files(source, target, sensitive, estimator, scratch, reading) as prepared:
+        processes = Processes.present() if estimator.distributed == "auto" else None
+        with nullcontext() if processes is None else processes.together():
+            estimator._validate_params()
+            check_parameters(estimator)
+        with opened_files(source, target, sensitive, estimator, scratch, reading, processes=processes) as prepared:
             return self.fit_prepared(prepared, resume)
 
     def fit_prepared(self, prepared: PreparedRows, resume: str | os.PathLike[str] | Passes | None = None) -> Self:
         """Train on rows that have been prepared, for this fit or for several."""
         estimator: Any = self
         check_parameters(estimator)
-        with resumed(checked_resume(estimator, resume)) as passes:
+        with resumed(checked_resume(estimator, resume), prepared.rows.processes) as passes:
             fitting = FileFitting(estimator, prepared, passes)
             found = fitting.train()
         estimator._adopt(prepared.inputs, None, fitting, found)

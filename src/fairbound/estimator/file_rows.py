@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -34,9 +35,9 @@ from fairbound.data import (
     into_bands,
     is_missing,
 )
-from fairbound.estimator.encoded_columns import CategoryColumn, Column, Moments, NumberColumn, category_column
+from fairbound.estimator.encoded_columns import CategoryColumn, Column, ColumnFacts, Moments, NumberColumn
 from fairbound.fairness import Cells
-from fairbound.training import CELL_WEIGHTS, CODES, LOSS_WEIGHTS, WIDE, MappedRows, RowLayout, RowWriter
+from fairbound.training import CELL_WEIGHTS, CODES, LOSS_WEIGHTS, WIDE, MappedRows, Processes, RowLayout, RowWriter
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -117,9 +118,15 @@ class FileRows:
     counts : RowCounts
     """
 
-    def __init__(self, stream: TableStream, columns: FileColumns, tell: Tell | None = None) -> None:
+    def __init__(
+        self,
+        stream: TableStream,
+        columns: FileColumns,
+        tell: Tell | None = None,
+        processes: Processes | None = None,
+    ) -> None:
         columns.check(stream)
-        self.stream, self.columns, self.tell = stream, columns, tell
+        self.stream, self.columns, self.tell, self.processes = stream, columns, tell, processes
         self.names = columns.inputs(stream.names)
         self.words = {
             name: ValueCodes(name)
@@ -128,7 +135,12 @@ class FileRows:
         }
         self.counts = RowCounts(columns.keys)
         self.lightest, self.heaviest = math.inf, 0.0
-        self.encoded = self._survey()
+        with nullcontext() if processes is None else processes.together():
+            facts = self._survey()
+        self.own = self.counts
+        if processes is not None:
+            facts = self._agree(facts, processes)
+        self.encoded = self._encoding(facts)
         self._code_labels()
 
     def __len__(self) -> int:
@@ -180,7 +192,7 @@ class FileRows:
         """Write the encoded rows of a part to an empty folder, in cell order."""
         weighted = self.columns.weight is not None
         sizes = np.zeros(cell_of_entry.max() + 1, dtype=np.int64)
-        np.add.at(sizes, cell_of_entry[cell_of_entry >= 0], self.counts.rows[part][cell_of_entry >= 0])
+        np.add.at(sizes, cell_of_entry[cell_of_entry >= 0], self.own.rows[part][cell_of_entry >= 0])
         self._check_disk(folder, int(sizes.sum()))
         writer = RowWriter(
             folder,
@@ -209,7 +221,7 @@ class FileRows:
             writer.write(cell_of_entry[entries], parts)
         return writer.rows(n_labels)
 
-    def _survey(self) -> tuple[Column, ...]:
+    def _survey(self) -> list[ColumnFacts]:
         moments = {name: Moments() for name in self.names if name not in self.words}
         gaps = dict.fromkeys(moments, False)
         totals: dict[str, Floats] = {name: np.zeros(0) for name in self.words}
@@ -226,27 +238,54 @@ class FileRows:
                 counted: Floats = np.bincount(found, weights, minlength=len(codes.places)).astype(np.float64)
                 counted[: len(totals[name])] += totals[name]
                 totals[name] = counted
+        facts = [ColumnFacts(name, moment, missing=gaps[name]) for name, moment in moments.items()]
+        for name, total in totals.items():
+            words: dict[str, float] = {}
+            missing = False
+            for word, weight in zip(self._as_words(name), total.tolist(), strict=False):
+                if word is None:
+                    missing = missing or weight > 0
+                elif weight > 0:
+                    words[word] = words.get(word, 0.0) + weight
+            facts.append(ColumnFacts(name, None, words, missing))
+        return facts
+
+    def _agree(self, facts: list[ColumnFacts], processes: Processes) -> list[ColumnFacts]:
+        """Put the entries and values of all processes, in the same order, in place of those of this one."""
+        values = {name: codes.values for name, codes in self.words.items()}
+        found = processes.gather((self.counts.listed(), values, self.lightest, self.heaviest, facts))
+        entries = [each[0] for each in found]
+        empty = [rank for rank, each in enumerate(entries) if not any(rows[TRAINING] for _, rows, _ in each)]
+        if empty:
+            raise ValueError(
+                f"{self.stream.place} has no row to train on for process {empty[0]} of {processes.count}, since each "
+                "reads its share of the row groups: start fewer processes, or write smaller row groups."
+            )
+        self.counts, self.own = RowCounts(self.columns.keys), RowCounts(self.columns.keys)
+        nothing = [(key, [0, 0], [0.0, 0.0]) for each in entries for key, _, _ in each]
+        for counts in (self.counts, self.own):
+            counts.add_listed(nothing)  # in the same order everywhere
+        self.own.add_listed(entries[processes.rank])
+        for each in entries:
+            self.counts.add_listed(each)
+        for name in self.words:
+            known = dict.fromkeys(value for each in found for value in each[1][name])
+            self.words[name].places = {value: place for place, value in enumerate(known)}
+        self.lightest, self.heaviest = min(each[2] for each in found), max(each[3] for each in found)
+        first, *others = (each[4] for each in found)
+        for other in others:
+            for mine, theirs in zip(first, other, strict=True):
+                mine.join(theirs)
+        return first
+
+    def _encoding(self, facts: Sequence[ColumnFacts]) -> tuple[Column, ...]:
         if not self.counts.rows[TRAINING].any():
             raise ValueError(f"{self.stream.place} has no row to train on; give more rows.")
-        encoded: list[Column] = []
-        for name in self.names:
-            if name in moments:
-                if not moments[name].weight:
-                    raise self._empty(name)
-                encoded.append(NumberColumn(name, *moments[name].mean_and_scale, gaps[name]))
-            else:
-                words: dict[str, float] = {}
-                missing = False
-                for word, total in zip(self._as_words(name), totals[name].tolist(), strict=False):
-                    if word is None:
-                        missing = missing or total > 0
-                    elif total > 0:
-                        words[word] = words.get(word, 0.0) + total
-                if not words:
-                    raise self._empty(name)
-                most = self.columns.max_categories
-                encoded.append(category_column(name, words, most, missing=missing, numeric=False))
-        return tuple(encoded)
+        by_name = {each.name: each for each in facts}
+        for each in facts:
+            if each.is_empty:
+                raise self._empty(each.name)
+        return tuple(by_name[name].column(self.columns.max_categories) for name in self.names)
 
     def _code_labels(self) -> None:
         values, rows = self.counts.column(0, self.stream), self.counts.rows[TRAINING] + self.counts.rows[HELD_OUT]

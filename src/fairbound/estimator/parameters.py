@@ -16,10 +16,10 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import compute_class_weight
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 
-from fairbound._errors import InputError
+from fairbound._errors import InputError, argument
 from fairbound._words import did_you_mean
 from fairbound.fairness import Cells, Constraint, as_constraints
-from fairbound.training import Effort, choose_effort
+from fairbound.training import Effort, Processes, choose_effort
 
 Callback = Callable[[dict[str, Any]], bool | None]
 
@@ -49,6 +49,7 @@ ALLOWED: dict[str, list[Any]] = {
     "effort": [Effort, None],
     "warm_start": ["boolean"],
     "random_state": ["random_state"],
+    "distributed": [StrOptions({"auto", "off"})],
     "verbose": ["verbose"],
 }
 """Allowed values by parameter, in scikit-learn's form.  Other parameters are checked where they are used."""
@@ -92,6 +93,23 @@ def check_margin(params: Any) -> None:
             "{margin=value} does not work with {early_stopping=True}, which chooses the model by validation rows.",
             "Leave one of them out.",
             value=params.margin,
+        )
+
+
+def check_frontier(params: Any) -> None:
+    """Refuse what a frontier is trained without: a confidence, a margin, and several processes."""
+    for name in ("confidence", "margin"):
+        if getattr(params, name) is not None:
+            raise InputError(
+                "A frontier is trained without {name}, but {given}.",
+                "Set it to None, and call fit with the bound that you choose.",
+                name=name,
+                given=argument(name, getattr(params, name)),
+            )
+    if params.distributed == "auto" and Processes.present() is not None:
+        raise InputError(
+            "A frontier is trained in one process, but this is one of several.",
+            "Call fit for each bound, or use {distributed='off'} for the rows of this process alone.",
         )
 
 

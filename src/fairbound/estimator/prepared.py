@@ -6,11 +6,12 @@ import os
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from fairbound._errors import InputError, argument
@@ -25,10 +26,12 @@ from fairbound.estimator.names import learn_names
 from fairbound.estimator.rows import Parameters
 from fairbound.evaluation import Repeats
 from fairbound.fairness import as_constraints, decide
-from fairbound.training import MappedRows
+from fairbound.training import MappedRows, Processes, Rows, SharedRows
 
 CHUNK_ROWS = 2**16
 """Rows that are decided at once."""
+
+NO_FORECAST = "the rows were read from files in parts, and a forecast needs them in memory."
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,13 +59,23 @@ class PreparedRows:
         entries = np.arange(len(cell_of_entry))
         if rows.counts.rows[HELD_OUT].any():  # no sums over cells are needed: each entry is a cell
             parts.append(rows.write(self._fresh("held_out"), HELD_OUT, entries, 1))
-        self.parts = tuple(parts)
+        self.parts: tuple[Rows, ...] = tuple(map(self._shared, range(2), parts))
         some_entry = np.zeros(self.cells.n_cells, dtype=np.int64)
         some_entry[cell_of_entry[cell_of_entry >= 0]] = entries[cell_of_entry >= 0]
         self.entry_of_cell = (some_entry, entries)
 
+    def _shared(self, part: int, own: MappedRows) -> Rows:
+        """Return the rows of a part with what is known of those of all processes that share them."""
+        rows = self.rows
+        if rows.processes is None:
+            return own
+        weight = float(np.ldexp(rows.own.weight[part].sum(), rows.exponent if rows.columns.weight else 0))
+        sizes = self.cells.sizes if part == TRAINING else torch.from_numpy(rows.counts.rows[HELD_OUT])
+        n_labels = self.cells.n_labels if part == TRAINING else 1
+        return SharedRows.build(own.in_double(), weight, sizes, n_labels, rows.processes)
+
     @property
-    def training(self) -> MappedRows:
+    def training(self) -> Rows:
         """Return the training rows."""
         return self.parts[TRAINING]
 
@@ -116,6 +129,35 @@ class PreparedRows:
         """Return a row without values that has the columns of the inputs, for their names."""
         return read_inputs(make_frame({name: np.zeros(1) for name in self.rows.names}, "pyarrow"))
 
+    @property
+    def classes(self) -> NDArray[Any]:
+        """Return the labels in order."""
+        found: NDArray[Any] = np.sort(self.rows.classes)
+        return found
+
+    @property
+    def n_inputs(self) -> int:
+        """Return the number of inputs of the module."""
+        return self.rows.layout.width
+
+    @property
+    def positive_is_stated(self) -> bool:
+        """Return whether the positive values of the label were named."""
+        return self.rows.columns.positive is not None
+
+    @property
+    def note(self) -> str:
+        """Return how the rows were read."""
+        place, processes = self.rows.stream.place, self.rows.processes
+        shared = "" if processes is None else f" {processes.count} processes shared the fit."
+        return f"The rows were read from {place} in parts and streamed from a scratch folder in every pass.{shared}"
+
+    no_forecast = NO_FORECAST
+
+    def input_names(self, encoder: TableEncoder) -> list[str]:
+        """Return the names of the inputs of the module."""
+        return [str(name) for name in encoder.get_feature_names_out()]
+
     def encoder(self, params: Parameters) -> TableEncoder:
         """Return an encoder with the encoding of these rows."""
         found = TableEncoder(categorical=params.categorical, max_categories=params.max_categories)
@@ -132,13 +174,16 @@ def prepared_rows(
     *,
     scratch: Path | None = None,
     tell: Tell | None = None,
+    processes: Processes | None = None,
 ) -> Iterator[PreparedRows]:
     """Survey the files, and write the encoded rows to a scratch folder, which is removed at the end.
 
     The folder is in `scratch`, by default the system's folder for temporary files.  What a killed run has left there is
     removed at the start.
     """
-    rows = FileRows(stream, columns, tell)
+    if processes is not None:
+        stream = replace(stream, share=(processes.rank, processes.count))
+    rows = FileRows(stream, columns, tell, processes)
     with draft_beside((scratch or Path(tempfile.gettempdir())) / "rows", "the encoded rows") as draft:
         yield PreparedRows(rows, draft.folder, params)
 
@@ -155,6 +200,7 @@ def opened_files(
     test_size: float = 0.0,
     seed: int = 0,
     tell: Tell | None = None,
+    processes: Processes | None = None,
 ) -> Iterator[PreparedRows]:
     """Open the files of a fit with the options of `read_table`, and prepare their rows; a share may be held out."""
     options, columns = dict(reading), {}
@@ -180,7 +226,7 @@ def opened_files(
     place = Path(tempfile.gettempdir() if scratch is None else scratch)
     with (
         opened_stream(source, place, described, tell=tell, **options) as stream,
-        prepared_rows(stream, described, params, scratch=place, tell=tell) as prepared,
+        prepared_rows(stream, described, params, scratch=place, tell=tell, processes=processes) as prepared,
     ):
         yield prepared
 

@@ -35,6 +35,7 @@ from fairbound.training.mapped import CELL_WEIGHTS, CODES, LOSS_WEIGHTS, WIDE, M
 from fairbound.training.models import assign, blank_linear, evaluation_mode, make_model, trainable
 from fairbound.training.passes import Passes, open_journal, resumed
 from fairbound.training.problem import Batch, TrainingProblem
+from fairbound.training.processes import Processes, SharedRows
 from fairbound.training.rows import MatrixRows, Rows
 from fairbound.training.sweep import SweepTotals
 from fairbound.training.trainer import TrainingResult, assess_now, choose_status, train
@@ -61,10 +62,12 @@ __all__ = [
     "Passes",
     "PathPoint",
     "Phase",
+    "Processes",
     "RateSupport",
     "RowLayout",
     "RowWriter",
     "Rows",
+    "SharedRows",
     "SmoothedL1",
     "SquaredMeasure",
     "StratifiedBatches",

@@ -10,7 +10,7 @@ import io
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -19,18 +19,34 @@ from torch import Tensor
 from fairbound._journal import SECONDS, Journal, digest
 from fairbound._version import __version__
 
+if TYPE_CHECKING:
+    from fairbound.training.processes import Processes
+
 
 class Passes:
-    """The source of the totals of passes.
+    """The source of what passes over all rows find.
 
     Parameters
     ----------
     journal : Journal, optional
-        Totals are taken from it as far as it goes, and later ones are added to it.
+        Results are taken from it as far as it goes, and later ones are added to it.
+    processes : Processes, optional
+        Those that share the fit, each with its own rows.  The first one has the journal.
     """
 
-    def __init__(self, journal: Journal | None = None) -> None:
-        self.journal = journal
+    def __init__(self, journal: Journal | None = None, processes: Processes | None = None) -> None:
+        self.journal, self.processes = journal, processes
+        self._recorded, self._taking = journal is not None, journal is not None and journal.found
+        if processes is not None:
+            self._recorded, self._taking = processes.first(lambda: (self._recorded, self._taking))
+
+    def sum(self, totals: Tensor) -> Tensor:
+        """Return the sum of the totals of all processes."""
+        return totals if self.processes is None else self.processes.sum(totals)
+
+    def join(self, values: Tensor) -> Tensor:
+        """Return the values of the rows of all processes, those of the first process first."""
+        return values if self.processes is None else torch.cat(self.processes.gather(values))
 
     def recorded(self, key: Callable[[], bytes], compute: Callable[[], Tensor]) -> Tensor:
         """Return what passes over the rows find, a flat float64 vector: from the journal, or computed and added to it.
@@ -40,16 +56,15 @@ class Passes:
         key : function
             Returns a digest of all that the result depends on.
         compute : function
-            Passes over the rows.
+            Passes over the rows, and adds what all processes find.
         """
-        if self.journal is None:
-            return compute()
-        name = key()
-        found = self.journal.recall(name)
+        name = key() if self._recorded else b""
+        found = self._recall(name)
         if found is not None:
             return torch.frombuffer(bytearray(found), dtype=torch.float64) if found else torch.empty(0)
         result = compute()
-        self.journal.add(name, result.numpy().tobytes())
+        if self.journal is not None:
+            self.journal.add(name, result.numpy().tobytes())
         return result
 
     def advance(
@@ -69,18 +84,29 @@ class Passes:
         save, restore : functions
             Return the state, a dictionary of tensors, numbers and dictionaries; and set it.
         """
-        if self.journal is None:
-            run()
-            return
-        name = key()
-        found = self.journal.recall(name)
+        name = key() if self._recorded else b""
+        found = self._recall(name)
         if found is not None:
             restore(torch.load(io.BytesIO(found), weights_only=True))
             return
         run()
-        written = io.BytesIO()
-        torch.save(save(), written)
-        self.journal.add(name, written.getvalue())
+        if self.journal is not None:
+            written = io.BytesIO()
+            torch.save(save(), written)
+            self.journal.add(name, written.getvalue())
+
+    def _recall(self, name: bytes) -> bytes | None:
+        """Return the next result of the journal, in all processes; None if it has no more."""
+        if not self._taking:
+            return None
+        journal = self.journal
+        if self.processes is None:
+            assert journal is not None
+            found = journal.recall(name)
+        else:
+            found = self.processes.first(lambda: None if journal is None else journal.recall(name))
+        self._taking = found is not None
+        return found
 
     def stop_recording(self) -> None:
         """Add nothing more to the journal: the fit was stopped, and ends in another way than it would by itself."""
@@ -88,31 +114,37 @@ class Passes:
             self.journal.stop()
 
 
-def run_facts() -> dict[str, str | int]:
+def run_facts(processes: int = 1) -> dict[str, str | int]:
     """Return what the last bits of a fit depend on, besides its rows and settings."""
     return {
         "fairbound": __version__,
         "torch": torch.__version__,
         "numpy": np.__version__,
         "threads": torch.get_num_threads(),
+        "processes": processes,
     }
 
 
-def open_journal(path: str | os.PathLike[str], *, resume: bool = True, seconds: float | None = None) -> Journal:
+def open_journal(
+    path: str | os.PathLike[str], *, resume: bool = True, seconds: float | None = None, processes: int = 1
+) -> Journal:
     """Return the journal at a path, to be written every few seconds; with `resume`, it is first read if it is there."""
-    return Journal(path, run_facts(), resume=resume, seconds=SECONDS if seconds is None else seconds)
+    return Journal(path, run_facts(processes), resume=resume, seconds=SECONDS if seconds is None else seconds)
 
 
 @contextmanager
-def resumed(source: str | os.PathLike[str] | Passes | None) -> Iterator[Passes]:
-    """Yield passes with the journal at a path; it is removed if all goes well.  Passes are yielded as they are."""
+def resumed(source: str | os.PathLike[str] | Passes | None, processes: Processes | None = None) -> Iterator[Passes]:
+    """Yield passes with the journal at a path; it is removed if all goes well.  Passes are yielded as they are.
+
+    Of several processes, the first one has the journal.
+    """
     if isinstance(source, Passes):
         yield source
-    elif source is None:
-        yield Passes()
+    elif source is None or (processes is not None and processes.rank):
+        yield Passes(None, processes)
     else:
-        with open_journal(source) as journal:
-            yield Passes(journal)
+        with open_journal(source, processes=1 if processes is None else processes.count) as journal:
+            yield Passes(journal, processes)
 
 
 def tensor_digest(*tensors: Tensor) -> bytes:

@@ -255,17 +255,16 @@ class TrainingProblem:
                     engine.accumulate(chunk.X, chunk.slices, add, totals.gradients)
                 else:
                     totals.add(chunk, engine.outputs(chunk.X))
-            return totals.flat
+            return self.passes.sum(totals.flat)
 
         totals.flat.copy_(self.recorded(rows, add_all, "sweep", self.surrogates, gradients))
+        if self.passes.processes is not None:
+            totals.round_off()
         return totals.sweep(gradients=gradients)
 
     def recorded(self, rows: Rows, compute: Callable[[], Tensor], *what: object) -> Tensor:
-        """Return what passes over all rows find at the current parameters, a flat vector; a journal may have it.
-
-        `what` says what is computed, with its settings.  Of samples of rows, a journal has only the ends of epochs.
-        """
-        if rows.halves:
+        """Return what passes over all rows find at the current parameters; `what` identifies it in a journal."""
+        if rows.halves:  # of samples, a journal has only the ends of epochs
             return compute()
         settings = (*what, type(self.loss).__name__, self.threshold, self.chunk_rows)
         return self.passes.recorded(lambda: digest(self.point(), rows.digest, str(settings).encode()), compute)
@@ -307,6 +306,7 @@ class TrainingProblem:
         (chunk,) = rows.chunks(len(rows))
         cotangents = partial(totals.add_with_cotangents, chunk)
         SliceGradients(self.module).accumulate(chunk.X, chunk.slices, cotangents, totals.gradients)
+        totals.flat.copy_(self.passes.sum(totals.flat))
         return float(totals.loss), totals.gradients[0, 0]
 
     def exact(self, rows: Rows, sweep: Sweep) -> Tensor:

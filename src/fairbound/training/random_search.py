@@ -36,6 +36,7 @@ from fairbound.training.passes import tensor_digest
 from fairbound.training.problem import TrainingProblem
 from fairbound.training.rows import Rows
 from fairbound.training.state import FitState
+from fairbound.training.sweep import GRID
 
 FEW_PARAMETERS = 20
 """Most parameters for a random search: in more dimensions it needs too many draws."""
@@ -132,6 +133,7 @@ class ManyModelsProblem:
             z, decisions = self._decide(W, chunk)
             chosen = torch.stack([decisions == each for each in cells.outcomes]).to(torch.float64)
             sums += (chosen @ cell_weights).permute(1, 2, 0)  # (B, K, O)
+        sums = self.problem.passes.sum(sums)
         exact = system.values(sums[:, None].expand(-1, len(system.surrogates), -1, -1))
         violation = violations(exact, system.lower, system.upper).sum(dim=1)
         if only_kept:
@@ -145,6 +147,9 @@ class ManyModelsProblem:
             losses = self.problem.loss.values(z.flatten(0, 1), labels.flatten()).to(torch.float64)
             objective += losses.reshape(labels.shape) @ chunk.loss_weights
             error += (decisions != labels).to(torch.float64) @ chunk.loss_weights
+        objective, error = self.problem.passes.sum(torch.stack([objective, error]))
+        if self.problem.passes.processes is not None:
+            objective, error = ((each / GRID).round() * GRID for each in (objective, error))
         for regularizer in self.problem.regularizers:
             assert not isinstance(regularizer, SquaredMeasure)
             objective = objective + regularizer.values(W)
@@ -196,7 +201,7 @@ class ManyModelsProblem:
 
 def suits_random_search(state: FitState, problem: TrainingProblem) -> bool:
     """Return whether the effort allows several starts, and rows and parameters are few."""
-    few = problem.n_parameters <= FEW_PARAMETERS and is_small(len(state.rows), problem.n_parameters)
+    few = problem.n_parameters <= FEW_PARAMETERS and is_small(len(problem.cells), problem.n_parameters)
     # The squares of measures by surrogate are the only terms of the objective that need more than the decisions.
     return state.effort.starts > 1 and few and not problem.penalties
 
@@ -266,7 +271,7 @@ def _free_starts(state: FitState, problem: TrainingProblem) -> Iterator[Tensor]:
     if layer is None:
         return
     problem.assign(free)
-    z = torch.cat([logits for _, logits in problem.logits(state.rows)]).to(torch.float64)
+    z = problem.passes.join(torch.cat([logits for _, logits in problem.logits(state.rows)])).to(torch.float64)
     if z.shape[1] == 1:
         # At the quantile of a share, the decision is negative for this share of the rows.
         shares = [*(1.0 - share for share in SHIFTED_SHARES), *SHIFTED_SHARES]

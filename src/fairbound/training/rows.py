@@ -53,6 +53,12 @@ class Rows(ABC):
         return self.offsets[-1]
 
     @property
+    def sizes(self) -> Sequence[int]:
+        """Return the number of rows of each segment, in all processes that share the fit."""
+        found: list[int] = torch.tensor(self.offsets).diff().tolist()
+        return found
+
+    @property
     def n_segments(self) -> int:
         """Return the number of segments, Q."""
         return len(self.offsets) - 1
@@ -120,7 +126,7 @@ class Rows(ABC):
         if self.halves:
             raise ValueError("A sample is drawn from all rows, not from a sample.")
         sizes = torch.tensor(self.offsets).diff()
-        if counts.shape != sizes.shape or (counts < 1).any() or (counts > sizes).any():
+        if counts.shape != sizes.shape or (counts < sizes.clamp(max=1)).any() or (counts > sizes).any():
             raise ValueError(
                 f"counts={counts.tolist()}: each of the {len(sizes)} cells needs between 1 row and all its rows "
                 f"{sizes.tolist()}."

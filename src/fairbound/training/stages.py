@@ -18,7 +18,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import pairwise
 from typing import Literal
 
 import torch
@@ -125,11 +124,11 @@ def band_fraction(problem: TrainingProblem, rows: Rows, count: float = math.inf)
     Enough means `count` rows, or half of the cell if that is less.  The band |t| ≤ width has scale · width = ½ at the
     returned fraction, since it reaches half of 1/scale to either side.
     """
-    places = [max(int(min(count, BAND_SHARE * (stop - start))), 1) for start, stop in pairwise(rows.offsets)]
+    places = [max(int(min(count, BAND_SHARE * size)), 1) for size in rows.sizes]
     fraction = 1.0
     for each in problem.system.surrogates:
         if each.surrogate.bounded:
-            find = partial(ordered_values, partial(problem.distances, rows, each), places)
+            find = partial(ordered_values, partial(problem.distances, rows, each), places, problem.passes.sum)
             width = float(problem.recorded(rows, find, "widths", each, places).max())
             if width > 0.0:
                 fraction = min(fraction, 0.5 / (width * each.surrogate.scale))

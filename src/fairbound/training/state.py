@@ -152,7 +152,8 @@ class FitState:
         """Append a row to the history and return whether the callback has asked to stop."""
         lookup(PHASES, phase, "phase")
         self.history.append({"phase": phase, **row})
-        if self.callback is not None and self.callback(self.history[-1]):
+        asked = self.callback is not None and bool(self.callback(self.history[-1]))
+        if bool(self.base.passes.sum(torch.tensor([int(asked)]))):  # in one of the processes
             self.stopped = True
             self.base.passes.stop_recording()
         return self.stopped

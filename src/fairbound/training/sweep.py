@@ -23,6 +23,9 @@ from fairbound.training.chunks import Chunk, Slices
 from fairbound.training.losses import Loss
 from fairbound.training.rows import Rows
 
+GRID = 2.0**-28
+"""The grid of totals that several processes add up, relative to their size."""
+
 Cotangents = Callable[[Tensor], Tensor]
 """Maps outputs (n, D) of a chunk to cotangents (J, n, D)."""
 
@@ -138,6 +141,21 @@ class SweepTotals:
         weighted = values.to(torch.float64).mul_(chunk.cell_weights[:, None])
         add_by_segment(self.sums[p], segment_sums(weighted, chunk.slices), chunk.slices)
 
+    def round_off(self) -> None:
+        """Round the totals to a grid that is far coarser than rounding errors, and far finer than any tolerance.
+
+        Sums of the same rows in another order, or in other processes, differ in the last digits.  A fit magnifies that:
+        in the exact phase a row may change its decision.  On the grid the sums are the same.  Counts are exact already.
+        """
+        size = float(self.all.sum()) * self.cell_parts.unit  # of sums over cells; the loss and its slopes are means
+        for values, step in (
+            (self.loss, GRID),
+            (self.sums, GRID * size),
+            (self.gradients[:1], GRID),
+            (self.gradients[1:], GRID * size),
+        ):
+            values.div_(step).round_().mul_(step)
+
     def sweep(self, *, gradients: bool) -> Sweep:
         """Return the totals."""
         selected = self.selected.sum(dim=0)  # the parts of the weights, added last: this is the only rounding
@@ -170,7 +188,11 @@ def add_by_segment(totals: Tensor, parts: Tensor, slices: Slices) -> None:
 # --- order statistics ------------------------------------------------------------------------------------------------
 
 
-def ordered_values(passes: Callable[[], Iterable[tuple[Tensor, Slices]]], places: Sequence[int]) -> Tensor:
+def ordered_values(
+    passes: Callable[[], Iterable[tuple[Tensor, Slices]]],
+    places: Sequence[int],
+    add: Callable[[Tensor], Tensor] = torch.Tensor.clone,
+) -> Tensor:
     """Return from each segment the value with a given place in ascending order, 1 for the smallest.
 
     Values are not negative, so that their bits, read as an integer, have the same order.  A pass over the values counts
@@ -183,6 +205,8 @@ def ordered_values(passes: Callable[[], Iterable[tuple[Tensor, Slices]]], places
         Returns the values of all rows in chunks, with their slices.
     places : sequence of int
         One for each segment.
+    add : function
+        Adds the counts of all processes.
     """
     bits = 16 if len(places) <= 64 else 8
     remaining = torch.tensor(places)
@@ -198,6 +222,7 @@ def ordered_values(passes: Callable[[], Iterable[tuple[Tensor, Slices]]], places
                 part = whole[start:stop] >> shift
                 same = part[part >> bits == found[segment]]
                 counts[segment] += torch.bincount(same & (2**bits - 1), minlength=2**bits)
+        counts = add(counts)
         digit = (counts.cumsum(dim=1) < remaining[:, None]).sum(dim=1)
         before = torch.cat([torch.zeros(len(places), 1, dtype=torch.int64), counts.cumsum(dim=1)], dim=1)
         remaining = remaining - before[torch.arange(len(places)), digit]

@@ -1,0 +1,156 @@
+"""A fit that several processes share has the model of one process, however the rows are divided."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import numpy as np
+import pytest
+import torch
+from tests.estimator.shared import in_processes
+
+from fairbound import ConstrainedClassifier
+from fairbound.training import Effort, Passes, Phase, Processes, open_journal
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="processes are forked")
+
+SHORT = Effort(
+    free=Phase(12),
+    coarse=Phase(4),
+    exact=Phase(4),
+    accurate=Phase(4),
+    repair=Phase(4),
+    sharpening=10.0,
+    accurate_rounds=1,
+)
+LIMIT = "demographic_parity <= 0.1"
+
+SAME = 1e-10
+"""Sums over other parts of the rows differ by rounding errors, which a grid removes; the encoding differs by 1e-16."""
+
+
+class Table:
+    """Rows with numbers, words, gaps, weights and rows without a group; the limit binds."""
+
+    def __init__(self, n: int = 4000) -> None:
+        draw = np.random.default_rng(1)
+        self.group = draw.choice(["a", "b"], n).astype(object)
+        first = draw.normal(size=n) + (self.group == "b")
+        self.y = (first + draw.normal(size=n) > 0.5).astype(int)
+        job = draw.choice(["cook", "nurse", "smith", "rare"], n, p=[0.4, 0.3, 0.29, 0.01]).astype(object)
+        others = draw.normal(size=(n, 3))
+        others[draw.random(n) < 0.1, 0] = np.nan
+        self.X = np.column_stack([first.astype(object), job, others.astype(object)])
+        self.weight = draw.uniform(0.5, 2.0, n)
+        self.group[draw.random(n) < 0.1] = None
+
+
+TABLE = Table()
+
+
+def fitted(rows, *, weights=False, resume=None, **settings):
+    settings = {"effort": SHORT, "small_groups": "warn", "min_group_size": 1, **settings}
+    model = ConstrainedClassifier(LIMIT, **settings)
+    weight = TABLE.weight[rows] if weights else None
+    return model.fit(
+        TABLE.X[rows], TABLE.y[rows], sensitive_features=TABLE.group[rows], sample_weight=weight, resume=resume
+    )
+
+
+def facts(model):
+    parameters = torch.cat([each.detach().reshape(-1) for each in model.module_.parameters()]).numpy()
+    reached = [each.reached for each in model.result_.limits]
+    groups = [(each.group, each.rows) for each in model.result_.groups]
+    return parameters, model.predict(TABLE.X), (model.result_.rows, model.result_.accuracy, reached, groups)
+
+
+def divided(count, how):
+    """Return the rows of each process."""
+    n = len(TABLE.y)
+    if how == "by group":  # the last process lacks groups, and the first one has most rows
+        order = np.argsort(np.array([str(each) for each in TABLE.group]), kind="stable")
+        return np.split(order, [int(n * share) for share in np.linspace(0.6, 1, count)[:-1]])
+    return np.array_split(np.random.default_rng(0).permutation(n), count)
+
+
+@pytest.mark.parametrize(("count", "how"), [(2, "by group"), pytest.param(3, "by chance", marks=pytest.mark.slow)])
+def test_the_model_is_that_of_one_process(count, how):
+    parts = divided(count, how)
+
+    def work(rank):
+        return [facts(fitted(parts[rank])), facts(fitted(parts[rank], weights=True))]
+
+    everyone = np.arange(len(TABLE.y))
+    (whole,) = in_processes(1, lambda _: [facts(fitted(everyone)), facts(fitted(everyone, weights=True))])
+    for expected, results in zip(whole, zip(*in_processes(count, work), strict=True), strict=True):
+        for each in results:
+            assert np.array_equal(each[0], results[0][0])  # all processes have the same model, bit for bit
+            assert np.array_equal(each[1], results[0][1])
+            assert np.abs(each[0] - expected[0]).max() <= SAME
+            assert np.array_equal(each[1], expected[1])
+            assert each[2][0] == expected[2][0]
+            assert each[2][1] == pytest.approx(expected[2][1], abs=1e-12)
+            assert each[2][2] == pytest.approx(expected[2][2], abs=1e-12)
+            assert each[2][3] == expected[2][3]
+
+
+@pytest.mark.slow
+def test_a_fit_of_few_rows_searches_at_random_alike():
+    parts = divided(2, "by chance")
+    few = [each[:200] for each in parts]
+    found = in_processes(2, lambda rank: facts(fitted(few[rank], effort=None)))
+    (expected,) = in_processes(1, lambda _: facts(fitted(np.concatenate(few), effort=None)))
+    assert np.array_equal(found[0][0], found[1][0])
+    assert np.array_equal(found[0][1], expected[1])
+
+
+def test_what_one_process_refuses_ends_all_with_a_sentence():
+    parts = divided(2, "by chance")
+
+    def work(rank):
+        errors = []
+        cases = [
+            lambda: fitted(parts[rank], margin=0.9),
+            lambda: fitted(parts[rank], random_state=None),
+            lambda: fitted(parts[rank] if rank == 0 else parts[rank][:0]),  # no rows
+            lambda: fitted(parts[rank], groups="each" if rank == 0 else "all"),
+            lambda: ConstrainedClassifier(LIMIT).fit(
+                TABLE.X[parts[rank]][:, : 4 + rank], TABLE.y[parts[rank]], sensitive_features=TABLE.group[parts[rank]]
+            ),
+        ]
+        for case in cases:
+            try:
+                case()
+            except (ValueError, TypeError) as error:
+                errors.append(str(error))
+            else:
+                errors.append("")
+        return errors
+
+    first, second = in_processes(2, work)
+    assert "margin=0.9 needs all rows in one process" in first[0]
+    assert "margin=0.9" in second[0]
+    assert "random_state=None draws another seed" in first[1]
+    assert "Process 1 of 2: " in first[2]
+    assert "0 sample" in second[2] or "empty" in second[2]
+    assert first[3]
+    assert second[3]
+    assert "columns" in first[4]
+    assert "columns" in second[4]
+
+
+def test_a_shared_fit_that_was_killed_ends_with_the_same_model(tmp_path):
+    parts, path = divided(2, "by chance"), tmp_path / "fit.journal"
+
+    def work(rank):
+        journal = open_journal(path, seconds=0.0, processes=2) if rank == 0 else None
+        whole = facts(fitted(parts[rank], resume=Passes(journal, Processes.present())))
+        if journal is not None:
+            journal.close()
+            os.truncate(path, path.stat().st_size // 2)
+        torch.distributed.barrier()
+        again = facts(fitted(parts[rank], resume=path))
+        return np.array_equal(whole[0], again[0]), path.exists()
+
+    assert in_processes(2, work)[0] == (True, False)
