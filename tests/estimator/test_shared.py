@@ -58,11 +58,14 @@ def fitted(rows, *, weights=False, resume=None, **settings):
     )
 
 
+def parameters(model):
+    return torch.cat([each.detach().reshape(-1) for each in model.module_.parameters()]).numpy()
+
+
 def facts(model):
-    parameters = torch.cat([each.detach().reshape(-1) for each in model.module_.parameters()]).numpy()
     reached = [each.reached for each in model.result_.limits]
     groups = [(each.group, each.rows) for each in model.result_.groups]
-    return parameters, model.predict(TABLE.X), (model.result_.rows, model.result_.accuracy, reached, groups)
+    return parameters(model), model.predict(TABLE.X), (model.result_.rows, model.result_.accuracy, reached, groups)
 
 
 def divided(count, how):
@@ -154,3 +157,36 @@ def test_a_shared_fit_that_was_killed_ends_with_the_same_model(tmp_path):
         return np.array_equal(whole[0], again[0]), path.exists()
 
     assert in_processes(2, work)[0] == (True, False)
+
+
+def test_processes_share_the_row_groups_of_a_file(tmp_path):
+    pa = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    order = np.argsort(np.array([str(each) for each in TABLE.group]), kind="stable")
+    numbers = {f"x{place}": TABLE.X[order, place].astype(float) for place in (0, 2, 3, 4)}
+    words = {"job": TABLE.X[order, 1], "group": TABLE.group[order], "y": TABLE.y[order], "w": TABLE.weight[order]}
+    table = pa.table({**numbers, **words})
+    parquet.write_table(table, tmp_path / "rows.parquet", row_group_size=700)
+    parquet.write_table(table, tmp_path / "one.parquet")
+
+    def fit_file(name):
+        model = ConstrainedClassifier(LIMIT, effort=SHORT)
+        model.fit_files(tmp_path / name, target="y", sensitive="group", weight="w", scratch=tmp_path)
+        return parameters(model), model.predict(table.drop_columns(["y", "group", "w"])), model.result_.rows
+
+    def work(_):
+        found = fit_file("rows.parquet")
+        try:
+            fit_file("one.parquet")
+        except ValueError as error:
+            return found, str(error)
+        return found, ""
+
+    ((whole, _),) = in_processes(1, work)
+    for found, said in in_processes(2, work):
+        assert np.abs(found[0] - whole[0]).max() <= SAME
+        assert np.array_equal(found[1], whole[1])
+        assert found[2] == whole[2] == len(TABLE.y)
+        assert "one.parquet has no row to train on for process 1 of 2" in said
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["one.parquet", "rows.parquet"]

@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -110,25 +110,37 @@ class TableStream:
 
     def batches(self, columns: Sequence[str], progress: Progress | None = None) -> Iterator[Any]:
         """Yield all rows as pyarrow tables of a few thousand rows, in the order of the files."""
+        for _, table in self.placed_batches(columns):
+            yield table
+            if progress is not None:
+                progress(table.num_rows)
+
+    def placed_batches(self, columns: Sequence[str]) -> Iterator[tuple[int, Any]]:
+        """Yield the same, each with the number of its first row in all files."""
         import pyarrow as pa
         import pyarrow.dataset as ds
 
         # Few batches are read ahead: the default of pyarrow keeps hundreds of megabytes.
         options = {"columns": list(columns), "batch_size": BLOCK_ROWS, "batch_readahead": 2, "fragment_readahead": 1}
-        group, (rank, count) = 0, self.share
+        group, start, (rank, count) = 0, 0, self.share
         for path in self.paths:
             try:
                 dataset = ds.dataset(path, format="parquet")
-                pieces = [dataset]
+                pieces = [(0, dataset)]
                 if count > 1:
                     groups = [each for part in dataset.get_fragments() for each in part.split_by_row_group()]
-                    pieces = [each for place, each in enumerate(groups, start=group) if place % count == rank]
+                    sizes = [each.row_groups[0].num_rows for each in groups]
+                    places = [sum(sizes[:place]) for place in range(len(groups))]
+                    dealt = enumerate(zip(places, groups, strict=True), start=group)
+                    pieces = [piece for number, piece in dealt if number % count == rank]
                     group += len(groups)
-                for batch in chain.from_iterable(piece.to_batches(**options) for piece in pieces):
-                    if batch.num_rows:
-                        yield pa.Table.from_batches([batch])
-                        if progress is not None:
-                            progress(batch.num_rows)
+                for place, piece in pieces:
+                    first = start + place
+                    for batch in piece.to_batches(**options):
+                        if batch.num_rows:
+                            yield first, pa.Table.from_batches([batch])
+                            first += batch.num_rows
+                start += _metadata(path).num_rows
             except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
                 reason = str(error).splitlines()[0] if str(error) else type(error).__name__
                 raise ValueError(

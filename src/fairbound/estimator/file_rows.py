@@ -10,6 +10,7 @@ the last digit.
 from __future__ import annotations
 
 import math
+import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
@@ -119,11 +120,7 @@ class FileRows:
     """
 
     def __init__(
-        self,
-        stream: TableStream,
-        columns: FileColumns,
-        tell: Tell | None = None,
-        processes: Processes | None = None,
+        self, stream: TableStream, columns: FileColumns, tell: Tell | None = None, processes: Processes | None = None
     ) -> None:
         columns.check(stream)
         self.stream, self.columns, self.tell, self.processes = stream, columns, tell, processes
@@ -255,27 +252,24 @@ class FileRows:
         values = {name: codes.values for name, codes in self.words.items()}
         found = processes.gather((self.counts.listed(), values, self.lightest, self.heaviest, facts))
         entries = [each[0] for each in found]
-        empty = [rank for rank, each in enumerate(entries) if not any(rows[TRAINING] for _, rows, _ in each)]
-        if empty:
+        if empty := [rank for rank, each in enumerate(entries) if not any(rows[TRAINING] for _, rows, _ in each)]:
             raise ValueError(
                 f"{self.stream.place} has no row to train on for process {empty[0]} of {processes.count}, since each "
                 "reads its share of the row groups: start fewer processes, or write smaller row groups."
             )
         self.counts, self.own = RowCounts(self.columns.keys), RowCounts(self.columns.keys)
         nothing = [(key, [0, 0], [0.0, 0.0]) for each in entries for key, _, _ in each]
-        for counts in (self.counts, self.own):
-            counts.add_listed(nothing)  # in the same order everywhere
-        self.own.add_listed(entries[processes.rank])
-        for each in entries:
+        for each in (nothing, *entries):  # in the same order everywhere
             self.counts.add_listed(each)
+        for each in (nothing, entries[processes.rank]):
+            self.own.add_listed(each)
         for name in self.words:
             known = dict.fromkeys(value for each in found for value in each[1][name])
             self.words[name].places = {value: place for place, value in enumerate(known)}
         self.lightest, self.heaviest = min(each[2] for each in found), max(each[3] for each in found)
         first, *others = (each[4] for each in found)
-        for other in others:
-            for mine, theirs in zip(first, other, strict=True):
-                mine.join(theirs)
+        for mine, theirs in (pair for other in others for pair in zip(first, other, strict=True)):
+            mine.join(theirs)
         return first
 
     def _encoding(self, facts: Sequence[ColumnFacts]) -> tuple[Column, ...]:
@@ -304,11 +298,10 @@ class FileRows:
 
     def _part(self, part: int, said: str, *, count: bool = False) -> Iterator[tuple[Any, Ints, Floats]]:
         """Yield the rows of a part as tables, with entries and weights; with `count`, count the rows of both parts."""
-        draw = np.random.Generator(np.random.Philox(self.columns.seed))
         done = 0
         used = [*self.names, *self.columns.keys, *(() if self.columns.weight is None else (self.columns.weight,))]
-        for table in self.stream.batches(list(dict.fromkeys(used))):
-            held_out = draw.random(table.num_rows) < self.columns.test_size
+        for first, table in self.stream.placed_batches(list(dict.fromkeys(used))):
+            held_out = self._draws(first, table.num_rows) < self.columns.test_size
             entries, weights = self.counts.entries(table), self._weights(table)
             counted = self._labelled(entries, done)
             if self.columns.cell_weights:
@@ -332,6 +325,11 @@ class FileRows:
                 yield table, entries, weights
             elif own.any():
                 yield table.filter(own), entries[own], weights[own]
+
+    def _draws(self, first: int, count: int) -> Floats:
+        """Return the draws of some rows; they depend on the rows' numbers alone, and are made four at a time."""
+        draws = np.random.Generator(np.random.Philox(self.columns.seed).advance(first // 4))
+        return draws.random(first % 4 + count)[first % 4 :]
 
     def _labelled(self, entries: Ints, done: int) -> NDArray[np.bool_]:
         """Return which rows have a label; without `drop_unlabelled`, a row without one is an error."""
@@ -388,8 +386,6 @@ class FileRows:
         )
 
     def _check_disk(self, folder: Path, rows: int) -> None:
-        import shutil
-
         needed, free = rows * self.layout.row_bytes(), shutil.disk_usage(folder).free
         if needed > (1 - DISK_RESERVE) * free:
             raise OSError(

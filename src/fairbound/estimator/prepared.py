@@ -95,6 +95,9 @@ class PreparedRows:
             heaviest = max(heaviest, float(weights.max()))
             for power, total in enumerate(sums):
                 total += np.bincount(code, weights**power, minlength=len(total))
+        if self.rows.processes is not None:
+            sums = self.rows.processes.sum(torch.from_numpy(sums)).numpy()
+            heaviest = max(self.rows.processes.gather(heaviest))
         found = np.flatnonzero(sums[0])
         rest, decisions = found, []
         for _ in classifiers:
@@ -116,8 +119,10 @@ class PreparedRows:
         for chunk in self.training.in_double().chunks(CHUNK_ROWS):
             X = chunk.X.numpy()
             first, second = first + X.sum(axis=0), second + (X * X).sum(axis=0)
-        mean = first / len(self.training)
-        return np.sqrt(np.maximum(second / len(self.training) - mean**2, 0.0))
+        if self.rows.processes is not None:
+            first, second = self.rows.processes.sum(torch.from_numpy(np.stack([first, second]))).numpy()
+        mean = first / len(self.cells)
+        return np.sqrt(np.maximum(second / len(self.cells) - mean**2, 0.0))
 
     def _fresh(self, name: str) -> Path:
         folder = self.folder / name
