@@ -28,7 +28,7 @@ def parquet(tmp_path):
     return folder
 
 
-def test_a_streamed_run_has_the_model_and_the_numbers_of_one_in_memory(fairbound, loans, tmp_path):
+def test_a_streamed_run_has_the_model_and_the_numbers_of_one_in_memory(fairbound, loans, parquet, tmp_path):
     loose = "disparate_impact >= 0.4"  # the model without limits keeps it, so the fit is short
     options = ("train", loans, *LOANS, "--require", loose, "--test", 0, "--model", "linear")
     assert fairbound(*options, "--out", "kept").code == 0
@@ -52,6 +52,14 @@ def test_a_streamed_run_has_the_model_and_the_numbers_of_one_in_memory(fairbound
         for name in ("kept", "streamed")
     ]
     assert decided[0] == decided[1]
+    assert fairbound("predict", "kept", loans, "--out", "parts.csv", "--probability", *TINY).code == 0
+    assert fairbound("predict", "kept", loans, "--out", "whole.csv", "--probability").code == 0
+    assert (tmp_path / "parts.csv").read_bytes() == (tmp_path / "whole.csv").read_bytes()
+    assert fairbound("predict", "kept", parquet, "--out", "parts.parquet").code == 0
+    assert fairbound("predict", "kept", tmp_path / "loans.parquet", "--out", "whole.parquet").code == 0
+    assert pq.read_table(tmp_path / "parts.parquet").equals(pq.read_table(tmp_path / "whole.parquet"))
+    found = fairbound("predict", "kept", parquet, "--out", "other.csv")
+    assert says(found.stderr, "loans", ".parquet")
     assert [each.name for each in tmp_path.iterdir() if each.name.startswith(".")] == []
 
 
@@ -96,3 +104,44 @@ def test_a_killed_run_leaves_no_scratch_folder_for_long(fairbound, loans, tmp_pa
     assert found.code == 2
     assert [each.name for each in tmp_path.iterdir() if each.name.startswith(".")] == []
     assert not (tmp_path / "run").exists()
+
+
+@pytest.fixture
+def decided(tmp_path):
+    """Return a file of decisions, and a folder with the same rows in two Parquet files."""
+    rows = [
+        (sex, label, int(label if row % 4 else row % 3 == 0)) for row, (*_, sex, label) in enumerate(loan_rows(900))
+    ]
+    rows = [("" if row % 7 == 0 else sex, *rest) for row, (sex, *rest) in enumerate(rows)]
+    file = write_csv(tmp_path / "decided.csv", ("sex", "label", "decision"), rows)
+    table = pa.table(
+        {name: list(values) for name, values in zip(("sex", "label", "decision"), zip(*rows, strict=True), strict=True)}
+    )
+    folder = tmp_path / "decided"
+    folder.mkdir()
+    pq.write_table(table.slice(0, 500), folder / "1.parquet")
+    pq.write_table(table.slice(500), folder / "2.parquet")
+    return file, folder
+
+
+@pytest.mark.parametrize("place", [0, 1])
+@pytest.mark.parametrize("target", [("--target", "label"), ()])
+def test_audits_and_certificates_are_those_of_all_rows(fairbound, decided, place, target):
+    options = (*target, "--prediction", "decision", "--sensitive", "sex", "--json")
+    kept, streamed = fairbound("audit", decided[0], *options), fairbound("audit", decided[place], *options, *TINY)
+    assert kept.code == streamed.code == 0, streamed.stderr
+    assert json.loads(streamed.stdout) == json.loads(kept.stdout)
+    if target:
+        options = (*options, "--require", "disparate_impact >= 0.5")
+        first, second = (
+            fairbound("certify", decided[0], *options),
+            fairbound("certify", decided[place], *options, *TINY),
+        )
+        assert first.code == second.code
+        assert json.loads(first.stdout) == json.loads(second.stdout)
+
+
+def test_an_audit_in_parts_refuses_scores_and_weights(fairbound, loans):
+    found = fairbound("audit", loans, "--prediction", "approved", "--sensitive", "sex", "--weight", "income", *TINY)
+    assert found.code == 2
+    assert says(found.stderr, "--weight", "--memory")

@@ -15,6 +15,7 @@ from fairbound.cli import options
 from fairbound.cli.errors import KEPT, NOT_KEPT, option_name
 from fairbound.cli.options import examples, with_options
 from fairbound.cli.output import Output
+from fairbound.cli.streaming import Memory
 
 if TYPE_CHECKING:
     from fairbound.evaluation import Audit, LL144Tables
@@ -198,6 +199,7 @@ def audit_command(
     form: Form = "tables",
     facts: PublishedFacts,
     out: Page = None,
+    memory: Memory = None,
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
@@ -207,21 +209,21 @@ def audit_command(
     are printed, such as selection rates and their ratio. With --require the exit code is 1 if these rows do not keep a
     limit. To test a limit for the population, use certify.
     """
-    from fairbound.cli.files import existing_file, fresh_file
+    from fairbound.cli.files import existing_rows, fresh_file
     from fairbound.cli.inputs import check_choice, parse_limits, read_decisions
 
     check_choice(form, FORMS, "--format")
     groups = reading.groups if reading.groups is not None else "both" if form == "ll144" else "each"
     check_choice(groups, GROUPS, "--groups")
     _check_facts(form, facts)
-    existing_file(file)
+    existing_rows(file)
     limits = parse_limits(require)
     output = Output(json, quiet)
     if out is not None:
         _check_page(Path(out), form)
     from fairbound.evaluation import audit_tally, tally_decisions
 
-    rows = read_decisions(file, reading, score=reading.score)
+    rows = read_decisions(file, reading, score=reading.score, memory=memory, output=output)
     tally, scores = tally_decisions(
         rows.y,
         rows.prediction,
@@ -232,6 +234,7 @@ def audit_command(
         groups=groups,
         pos_label=rows.positive,
         min_group_size=min_group_size,
+        repeats=rows.repeats,
     )
     found = audit_tally(tally, confidence, scores=scores)
     checked = [(limit, tally.check(limit)) for limit in limits]
@@ -308,6 +311,7 @@ def certify_command(
     require: options.Require,
     confidence: Confidence = 0.95,
     largest_weight: LargestWeight = None,
+    memory: Memory = None,
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
@@ -317,16 +321,16 @@ def certify_command(
     the rule behind the decisions. An inconclusive verdict states how many rows would decide. The exit code is 0 if
     every limit passes, else 1.
     """
-    from fairbound.cli.files import existing_file
+    from fairbound.cli.files import existing_rows
     from fairbound.cli.inputs import check_choice, parse_limits, read_decisions
 
     check_choice(reading.groups, GROUPS, "--groups")
-    existing_file(file)
+    existing_rows(file)
     limits = parse_limits(require)
     output = Output(json, quiet)
     from fairbound.evaluation import certify
 
-    rows = read_decisions(file, reading)
+    rows = read_decisions(file, reading, memory=memory, output=output)
     found = certify(
         rows.y,
         rows.prediction,
@@ -337,6 +341,7 @@ def certify_command(
         largest_weight=largest_weight,
         groups=reading.groups,  # type: ignore[arg-type]  # one of the three, as checked
         pos_label=rows.positive,
+        repeats=rows.repeats,
     )
     _show_reading(output, rows.read_as)
     output.text(found.to_text(option_name).rstrip())

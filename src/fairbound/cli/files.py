@@ -37,6 +37,12 @@ def existing_file(path: str) -> Path:
     return file
 
 
+def existing_rows(path: str) -> None:
+    """Raise an error unless a file, or a folder of Parquet files, exists."""
+    if not (Path(path).is_dir() and any(Path(path).rglob("*.parquet"))):
+        existing_file(path)
+
+
 def check_source(source: str, *, folders: bool = False) -> None:
     """Raise an error if a file does not exist, before slow imports; a bare word may name a data set.
 

@@ -16,7 +16,9 @@ from fairbound.cli.options import parse_bands
 if TYPE_CHECKING:
     from fairbound.cli.decisions import DecisionOptions, JudgedOptions
     from fairbound.cli.options import ReadingOptions
+    from fairbound.cli.output import Output
     from fairbound.data import Dataset
+    from fairbound.evaluation import Repeats
     from fairbound.fairness import Constraint
 
 
@@ -185,9 +187,12 @@ class DecidedRows:
     weight: Any
     positive: str | None
     read_as: tuple[tuple[str, str, int, str], ...]
+    repeats: Repeats | None = None
 
 
-def read_decisions(path: str, reading: JudgedOptions, *, score: str | None = None) -> DecidedRows:
+def read_decisions(
+    path: str, reading: JudgedOptions, *, score: str | None = None, memory: str | None = None, output: Output
+) -> DecidedRows:
     """Read the decisions of any system from a file; a decision that matches no label raises an error.
 
     Labels, decisions and groups are read as training reads labels and groups: 01 is not 1.  Without a column of labels,
@@ -201,15 +206,26 @@ def read_decisions(path: str, reading: JudgedOptions, *, score: str | None = Non
     import numpy as np
 
     from fairbound._values import as_array, check_weights
-    from fairbound.data import as_word, code_labels
-    from fairbound.evaluation import match_decisions, match_positive
+    from fairbound.cli.streaming import count_decisions, is_too_large, parse_memory
+    from fairbound.data import as_word, code_labels, group_values
+    from fairbound.evaluation import Repeats, match_decisions, match_positive
 
-    columns, groups = read_decided_columns(path, reading, weight=weight, score=score)
+    counted, columns = None, dict[str, Any]()
+    if is_too_large(path, parse_memory(memory)):
+        for option, named_column in (("--weight", weight), ("--score", score)):
+            if named_column is not None:
+                raise ValueError(f"{option} needs all rows in memory, but {path} is streamed; allow more by --memory.")
+        columns, counted = count_decisions(path, reading, output)
+        groups = {name: group_values(columns[name]) for name in reading.sensitive}
+    else:
+        found, groups = read_decided_columns(path, reading, weight=weight, score=score)
+        columns = dict(found)
     decided = None if prediction is None else columns[prediction]
     rows = len(next(iter(columns.values())))
     further: dict[str, Any] = {
         "score": None if score is None else columns[score],
         "sensitive": groups,
+        "repeats": None if counted is None else Repeats(counted),
         "weight": None
         if weight is None
         else check_weights(columns[weight], rows, Message("Column {column!r} ({weight=})", column=weight)),
@@ -223,10 +239,10 @@ def read_decisions(path: str, reading: JudgedOptions, *, score: str | None = Non
         return DecidedRows(y=None, prediction=decided, positive=chosen, read_as=(), **further)
     label = columns[target]
     check_binary(label, target, positive, reading.multiclass)
-    codes, names, values = code_labels(label, target, positive or None)
+    codes, names, values = code_labels(label, target, positive or None, rows=counted)
     classes = as_array(names)
     pos_label = names[1] if len(names) == 2 else None
-    labels_read = _read_as("label", [as_word(value) for value in label.tolist()], classes[codes].tolist())
+    labels_read = _read_as("label", [as_word(value) for value in label.tolist()], classes[codes].tolist(), counted)
     if prediction is None:
         return DecidedRows(classes[codes], None, positive=pos_label, read_as=tuple(labels_read), **further)
     named: dict[str, Any] = {
@@ -246,7 +262,7 @@ def read_decisions(path: str, reading: JudgedOptions, *, score: str | None = Non
         **further,
         read_as=(
             *labels_read,
-            *_read_as("decision", [as_word(value) for value in decided.tolist()], classes[matched].tolist()),
+            *_read_as("decision", [as_word(value) for value in decided.tolist()], classes[matched].tolist(), counted),
         ),
     )
 
@@ -288,9 +304,11 @@ def read_decided_columns(
     }
 
 
-def _read_as(what: str, values: list[str], words: list[str]) -> list[tuple[str, str, int, str]]:
+def _read_as(what: str, values: list[str], words: list[str], rows: Any) -> list[tuple[str, str, int, str]]:
     """List each value that counts as another label, with its number of rows and that label."""
-    counts = Counter(zip(values, words, strict=True))
+    counts = Counter[tuple[str, str]]()
+    for pair, count in zip(zip(values, words, strict=True), [1] * len(values) if rows is None else rows, strict=True):
+        counts[pair] += int(count)
     if all(value == word for value, word in counts):
         return []
     return [(what, value, rows, word) for (value, word), rows in sorted(counts.items())]

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,6 +17,7 @@ from fairbound._errors import InputError
 from fairbound.cli import options
 from fairbound.cli.options import examples
 from fairbound.cli.output import Output
+from fairbound.cli.streaming import Memory, RowProgress, is_too_large, parse_memory
 
 if TYPE_CHECKING:
     from fairbound.data import ColumnFormat
@@ -66,6 +68,7 @@ def predict_command(
     delimiter: options.Delimiter = None,
     encoding: options.Encoding = "utf-8",
     data_dir: options.DataFolder = None,
+    memory: Memory = None,
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
@@ -76,34 +79,116 @@ def predict_command(
     model and the row.
     """
     from fairbound.cli.files import check_source, fresh_file, load_model
-    from fairbound.data import make_frame
-    from fairbound.studies import table_backend
 
-    check_source(source)
+    check_source(source, folders=True)
     output = Output(json, quiet)
     with fresh_file(out) as file, output.stage(f"Deciding {source}"):
         classifier = load_model(model)
-        rows = read_rows(
-            classifier, source, delimiter=delimiter, encoding=encoding, data_dir=data_dir, quiet=quiet or json
-        )
-        frame = make_frame(rows.columns, table_backend())
-        with _located(source):
-            decided = classifier.predict(frame)
-        added = {column: _typed(decided, classifier.classes_)}
-        if probability:
-            added |= _probabilities(classifier, frame)
-        for name in added:
-            if name in rows.names:
-                raise ValueError(f"{source} already has a column {name!r}; give another name with --column.")
-        rows.write(file, added, exact)
-        notes = _unseen(classifier, frame)
-    counts = Counter(map(as_text, decided.tolist()))
-    shown = {label: counts[label] for label in dict.fromkeys(map(as_text, classifier.classes_.tolist()))}
+        decider = Decider(classifier, source, column, probability)
+        if is_too_large(source, parse_memory(memory)):
+            _decide_in_parts(decider, file, exact, delimiter, encoding, RowProgress(output))
+        else:
+            rows = read_rows(
+                classifier, source, delimiter=delimiter, encoding=encoding, data_dir=data_dir, quiet=quiet or json
+            )
+            decider.check_names(rows.names)
+            rows.write(file, decider(rows.columns), exact)
+    notes = _unseen(classifier, decider.unseen)
+    shown = {label: decider.counts[label] for label in dict.fromkeys(map(as_text, classifier.classes_.tolist()))}
     for note in notes:
         output.text(f"Note: {note}")
-    counted = ", ".join(f"{label}: {count:,}" for label, count in shown.items())
-    output.text(f"Decided {len(decided):,} rows ({counted}). Written to {out}.")
-    output.result({"command": "predict", "out": out, "rows": len(decided), "decided": shown, "notes": notes})
+    counted, rows_decided = ", ".join(f"{label}: {count:,}" for label, count in shown.items()), decider.counts.total()
+    output.text(f"Decided {rows_decided:,} rows ({counted}). Written to {out}.")
+    output.result({"command": "predict", "out": out, "rows": rows_decided, "decided": shown, "notes": notes})
+
+
+class Decider:
+    """Returns the new columns of rows, and counts the decisions and the values that did not occur in training."""
+
+    def __init__(self, classifier: ConstrainedClassifier, source: str, column: str, probability: bool) -> None:
+        self.classifier, self.source, self.column, self.probability = classifier, source, column, probability
+        self.counts, self.unseen = Counter[str](), dict[str, Counter[str]]()
+
+    def __call__(self, columns: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the new columns of some rows, given the inputs of the model."""
+        from fairbound.data import make_frame
+        from fairbound.studies import table_backend
+
+        frame = make_frame(columns, table_backend())
+        with _located(self.source):
+            decided = self.classifier.predict(frame)
+        for label, count in Counter(decided.tolist()).items():
+            self.counts[as_text(label)] += count
+        if self.classifier.encoder_ is not None:
+            for name, counted in self.classifier.encoder_.unseen(frame).items():
+                self.unseen.setdefault(name, Counter()).update(counted)
+        probabilities = _probabilities(self.classifier, frame) if self.probability else {}
+        return {self.column: _typed(decided, self.classifier.classes_), **probabilities}
+
+    def check_names(self, names: Sequence[str]) -> None:
+        """Raise an error if the file has one of the new columns already."""
+        classes = self.classifier.classes_.tolist()
+        wanted = [self.classifier.pos_label_] if self.classifier.pos_label_ is not None else classes
+        for name in (self.column, *(f"probability of {as_text(label)}" for label in wanted if self.probability)):
+            if name in names:
+                raise ValueError(f"{self.source} already has a column {name!r}; give another name with --column.")
+
+
+def _decide_in_parts(
+    decider: Decider, out: Path, exact: bool, delimiter: str | None, encoding: str, tell: RowProgress
+) -> None:
+    """Decide the rows of a file in parts, and write each part with its decisions: Parquet to Parquet, text to text."""
+    from fairbound.data import TableFile, TableStream, column_values, extend_text, new_fields, text_blocks
+
+    formats, categories = _formats(decider.classifier)
+    source, to_parquet, done = Path(decider.source), out.suffix.lower() == ".parquet", 0
+    file = None if source.is_dir() else TableFile.open(source, delimiter=delimiter, encoding=encoding)
+    from_parquet = file is None or file.is_parquet
+    if to_parquet != from_parquet:
+        kinds = (".parquet", "Parquet") if from_parquet else (".csv", "text")
+        raise ValueError(f"{source.name} is streamed, from {kinds[1]} to {kinds[1]}; let --out end in {kinds[0]}.")
+
+    def read(name: str, values: Any) -> Any:
+        form = formats[name]
+        if not isinstance(values, list):
+            if values.dtype.kind in "if":
+                return values
+            values = values.tolist()
+        return form.words(values) if name in categories else form.read(values, name)
+
+    if file is not None and not file.is_parquet:
+        for name in formats:
+            file.check_column(name, "the model needs it")
+        decider.check_names(file.names)
+
+        def fields() -> Iterator[Sequence[str]]:
+            nonlocal done
+            for table in text_blocks(file, list(formats)):
+                added = decider({name: read(name, table.column(name).to_pylist()) for name in formats})
+                lines = new_fields(added, exact)
+                yield from lines if not done else islice(lines, 1, None)
+                done += table.num_rows
+                tell("Deciding", done, 0)
+
+        extend_text(file, out, fields())
+        return
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    stream = TableStream.open(source)
+    stream.check(dict.fromkeys(formats, "the model needs it"))
+    decider.check_names(stream.names)
+    writer = None
+    for table in stream.batches(stream.names):
+        inputs = {name: read(name, column_values(table.column(name), name, stream.place)) for name in formats}
+        for name, values in decider(inputs).items():
+            table = table.append_column(name, pa.array(values.tolist()))
+        writer = pq.ParquetWriter(out, table.schema) if writer is None else writer
+        writer.write_table(table)
+        done += table.num_rows
+        tell("Deciding", done, stream.n_rows)
+    if writer is not None:
+        writer.close()
 
 
 @contextmanager
@@ -207,13 +292,13 @@ def as_text(value: Any) -> str:
     return as_word(value)
 
 
-def _unseen(classifier: ConstrainedClassifier, frame: Any) -> list[str]:
+def _unseen(classifier: ConstrainedClassifier, unseen: Mapping[str, Counter[str]]) -> list[str]:
     """Return a note on each column with values that did not occur in training."""
     if classifier.encoder_ is None:
         return []
     notes = []
     others = {column.name: getattr(column, "other", False) for column in classifier.encoder_.columns_}
-    for name, counted in classifier.encoder_.unseen(frame).items():
+    for name, counted in unseen.items():
         shown = ", ".join(repr(word) for word, _ in counted.most_common(5)) + (", ..." if len(counted) > 5 else "")
         rows = f"{counted.total():,} {'row' if counted.total() == 1 else 'rows'}"
         counts_as = "a rare value" if others[name] else "none of the known values"

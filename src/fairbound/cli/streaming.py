@@ -7,13 +7,26 @@ import re
 import time
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
+import typer
+
+from fairbound._errors import argument
 from fairbound.cli.output import Output
 
 if TYPE_CHECKING:
+    from fairbound.cli.decisions import DecisionOptions
     from fairbound.cli.options import ReadingOptions
     from fairbound.studies import StreamedStudy, StudySettings
+
+Memory = Annotated[
+    str | None,
+    typer.Option(
+        "--memory",
+        metavar="SIZE",
+        help="The memory that the rows may take, such as 2GB; larger files are streamed. By default half of all.",
+    ),
+]
 
 BYTES_PER_VALUE = 300
 """Memory that a study takes for each value of its table: several copies as objects, text and numbers."""
@@ -74,6 +87,54 @@ class RowProgress:
         of = f" of {total:,}" if total else ""
         rest = f", {max(total - done, 0) / rate:,.0f} s left" if total else ""
         self.output.update(f"{name}: {done:,}{of} rows, {rate:,.0f} rows/s{rest}")
+
+
+def count_decisions(path: str, reading: DecisionOptions, output: Output) -> tuple[dict[str, Any], Any]:
+    """Read the columns of label, decision and groups in parts; return the combinations that occur, and their rows."""
+    import tempfile
+
+    import numpy as np
+
+    from fairbound._files import draft_beside
+    from fairbound.data import MISSING, RowCounts, TableFile, TableStream, is_missing, typed_copy
+
+    roles = {"target": reading.target, "prediction": reading.prediction}
+    named = {role: name for role, name in roles.items() if name is not None}
+    names = list(dict.fromkeys((*named.values(), *reading.sensitive)))
+    marks, tell = (*MISSING, *(reading.missing or ())), RowProgress(output)
+    with ExitStack() as scratch, output.stage(f"Counting {path} in parts"):
+        source = Path(path)
+        file = (
+            None if source.is_dir() else TableFile.open(source, delimiter=reading.delimiter, encoding=reading.encoding)
+        )
+        if file is None or file.is_parquet:
+            stream = TableStream.open(source, missing=marks)
+        else:
+            for name in names:
+                file.check_column(name, "a column of decisions")
+            place = Path(tempfile.gettempdir()) / "typed"
+            folder = scratch.enter_context(draft_beside(place, "the typed copy")).folder / "typed"
+            folder.mkdir()
+            others = [name for name in file.names if name not in names]
+            stream = typed_copy(file, folder, words=set(names), ignore=others, missing=marks)
+        roles_of = {**{name: argument("sensitive") for name in reading.sensitive}}
+        stream.check({**roles_of, **{name: argument(role) for role, name in named.items()}})
+        counts, done = RowCounts(names), 0
+        for table in stream.batches(names):
+            entries = counts.entries(table)
+            counts.add(entries, np.ones(len(entries)), 0)
+            done += len(entries)
+            tell("Counting", done, stream.n_rows)
+        columns = {name: counts.column(position, stream) for position, name in enumerate(names)}
+    rows = counts.rows[0]
+    if "prediction" in named:
+        gaps = is_missing(columns[named["prediction"]])
+        if gaps.any():
+            raise ValueError(
+                f"Column {named['prediction']!r} (--prediction) has no value in {rows[gaps].sum():,} of "
+                f"{rows.sum():,} rows; drop the rows without a decision."
+            )
+    return columns, rows
 
 
 def stream_study(

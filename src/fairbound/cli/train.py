@@ -12,6 +12,7 @@ from fairbound._files import as_utf8
 from fairbound.cli import options
 from fairbound.cli.options import examples, with_options
 from fairbound.cli.output import Output, finishing
+from fairbound.cli.streaming import Memory
 
 if TYPE_CHECKING:
     from fairbound.studies import Study
@@ -32,16 +33,6 @@ Margin = Annotated[
         "--margin",
         metavar="auto|PROBABILITY",
         help="Tighten the limits just enough to hold on new rows with this probability, by the forecast.",
-    ),
-]
-
-
-Memory = Annotated[
-    str | None,
-    typer.Option(
-        "--memory",
-        metavar="SIZE",
-        help="The memory that the rows may take, such as 2GB; larger files are streamed. By default half of all.",
     ),
 ]
 

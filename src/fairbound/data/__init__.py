@@ -3,7 +3,7 @@
 Nothing here depends on torch or on the other packages of `fairbound`.
 """
 
-from fairbound.data.appending import append_columns, write_columns
+from fairbound.data.appending import append_columns, extend_text, new_fields, write_columns
 from fairbound.data.census import ACSINCOME_CA_SAMPLE, census_source
 from fairbound.data.columns import (
     Column,
@@ -26,9 +26,9 @@ from fairbound.data.reading import column_schema, read_table
 from fairbound.data.splitting import draw_parts
 from fairbound.data.streams import RowCounts, TableStream, ValueCodes, as_numbers, blocks
 from fairbound.data.table import Backend, Table, installed_backend, make_frame, no_column
-from fairbound.data.tablefile import TableFile
+from fairbound.data.tablefile import TableFile, column_values
 from fairbound.data.taken import SuspectedLeak, Taken, find_leaks, taken_for
-from fairbound.data.typed_copies import typed_copy
+from fairbound.data.typed_copies import text_blocks, typed_copy
 
 __all__ = [
     "ACSINCOME_CA_SAMPLE",
@@ -65,7 +65,9 @@ __all__ = [
     "census_source",
     "code_labels",
     "column_schema",
+    "column_values",
     "draw_parts",
+    "extend_text",
     "find_leaks",
     "group_values",
     "has_probabilities",
@@ -76,9 +78,11 @@ __all__ = [
     "make_disparate_data",
     "make_frame",
     "name_probabilities",
+    "new_fields",
     "no_column",
     "read_table",
     "taken_for",
+    "text_blocks",
     "typed_copy",
     "write_columns",
 ]

@@ -61,7 +61,7 @@ def append_columns(source: TableFile, out: Path, added: Added, *, exact: bool = 
             rows = [exact_fields(Record(*each), source.delimiter) for each in records if each[1] == "row"]
         _write_parquet(out, _arrow_of_texts(source.names, rows), added)
     else:
-        _extend_text(source, out, added, exact)
+        extend_text(source, out, new_fields(added, exact))
 
 
 def write_columns(columns: Mapping[str, Any], out: Path, added: Added, *, exact: bool = False) -> None:
@@ -83,9 +83,12 @@ def harmless(text: str) -> str:
     return f"'{text}" if text.startswith(_RUN_BY_SPREADSHEETS) and _NUMBERS.number(text) is None else text
 
 
-def _extend_text(source: TableFile, out: Path, added: Added, exact: bool) -> None:
-    """Write the records of a text file with more fields, in the encoding and with the line ends of that file."""
-    delimiter, further = _delimiter(source, out), _fields(added, exact)
+def extend_text(source: TableFile, out: Path, further: Iterator[Sequence[str]]) -> None:
+    """Write the records of a text file with more fields, in the encoding and with the line ends of that file.
+
+    `further` yields the new fields of each line, first the names.
+    """
+    delimiter = _delimiter(source, out)
     with source.path.open("rb") as stream, out.open("wb") as target:
         codec, mark = find_encoding(stream, source.encoding, source.place)
         target.write(mark)
@@ -114,7 +117,7 @@ def _write_text(out: Path, names: Sequence[str], rows: Iterable[Sequence[str]], 
     with out.open("w", encoding="utf-8", newline="") as stream:
         writer = csv.writer(stream, delimiter="\t" if out.suffix.lower() == ".tsv" else ",")
         lines = itertools.chain([names], rows)
-        writer.writerows([*line, *more] for line, more in zip(lines, _fields(added, exact), strict=True))
+        writer.writerows([*line, *more] for line, more in zip(lines, new_fields(added, exact), strict=True))
 
 
 def _write_parquet(out: Path, table: Any, added: Added) -> None:
@@ -133,7 +136,7 @@ def _arrow_of_texts(names: Sequence[str], rows: Sequence[Sequence[str]]) -> Any:
     return pa.table({name: pa.array(values, pa.string()) for name, values in zip(names, columns, strict=True)})
 
 
-def _fields(added: Added, exact: bool) -> Iterator[Sequence[str]]:
+def new_fields(added: Added, exact: bool) -> Iterator[Sequence[str]]:
     """Yield the new fields of each line, first the names."""
     shown = str if exact else harmless
     yield [shown(name) for name in added]

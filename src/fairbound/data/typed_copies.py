@@ -58,7 +58,7 @@ def typed_copy(
     longest = dict.fromkeys(names, 0)
     texts, typed = folder / "texts.parquet", folder / "typed.parquet"
     with pq.ParquetWriter(texts, pa.schema([(name, pa.string()) for name in names])) as writer:
-        for table in _text_blocks(file, names):
+        for table in text_blocks(file, names):
             writer.write_table(table)
             for name in names:
                 values = table.column(name).unique().to_pylist()
@@ -93,7 +93,7 @@ def typed_copy(
     return TableStream((typed,), found, file.place, tuple(ignore))
 
 
-def _text_blocks(file: TableFile, names: Sequence[str]) -> Iterator[Any]:
+def text_blocks(file: TableFile, names: Sequence[str]) -> Iterator[Any]:
     """Yield the rows of a text file as pyarrow tables of text."""
     import pyarrow as pa
 

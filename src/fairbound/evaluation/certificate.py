@@ -27,7 +27,7 @@ from fairbound._values import as_numbers, check_largest_weight
 from fairbound._words import at_least, at_most, count, number, percent
 from fairbound.evaluation.intervals import Statistic, check_confidence, simultaneous_level
 from fairbound.evaluation.requirements import RateKey, Requirement, requirements_of
-from fairbound.evaluation.tally import Tally
+from fairbound.evaluation.tally import Repeats, Tally
 from fairbound.evaluation.verdicts import (
     LimitCertificate,
     Verdict,
@@ -207,6 +207,7 @@ def certify(
     groups: Combine = "each",
     pos_label: Hashable | None = None,
     positive_decision: Hashable | None = None,
+    repeats: Repeats | None = None,
 ) -> Certificate:
     """Test limits on held-out rows.
 
@@ -229,6 +230,8 @@ def certify(
         Which of two labels is the positive one; by default as for `Cells.build`.
     positive_decision : value, optional
         The decision that means the positive label, if decisions have other values than the two labels.
+    repeats : Repeats, optional
+        How many rows each of these rows stands for.
 
     Examples
     --------
@@ -255,6 +258,7 @@ def certify(
         groups=groups,
         pos_label=pos_label,
         positive_decision=positive_decision,
+        repeats=repeats,
     )
     return certify_tally(tally, constraints, confidence, weights_bounded=largest_weight is not None)
 
