@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 import re
+import tempfile
 import time
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,6 +21,7 @@ if TYPE_CHECKING:
     from fairbound.cli.decisions import DecisionOptions
     from fairbound.cli.options import ReadingOptions
     from fairbound.studies import StreamedStudy, StudySettings
+    from fairbound.training import Processes
 
 Memory = Annotated[
     str | None,
@@ -35,6 +39,40 @@ BYTES_PER_CHARACTER = 50
 """The same for each byte of a text file."""
 
 _UNITS = {"": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12, "kib": 2**10, "mib": 2**20, "gib": 2**30}
+
+
+TIME_OUT = timedelta(minutes=30)
+"""After this time without an answer of another process, a run ends."""
+
+
+@contextmanager
+def shared_run() -> Iterator[Processes | None]:
+    """Join the processes that a launcher such as torchrun has started, and yield them; None without a launcher."""
+    if not {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"} <= set(os.environ):
+        yield None
+        return
+    import torch
+    import torch.distributed as dist
+
+    from fairbound.training import Processes
+
+    dist.init_process_group("nccl" if torch.cuda.is_available() else "gloo", timeout=TIME_OUT)
+    try:
+        yield Processes.present()
+    finally:
+        dist.destroy_process_group()
+
+
+def together(processes: Processes | None) -> AbstractContextManager[None]:
+    """Return a context in which an error of one process ends all of them."""
+    return nullcontext() if processes is None else processes.together()
+
+
+def own_output(processes: Processes | None, out: Path, output: Output, scratch: ExitStack) -> tuple[Path, Output]:
+    """Return where this process writes and what it prints: those after the first write to a folder that is removed."""
+    if processes is None or not processes.rank:
+        return out, output
+    return Path(scratch.enter_context(tempfile.TemporaryDirectory())) / "out", Output(False, True)
 
 
 def parse_memory(stated: str | None) -> int:
@@ -145,6 +183,7 @@ def stream_study(
     output: Output,
     out: Path,
     scratch: ExitStack,
+    processes: Processes | None = None,
 ) -> StreamedStudy:
     """Read the files in parts, and show what is known of them before anything is trained.
 
@@ -195,6 +234,7 @@ def stream_study(
                 test_size=settings.test_size,
                 seed=settings.seed,
                 tell=RowProgress(output),
+                processes=processes,
             )
         )
         study = StreamedStudy(prepared, settings, source)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from fairbound.cli.options import JournalOptions, ReadingOptions
     from fairbound.data import Dataset
     from fairbound.studies import Study, StudySettings
+    from fairbound.training import Processes
 
 
 # --- first look ------------------------------------------------------------------------------------------------------
@@ -142,7 +143,8 @@ def run_study(study: Study, output: Output, context: typer.Context, saved: Check
             step = row.get("iteration", row.get("epoch", 0))
             bound = f", bound {row['bound']:g}" if isinstance(row.get("bound"), float) else ""
             output.update(f"{row['stage']}{bound}: {row.get('phase', 'training')}, step {step}")
-            return interrupt.asked(row)
+            asked = interrupt.asked(row)
+            return asked if study.passes is None else study.passes.any(asked)
 
         study.run(watch, stage=output.stage)
     return interrupt
@@ -157,6 +159,8 @@ class Checkpoint:
         The folder of the run.
     stated : JournalOptions
     output : Output
+    processes : Processes, optional
+        Those that share the run; the first one has the journal.
 
     Attributes
     ----------
@@ -164,8 +168,8 @@ class Checkpoint:
         Whether the folder is there already, because the run was interrupted: `--resume` replaces it.
     """
 
-    def __init__(self, out: str, stated: JournalOptions, output: Output) -> None:
-        self.out, self.stated, self.output = Path(out), stated, output
+    def __init__(self, out: str, stated: JournalOptions, output: Output, processes: Processes | None = None) -> None:
+        self.out, self.stated, self.output, self.processes = Path(out), stated, output, processes
         self.path = self.out.with_name(f"{self.out.name}.journal")
         if stated.resume and not stated.checkpoint:
             raise ValueError("--resume continues a journal, and --checkpoint 0 writes none: leave one of both out.")
@@ -178,16 +182,20 @@ class Checkpoint:
     def begin(self, study: Study) -> None:
         """Open the journal for the fits of a study."""
         self._study = study
-        if not self.stated.checkpoint:
-            return
+        count = 1 if self.processes is None else self.processes.count
         from fairbound.training import Passes, open_journal
 
-        self._journal = open_journal(self.path, resume=self.stated.resume, seconds=self.stated.checkpoint)
+        if not self.stated.checkpoint or (self.processes is not None and self.processes.rank):
+            study.passes = Passes(None, self.processes)
+            return
+        self._journal = open_journal(
+            self.path, resume=self.stated.resume, seconds=self.stated.checkpoint, processes=count
+        )
         if self._journal.found:
             self.output.text(f"Continuing from {self.path}.")
         elif self.path.exists():
             self.output.text(f"{self.path} of an earlier run is not used, and will be replaced; --resume continues it.")
-        study.passes = Passes(self._journal)
+        study.passes = Passes(self._journal, self.processes)
 
     def __enter__(self) -> Checkpoint:
         return self

@@ -92,12 +92,16 @@ def train_command(
     held-out rows.
     """
     from fairbound.cli.files import check_source, fresh_folder
-    from fairbound.cli.streaming import is_too_large, parse_memory, stream_study
+    from fairbound.cli.streaming import is_too_large, own_output, parse_memory, shared_run, stream_study, together
     from fairbound.cli.studying import Checkpoint, exit_after, read_study, run_study
 
-    output = Output(json, quiet)
-    saved = Checkpoint(out, journal, output)
-    check_source(source, folders=True)
+    scratch = ExitStack()
+    processes = scratch.enter_context(shared_run())
+    with scratch, together(processes):
+        place, output = own_output(processes, Path(out), Output(json, quiet), scratch)
+        saved = Checkpoint(str(place), journal, output, processes)
+        check_source(source, folders=True)
+        entered = scratch.pop_all()
     from fairbound.studies import write_files, write_lock
 
     settings = training.settings(
@@ -106,10 +110,10 @@ def train_command(
     if confidence is not None and reading.weight is not None:
         raise ValueError("--confidence and --weight do not go together: the confidence holds for unweighted rows only.")
     budget = parse_memory(memory)
-    with saved, fresh_folder(out, replace=saved.replaces) as folder, ExitStack() as scratch:
+    with entered as scratch, saved, fresh_folder(place, replace=saved.replaces) as folder:
         study: Study
-        if is_too_large(source, budget):
-            study = stream_study(source, training.test_file, reading, settings, output, Path(out), scratch)
+        if processes is not None or is_too_large(source, budget):
+            study = stream_study(source, training.test_file, reading, settings, output, Path(out), scratch, processes)
         else:
             study = read_study(source, training.test_file, reading, settings, output)
         write_lock(study.lock, folder)

@@ -147,8 +147,9 @@ class StreamedStudy(Study):
         data: Any = StreamedData(prepared, source)
         self.prepared, self.data, self.streamed = prepared, data, data
         self.settings = replace(settings, model="linear") if settings.model == "auto" else settings
-        self.training: Any = prepared.parts[0]
-        self.held_out: Any = prepared.parts[1] if len(prepared.parts) > 1 else None
+        sizes = [int(rows.sum()) for rows in prepared.rows.counts.rows]  # of all processes that share the study
+        self.training: Any = range(sizes[0])
+        self.held_out: Any = range(sizes[1]) if len(prepared.parts) > 1 else None
         self.calibration = None
         self._begin(settings, streamed_lock(data, settings))
         seen = f"Remarks about columns are from the first {min(SAMPLE_ROWS, len(data)):,} rows."

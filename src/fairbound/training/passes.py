@@ -44,6 +44,10 @@ class Passes:
         """Return the sum of the totals of all processes."""
         return totals if self.processes is None else self.processes.sum(totals)
 
+    def any(self, asked: bool) -> bool:
+        """Return whether one of the processes says so."""
+        return asked if self.processes is None else bool(self.processes.sum(torch.tensor([int(asked)])))
+
     def join(self, values: Tensor) -> Tensor:
         """Return the values of the rows of all processes, those of the first process first."""
         return values if self.processes is None else torch.cat(self.processes.gather(values))

@@ -153,7 +153,7 @@ class FitState:
         lookup(PHASES, phase, "phase")
         self.history.append({"phase": phase, **row})
         asked = self.callback is not None and bool(self.callback(self.history[-1]))
-        if bool(self.base.passes.sum(torch.tensor([int(asked)]))):  # in one of the processes
+        if self.base.passes.any(asked):
             self.stopped = True
             self.base.passes.stop_recording()
         return self.stopped
