@@ -63,6 +63,14 @@ def shared_run() -> Iterator[Processes | None]:
         dist.destroy_process_group()
 
 
+def refuse_launcher(command: str) -> None:
+    """Raise an error if a launcher has started several processes of a command that runs in one."""
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1 and "RANK" in os.environ:
+        raise ValueError(
+            f"fairbound {command} runs in one process, but several were started; start it without torchrun."
+        )
+
+
 def together(processes: Processes | None) -> AbstractContextManager[None]:
     """Return a context in which an error of one process ends all of them."""
     return nullcontext() if processes is None else processes.together()

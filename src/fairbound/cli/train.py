@@ -210,8 +210,10 @@ def frontier_command(
     """
     from fairbound.cli.files import check_source, fresh_folder
     from fairbound.cli.options import swept_limit
+    from fairbound.cli.streaming import refuse_launcher
     from fairbound.cli.studying import Checkpoint, exit_after, read_study, run_study, show_frontier, show_notes
 
+    refuse_launcher("frontier")
     output = Output(json, quiet)
     saved = Checkpoint(out, journal, output)
     check_source(source)

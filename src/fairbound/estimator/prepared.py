@@ -154,7 +154,7 @@ class PreparedRows:
     def note(self) -> str:
         """Return how the rows were read."""
         place, processes = self.rows.stream.place, self.rows.processes
-        shared = "" if processes is None else f" {processes.count} processes shared the fit."
+        shared = "" if processes is None or processes.count == 1 else f" {processes.count} processes shared the fit."
         return f"The rows were read from {place} in parts and streamed from a scratch folder in every pass.{shared}"
 
     no_forecast = NO_FORECAST
