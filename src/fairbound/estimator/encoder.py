@@ -170,13 +170,15 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         return scaled
 
     def _learn_numbers(self, name: str, values: Floats, weights: Floats) -> ColumnFacts:
+        values = np.ascontiguousarray(values)  # a column of a matrix is read several times
         gaps, used = np.isnan(values), weights > 0
         known = used & ~gaps
-        moments = Moments()
+        moments, every = Moments(), bool(known.all())
         if self.scale:
             for start in range(0, len(values), MOMENT_ROWS):
                 rows = slice(start, start + MOMENT_ROWS)
-                moments.add(values[rows][known[rows]], weights[rows][known[rows]])
+                chosen = slice(None) if every else known[rows]
+                moments.add(values[rows][chosen], weights[rows][chosen])
         return ColumnFacts(name, moments, missing=bool((used & gaps).any()))
 
     def _learn_words(self, name: str, inputs: Inputs, position: int, weights: Floats) -> ColumnFacts:

@@ -55,6 +55,7 @@ from fairbound.training import (
     choose_effort,
     choose_status,
     fit,
+    flatten,
     frontier,
     gap_sums,
     is_small,
@@ -101,6 +102,7 @@ class Fitting:
         if cells.division is not None:
             self.Z, self.data = self.Z[cells.division.rows], data.divide(cells.division)
         self.n_inputs = self.Z.shape[1]
+        self._known_logits: tuple[Tensor, Tensor] | None = None
         self.generator = torch.Generator().manual_seed(seed)
         self.module = (
             copied_module(module, stated_solver(params))
@@ -268,7 +270,14 @@ class Fitting:
 
     def decisions(self) -> Tensor:
         """Return the class indices of the training rows, computed as `predict` does."""
-        return decide(logits(self.module, self.Z, self.cells.n_labels), self.problem.threshold)
+        return decide(self._row_logits(), self.problem.threshold)
+
+    def _row_logits(self) -> Tensor:
+        """Return the logits of the training rows, computed as `predict` does; the last ones are kept."""
+        w = flatten([*self.module.parameters(), *self.module.buffers()])
+        if self._known_logits is None or not torch.equal(self._known_logits[0], w):
+            self._known_logits = w, logits(self.module, self.Z, self.cells.n_labels)
+        return self._known_logits[1]
 
     def _callback(
         self, progress: ProgressPrinter, watched: Watched | None, eval_inputs: Floats | None
@@ -328,7 +337,7 @@ class Fitting:
         )
 
     def _gap_sums(self, system: ConstraintSystem) -> GapSums:
-        return gap_sums(system, logits(self.module, self.Z, self.cells.n_labels))
+        return gap_sums(system, self._row_logits())
 
     def _decided(self) -> Tensor:
         return count_rows(self.cells.of_rows(self.decisions()), self.cells.n_labels)
