@@ -24,8 +24,8 @@ The benchmark also counts age, a number, as sensitive: its rate is weighted by a
 put on it; it is measured and printed beside the violation.
 
 Models are asked for eight violations.  For each stated violation, the most accurate model *on the validation part* is
-taken among those that keep the stated violation there.  The test part has no influence on this choice.  (The published numbers are the
-best test accuracies of configurations whose mean test violation is below the stated one.)
+taken among those that keep the stated violation there.  The test part has no influence on this choice.  (The
+published numbers are the best test accuracies of configurations whose mean test violation is below the stated one.)
 
 Scores and results are stored in the folder: an interrupted run continues.  The data file is expected in the folder
 that FAIRBOUND_DATA names.  Needs `pip install "fairbound[lightgbm,data]" pandas matplotlib`.
