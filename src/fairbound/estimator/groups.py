@@ -1,4 +1,10 @@
-"""Read the groups of the rows, whatever the user gives them as, and count what limits need of them."""
+"""Read the groups of the rows, whatever the user gives them as; count what limits need of them; and make floors.
+
+Floors are for `no_group_worse`: no group's rate may fall below that of the model without limits, which is trained
+first.  Its exact rates, counted from its decisions on the training rows, become lower bounds, one for each group,
+beside the limits of the user.  They are constraints of the same problem: the solver can keep the limits by lifting
+groups only, and where that cannot be had the status names the limits in conflict.
+"""
 
 from __future__ import annotations
 
@@ -7,18 +13,25 @@ from typing import Any
 
 import narwhals as nw
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
+from fairbound._errors import InputError
 from fairbound._values import as_objects, as_values, in_order, with_gaps
+from fairbound._words import lookup
 from fairbound.data import Dataset, is_missing
 from fairbound.fairness import (
     RATES,
     Cells,
     Constraint,
     Grouping,
+    decision_indicators,
+    evaluate,
+    group_sums,
     holds_probabilities,
     is_divided,
     name_columns,
+    rate_limit,
     read_probabilities,
     resolve_measure,
     with_unknown,
@@ -174,3 +187,59 @@ def _as_array(values: Any) -> NDArray[Any]:
     if array.dtype.kind in "US" and not isinstance(values, np.ndarray):
         return np.asarray(values, dtype=object)
     return array
+
+
+# --- floors -----------------------------------------------------------------------------------------------------------
+
+LIFTED = "selection_rate"
+"""The rate that does not fall, unless another one is named."""
+
+
+def lifted_rate(stated: bool | str) -> str | None:
+    """Return the name of the rate that must not fall; None if there is none.
+
+    >>> lifted_rate(True), lifted_rate("true_positive_rate"), lifted_rate(False)
+    ('selection_rate', 'true_positive_rate', None)
+    """
+    if isinstance(stated, str):
+        lookup(RATES, stated, "rate")
+        return stated
+    return LIFTED if stated else None
+
+
+def check_floors(stated: bool | str, cells: Cells, confidence: float | None) -> None:
+    """Raise an error where floors cannot be had."""
+    if cells.n_labels != 2:
+        raise InputError(
+            "{no_group_worse=value} needs two classes, but y has {count}: with more, a rate can only rise at the cost "
+            "of another one.",
+            "Limit the rates that matter from below instead.",
+            value=stated,
+            count=cells.n_labels,
+        )
+    if confidence is not None:
+        raise InputError(
+            "{no_group_worse=} and {confidence=} exclude each other: the floors are rates on the training rows.",
+            "Give one of both.",
+        )
+
+
+def floors_of(decisions: torch.Tensor, cells: Cells, rate: str) -> tuple[Constraint, ...]:
+    """Return a lower limit for each group of each grouping: its rate under these decisions."""
+    counts = cells.sums(decision_indicators(decisions, cells.outcomes))
+    (outcome,) = cells.outcomes
+    found = []
+    for grouping in cells.groupings:
+        values = evaluate(RATES[rate], group_sums(counts, cells, grouping, outcome))
+        for group, value in zip(grouping.groups, values.tolist(), strict=False):
+            if value > 0:  # a rate of 0 cannot fall; NaN is undefined
+                found.append(rate_limit(rate, group=group, lower=value, columns=(grouping.name,)))
+    return tuple(found)
+
+
+def floors_in_words(floors: Sequence[Constraint]) -> str:
+    """Return the floors as a note of the record."""
+    return (
+        "No group worse off: besides the limits, the rate of each group is limited from below by that of the model "
+        f"without limits ({'; '.join(map(str, floors))})."
+    )
