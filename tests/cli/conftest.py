@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +39,9 @@ def fairbound(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., 
     monkeypatch.delenv("FAIRBOUND_TRACEBACK", raising=False)
 
     def call(*arguments: Any) -> Outcome:
-        result = CliRunner().invoke(make_program(), [str(argument) for argument in arguments], prog_name="fairbound")
+        # Before 8.2, click mixed both streams unless told otherwise; since then it always keeps them apart.
+        apart = {"mix_stderr": False} if "mix_stderr" in signature(CliRunner).parameters else {}
+        result = CliRunner(**apart).invoke(make_program(), [str(each) for each in arguments], prog_name="fairbound")
         if result.exception is not None and not isinstance(result.exception, SystemExit):
             raise result.exception
         return Outcome(result.exit_code, result.stdout, result.stderr)

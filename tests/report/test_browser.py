@@ -219,7 +219,7 @@ def test_on_paper(chromium, files):
         page.emulate_media(media="print")
         assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
         assert not page.locator("nav").is_visible()
-        page.wait_for_function("document.getElementById('frontier').layout.font.color === '#000000'")
+        page.wait_for_function("() => document.getElementById('frontier').layout.font.color === '#000000'")
         page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
         assert page.get_by_text("disparate_impact >= 0.98").first.is_visible()  # the table of all points is open
         page.evaluate("window.dispatchEvent(new Event('afterprint'))")
