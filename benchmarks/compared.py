@@ -44,7 +44,7 @@ OWN_RATIOS = {
 }
 MOST_ROWS = 75_000
 """Larger data sets are sampled, to save time."""
-NOTES = f"""*boosted* has `cv=3, ensemble=True`. A fifth of the rows is held out. Data sets of more than {MOST_ROWS:,} rows
+NOTES = f"""*boosted* has `cv=3, ensemble=True`. A fifth of the rows is held out. Data sets of over {MOST_ROWS:,} rows
 are sampled. Of methods that decide at random, expected accuracies and rates are counted. If all runs of a method have
 a larger ratio than a column states, the column has the accuracy of its loosest run."""
 NEEDS_GROUP = ("ThresholdOptimizer", "OxonFair")
