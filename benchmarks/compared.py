@@ -231,15 +231,18 @@ def page(results: list[dict], target: Path) -> None:
     target.write_text(head + "<!-- measured -->\n\n" + "\n".join(text) + "\n<!-- end -->\n" + tail, encoding="utf-8")
 
 
-def _beside(found: dict[tuple[str, str], list[dict[str, float]]], data: str) -> list[str]:
-    """Return a sentence on the booster of fairbound beside the other one that needs no group."""
-    ours, theirs = (found.get((data, method), []) for method in ("boosted", "ExponentiatedGradient"))
+def _beside(results: list[dict], data: str) -> list[str]:
+    """Return a sentence on the booster of fairbound beside the other one that needs no group, on all their splits."""
+    names = "boosted", "ExponentiatedGradient"
+    found = means([each for each in results if each["data"] == data and each["method"] in names])
+    ours, theirs = (found.get((data, method), []) for method in names)
     if not ours or not theirs:
         return []
     pairs = [(goal, interpolated(ours, goal), interpolated(theirs, goal)) for goal in COMPARED]
     said = [f"{100 * (a - b):+.2f} points at {goal}" for goal, a, b in pairs if a is not None and b is not None]
     share = np.mean([line["processor"] for line in ours]) / np.mean([line["processor"] for line in theirs])
-    return [f"boosted minus ExponentiatedGradient: {', '.join(said)}, with {share:.2f} of its processor time.", ""]
+    splits = f"{ours[0]['splits']} splits"
+    return [f"boosted minus ExponentiatedGradient, {splits}: {', '.join(said)}; {share:.2f} of its processor time.", ""]
 
 
 def draw(data: str, lines: dict[str, list[dict[str, float]]], folder: Path) -> None:
