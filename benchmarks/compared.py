@@ -46,7 +46,8 @@ MOST_ROWS = 75_000
 """Larger data sets are sampled, to save time."""
 NOTES = f"""*boosted* has `cv=3, ensemble=True`. A fifth of the rows is held out. Data sets of over {MOST_ROWS:,} rows
 are sampled. Of methods that decide at random, expected accuracies and rates are counted. If all runs of a method have
-a larger ratio than a column states, the column has the accuracy of its loosest run."""
+a larger ratio than a column states, the column has the accuracy of its loosest run. Tables are of the splits that all
+of their methods have finished. Methods without runs are absent."""
 NEEDS_GROUP = ("ThresholdOptimizer", "OxonFair")
 COMPARED = (0.8, 0.9)
 Decide = Callable[[object, np.ndarray], np.ndarray]
@@ -212,7 +213,7 @@ def page(results: list[dict], target: Path) -> None:
             text.append(f"| {method} | {needs} | {' | '.join(cells)} | {seconds:.1f} s |")
         text += [
             "",
-            *_beside(found, data),
+            *_beside(results, data),
             "| method | asked | accuracy | ratio | processor time |",
             "| --- " * 5 + "|",
         ]
