@@ -16,6 +16,7 @@ from tests.refusals import says
 from fairbound import load, read_table
 from fairbound.cli.files import load_model
 from fairbound.cli.studying import STEPS
+from fairbound.fairness import Sigmoid, Tanh
 from fairbound.report import write_report
 from fairbound.studies.settings import hidden_layers
 from fairbound.studies.tables import is_kept
@@ -200,6 +201,12 @@ def test_a_missing_group_is_none_of_the_small_ones(fairbound, tmp_path):
         (["--loss", "hing"], "--loss 'hing'"),
         (["--class-weight", "even"], "--class-weight 'even'"),
         (["--regularizer", "demographic_parity * much"], "demographic_parity * much"),
+        (["--surrogate", "sigmoid:wide", "--require", LIMIT], "--surrogate 'sigmoid:wide' must be the name"),
+        (["--surrogate", "sigmod", "--require", LIMIT], "Did you mean 'sigmoid'?"),
+        (["--surrogate", "sigmoid", "tanh", "max", "--require", LIMIT], "--surrogate has 3 surrogates for 1 limits."),
+        (["--solver", "adam"], "--solver 'adam'"),
+        (["--constraint-share", "2"], "--constraint-share 2.0 must be a share"),
+        (["--solver", "quasi-newton", "--epochs", "3"], "--epochs 3 is for mini-batches, but --solver 'quasi-newton'"),
         (["--confidence", "0.95"], "one limit. Add it with --require."),
         (["--confidence", "0.95", "--require", "covariance <= 0.1"], "--confidence does not go with covariance <= 0.1"),
         (["--confidence", "95", "--require", LIMIT], "--confidence 95.0 must be a number from 0.5"),
@@ -364,6 +371,17 @@ def test_loss_class_weights_and_regularizers_reach_the_model(fairbound, tmp_path
         coefficients.append(load(tmp_path / f"run{position}" / "model").coef_)
     for other in coefficients[1:]:
         assert abs(other - coefficients[0]).max() > 1e-3
+
+
+def test_the_surrogate_of_each_limit_and_mini_batches_reach_the_model(fairbound, tmp_path):
+    path = write_csv(tmp_path / "loans.csv", LOAN_COLUMNS, loan_rows(300))
+    given = ["--model", "linear", "--test", 0, "--json", "--out", "run", "--require", LIMIT, "equal_opportunity <= 0.3"]
+    stated = ["--surrogate", "sigmoid:20", "tanh", "--epochs", 4, "--batch-size", 64, "--constraint-share", 0.5]
+    assert fairbound("train", path, *LOANS, *given, *stated).code == 0
+    model = load(tmp_path / "run" / "model")
+    assert [limit.surrogate for limit in model.constraints] == [Sigmoid(20.0), Tanh()]
+    assert model.result_.solver == "stochastic"
+    assert (model.epochs, model.batch_size, model.constraint_share) == (4, 64, 0.5)
 
 
 def test_the_limits_are_locked_before_training(fairbound, tmp_path, monkeypatch):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from sklearn.base import clone
@@ -10,7 +11,8 @@ from tests.estimator.helpers import QUICK, quick, toy
 from torch import nn
 
 from fairbound import ConstrainedClassifier, load
-from fairbound.training import L2, SmoothedL1, SquaredMeasure
+from fairbound.fairness import Sigmoid
+from fairbound.training import L2, SmoothedL1, SquaredMeasure, StratifiedBatches
 
 LIMIT = "disparate_impact >= 0.8"
 
@@ -38,10 +40,61 @@ class TestMiniBatches:
         assert clf.result_.solver == "stochastic"
         assert sum(row["phase"] in ("free", "sample") for row in clf.result_.iterations) <= 2
 
-    def test_whole_passes_have_no_batches(self):
+    @pytest.mark.parametrize("stated", [{"epochs": 3}, {"constraint_share": 0.5}], ids=str)
+    def test_whole_passes_have_no_batches(self, stated):
         X, y, group = toy()
-        with pytest.raises(ValueError, match=r"epochs=3 is for mini-batches.*solver='stochastic'"):
-            quick(LIMIT, solver="quasi-newton", epochs=3).fit(X, y, sensitive_features=group)
+        with pytest.raises(ValueError, match=rf"{next(iter(stated))}=.* is for mini-batches.*solver='stochastic'"):
+            quick(LIMIT, solver="quasi-newton", **stated).fit(X, y, sensitive_features=group)
+
+    def test_limits_are_evaluated_on_a_share_of_the_rows(self, monkeypatch):
+        X, y, group = toy()
+        seen = []
+        build = StratifiedBatches.__init__
+
+        def watch(self, *given, **options):
+            seen.append(options.get("subset"))
+            build(self, *given, **options)
+
+        monkeypatch.setattr(StratifiedBatches, "__init__", watch)
+        assert quick(LIMIT, epochs=2, constraint_share=0.6).fit(X, y, sensitive_features=group).result_.kept
+        assert seen == [0.6]
+
+
+def embedding(n_inputs: int, n_outputs: int) -> nn.Module:
+    return nn.Sequential(nn.Embedding(12, 3), nn.Flatten(), nn.Linear(3 * n_inputs, n_outputs))
+
+
+class TestEmbedding:
+    """Whole numbers stay integers, so that a module may begin with `nn.Embedding`."""
+
+    @pytest.fixture
+    def words(self):
+        random = np.random.default_rng(0)
+        X, group = random.integers(0, 12, (300, 2)), random.integers(0, 2, 300)
+        X[:, 0] = np.where(random.random(300) < 0.5, X[:, 0] % 6 + 6 * group, X[:, 0])
+        return X, (random.normal(size=12)[X].sum(axis=1) + 0.8 * group > 0).astype(int), group
+
+    @pytest.mark.parametrize("solver", ["quasi-newton", "stochastic"])
+    def test_it_keeps_its_limit_and_is_saved(self, solver, words, tmp_path):
+        X, y, group = words
+        clf = quick(LIMIT, module=embedding, preprocessing=None, solver=solver)
+        clf.fit(X, y, sensitive_features=group, eval_set=(X[:50], y[:50], group[:50]))
+        assert clf.result_.kept
+        assert clf.result_.accuracy > clf.result_.constant_accuracy + 0.1
+        clf.save(tmp_path / "model")
+        again = load(tmp_path / "model", module=embedding)
+        for same in (X, X.astype(float), pd.DataFrame(X)):  # as numbers of a file, too
+            assert (again.predict(same) == clf.predict(X)).all()
+
+    def test_numbers_that_it_cannot_embed_are_refused(self, words):
+        X, y, _ = words
+        with pytest.raises(ValueError, match=r"embeds whole numbers.*input 0 is .* preprocessing=None"):
+            quick(module=embedding).fit(X, y)
+        with pytest.raises(ValueError, match=r"cannot take rows of 2 inputs.*index out of range"):
+            quick(module=embedding, preprocessing=None).fit(X + 1, y)
+        clf = quick(module=embedding, preprocessing=None).fit(X, y)
+        with pytest.raises(ValueError, match=r"input 1 is 0\.5 in row 1"):
+            clf.predict([[1, 2], [1, 0.5]])
 
     def test_inputs_of_three_dimensions_are_pointed_to_the_call_for_them(self):
         X, y, _ = toy()
@@ -175,7 +228,28 @@ def test_they_are_parameters_like_the_others(tmp_path):
     clf.fit(X, y, sensitive_features=group).save(tmp_path / "model")
     again = load(tmp_path / "model")
     assert (again.predict(X) == clf.predict(X)).all()
-    assert again.loss == "cross_entropy"  # code is not written
+    assert again.regularizers == (SquaredMeasure("demographic_parity", 0.5),)
+    assert again.class_weight == {0: 1.0, 1: 2.0}
+    with pytest.raises(ValueError, match="loss 'not in the file: BCEWithLogitsLoss'"):  # code is not written
+        again.fit(X, y, sensitive_features=group)
+
+
+def test_the_objective_is_in_the_file(tmp_path):
+    X, y, group = toy()
+    stated = {
+        "loss": "hinge",
+        "regularizers": [
+            SquaredMeasure("equal_opportunity", 2.0, surrogate=Sigmoid(20.0)),
+            SmoothedL1(1e-3, smoothing=1e-4),
+            L2(0.1),
+        ],
+        "class_weight": "balanced",
+        "constraint_share": 0.5,
+    }
+    quick(**stated, epochs=2).fit(X, y, sensitive_features=group).save(tmp_path / "model")
+    again = load(tmp_path / "model")
+    stated["regularizers"] = tuple(stated["regularizers"])
+    assert {name: getattr(again, name) for name in stated} == stated
 
 
 class TestHistory:

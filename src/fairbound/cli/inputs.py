@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 from fairbound._errors import Message, argument
 from fairbound._words import did_you_mean, listed
 from fairbound.cli.files import existing_file, open_table
-from fairbound.cli.options import parse_bands
 
 if TYPE_CHECKING:
     from fairbound.cli.decisions import DecisionOptions, JudgedOptions
@@ -312,3 +311,26 @@ def _read_as(what: str, values: list[str], words: list[str], rows: Any) -> list[
     if all(value == word for value, word in counts):
         return []
     return [(what, value, rows, word) for (value, word), rows in sorted(counts.items())]
+
+
+def parse_bands(words: Sequence[str] | None) -> dict[str, list[float]]:
+    """Parse bands of groups, `age 25,40,60` or `age=25,40,60`.
+
+    >>> parse_bands(["age", "25,40", "income=2000"])
+    {'age': [25.0, 40.0], 'income': [2000.0]}
+    """
+    found: dict[str, list[float]] = {}
+    rest = list(words or ())
+    while rest:
+        word = rest.pop(0)
+        name, sign, cuts = word.rpartition("=")
+        if not sign:
+            name, cuts = word, rest.pop(0) if rest else ""
+        try:
+            found[name] = [float(cut) for cut in cuts.split(",")]
+        except ValueError as error:
+            raise ValueError(
+                f"--bands has {cuts!r} for the column {name!r}; give a column and where to cut it, as in "
+                "--bands age 25,40,60."
+            ) from error
+    return found

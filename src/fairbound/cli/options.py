@@ -216,6 +216,32 @@ Checkpoint = Annotated[
         help="Time between writes of the journal, a file beside --out that is removed at the end; 0 writes none.",
     ),
 ]
+Surrogates = Annotated[
+    list[str] | None,
+    _option(
+        "--surrogate",
+        metavar="NAME:SCALE...",
+        help='The surrogate of all limits, or of each in order, such as "sigmoid:20"; by default that of the measure.',
+    ),
+]
+SolverName = Annotated[
+    str,
+    _option(
+        "--solver",
+        metavar="auto|quasi-newton|stochastic",
+        help="Train by whole passes over the rows, or by mini-batches first; auto decides by the size.",
+    ),
+]
+BatchSize = Annotated[int | None, _option("--batch-size", min=1, help="Rows of a mini-batch.")]
+Epochs = Annotated[int | None, _option("--epochs", min=1, help="Passes over the rows by mini-batches.")]
+ConstraintShare = Annotated[
+    float | None,
+    _option(
+        "--constraint-share",
+        metavar="SHARE",
+        help="The share of the rows on which mini-batches evaluate the limits. [default: 1/3]",
+    ),
+]
 
 
 # --- options that belong together ------------------------------------------------------------------------------------
@@ -268,6 +294,11 @@ class StudyOptions:
     loss: Loss = "cross_entropy"
     class_weight: ClassWeight = None
     regularizer: Regularizer = None
+    surrogate: Surrogates = None
+    solver: SolverName = "auto"
+    batch_size: BatchSize = None
+    epochs: Epochs = None
+    constraint_share: ConstraintShare = None
 
     def settings(
         self, limits: str | Iterable[Constraint | str], bounds: Sequence[float] | None = None, **further: Any
@@ -275,9 +306,9 @@ class StudyOptions:
         """Return these options as the settings of a study; `further` are settings that other options have."""
         from fairbound.studies import StudySettings
 
-        other = ("test", "test_file", "regularizer")
+        other = ("test", "test_file", "regularizer", "surrogate")
         own = {each.name: getattr(self, each.name) for each in fields(self) if each.name not in other}
-        own["regularizers"] = self.regularizer or ()
+        own |= {"regularizers": self.regularizer or (), "surrogates": self.surrogate or ()}
         return StudySettings.build(limits, bounds, test_size=self._test_size(), **own, **further)
 
     def _test_size(self) -> float:
@@ -308,6 +339,11 @@ SELDOM = (
     "class_weight",
     "regularizer",
     "checkpoint",
+    "surrogate",
+    "solver",
+    "batch_size",
+    "epochs",
+    "constraint_share",
     "json",
     "quiet",
 )
@@ -351,48 +387,3 @@ def with_options(command: Callable[..., None]) -> Callable[..., None]:
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # typer reads these two
     run.__annotations__ = {each.name: each.annotation for each in parameters}
     return run
-
-
-# --- settings --------------------------------------------------------------------------------------------------------
-
-# Convert options into the arguments of a study.
-
-
-def swept_limit(measure: str, bounds: Sequence[float] | None, choose: float | None) -> tuple[Constraint, list[float]]:
-    """Return the limit with the chosen bound, by default the middle one, and all bounds of a frontier.
-
-    >>> swept_limit("disparate_impact", [0.9, 0.7, 0.8], None)
-    (DisparateImpact(0.8), [0.7, 0.8, 0.9])
-    """
-    from fairbound._words import lookup
-    from fairbound.fairness import MEASURES, parse_constraint
-    from fairbound.studies import usual_bounds
-
-    known = lookup(MEASURES, measure, "measure")
-    given = {*(bounds or usual_bounds(measure)), *([] if choose is None else [choose])}
-    grid = sorted(given, reverse=not known.larger_is_stricter)
-    chosen = grid[len(grid) // 2] if choose is None else choose
-    return parse_constraint(f"{measure} {'>=' if known.larger_is_stricter else '<='} {chosen!r}"), grid
-
-
-def parse_bands(words: Sequence[str] | None) -> dict[str, list[float]]:
-    """Parse bands of groups, `age 25,40,60` or `age=25,40,60`.
-
-    >>> parse_bands(["age", "25,40", "income=2000"])
-    {'age': [25.0, 40.0], 'income': [2000.0]}
-    """
-    found: dict[str, list[float]] = {}
-    rest = list(words or ())
-    while rest:
-        word = rest.pop(0)
-        name, sign, cuts = word.rpartition("=")
-        if not sign:
-            name, cuts = word, rest.pop(0) if rest else ""
-        try:
-            found[name] = [float(cut) for cut in cuts.split(",")]
-        except ValueError as error:
-            raise ValueError(
-                f"--bands has {cuts!r} for the column {name!r}; give a column and where to cut it, as in "
-                "--bands age 25,40,60."
-            ) from error
-    return found

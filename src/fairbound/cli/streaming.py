@@ -197,8 +197,7 @@ def stream_study(
 
     The scratch folder is beside the output, and is removed when `scratch` is closed.
     """
-    from fairbound.cli.inputs import check_binary
-    from fairbound.cli.options import parse_bands
+    from fairbound.cli.inputs import check_binary, parse_bands
     from fairbound.cli.studying import show_columns, show_label
     from fairbound.data import MISSING
     from fairbound.estimator import opened_files

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,6 +16,7 @@ from fairbound.cli.output import Output, finishing
 from fairbound.cli.streaming import Memory
 
 if TYPE_CHECKING:
+    from fairbound.fairness import Constraint
     from fairbound.studies import Study
 
 LOANS = "fairbound train loans.csv --target approved --sensitive sex"
@@ -209,7 +211,6 @@ def frontier_command(
     exit code is 1 if a bound is not kept on the training rows. After Ctrl-C, finished bounds are kept.
     """
     from fairbound.cli.files import check_source, fresh_folder
-    from fairbound.cli.options import swept_limit
     from fairbound.cli.streaming import refuse_launcher
     from fairbound.cli.studying import Checkpoint, exit_after, read_study, run_study, show_frontier, show_notes
 
@@ -302,3 +303,20 @@ def report_command(
         file.write_bytes(as_utf8(page))
     output.text(f"Written to {place}.")
     output.result({"command": "report", "out": str(place), "summary": summary})
+
+
+def swept_limit(measure: str, bounds: Sequence[float] | None, choose: float | None) -> tuple[Constraint, list[float]]:
+    """Return the limit with the chosen bound, by default the middle one, and all bounds of a frontier.
+
+    >>> swept_limit("disparate_impact", [0.9, 0.7, 0.8], None)
+    (DisparateImpact(0.8), [0.7, 0.8, 0.9])
+    """
+    from fairbound._words import lookup
+    from fairbound.fairness import MEASURES, parse_constraint
+    from fairbound.studies import usual_bounds
+
+    known = lookup(MEASURES, measure, "measure")
+    given = {*(bounds or usual_bounds(measure)), *([] if choose is None else [choose])}
+    grid = sorted(given, reverse=not known.larger_is_stricter)
+    chosen = grid[len(grid) // 2] if choose is None else choose
+    return parse_constraint(f"{measure} {'>=' if known.larger_is_stricter else '<='} {chosen!r}"), grid

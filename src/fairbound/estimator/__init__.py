@@ -13,6 +13,7 @@ from fairbound.estimator.correction import Corrected
 from fairbound.estimator.cross_fitting import FittedBase
 from fairbound.estimator.encoded_columns import FARTHEST, CategoryColumn, NumberColumn
 from fairbound.estimator.encoder import TableEncoder
+from fairbound.estimator.encoding import module_inputs
 from fairbound.estimator.inputs import Inputs, share_inputs
 from fairbound.estimator.modules import FeedForward
 from fairbound.estimator.posteriors import GroupPosterior
@@ -21,9 +22,12 @@ from fairbound.estimator.prepared import PreparedRows, opened_files
 from fairbound.estimator.result import FitResult, FrontierModel
 from fairbound.estimator.scores import BaseResult, BaseScores
 from fairbound.estimator.scoring import make_fairness_scorer
+from fairbound.training import L2, LOSSES, SmoothedL1, SquaredMeasure, as_regularizers
 
 __all__ = [
     "FARTHEST",
+    "L2",
+    "LOSSES",
     "BaseModel",
     "BaseResult",
     "BaseScores",
@@ -49,11 +53,15 @@ __all__ = [
     "ScoreScale",
     "SidedMap",
     "SmallGroupWarning",
+    "SmoothedL1",
+    "SquaredMeasure",
     "TableEncoder",
     "Temperature",
+    "as_regularizers",
     "base_name",
     "is_a",
     "make_fairness_scorer",
+    "module_inputs",
     "opened_files",
     "share_inputs",
 ]

@@ -71,8 +71,8 @@ class ConstrainedClassifier(FitsFiles, Predictor, ClassifierMixin, NamedParamete
     solver : {"auto", "quasi-newton", "stochastic"}
         How to train: by passes over all rows, or by mini-batches first and passes over all rows at the end.  "auto"
         takes mini-batches only for very large data.  Networks with Dropout or BatchNorm need "stochastic".
-    batch_size, epochs : int, optional
-        Of mini-batches: rows of a batch, and passes over the rows, half of them without limits.
+    batch_size, epochs, constraint_share : numbers, optional
+        Of mini-batches: rows of a batch, passes (half of them without limits), share of the rows for the limits (1/3).
     early_stopping : bool
         Whether to return, of the models that keep the limits on the training rows, the one with the least loss on the
         rows of `eval_set`, which `fit` then needs.
@@ -202,6 +202,7 @@ class ConstrainedClassifier(FitsFiles, Predictor, ClassifierMixin, NamedParamete
         solver: str = "auto",
         batch_size: int | None = None,
         epochs: int | None = None,
+        constraint_share: float | None = None,
         early_stopping: bool = False,
         loss: Any = "cross_entropy",
         regularizers: Any = (),
@@ -240,8 +241,7 @@ class ConstrainedClassifier(FitsFiles, Predictor, ClassifierMixin, NamedParamete
         self.correction = correction
         self.objective = objective
         self.solver = solver
-        self.batch_size = batch_size
-        self.epochs = epochs
+        self.batch_size, self.epochs, self.constraint_share = batch_size, epochs, constraint_share
         self.early_stopping = early_stopping
         self.loss = loss
         self.regularizers = regularizers

@@ -1,4 +1,4 @@
-"""Encode inputs with the chosen encoder: a `TableEncoder`, the user's own transformer, or none."""
+"""Encode inputs with the chosen encoder (a `TableEncoder`, the user's own transformer, or none) as the module needs."""
 
 from __future__ import annotations
 
@@ -7,14 +7,17 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from sklearn.base import clone
+from torch import nn
 
 from fairbound._errors import InputError, InputScaleWarning
 from fairbound.estimator.encoded_columns import NumberColumn
 from fairbound.estimator.encoder import TableEncoder, plain_numbers
 from fairbound.estimator.inputs import Inputs, read_inputs
 from fairbound.estimator.rows import Data, Parameters
+from fairbound.training import accepts
 
 Floats = NDArray[np.float64]
 
@@ -66,6 +69,31 @@ def encode(encoder: Any, inputs: Inputs) -> Floats:
             f'numbers up to {LARGEST_INPUT:g}: scale the column, or use preprocessing="auto", which does.'
         )
     return matrix
+
+
+def takes_integers(module: nn.Module, n_inputs: int) -> bool:
+    """Return whether a module takes whole numbers and no others, as one that begins with `nn.Embedding` does."""
+    if not any(isinstance(part, nn.Embedding | nn.EmbeddingBag) for part in module.modules()):
+        return False
+    zeros = torch.zeros(1, n_inputs, dtype=next(module.parameters()).dtype)
+    return not accepts(module, zeros) and accepts(module, zeros.to(torch.int64))
+
+
+def module_inputs(module: nn.Module, Z: NDArray[np.float64]) -> NDArray[Any]:
+    """Return Z as the module takes it: as integers if it takes no other numbers."""
+    if not takes_integers(module, Z.shape[1]):
+        return Z
+    whole = Z.astype(np.int64)
+    if not np.array_equal(whole, Z):
+        row, column = np.argwhere(whole != Z)[0]
+        raise InputError(
+            "The module embeds whole numbers, but its input {column} is {value:g} in row {row}.",
+            "Give whole numbers, and {preprocessing=None}, which passes them on unchanged.",
+            column=int(column),
+            row=int(row),
+            value=float(Z[row, column]),
+        )
+    return whole
 
 
 def warn_of_scales(encoder: Any, Z: Floats, names: Sequence[str], stacklevel: int) -> None:

@@ -26,7 +26,7 @@ from fairbound._progress import ProgressPrinter
 from fairbound.estimator.certified import choose, predictor, with_certificate
 from fairbound.estimator.confidence import SEQUENCE_EFFORT
 from fairbound.estimator.cross_fitting import is_prefit
-from fairbound.estimator.encoding import encode, encoded_names, fitted_encoder, warn_of_scales
+from fairbound.estimator.encoding import encode, encoded_names, fitted_encoder, module_inputs, warn_of_scales
 from fairbound.estimator.groups import check_floors, count_missing, floors_in_words, floors_of, lifted_rate
 from fairbound.estimator.modules import copied_module, first_module, logits, on_device, output_bias, try_module
 from fairbound.estimator.parameters import as_callbacks, class_weights, stated_effort, stated_solver
@@ -116,7 +116,7 @@ class Fitting:
                 n_scores=0 if self.base is None else self.base.training.shape[1],
             )
         )
-        self.problem = self._pose(self.constraints)
+        self.Z, self.problem = module_inputs(self.module, self.Z), self._pose(self.constraints)
         self.loss_weights = self.data.loss_weights * class_weights(params, cells)
         try_module(self.problem.module, self.Z)
         self.floors: tuple[Constraint, ...] = ()
@@ -264,7 +264,7 @@ class Fitting:
 
     def _numbers(self, data: Data) -> Floats:
         """Return the inputs of the module for rows that are not trained on."""
-        Z = encode(self.encoder, data.inputs)
+        Z = module_inputs(self.module, encode(self.encoder, data.inputs))
         return Z if self.base is None else self.base.join_new(Z, data.inputs, data.base_score)
 
     def decisions(self) -> Tensor:

@@ -94,12 +94,13 @@ def copied_module(module: nn.Module, solver: str) -> nn.Module:
     return copied.train() if solver == "stochastic" else copied
 
 
-def try_module(module: nn.Module, Z: NDArray[np.float64]) -> None:
+def try_module(module: nn.Module, Z: NDArray[Any]) -> None:
     """Reject a module that cannot take the inputs, with a message of our own."""
     dtype = next(module.parameters()).dtype
+    rows = torch.from_numpy(np.stack([Z.min(axis=0), Z.max(axis=0)]) if Z.dtype.kind == "i" else Z[:2])
     try:
         with evaluation_mode(module), torch.no_grad():
-            module(torch.from_numpy(Z[:2]).to(dtype))
+            module(rows.to(dtype) if rows.is_floating_point() else rows)
     except (RuntimeError, ValueError, IndexError, TypeError) as error:
         raise ValueError(
             f"The module cannot take rows of {Z.shape[1]} inputs, which is what X becomes: {str(error).rstrip('.')}. "
@@ -350,7 +351,7 @@ def output_bias(module: nn.Module) -> nn.Parameter | None:
     return last.bias if isinstance(last, nn.Linear) else None
 
 
-def logits(module: nn.Module, X: NDArray[np.float64], n_labels: int) -> Tensor:
+def logits(module: nn.Module, X: NDArray[Any], n_labels: int) -> Tensor:
     """Return the logits of rows, (n, D) in float64, from a module in float64."""
     rows = torch.from_numpy(np.ascontiguousarray(X))
     forward = exact_forward(module)

@@ -28,6 +28,7 @@ ALLOWED: dict[str, list[Any]] = {
     "solver": [StrOptions({"auto", "quasi-newton", "stochastic"})],
     "batch_size": [Interval(Integral, 1, None, closed="left"), None],
     "epochs": [Interval(Integral, 1, None, closed="left"), None],
+    "constraint_share": [Interval(Real, 0, 1, closed="right"), None],
     "class_weight": [StrOptions({"balanced"}), dict, None],
     "early_stopping": ["boolean"],
     "threshold": [Interval(Real, 0, 1, closed="neither")],
@@ -123,26 +124,28 @@ def checked_resume(params: Any, resume: Any) -> Any:
     return resume
 
 
-def stated_batches(params: Any) -> dict[str, int]:
-    """Return `batch_size` and `epochs`, as far as they are stated."""
-    stated = {"batch_size": params.batch_size, "epochs": params.epochs}
-    return {name: int(value) for name, value in stated.items() if value is not None}
+def stated_batches(params: Any) -> dict[str, Any]:
+    """Return `batch_size`, `epochs` and `constraint_share`, as far as they are stated."""
+    stated = {name: getattr(params, name) for name in ("batch_size", "epochs", "constraint_share")}
+    return {name: value for name, value in stated.items() if value is not None}
 
 
 def stated_solver(params: Any) -> Any:
-    """Return the solver; with "auto", stating a batch size or epochs asks for mini-batches."""
+    """Return the solver; with "auto", stating anything about mini-batches asks for them."""
     stated = stated_batches(params)
     if stated and params.solver == "quasi-newton":
         name, value = next(iter(stated.items()))
-        raise ValueError(
-            f"{name}={value} is for mini-batches, but solver='quasi-newton' makes passes over all rows: use "
-            f"solver='stochastic', or leave out {name}."
+        raise InputError(
+            "{stated} is for mini-batches, but {solver='quasi-newton'} makes passes over all rows.",
+            "Use {solver='stochastic'}, or leave out {name}.",
+            stated=argument(name, value),
+            name=argument(name),
         )
     return "stochastic" if stated else params.solver
 
 
 def stated_effort(params: Any, n_rows: int, n_parameters: int) -> Effort | None:
-    """Return the effort with the stated batch size and epochs; None leaves the choice to the training."""
+    """Return the effort with what is stated about mini-batches; None leaves the choice to the training."""
     stated = stated_batches(params)
     if not stated:
         return params.effort

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from fairbound.estimator.correction import read_base_score
 from fairbound.estimator.cross_fitting import FittedBase
-from fairbound.estimator.encoding import encode, encoded_units
+from fairbound.estimator.encoding import encode, encoded_units, module_inputs
 from fairbound.estimator.inputs import Inputs, read_inputs
 from fairbound.estimator.modules import class_probabilities, in_blocks, logits
 from fairbound.estimator.names import check_names
@@ -258,7 +258,7 @@ class Predictor:
             return self._scores.join_new(Z, inputs, base_score)
         if base_score is not None:
             raise ValueError("base_score= is given, but the model was fitted without a base: leave it out.")
-        return Z
+        return module_inputs(self.module_, Z)
 
     @property
     def base_(self) -> FittedBase | None:

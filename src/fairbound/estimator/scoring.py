@@ -293,7 +293,8 @@ def validation_loss(problem: TrainingProblem, logits: Callable[[], Tensor], data
 
 def present_logits(problem: TrainingProblem, inputs: NDArray[np.float64]) -> Tensor:
     """Return the logits of the module that is being trained, in its precision."""
-    rows = torch.from_numpy(inputs).to(problem.parameters[0].dtype)
+    rows = torch.from_numpy(inputs)
+    rows = rows.to(problem.parameters[0].dtype) if rows.is_floating_point() else rows  # integers are embedded
     with torch.no_grad():
         return torch.cat([as_logits(problem.module(part), problem.cells.n_labels) for part in rows.split(2**14)])
 

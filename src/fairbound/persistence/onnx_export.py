@@ -22,7 +22,7 @@ from torch import nn
 from fairbound._errors import missing_extra
 from fairbound._files import begins_with, resolved, write_file
 from fairbound._version import __version__
-from fairbound.estimator import CategoryColumn, Corrected, NumberColumn, TableEncoder
+from fairbound.estimator import CategoryColumn, Corrected, NumberColumn, TableEncoder, module_inputs
 from fairbound.persistence.onnx_graph import OPSET, Graph, difference_of_two, is_known
 from fairbound.persistence.onnx_trees import add_base
 from fairbound.persistence.parts import plain
@@ -91,7 +91,7 @@ def _model(onnx: Any, estimator: Any, dtype: torch.dtype) -> Any:
     classes = estimator.classes_.astype(object) if estimator.classes_.dtype.kind in "UO" else estimator.classes_
     if len(classes) == 2:
         with torch.no_grad():
-            wide = module(torch.zeros(1, width, dtype=torch.float64)).numel() == 2
+            wide = module(torch.from_numpy(module_inputs(module, np.zeros((1, width))))).numel() == 2
         z = difference_of_two(graph, z) if wide else graph.add("Reshape", z, graph.constant(np.array([-1, 1])))
         graph.decide_between_two(
             z, classes, estimator.threshold_, flipped=estimator._flipped, calibration=estimator.calibration_
@@ -161,11 +161,12 @@ def _traced(
     """Add any module through torch's exporter; return the name of its output and its functions."""
     _import("onnxscript")
     copied = copy.deepcopy(module).to(dtype).eval()
+    example = torch.from_numpy(module_inputs(module, np.zeros((2, width))))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)  # torch warns about its own internals
         program = torch.onnx.export(
             copied,
-            (torch.zeros(2, width, dtype=dtype),),
+            (example.to(dtype) if example.is_floating_point() else example,),
             dynamo=True,
             opset_version=OPSET,
             dynamic_shapes=({0: torch.export.Dim("rows")},),
@@ -176,6 +177,8 @@ def _traced(
     start, end = core.graph.input[0].name, core.graph.output[0].name
     single = dtype is torch.float32
     given = graph.add("Cast", Z, to=onnx.TensorProto.FLOAT) if single else Z
+    if not example.is_floating_point():
+        given = graph.add("Cast", Z, to=onnx.TensorProto.INT64)
     for node in core.graph.node:
         for position, name in enumerate(node.input):
             if name == start:

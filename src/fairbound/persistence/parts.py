@@ -21,13 +21,18 @@ from fairbound._records import read_value
 from fairbound.data import ColumnFormat
 from fairbound.estimator import (
     FARTHEST,
+    L2,
+    LOSSES,
     CategoryColumn,
     FeedForward,
     NumberColumn,
     Recalibration,
     SidedMap,
+    SmoothedL1,
+    SquaredMeasure,
     TableEncoder,
     Temperature,
+    as_regularizers,
 )
 from fairbound.fairness import CONSTRAINTS, MEASURES, SURROGATES, Constraint, Surrogate
 
@@ -129,12 +134,16 @@ def constraint_from_json(values: Mapping[str, Any]) -> Constraint | str:
         name: tuple(value) if isinstance(value, list) else value for name, value in values.items()
     }
     if isinstance(options.get("surrogate"), dict):
-        stated = dict(options["surrogate"])
-        options["surrogate"] = SURROGATES[expect(stated.pop("name"), str, "surrogate")](**stated)
+        options["surrogate"] = _surrogate(options["surrogate"])
     kind = CONSTRAINTS.get(expect(options["measure"], str, "measure"), Constraint)
     if kind is not Constraint:
         options.pop("measure")
     return kind(options.pop("bound"), **options)
+
+
+def _surrogate(values: Mapping[str, Any]) -> Surrogate:
+    stated = dict(values)
+    return SURROGATES[expect(stated.pop("name"), str, "surrogate")](**stated)
 
 
 def _surrogate_name(surrogate: Surrogate) -> str:
@@ -142,6 +151,79 @@ def _surrogate_name(surrogate: Surrogate) -> str:
         if type(surrogate) is kind:
             return name
     raise ValueError(f"The surrogate {surrogate!r} is not one of this package, and cannot be written to a file.")
+
+
+# --- objective -----------------------------------------------------------------------------------------------------
+
+# The terms of the objective.  Code is not written, only its name: a later `fit` then asks for it.
+
+
+NOT_HERE = "not in the file: "
+
+
+def loss_to_json(loss: Any) -> str:
+    """Write the name of a loss; that of a function shows that it is not in the file."""
+    return loss if isinstance(loss, str) else NOT_HERE + getattr(loss, "__name__", type(loss).__name__)
+
+
+def loss_from_json(value: Any) -> str:
+    """Read the name of a loss."""
+    name = expect(value, str, "loss")
+    if name not in LOSSES and not name.startswith(NOT_HERE):
+        raise ValueError(f"loss is {name!r}")
+    return name
+
+
+def regularizers_to_json(stated: Any) -> list[dict[str, Any]]:
+    """Write the terms that are added to the loss."""
+    found = []
+    for each in as_regularizers(stated):
+        values = {field.name: getattr(each, field.name) for field in fields(each)} | {"kind": type(each).__name__}
+        if isinstance(each, SquaredMeasure):
+            limit = constraint_to_json(each.as_constraint())
+            values |= {
+                "measure": limit.get("measure", NOT_HERE + limit.get("text", "")),
+                "surrogate": limit.get("surrogate"),
+            }
+        elif values.pop("of", None) is not None:
+            values["kind"] = f"{NOT_HERE}{each!r} of some parameters"
+        found.append(values)
+    return found
+
+
+def regularizers_from_json(value: Any) -> tuple[Any, ...]:
+    """Read the terms that are added to the loss; one that is not in the file is text."""
+    kinds = {each.__name__: each for each in (L2, SmoothedL1, SquaredMeasure)}
+    found: list[Any] = []
+    for stated in expect_list(value, dict, "regularizers"):
+        options = dict(stated)
+        kind = expect(options.pop("kind"), str, "regularizer")
+        missing = [text for text in (kind, str(options.get("measure"))) if text.startswith(NOT_HERE)]
+        if missing:
+            found.append(missing[0])
+            continue
+        for name in {"weight", "smoothing", "of"} & set(options):
+            expect(options[name], float if name != "of" else type(None), name)
+        if isinstance(options.get("surrogate"), dict):
+            options["surrogate"] = _surrogate(options["surrogate"])
+        found.append(kinds[kind](**options))
+    return tuple(found)
+
+
+def class_weight_to_json(stated: Any) -> Any:
+    """Write the weights of the classes: a word, or pairs of label and weight."""
+    if not isinstance(stated, Mapping):
+        return plain(stated, "class_weight")
+    return [[plain(label, "label"), float(weight)] for label, weight in stated.items()]
+
+
+def class_weight_from_json(value: Any) -> Any:
+    """Read the weights of the classes."""
+    if not isinstance(value, list):
+        return value  # a word, which the estimator checks
+    return {
+        read_value(Hashable, label, "class_weight"): expect(weight, float, "class_weight") for label, weight in value
+    }
 
 
 # --- encoder -------------------------------------------------------------------------------------------------------

@@ -13,13 +13,15 @@ import torch
 from torch import Tensor, nn
 
 from fairbound._records import read_value
-from fairbound.estimator import BaseScores, ConstrainedClassifier, Corrected, FitResult, TableEncoder
+from fairbound.estimator import BaseScores, ConstrainedClassifier, Corrected, FitResult, TableEncoder, module_inputs
 from fairbound.fairness import as_constraints
 from fairbound.persistence.bases import PREFIX, base_from_parts, base_to_parts
 from fairbound.persistence.folder import DOCUMENT, ModelFileError, damaged, read_folder, write_folder
 from fairbound.persistence.parts import (
     calibration_from_json,
     calibration_to_json,
+    class_weight_from_json,
+    class_weight_to_json,
     constraint_from_json,
     constraint_to_json,
     encoder_from_json,
@@ -33,15 +35,23 @@ from fairbound.persistence.parts import (
     labels_to_json,
     layers_from_json,
     layers_to_json,
+    loss_from_json,
+    loss_to_json,
     plain,
+    regularizers_from_json,
+    regularizers_to_json,
 )
 
-NOT_WRITTEN = {
-    *("module", "callbacks", "effort", "base", "cv", "ensemble", "correction"),
-    *("loss", "regularizers", "class_weight"),
-}
+NOT_WRITTEN = {"module", "callbacks", "effort", "base", "cv", "ensemble", "correction"}
 """Parameters that are code, or that a trained model no longer needs."""
 
+
+OBJECTIVE = {
+    "loss": (loss_to_json, loss_from_json),
+    "regularizers": (regularizers_to_json, regularizers_from_json),
+    "class_weight": (class_weight_to_json, class_weight_from_json),
+}
+"""How parameters of the objective are written and read."""
 
 PARAMETERS = {
     "pos_label": Hashable,
@@ -228,7 +238,7 @@ def _check_shapes(found: Any) -> None:
     if n_inputs != width:
         raise ValueError("the encoder does not fit the model")
     with torch.no_grad():
-        output = found.module_(torch.zeros(1, width, dtype=torch.float64))
+        output = found.module_(torch.from_numpy(module_inputs(found.module_, np.zeros((1, width)))))
     if output.numel() not in ((1, 2) if len(found.classes_) == 2 else (len(found.classes_),)):
         raise ValueError(f"the network has {output.numel()} outputs for {len(found.classes_)} classes")
 
@@ -236,6 +246,8 @@ def _check_shapes(found: Any) -> None:
 def _params_to_json(estimator: Any) -> dict[str, Any]:
     params = {name: value for name, value in estimator.get_params(deep=False).items() if name not in NOT_WRITTEN}
     params["constraints"] = [constraint_to_json(each) for each in as_constraints(estimator.constraints)]
+    for name, (write, _) in OBJECTIVE.items():
+        params[name] = write(params[name])
     if isinstance(params["preprocessing"], TableEncoder):
         encoder = params["preprocessing"]
         params["preprocessing"] = {name: plain(value, name) for name, value in encoder.get_params().items()}
@@ -246,7 +258,7 @@ def _params_to_json(estimator: Any) -> dict[str, Any]:
     if not isinstance(params["constraint_weight"], str):
         params["constraint_weight"] = np.asarray(params["constraint_weight"], dtype=np.float64).tolist()
     return {
-        name: value if name in ("constraints", "preprocessing") else plain(value, name)
+        name: value if name in ("constraints", "preprocessing", *OBJECTIVE) else plain(value, name)
         for name, value in params.items()
     }
 
@@ -261,6 +273,8 @@ def _params_from_json(values: Mapping[str, Any]) -> dict[str, Any]:
     params["hidden"] = tuple(expect_list(values["hidden"], int, "hidden"))
     if isinstance(params["preprocessing"], dict):
         params["preprocessing"] = encoder_params_from_json(params["preprocessing"])
+    for name in set(params) & set(OBJECTIVE):  # older models have none
+        params[name] = OBJECTIVE[name][1](params[name])
     for name in set(params) & set(PARAMETERS):
         params[name] = read_value(PARAMETERS[name], params[name], name)
     return params

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import cached_property
 from html import escape
 from pathlib import Path
@@ -52,6 +52,11 @@ def study(
     loss: str = "cross_entropy",
     class_weight: str | None = None,
     regularizers: str | Sequence[str] = (),
+    surrogates: str | Sequence[str] = (),
+    solver: str = "auto",
+    batch_size: int | None = None,
+    epochs: int | None = None,
+    constraint_share: float | None = None,
     callback: Callback | None = None,
     resume: str | os.PathLike[str] | None = None,
 ) -> Study:
@@ -91,6 +96,10 @@ def study(
         Whether no group's selection rate (or the rate named) may fall below that of the model without limits.
     min_group_size, max_categories, loss, class_weight, regularizers
         As for `ConstrainedClassifier`; the last three by name: "hinge", "balanced", "demographic_parity * 2".
+    surrogates : str or sequence of str
+        The surrogate of every limit, or of each limit in order, by name and scale, such as "sigmoid:20".
+    solver, batch_size, epochs, constraint_share
+        As for `ConstrainedClassifier`.
     callback : function of a dictionary, optional
         Called with every row of the history; "stage" names the model.  If it returns True, training ends early.
     resume : path, optional
@@ -105,23 +114,9 @@ def study(
     >>> found.after.predict(found.held_out.X)[:2].tolist()
     ['passed the bar', 'passed the bar']
     """
-    settings = StudySettings.build(
-        limits,
-        bounds,
-        model=model,
-        test_size=test_size,
-        confidence=confidence,
-        margin=margin,
-        seed=seed,
-        groups=groups,
-        small_groups=small_groups,
-        min_group_size=min_group_size,
-        no_group_worse=no_group_worse,
-        max_categories=max_categories,
-        loss=loss,
-        class_weight=class_weight,
-        regularizers=regularizers,
-    )
+    given = locals()  # the other arguments have the names of the settings
+    names = [each.name for each in fields(StudySettings) if each.name not in ("limits", "bounds")]
+    settings = StudySettings.build(limits, bounds, **{name: given[name] for name in names})
     from fairbound.training import resumed
 
     found = Study(with_sensitive(data, sensitive), settings, held_out=held_out)

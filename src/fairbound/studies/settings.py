@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from fairbound._errors import InputError, argument, bad_value, missing_extra
 from fairbound._words import did_you_mean, lookup
-from fairbound.fairness import MEASURES, Constraint, as_constraints, parse_constraint, resolve_measure
+from fairbound.fairness import (
+    MEASURES,
+    Constraint,
+    Surrogate,
+    as_constraints,
+    parse_constraint,
+    resolve_measure,
+    resolve_surrogate,
+)
 
 if TYPE_CHECKING:
     from fairbound.estimator import ConstrainedClassifier, FitResult, FittedBase
@@ -17,6 +25,7 @@ if TYPE_CHECKING:
 GROUPS = ("each", "intersection", "both")
 SMALL_GROUPS = ("error", "warn", "merge")
 NAMED_LOSSES = ("cross_entropy", "hinge")
+SOLVERS = ("auto", "quasi-newton", "stochastic")
 CONFIDENCE = 0.95
 """Confidence level of intervals and verdicts, if the study asks for none."""
 
@@ -47,6 +56,11 @@ class StudySettings:
     loss: str = "cross_entropy"
     class_weight: str | None = None
     regularizers: tuple[str, ...] = ()
+    surrogates: tuple[str, ...] = ()
+    solver: str = "auto"
+    batch_size: int | None = None
+    epochs: int | None = None
+    constraint_share: float | None = None
 
     @classmethod
     def build(
@@ -59,8 +73,9 @@ class StudySettings:
         constraints = as_constraints(limits)
         settings["limits"] = constraints
         settings["bounds"] = () if bounds is None else frontier_bounds(constraints, bounds)
-        stated = settings.get("regularizers") or ()
-        settings["regularizers"] = (stated,) if isinstance(stated, str) else tuple(stated)
+        for name in ("regularizers", "surrogates"):
+            stated = settings.get(name) or ()
+            settings[name] = (stated,) if isinstance(stated, str) else tuple(stated)
         return cls(**settings)
 
     def __post_init__(self) -> None:
@@ -68,6 +83,10 @@ class StudySettings:
         _check_choice("groups", self.groups, GROUPS)
         _check_choice("small_groups", self.small_groups, SMALL_GROUPS)
         _check_choice("loss", self.loss, NAMED_LOSSES)
+        _check_choice("solver", self.solver, SOLVERS)
+        if self.constraint_share is not None and not 0 < self.constraint_share <= 1:
+            raise bad_value("constraint_share", self.constraint_share, "a share of the rows, above 0 and at most 1")
+        with_surrogates(self.limits, self.surrogates)
         if self.class_weight is not None:
             _check_choice("class_weight", self.class_weight, ("balanced",))
         if self.regularizers:
@@ -147,7 +166,7 @@ class StudySettings:
         from fairbound.estimator import ConstrainedClassifier
 
         return ConstrainedClassifier(
-            list(limits),
+            list(with_surrogates(limits, self.surrogates)),
             hidden=self.hidden,
             base=make_base(self.model, self.seed) if base is None else base,
             pos_label=pos_label,
@@ -159,6 +178,10 @@ class StudySettings:
             loss=self.loss,
             class_weight=self.class_weight,
             regularizers=self.regularizers,
+            solver=self.solver,
+            batch_size=self.batch_size,
+            epochs=self.epochs,
+            constraint_share=self.constraint_share,
             confidence=self.confidence if limits else None,
             margin=self.margin if limits else None,  # type: ignore[arg-type]  # "auto" or a number, as checked
             random_state=self.seed,
@@ -182,6 +205,37 @@ class StudySettings:
 def with_floors(limits: tuple[Constraint, ...], result: FitResult) -> tuple[Constraint, ...]:
     """Return the limits and, with `no_group_worse`, the floors that the fit has added to them."""
     return (*limits, *(parse_constraint(each.limit) for each in result.limits[len(limits) :]))
+
+
+def with_surrogates(limits: Sequence[Constraint], stated: Sequence[str]) -> tuple[Constraint, ...]:
+    """Return the limits with the surrogates stated by name and scale: one for all of them, or one for each.
+
+    >>> with_surrogates([parse_constraint("disparate_impact >= 0.8")], ["sigmoid:20"])[0].surrogate
+    Sigmoid(scale=20.0)
+    """
+    if not stated or not limits:
+        return tuple(limits)
+    if len(stated) not in (1, len(limits)):
+        raise InputError(
+            "{surrogates=} has {count} surrogates for {limits} limits.",
+            "Give one for all limits, or one for each limit in their order.",
+            count=len(stated),
+            limits=len(limits),
+        )
+    found = [as_surrogate(each) for each in stated]
+    return tuple(replace(limit, surrogate=found[min(place, len(found) - 1)]) for place, limit in enumerate(limits))
+
+
+def as_surrogate(text: str) -> Surrogate:
+    """Return a surrogate from its name and, after a colon, its scale."""
+    name, colon, scale = text.partition(":")
+    surrogate = resolve_surrogate(name)
+    try:
+        return replace(surrogate, scale=float(scale)) if colon else surrogate
+    except ValueError as error:
+        raise bad_value(
+            "surrogates", text, "the name of a surrogate and its scale, a number above 0, as in sigmoid:20"
+        ) from error
 
 
 def hidden_layers(model: str) -> tuple[int, ...]:

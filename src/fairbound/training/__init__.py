@@ -32,7 +32,7 @@ from fairbound.training.losses import (
     as_regularizers,
 )
 from fairbound.training.mapped import CELL_WEIGHTS, CODES, LOSS_WEIGHTS, WIDE, MappedRows, RowLayout, RowWriter
-from fairbound.training.models import assign, blank_linear, evaluation_mode, flatten, make_model, trainable
+from fairbound.training.models import accepts, assign, blank_linear, evaluation_mode, flatten, make_model, trainable
 from fairbound.training.passes import Passes, open_journal, resumed
 from fairbound.training.problem import Batch, TrainingProblem
 from fairbound.training.processes import Processes, SharedRows
@@ -74,6 +74,7 @@ __all__ = [
     "SweepTotals",
     "TrainingProblem",
     "TrainingResult",
+    "accepts",
     "as_regularizers",
     "assess_now",
     "assign",
