@@ -94,13 +94,14 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         chosen = {inputs.position(column, argument("categorical")) for column in named}
         names = inputs.names or [f"x{position}" for position in range(inputs.n_columns)]
         matrix = plain_numbers(inputs) if self.strict else inputs.matrix()
-        self._warn_of_rounding(inputs, chosen)
-        return [
+        facts = [
             self._learn_words(name, inputs, position, weights)
             if position in chosen or (matrix is None and not inputs.is_numeric(position))
             else self._learn_numbers(name, inputs.numbers(position) if matrix is None else matrix[:, position], weights)
             for position, name in enumerate(names)
         ]
+        self._warn_of_rounding(inputs, chosen)  # after reading, which refuses numbers that no float can hold
+        return facts
 
     def transform(self, X: Any) -> Floats:
         """Return the encoded rows, of shape (n, encoded columns)."""
