@@ -44,7 +44,7 @@ from fairbound.training import (
 if TYPE_CHECKING:
     from fairbound.estimator.shards import PreparedShard
 
-REFUSED: dict[str, tuple[Any, ...]] = {
+NEED_ALL_ROWS: dict[str, tuple[Any, ...]] = {
     "base": (None,),
     "confidence": (None,),
     "margin": (None,),
@@ -52,12 +52,16 @@ REFUSED: dict[str, tuple[Any, ...]] = {
     "class_weight": (None,),
     "no_group_worse": (False,),
     "warm_start": (False,),
+}
+"""Parameters that need all rows in the memory of one process, and the values that do not."""
+
+REFUSED: dict[str, tuple[Any, ...]] = NEED_ALL_ROWS | {
     "preprocessing": ("auto",),
     "sensitive_columns": (None,),
     "missing_groups": ("ignore",),
     "constraint_weight": ("same", "none"),
 }
-"""Parameters that need all rows in memory, and the values that do not."""
+"""The same for rows of files, with the parameters that need rows of a table."""
 
 
 def check_parameters(params: Parameters) -> None:

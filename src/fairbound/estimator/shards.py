@@ -20,28 +20,17 @@ from fairbound._errors import InputError
 from fairbound._values import as_array
 from fairbound.estimator.encoder import TableEncoder
 from fairbound.estimator.encoding import encode, encoded_names, fitted_encoder
-from fairbound.estimator.file_fits import FileFitting
+from fairbound.estimator.file_fits import NEED_ALL_ROWS, FileFitting
 from fairbound.estimator.inputs import read_inputs
 from fairbound.estimator.parameters import checked_resume
 from fairbound.estimator.rows import Data, Parameters, read_data
 from fairbound.fairness import Cells
 from fairbound.training import MatrixRows, Processes, SharedRows, resumed
 
-REFUSED: dict[str, tuple[Any, ...]] = {
-    "base": (None,),
-    "confidence": (None,),
-    "margin": (None,),
-    "early_stopping": (False,),
-    "class_weight": (None,),
-    "no_group_worse": (False,),
-    "warm_start": (False,),
-}
-"""Parameters that need all rows in one process, and the values that do not."""
-
 
 def check_shared(params: Parameters, **given: Any) -> None:
     """Reject parameters and arguments of `fit` that need all rows in one process."""
-    for name, allowed in REFUSED.items():
+    for name, allowed in NEED_ALL_ROWS.items():
         value = getattr(params, name)
         if not any(value is each or (isinstance(value, str) and value == each) for each in allowed):
             raise InputError(
