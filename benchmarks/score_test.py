@@ -12,9 +12,15 @@ from collections.abc import Callable
 import numpy as np
 from scipy import stats
 
-from fairbound.evaluation.bounds import LimitLine, QuantityKind, lower_bound_independent, quantity
+from fairbound.evaluation.bounds import (
+    MOST_OUTCOMES,
+    LimitLine,
+    QuantityKind,
+    ScoreTest,
+    lower_bound_independent,
+    quantity,
+)
 from fairbound.evaluation.intervals import Share
-from fairbound.evaluation.score_test import MOST_OUTCOMES, ScoreTest
 
 SIZES = sorted(
     ((n, m) for n in (5, 12, 25, 60, 150, 500, 2000) for m in (5, 12, 25, 75, 150, 500, 2000)),

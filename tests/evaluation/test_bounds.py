@@ -12,20 +12,18 @@ from scipy import special, stats
 
 from fairbound.evaluation.bounds import (
     LimitLine,
+    can_be_enumerated,
+    likeliest_of_difference,
+    likeliest_of_ratio,
     lower_bound_against_everyone,
+    lower_bound_by_score_test,
     lower_bound_complementary,
     lower_bound_independent,
     lower_bound_separate,
     quantity,
-)
-from fairbound.evaluation.intervals import Share
-from fairbound.evaluation.score_test import (
-    can_be_enumerated,
-    likeliest_of_difference,
-    likeliest_of_ratio,
-    lower_bound_by_score_test,
     score_statistic,
 )
+from fairbound.evaluation.intervals import Share
 
 ROUNDING = 1e-12
 GRID = np.concatenate([[0.0, 0.005], np.linspace(0.02, 0.98, 49), [0.995, 1.0]])

@@ -4,8 +4,8 @@ import pytest
 from tests.experiments import made_up
 
 from fairbound.experiments import plans
-from fairbound.experiments.items import ITEMS, demanded, penalized, spread, surrogates, tables
-from fairbound.experiments.items.surrogates import distance
+from fairbound.experiments.items import ITEMS, demanded, figures, penalized, tables
+from fairbound.experiments.items.figures import distance
 from fairbound.experiments.plans import Evidence
 from fairbound.experiments.protocol import RATIOS, SCALES, SEEDS, STATISTICS
 from fairbound.experiments.running import load_rows
@@ -92,19 +92,19 @@ def test_scales():
         return 0.8, made_up.demanded(run) - 0.3 / run.scale if run.limits else 0.5
 
     good = made_up.evidence(SETTING, plans.scales(SETTING), reached)
-    assert words(surrogates.check_scales(good)) == {
+    assert words(figures.check_scales(good)) == {
         "A scale of 50 gives the smallest gap.": "holds",
         "A larger scale does not slow training.": "holds",
         "A larger scale does not make the result worse.": "holds",
     }
     steep = made_up.evidence(SETTING, plans.scales(SETTING), lambda run: (0.8 - 1e-4 * run.scale, reached(run)[1]))
-    assert words(surrogates.check_scales(steep))["A larger scale does not make the result worse."] == "does not hold"
+    assert words(figures.check_scales(steep))["A larger scale does not make the result worse."] == "does not hold"
 
     def worse(run: Run) -> made_up.Numbers:
         return 0.8, made_up.demanded(run) - 0.003 * run.scale if run.limits else 0.5
 
     bad = made_up.evidence(SETTING, plans.scales(SETTING), worse)
-    assert words(surrogates.check_scales(bad))["A scale of 50 gives the smallest gap."] == "does not hold"
+    assert words(figures.check_scales(bad))["A scale of 50 gives the smallest gap."] == "does not hold"
 
 
 def slow_start(run: Run, epochs: int) -> Outcome:
@@ -118,8 +118,8 @@ def test_a_larger_scale_that_slows_training_is_noticed():
     for run in plans.scales(SETTING):
         results.add(slow_start(run, int(run.scale)))
     found = Evidence(SETTING, results, load_rows("law"))
-    assert surrogates.settled(found, SETTING.limited(0.8, scale=SCALES[-1])) == 100
-    assert words(surrogates.check_scales(found))["A larger scale does not slow training."] == "does not hold"
+    assert figures.settled(found, SETTING.limited(0.8, scale=SCALES[-1])) == 100
+    assert words(figures.check_scales(found))["A larger scale does not slow training."] == "does not hold"
 
 
 def test_accuracy_that_stays_and_accuracy_that_falls():
@@ -220,11 +220,11 @@ def test_both_limits_together():
 def test_seeds_that_agree_and_seeds_that_do_not():
     claim = "Several random starts agree."
     agree = made_up.evidence(SETTING, plans.seeds(SETTING))
-    assert words(spread.check(agree)) == {claim: "holds"}
+    assert words(figures.check_seeds(agree)) == {claim: "holds"}
     apart = made_up.evidence(
         SETTING, plans.seeds(SETTING), lambda run: (0.7 + 0.05 * SEEDS.index(run.seed), made_up.demanded(run))
     )
-    assert words(spread.check(apart)) == {claim: "does not hold"}
+    assert words(figures.check_seeds(apart)) == {claim: "does not hold"}
 
 
 def test_test_rows():
@@ -314,7 +314,7 @@ def test_random_starts_on_test_rows_are_drawn_from_test_rows():
     results = Results()
     for run in plans.seeds(setting):
         results.add(made_up.outcome(run, made_up.part(0.8, 0.9), made_up.part(0.6, 0.7)))
-    axes = spread.draw(Evidence(setting, results, load_rows("law"))).axes
+    axes = figures.draw_seeds(Evidence(setting, results, load_rows("law"))).axes
     heights = {round(float(y), 6) for line in axes[0].lines for y in line.get_ydata()}
     assert heights == {60.0}
 

@@ -181,8 +181,8 @@ def test_the_losses_of_the_choice_are_those_of_scikit_learn(data):
     from sklearn.linear_model import LogisticRegression
     from sklearn.metrics import log_loss
 
-    from fairbound.studies.choosing import unseen_losses
     from fairbound.studies.parts import Part
+    from fairbound.studies.plan import unseen_losses
 
     rows = Part.of(data)
     losses = unseen_losses(LogisticRegression(), rows, StudySettings(), "1", lambda _: None)

@@ -3,7 +3,6 @@
 Nothing here depends on torch or on the other packages of `fairbound`.
 """
 
-from fairbound.data.appending import append_columns, extend_text, new_fields, write_columns
 from fairbound.data.census import ACSINCOME_CA_SAMPLE, census_source
 from fairbound.data.columns import (
     Column,
@@ -28,7 +27,7 @@ from fairbound.data.streams import RowCounts, TableStream, ValueCodes, as_number
 from fairbound.data.table import Backend, Table, installed_backend, make_frame, no_column
 from fairbound.data.tablefile import TableFile, column_values
 from fairbound.data.taken import SuspectedLeak, Taken, find_leaks, taken_for
-from fairbound.data.typed_copies import text_blocks, typed_copy
+from fairbound.data.writing import append_columns, extend_text, new_fields, text_blocks, typed_copy, write_columns
 
 __all__ = [
     "ACSINCOME_CA_SAMPLE",

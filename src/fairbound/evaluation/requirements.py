@@ -24,14 +24,15 @@ from fairbound._words import group_text
 from fairbound.evaluation.bounds import (
     LimitLine,
     QuantityKind,
+    can_be_enumerated,
     lower_bound_against_everyone,
+    lower_bound_by_score_test,
     lower_bound_complementary,
     lower_bound_independent,
     lower_bound_separate,
     quantity,
 )
 from fairbound.evaluation.intervals import Share, Statistic, WeightedShare
-from fairbound.evaluation.score_test import can_be_enumerated, lower_bound_by_score_test
 from fairbound.evaluation.tally import Tally
 from fairbound.fairness import Constraint, ConstraintSystem, RateBlock, RateFunction, resolve_measure, share_of_selected
 

@@ -9,10 +9,9 @@ prepare limits, groups, iterations and the frontier.  `page` and `card` assemble
 
 from fairbound.report.audit import audit_to_html
 from fairbound.report.card import NAMES, holds_summary, to_markdown, write_report
-from fairbound.report.monitor import monitor_to_html
 from fairbound.report.numbers import MINUS
 from fairbound.report.page import check_summary, read_summary, to_html, to_json
-from fairbound.report.search import search_to_html
+from fairbound.report.pages import monitor_to_html, search_to_html
 from fairbound.report.templating import environment, policy, resource
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""What is fixed before training: the plan of a search for alternatives, and the lock of a run.
+"""What is fixed before training: the plan of a search for alternatives, the lock of a run, and the kind of model.
 
 A plan has measures, bounds, kinds of models and a tolerance.  A lock, `limits.lock`, is a JSON file with what was asked
 for.  Its `sha256` is that of `content`, as JSON with sorted keys and without spaces, so that anyone can check that the
@@ -10,20 +10,24 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fairbound._errors import InputError, bad_value
 from fairbound._files import as_utf8
 from fairbound.data import Dataset
 from fairbound.fairness import Measure, parse_constraint, resolve_measure
+from fairbound.studies.explained import collected_warnings
 from fairbound.studies.judged import Judgement
-from fairbound.studies.settings import StudySettings
+from fairbound.studies.parts import Part
+from fairbound.studies.settings import StudySettings, make_base
 
 KINDS = ("linear", "mlp:16", "boosted")
 RATIOS = (0.7, 0.8, 0.9, 0.95)
@@ -215,3 +219,90 @@ def write_lock(lock: Mapping[str, Any], folder: Path) -> None:
             raise ValueError(f"{place} has another hash: the limits were changed after they had been written down.")
         return
     place.write_bytes(as_utf8(json.dumps(lock, indent=2, ensure_ascii=False, allow_nan=False) + "\n"))
+
+
+# --- the choice of a model -------------------------------------------------------------------------------------------
+
+# The choice between a linear model and boosted trees, by their loss on rows that they have not seen.
+#
+# Both are cross-fitted without limits on the same folds of the training rows.  Trees are chosen if their mean log loss
+# is smaller by more than the standard error of the difference.  So a linear model, which is quicker and easier to read,
+# is kept unless trees are clearly better.
+
+
+Watch = Callable[[dict[str, Any]], bool | None]
+
+FEWEST_ROWS = 2_000
+"""Below this number of training rows, trees are not tried: their leaves need rows."""
+
+MOST_ROWS = 30_000
+"""Most rows of the trial.  More would hardly change the choice, and take longer."""
+
+FOLDS = 3
+
+
+@dataclass(frozen=True)
+class ModelChoice:
+    """The chosen model, and a sentence that says why."""
+
+    model: str
+    reason: str
+
+
+def choose_model(training: Part, settings: StudySettings, pos_label: str | None, callback: Watch) -> ModelChoice:
+    """Choose between "linear" and "boosted" on training rows."""
+    rarest = min(Counter(training.data.y.tolist()).values())
+    if len(training) < FEWEST_ROWS or rarest < FOLDS:
+        few = f"fewer than {FEWEST_ROWS:,} training rows" if rarest >= FOLDS else "a label with very few rows"
+        return ModelChoice("linear", f"Model: linear. Boosted trees were not tried, because there are {few}.")
+    if len(training) > MOST_ROWS:
+        data = training.data.split(MOST_ROWS / len(training), random_state=settings.seed, scale=False).test
+        training = Part.of(data)
+    losses = {
+        name: unseen_losses(base, training, settings, pos_label, callback)
+        for name, base in (("linear", _logistic_regression()), ("boosted", make_base("boosted", settings.seed)))
+    }
+    weights = np.ones(len(training)) if training.weight is None else np.asarray(training.weight, dtype=np.float64)
+    share = weights / weights.sum()
+    linear, boosted = (float(share @ losses[name]) for name in ("linear", "boosted"))
+    gain = losses["linear"] - losses["boosted"]
+    error = float(np.sqrt((share**2) @ (gain - share @ gain) ** 2))
+    model = "boosted" if linear - boosted > error else "linear"
+    words = "boosted trees" if model == "boosted" else "linear"
+    return ModelChoice(
+        model,
+        f"Model: {words}, chosen by {FOLDS}-fold cross-validation without limits on {len(training):,} training rows. "
+        f"Log loss: linear {linear:.4f}, boosted trees {boosted:.4f}, standard error of the difference {error:.4f}.",
+    )
+
+
+def unseen_losses(
+    base: Any, rows: Part, settings: StudySettings, pos_label: str | None, callback: Watch
+) -> NDArray[np.float64]:
+    """Return the log loss of each row, by a base that has not seen it."""
+    from fairbound.estimator import ConstrainedClassifier
+
+    trial = ConstrainedClassifier(
+        base=base,
+        cv=FOLDS,
+        ensemble=True,  # no refit on all rows
+        pos_label=pos_label,
+        max_categories=settings.max_categories,
+        random_state=settings.seed,
+        callbacks=[callback],
+    )
+    with collected_warnings():  # the chosen model is fitted to the same columns, and warns about them
+        trial.fit(rows.inputs, rows.y, sample_weight=rows.weight)
+    scores = trial.base_score_
+    assert scores is not None
+    if scores.ndim == 1:  # two classes: the logit of the second
+        scores = np.column_stack([np.zeros(len(scores)), scores])
+    own = np.searchsorted(trial.classes_, rows.y)
+    total: NDArray[np.float64] = np.logaddexp.reduce(scores, axis=1)
+    return total - scores[np.arange(len(own)), own]
+
+
+def _logistic_regression() -> Any:
+    from sklearn.linear_model import LogisticRegression
+
+    return LogisticRegression(max_iter=1000)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from fairbound.experiments import plans
 from fairbound.experiments.exhibits import ResultTable
-from fairbound.experiments.items import demanded, penalized, spread, surrogates, tables
+from fairbound.experiments.items import demanded, figures, penalized, tables
 from fairbound.experiments.plans import Evidence
 from fairbound.experiments.protocol import ITEMS as TITLES
 from fairbound.experiments.protocol import SCALE, UNSCALED
@@ -78,9 +78,9 @@ _ITEMS = (
     Item(
         "figure-1",
         _no_runs,
-        surrogates.tabulate_functions,
-        surrogates.check_functions,
-        surrogates.draw_functions,
+        figures.tabulate_functions,
+        figures.check_functions,
+        figures.draw_functions,
         trains=False,
     ),
     Item(
@@ -100,9 +100,9 @@ _ITEMS = (
     Item(
         "scale-selection",
         _planned(plans.scales),
-        surrogates.tabulate_scales,
-        surrogates.check_scales,
-        surrogates.draw_scales,
+        figures.tabulate_scales,
+        figures.check_scales,
+        figures.draw_scales,
     ),
     Item(
         "figure-4", _planned(plans.scaled), demanded.tabulate_accuracy, demanded.check_accuracy, demanded.draw_accuracy
@@ -115,7 +115,7 @@ _ITEMS = (
         penalized.draw_penalized,
     ),
     Item("search-cost", plans.searches, penalized.tabulate_search, penalized.check_search),
-    Item("figure-variance", _planned(plans.seeds), spread.tabulate, spread.check, spread.draw),
+    Item("figure-variance", _planned(plans.seeds), figures.tabulate_seeds, figures.check_seeds, figures.draw_seeds),
     Item("table-1", _no_runs, tables.tabulate_statistics, tables.check_statistics, trains=False),
     _scenarios("table-2", 0.8),
     Item("table-3", _planned(plans.penalties), penalized.tabulate_cost, penalized.check_cost),

@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairbound.data.appending import append_columns, write_columns
 from fairbound.data.tablefile import TableFile
+from fairbound.data.writing import append_columns, write_columns
 
 NEW = {"new": np.array(["yes", "no"])}
 
