@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import torch
 
 from fairbound import ConstrainedClassifier
 from fairbound.training import Effort, Phase
@@ -21,7 +22,23 @@ def toy(n=400, seed=0, shift=1.5):
 QUICK = Effort(free=Phase(15), coarse=Phase(8, window=4), exact=Phase(10, window=5, rounding=1e-3), accurate=Phase(5))
 """Phases for tests to which the quality of the model does not matter."""
 
+SHORT = Effort(
+    free=Phase(12),
+    coarse=Phase(4),
+    exact=Phase(4),
+    accurate=Phase(4),
+    repair=Phase(4),
+    sharpening=10.0,
+    accurate_rounds=1,
+)
+"""Phases of a few steps, for fits that are compared with each other."""
+
 
 def quick(constraints=(), **params) -> ConstrainedClassifier:
     """A classifier that does not take its time."""
     return ConstrainedClassifier(constraints, **{"effort": QUICK, **params})
+
+
+def parameters(model: ConstrainedClassifier) -> torch.Tensor:
+    """Return all parameters of a fitted classifier."""
+    return torch.cat([each.detach().reshape(-1) for each in model.module_.parameters()])

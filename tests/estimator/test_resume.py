@@ -11,21 +11,13 @@ from functools import cache
 import numpy as np
 import pytest
 import torch
+from tests.estimator.helpers import SHORT, parameters
 from tests.refusals import refused
 
 from fairbound import ConstrainedClassifier
 from fairbound._errors import LimitWarning
-from fairbound.training import Effort, Passes, Phase, open_journal
+from fairbound.training import Passes, open_journal
 
-SHORT = Effort(
-    free=Phase(12),
-    coarse=Phase(4),
-    exact=Phase(4),
-    accurate=Phase(4),
-    repair=Phase(4),
-    sharpening=10.0,
-    accurate_rounds=1,
-)
 LIMIT = "disparate_impact >= 0.9"
 SETTINGS = {
     "linear": {},
@@ -53,10 +45,6 @@ def fitted(settings, resume=None, limit=LIMIT, take=slice(None)):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", LimitWarning)
         return model.fit(X[take], y[take], sensitive_features=group[take], resume=resume)
-
-
-def parameters(model):
-    return torch.cat([each.detach().reshape(-1) for each in model.module_.parameters()])
 
 
 def whole_journal(path, run):

@@ -8,22 +8,14 @@ import sys
 import numpy as np
 import pytest
 import torch
+from tests.estimator.helpers import SHORT, parameters
 from tests.estimator.shared import in_processes
 
 from fairbound import ConstrainedClassifier
-from fairbound.training import Effort, Passes, Phase, Processes, open_journal
+from fairbound.training import Passes, Processes, open_journal
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="processes are forked")
 
-SHORT = Effort(
-    free=Phase(12),
-    coarse=Phase(4),
-    exact=Phase(4),
-    accurate=Phase(4),
-    repair=Phase(4),
-    sharpening=10.0,
-    accurate_rounds=1,
-)
 LIMIT = "demographic_parity <= 0.1"
 
 SAME = 1e-10
@@ -58,14 +50,14 @@ def fitted(rows, *, weights=False, resume=None, **settings):
     )
 
 
-def parameters(model):
-    return torch.cat([each.detach().reshape(-1) for each in model.module_.parameters()]).numpy()
-
-
 def facts(model):
     reached = [each.reached for each in model.result_.limits]
     groups = [(each.group, each.rows) for each in model.result_.groups]
-    return parameters(model), model.predict(TABLE.X), (model.result_.rows, model.result_.accuracy, reached, groups)
+    return (
+        parameters(model).numpy(),
+        model.predict(TABLE.X),
+        (model.result_.rows, model.result_.accuracy, reached, groups),
+    )
 
 
 def divided(count, how):
@@ -96,6 +88,44 @@ def test_the_model_is_that_of_one_process(count, how):
             assert each[2][1] == pytest.approx(expected[2][1], abs=1e-12)
             assert each[2][2] == pytest.approx(expected[2][2], abs=1e-12)
             assert each[2][3] == expected[2][3]
+
+
+@pytest.mark.parametrize(
+    "settings", [{}, pytest.param({"hidden": (3,), "regularizers": "demographic_parity * 0.1"}, marks=pytest.mark.slow)]
+)
+def test_mini_batches_have_the_same_rows_however_they_are_divided(settings):
+    """All processes draw the same positions, so two of them take the steps of one that has the rows in their order."""
+    parts = divided(2, "by group")
+    settings = {"solver": "stochastic", "batch_size": 150, "epochs": 2, **settings}
+    (expected,) = in_processes(1, lambda _: facts(fitted(np.concatenate(parts), weights=True, **settings)))
+    first, second = in_processes(2, lambda rank: facts(fitted(parts[rank], weights=True, **settings)))
+    assert np.array_equal(first[0], second[0])
+    assert np.abs(first[0] - expected[0]).max() <= SAME
+    assert np.array_equal(first[1], expected[1])
+
+
+@pytest.mark.slow
+def test_mini_batches_of_modules_with_modes():
+    """Dropout draws units by process; a layer that learns statistics of batches is refused in all processes."""
+    parts = divided(2, "by chance")
+    layers = {"dropout": torch.nn.Dropout(0.2), "norm": torch.nn.BatchNorm1d(4)}
+
+    def work(rank):
+        found = []
+        for layer in layers.values():
+            torch.manual_seed(0)
+            module = torch.nn.Sequential(torch.nn.Linear(9, 4), layer, torch.nn.Linear(4, 1))
+            settings = {"module": module, "solver": "stochastic", "batch_size": 150, "epochs": 2}
+            try:
+                found.append(parameters(fitted(parts[rank], **settings)))
+            except ValueError as error:
+                found.append(str(error))
+        return found
+
+    first, second = in_processes(2, work)
+    assert np.array_equal(first[0], second[0])
+    for each in (first, second):
+        assert "BatchNorm1d learns statistics of each batch" in each[1]
 
 
 @pytest.mark.slow
@@ -143,17 +173,20 @@ def test_what_one_process_refuses_ends_all_with_a_sentence():
     assert "columns" in second[4]
 
 
-def test_a_shared_fit_that_was_killed_ends_with_the_same_model(tmp_path):
+@pytest.mark.parametrize(
+    "settings", [{}, pytest.param({"solver": "stochastic", "batch_size": 150, "epochs": 4}, marks=pytest.mark.slow)]
+)
+def test_a_shared_fit_that_was_killed_ends_with_the_same_model(tmp_path, settings):
     parts, path = divided(2, "by chance"), tmp_path / "fit.journal"
 
     def work(rank):
         journal = open_journal(path, seconds=0.0, processes=2) if rank == 0 else None
-        whole = facts(fitted(parts[rank], resume=Passes(journal, Processes.present())))
+        whole = facts(fitted(parts[rank], resume=Passes(journal, Processes.present()), **settings))
         if journal is not None:
             journal.close()
             os.truncate(path, path.stat().st_size // 2)
         torch.distributed.barrier()
-        again = facts(fitted(parts[rank], resume=path))
+        again = facts(fitted(parts[rank], resume=path, **settings))
         return np.array_equal(whole[0], again[0]), path.exists()
 
     assert in_processes(2, work)[0] == (True, False)
@@ -173,7 +206,7 @@ def test_processes_share_the_row_groups_of_a_file(tmp_path):
     def fit_file(name):
         model = ConstrainedClassifier(LIMIT, effort=SHORT)
         model.fit_files(tmp_path / name, target="y", sensitive="group", weight="w", scratch=tmp_path)
-        return parameters(model), model.predict(table.drop_columns(["y", "group", "w"])), model.result_.rows
+        return parameters(model).numpy(), model.predict(table.drop_columns(["y", "group", "w"])), model.result_.rows
 
     def work(_):
         found = fit_file("rows.parquet")

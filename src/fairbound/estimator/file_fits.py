@@ -117,7 +117,7 @@ class FileFitting(Fitting):
         result = fit(
             self.problem,
             self.prepared.training,
-            solver=self._solver(),
+            solver=stated_solver(self.params),
             effort=self._effort(),
             generator=self.generator,
             objective="accuracy" if self.params.objective == "accuracy" else "loss",
@@ -129,18 +129,6 @@ class FileFitting(Fitting):
         record = replace(record, forecast=forecast, notes=(*record.notes, self.prepared.note))
         facts.warn(record, type(self.params).__name__, stacklevel=4)
         return record
-
-    def _solver(self) -> Any:
-        """Return the solver; several processes make passes over all rows."""
-        stated = stated_solver(self.params)
-        if self.passes.processes is None:
-            return stated
-        if stated == "stochastic":
-            raise InputError(
-                "{solver='stochastic'} is for a fit in one process, but this one is shared by several.",
-                "Use {solver='quasi-newton'}, and leave out {batch_size=} and {epochs=}.",
-            )
-        return "quasi-newton"
 
     def _effort(self, default: Effort | None = None) -> Effort | None:
         return stated_effort(self.params, len(self.cells), self.problem.n_parameters) or default

@@ -32,7 +32,7 @@ class StratifiedBatches:
     Parameters
     ----------
     rows : Rows
-        All rows.
+        All rows, or those of this process.  Then every process draws its share of each batch, with the same generator.
     batch_size : int
         Rows per batch, distributed over the cells in proportion to their size.  Each cell gets at least
         `least_per_cell` rows, or all of its rows if it has fewer.
@@ -56,8 +56,9 @@ class StratifiedBatches:
         generator: torch.Generator | None = None,
         least_per_cell: int = 2,
     ) -> None:
-        if not 1 <= batch_size <= len(rows):
-            raise ValueError(f"batch_size={batch_size!r}: must lie between 1 and the number of rows, {len(rows)}.")
+        n_rows = sum(rows.sizes)
+        if not 1 <= batch_size <= n_rows:
+            raise ValueError(f"batch_size={batch_size!r}: must lie between 1 and the number of rows, {n_rows}.")
         if constraints not in ("batch", "subset", "all"):
             raise ValueError(f'constraints={constraints!r}: must be "batch", "subset" or "all".')
         if least_per_cell < 1:
@@ -67,10 +68,10 @@ class StratifiedBatches:
         if not 0 < subset <= 1:
             raise ValueError(f"subset={subset!r}: must be a share above 0 and at most 1.")
         self.rows = rows
-        self.counts = _allocate(rows, batch_size / len(rows), least_per_cell)
+        self.counts = _allocate(rows, batch_size / n_rows, least_per_cell)
         self.generator = torch.Generator().manual_seed(0) if generator is None else generator
         # Counted by the rows drawn, which exceed `batch_size` if many small cells need `least_per_cell`.
-        self.steps_per_epoch = max(1, round(len(rows) / int(self.counts.sum())))
+        self.steps_per_epoch = max(1, round(n_rows / int(self.counts.sum())))
         self.constraint_rows: Rows | None = None
         if constraints == "all":
             self.constraint_rows = rows
@@ -86,5 +87,5 @@ class StratifiedBatches:
 
 def _allocate(rows: Rows, share: float, least: int) -> Tensor:
     """Return the number of rows to draw from each cell: in proportion, at least `least`, at most the whole cell."""
-    sizes = torch.tensor(rows.offsets).diff()
+    sizes = torch.tensor(rows.sizes)
     return torch.minimum(sizes, torch.clamp((sizes.to(torch.float64) * share).round().long(), min=least))

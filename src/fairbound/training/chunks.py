@@ -66,6 +66,11 @@ class WeightParts:
         first = 2.0 ** (math.frexp(largest)[1] - bits)
         return cls(1.0, (first, first * 2.0**-bits), total)
 
+    @property
+    def ceiling(self) -> float:
+        """Return a number that no weight exceeds."""
+        return self.steps[0] ** 2 / self.steps[1] if self.steps else self.unit
+
     def __len__(self) -> int:
         return max(len(self.steps), 1)
 

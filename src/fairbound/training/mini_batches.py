@@ -16,8 +16,9 @@ from functools import partial
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from fairbound._errors import InputError
 from fairbound._journal import digest
 from fairbound.sqp import StochasticSQP
 from fairbound.training.assessment import history_columns
@@ -53,11 +54,14 @@ class MiniBatches:
         self.state, self.modes = state, modes
         self.multipliers: Tensor | None = None  # those of the last step under limits
         self.generator = torch.Generator().manual_seed(0) if generator is None else generator
+        self.processes, n_rows = state.base.passes.processes, sum(state.rows.sizes)
+        if self.processes is not None:
+            refuse_batch_statistics(modes)
         self.batches = StratifiedBatches(
             state.rows,
-            choose_batch_size(state.effort.batch_size, len(state.rows)),
+            choose_batch_size(state.effort.batch_size, n_rows),
             constraints="subset",
-            subset=min(state.effort.constraint_share, CONSTRAINT_ROWS / len(state.rows)),
+            subset=min(state.effort.constraint_share, CONSTRAINT_ROWS / n_rows),
             generator=self.generator,
         )
 
@@ -110,6 +114,8 @@ class MiniBatches:
 
         def run() -> None:
             self.modes.restore()
+            if self.processes is not None:  # units are dropped by chance of each process's own
+                torch.manual_seed(int(torch.randint(2**31, (1,), generator=self.generator)) + self.processes.rank)
             try:
                 for batch in self.batches:
                     step(batch)
@@ -146,6 +152,17 @@ class MiniBatches:
         """Return a digest of the point at which an epoch begins, and of what its steps depend on."""
         settings = f"{phase} {epoch} {self.batches.counts.tolist()} {problem.system.constraints} {self.state.effort}"
         return digest(problem.point(), self.state.rows.digest, settings.encode())
+
+
+def refuse_batch_statistics(modes: LayerModes) -> None:
+    """Reject layers that learn statistics of a batch, of which each process has only its own rows."""
+    for part, training in modes.modes:
+        if training and isinstance(part, nn.modules.batchnorm._BatchNorm):
+            raise InputError(
+                "{layer} learns statistics of each batch, but several processes share the batches of this fit.",
+                "Use another layer such as LayerNorm, or fit in one process with {distributed='off'}.",
+                layer=type(part).__name__,
+            )
 
 
 def run_mini_batches(state: FitState, problem: TrainingProblem, batches: MiniBatches) -> list[Tensor]:

@@ -165,6 +165,7 @@ class TrainingProblem:
         with evaluation_mode(self.module) if batches else nullcontext():
             check_rows_are_independent(self.module, rows.probe())
             as_logits(self.module(rows.probe(1)).detach(), self.cells.n_labels)
+            self._engine_for(rows)  # now, because a process may have no row of a mini-batch to choose it by
 
     def batch(self, inputs: Any, labels: Any, groups: Any) -> MatrixRows:
         """Return rows of your own batch, such as one of a `torch.utils.data.DataLoader`.
@@ -213,7 +214,6 @@ class TrainingProblem:
             sweep = self.sweep(loss_rows)
             rate_sweep = sweep if rate_rows is loss_rows else self.sweep(rate_rows)
         if isinstance(batch, Batch) and not isinstance(self._engine, FeedForwardGradients):
-            assert isinstance(loss_rows, MatrixRows)  # a mini-batch
             loss, gradient = self._loss_in_present_mode(loss_rows)
             sweep = replace(sweep, loss=loss, loss_gradient=gradient)
         assert sweep.loss_gradient is not None
@@ -299,15 +299,15 @@ class TrainingProblem:
             n_parameters=self.n_parameters if gradients else 0,
         )
 
-    def _loss_in_present_mode(self, rows: MatrixRows) -> tuple[float, Tensor]:
+    def _loss_in_present_mode(self, rows: Rows) -> tuple[float, Tensor]:
         """Return loss and gradient by one forward pass over all rows, in the present mode of the module."""
-        rows = replace(rows, offsets=(0, len(rows)))
         totals = self._totals(rows, (), gradients=True)
-        (chunk,) = rows.chunks(len(rows))
-        cotangents = partial(totals.add_with_cotangents, chunk)
-        SliceGradients(self.module).accumulate(chunk.X, chunk.slices, cotangents, totals.gradients)
-        totals.flat.copy_(self.passes.sum(totals.flat))
-        return float(totals.loss), totals.gradients[0, 0]
+        for chunk in rows.chunks(max(1, len(rows))):  # one, or none in a process without a row of the batch
+            whole = replace(chunk, slices=[(0, 0, len(chunk.labels))])
+            cotangents = partial(totals.add_with_cotangents, whole)
+            SliceGradients(self.module).accumulate(chunk.X, whole.slices, cotangents, totals.gradients)
+        found = self.passes.sum(torch.cat([totals.loss.reshape(1), totals.gradients[0, 0]]))
+        return float(found[0]), found[1:]
 
     def exact(self, rows: Rows, sweep: Sweep) -> Tensor:
         """Return sums of decisions over cells, (K, 2·O), from a sweep."""
@@ -389,7 +389,7 @@ def _sampling_variance(rows: Rows, cells: Cells) -> tuple[Tensor, Tensor]:
     """Return (n'n''/n)(1/n − 1/N) of the C sampled cells, (C,), and the matrix from sums of segments to Δ, (Q, C)."""
     if not rows.halves:
         return torch.zeros(0, dtype=torch.float64), torch.zeros(rows.n_segments, 0, dtype=torch.float64)
-    halves = torch.tensor(rows.offsets).diff().reshape(-1, 2).to(torch.float64)
+    halves = torch.tensor(rows.sizes).reshape(-1, 2).to(torch.float64)
     drawn = halves.sum(dim=1)
     sizes = cells.sizes[rows.cell_of_segment[::2]].to(torch.float64)
     share = halves.prod(dim=1) / drawn * (1 / drawn - 1 / sizes)

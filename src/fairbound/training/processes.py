@@ -129,6 +129,7 @@ class SharedRows(Rows):
     cell_of_segment: Tensor
     everywhere: RowFacts = field(repr=False)
     processes: Processes = field(repr=False)
+    earlier: tuple[int, ...] = ()
     halves: bool = False
 
     @property
@@ -168,7 +169,7 @@ class SharedRows(Rows):
         present = torch.nonzero(sizes).flatten()
         here = torch.zeros_like(sizes)
         here[own.cell_of_segment] = torch.tensor(own.offsets).diff()
-        everywhere = processes.gather((weight, *(_extent(own, each, weight) for each in ("loss", "cell"))))
+        everywhere = processes.gather((weight, *(_extent(own, each, weight) for each in ("loss", "cell")), here))
         total = sum(each[0] for each in everywhere)
         n_rows = int(sizes.sum())
         found = cls(
@@ -183,8 +184,30 @@ class SharedRows(Rows):
                 cell_parts=_parts([each[2] for each in everywhere], n_rows, 1.0),
             ),
             processes=processes,
+            earlier=tuple(sum((each[3] for each in everywhere[: processes.rank]), 0 * here)[present].tolist()),
         )
         return found._with_totals()
+
+    def sample(self, counts: Tensor, generator: torch.Generator) -> SharedRows:
+        """Draw a fixed number of rows from each cell over all processes; all draw with the same generator."""
+        drawn, largest = self.draw(counts, generator), float((torch.tensor(self.sizes) / counts).max())
+        n_rows = int(counts.sum())
+        everywhere = replace(
+            self.everywhere,
+            sizes=tuple(torch.stack([counts // 2, counts - counts // 2], dim=1).flatten().tolist()),
+            loss_parts=WeightParts.of_size(self.loss_parts.ceiling * largest, n_rows, 0.0),
+            cell_parts=WeightParts.of_size(self.cell_parts.ceiling * largest, n_rows, 0.0),
+        )
+        shared = replace(
+            self,
+            own=drawn,
+            share=1.0,
+            offsets=drawn.offsets,
+            cell_of_segment=drawn.cell_of_segment,
+            everywhere=everywhere,
+            halves=True,
+        )
+        return shared._with_totals()
 
     def _with_totals(self) -> SharedRows:
         """Return these rows with the sums of the parts of all weights."""
@@ -211,6 +234,8 @@ class SharedRows(Rows):
         """Yield the rows of this process in consecutive chunks of at most `chunk_rows`."""
         place = {cell: segment for segment, cell in enumerate(self.cell_of_segment.tolist())}
         segments = [place[cell] for cell in self.own.cell_of_segment.tolist()]
+        if self.halves:  # a sample has the segments of all processes
+            segments = list(range(self.n_segments))
         for chunk in self.own.chunks(chunk_rows):
             slices = [(segments[segment], start, stop) for segment, start, stop in chunk.slices]
             yield replace(chunk, loss_weights=self._loss_weights(chunk.loss_weights), slices=slices)

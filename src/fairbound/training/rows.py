@@ -59,6 +59,11 @@ class Rows(ABC):
         return found
 
     @property
+    def earlier(self) -> Sequence[int]:
+        """Return for each segment the number of its rows in the processes before this one."""
+        return [0] * self.n_segments
+
+    @property
     def n_segments(self) -> int:
         """Return the number of segments, Q."""
         return len(self.offsets) - 1
@@ -118,25 +123,35 @@ class Rows(ABC):
                 segment += 1
             yield start, stop, slices
 
-    def sample(self, counts: Tensor, generator: torch.Generator) -> MatrixRows:
+    def sample(self, counts: Tensor, generator: torch.Generator) -> Rows:
         """Draw a fixed number of rows from each cell without replacement, reweighted by N_k/n_k, in two halves.
 
         If a single row is drawn from a cell, its first half is empty.
         """
+        return self.draw(counts, generator)
+
+    def draw(self, counts: Tensor, generator: torch.Generator) -> MatrixRows:
+        """Return those rows of a sample that are in this process.
+
+        All processes draw the same positions among the rows of all, so each cell has its fixed number over all of them.
+        """
         if self.halves:
             raise ValueError("A sample is drawn from all rows, not from a sample.")
-        sizes = torch.tensor(self.offsets).diff()
+        sizes = torch.tensor(self.sizes)
         if counts.shape != sizes.shape or (counts < sizes.clamp(max=1)).any() or (counts > sizes).any():
             raise ValueError(
                 f"counts={counts.tolist()}: each of the {len(sizes)} cells needs between 1 row and all its rows "
                 f"{sizes.tolist()}."
             )
         picks, offsets = [], [0]
-        for start, size, count in zip(self.offsets[:-1], sizes.tolist(), counts.tolist(), strict=True):
-            picks.append(start + torch.randperm(size, generator=generator)[:count])
-            offsets += [offsets[-1] + count // 2, offsets[-1] + count]
-        factor = torch.repeat_interleave(sizes.to(torch.float64) / counts, counts)
+        for segment, (earlier, count) in enumerate(zip(self.earlier, counts.tolist(), strict=True)):
+            start, stop = self.offsets[segment], self.offsets[segment + 1]
+            positions = torch.randperm(int(sizes[segment]), generator=generator)[:count] - earlier + start
+            for half in positions.split([count // 2, count - count // 2]):
+                picks.append(half[(half >= start) & (half < stop)])
+                offsets.append(offsets[-1] + len(picks[-1]))
         drawn = self.take(torch.cat(picks))
+        factor = (sizes.to(torch.float64) / counts).repeat_interleave(2).repeat_interleave(torch.tensor(offsets).diff())
         return replace(
             drawn,
             loss_weights=drawn.loss_weights * factor,
