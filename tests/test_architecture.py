@@ -44,7 +44,7 @@ WHEN_CALLED = {("estimator", "persistence")}
 # Modules such as `_words.py` are tools without a subject: every room may use them, and they use only each other.
 # `report` knows only the dictionary that it is given, how files are read and written, how text is made harmless, how
 # groups and counts are written, and what to install for its pages.
-SOME_TOOLS = {"report": {"_errors", "_files", "_text", "_words"}}
+SOME_TOOLS = {"report": {"_errors", "_files", "_words"}}
 # What a room must not know, besides other rooms.
 FOREIGN: dict[str, set[str]] = {
     "data": {"torch", "pandas"},
@@ -133,7 +133,7 @@ def test_imports_keep_the_direction(module, path):
 
 
 LONGEST_MODULE = 400  # lines
-MOST_MODULES = 192
+MOST_MODULES = 186
 
 
 @pytest.mark.parametrize(("module", "path"), modules(), ids=[module for module, _ in modules()])

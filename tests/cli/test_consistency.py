@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from tests.cli.helpers import write_csv
 
-from fairbound.cli.files import load_model
+from fairbound.cli.output import load_model
 from fairbound.studies import Study
 
 NAMES = ("everyone", "overall", "all", "(other)", "(missing)", "a & b", "x", "true", "7", 'say "no"', "[y]")

@@ -9,7 +9,7 @@ import pytest
 from tests.cli.helpers import LOAN_COLUMNS, LOANS, interrupt_when, loan_rows, write_csv
 from tests.refusals import says
 
-from fairbound.cli.files import load_model
+from fairbound.cli.output import load_model
 from fairbound.estimator.fitting import Fitting
 
 BOUNDS = ["--bounds", 0.6, 0.7, 0.8]

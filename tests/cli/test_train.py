@@ -14,7 +14,7 @@ from tests.cli.helpers import LIMIT, LOAN_COLUMNS, LOANS, interrupt_when, loan_r
 from tests.refusals import says
 
 from fairbound import load, read_table
-from fairbound.cli.files import load_model
+from fairbound.cli.output import load_model
 from fairbound.cli.studying import STEPS
 from fairbound.fairness import Sigmoid, Tanh
 from fairbound.report import write_report

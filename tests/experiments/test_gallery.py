@@ -13,10 +13,9 @@ from tests.experiments.made_up import outcome, part
 
 from fairbound.data.census import ACSINCOME_CA_SAMPLE
 from fairbound.experiments.exhibits import embed
-from fairbound.experiments.gallery import conditions, sample_warning, write_gallery
 from fairbound.experiments.items import ITEMS
 from fairbound.experiments.protocol import SEEDS
-from fairbound.experiments.reproduction import Request, planned, reproduce
+from fairbound.experiments.reproduction import Request, conditions, planned, reproduce, sample_warning, write_gallery
 from fairbound.experiments.runs import Results
 from fairbound.experiments.sections import Check, prices
 

@@ -10,7 +10,7 @@ from tests.browser import Visit, colours
 from tests.report.example import HOSTILE
 
 from fairbound import audit
-from fairbound._text import visible
+from fairbound._words import visible
 from fairbound.report import audit_to_html
 from fairbound.report.audit import score_views
 

@@ -11,7 +11,7 @@ import pytest
 from tests.browser import Visit, colours
 from tests.report.example import HOSTILE, hostile_summary, large_summary, law_summary
 
-from fairbound._text import visible
+from fairbound._words import visible
 from fairbound.report import to_html
 from fairbound.report.tradeoff import tradeoff
 

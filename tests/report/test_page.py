@@ -18,7 +18,7 @@ import pytest
 from hypothesis import given, settings
 from tests.report.example import HOSTILE, fit_result, hostile_summary, large_summary, law_summary
 
-from fairbound._text import visible
+from fairbound._words import visible
 from fairbound.evaluation import certify
 from fairbound.report import to_html, to_markdown
 from fairbound.report.page import MOST_ROWS, history_figure, phase_lines

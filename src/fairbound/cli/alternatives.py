@@ -109,8 +109,8 @@ def alternatives_command(
     rows that nothing has looked at. Writes a folder with the complete log (search.json), the table (alternatives.csv),
     a report (report.html), the plan as it was before training (limits.lock) and the chosen model.
     """
-    from fairbound.cli.files import check_source, fresh_folder, refuse_existing
     from fairbound.cli.inputs import load
+    from fairbound.cli.output import check_source, fresh_folder, refuse_existing
     from fairbound.cli.studying import command_of, show_table
 
     refuse_existing(Path(out))
@@ -175,14 +175,14 @@ def _baseline(
     from fairbound.studies import as_baseline
 
     if model is not None:
-        from fairbound.cli.files import load_model
+        from fairbound.cli.output import load_model
 
         return as_baseline(load_model(model), None, threshold)
     if prediction is None and score is None:
         return None
     from fairbound._errors import argument
-    from fairbound.cli.files import open_table
     from fairbound.cli.inputs import is_known_dataset
+    from fairbound.cli.output import open_table
 
     if is_known_dataset(source):
         raise ValueError(f"{source!r} is a known data set, and a baseline column is for files; leave it out.")

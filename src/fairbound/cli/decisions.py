@@ -209,8 +209,8 @@ def audit_command(
     are printed, such as selection rates and their ratio. With --require the exit code is 1 if these rows do not keep a
     limit. To test a limit for the population, use certify.
     """
-    from fairbound.cli.files import existing_rows, fresh_file
     from fairbound.cli.inputs import check_choice, parse_limits, read_decisions
+    from fairbound.cli.output import existing_rows, fresh_file
 
     check_choice(form, FORMS, "--format")
     groups = reading.groups if reading.groups is not None else "both" if form == "ll144" else "each"
@@ -321,8 +321,8 @@ def certify_command(
     the rule behind the decisions. An inconclusive verdict states how many rows would decide. The exit code is 0 if
     every limit passes, else 1.
     """
-    from fairbound.cli.files import existing_rows
     from fairbound.cli.inputs import check_choice, parse_limits, read_decisions
+    from fairbound.cli.output import existing_rows
 
     check_choice(reading.groups, GROUPS, "--groups")
     existing_rows(file)
@@ -350,7 +350,7 @@ def certify_command(
 
 
 def _check_page(place: Path, form: str) -> None:
-    from fairbound.cli.files import refuse_existing
+    from fairbound.cli.output import refuse_existing
 
     endings = (".csv", ".md", ".html", ".htm") if form == "ll144" else (".html", ".htm")
     if place.suffix.lower() not in endings:

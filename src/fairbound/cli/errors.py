@@ -21,7 +21,7 @@ from types import FrameType, TracebackType
 from typing import Any
 
 from fairbound._errors import Message, message_of, render
-from fairbound._text import visible
+from fairbound._words import visible
 
 # 70 and 71 are those of sysexits.h.  After a signal, the code is 128 plus its number, as in shells.
 KEPT, NOT_KEPT, BAD_INPUT, DEFECT, NO_MEMORY = 0, 1, 2, 70, 71

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from fairbound._errors import Message, argument
 from fairbound._words import did_you_mean, listed
-from fairbound.cli.files import existing_file, open_table
+from fairbound.cli.output import existing_file, open_table
 
 if TYPE_CHECKING:
     from fairbound.cli.decisions import DecisionOptions, JudgedOptions

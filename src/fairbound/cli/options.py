@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_origin, get_type_hints
 
 import typer
 
-from fairbound.cli.files import existing_file
+from fairbound.cli.output import existing_file
 
 if TYPE_CHECKING:
     from fairbound.fairness import Constraint

@@ -78,7 +78,7 @@ def predict_command(
     column is read as in training. The rows are written unchanged, with one more column. A decision depends only on the
     model and the row.
     """
-    from fairbound.cli.files import check_source, fresh_file, load_model
+    from fairbound.cli.output import check_source, fresh_file, load_model
 
     check_source(source, folders=True)
     output = Output(json, quiet)
@@ -225,8 +225,8 @@ def read_rows(
     quiet: bool = True,
 ) -> NewRows:
     """Read a file or a known data set, with the column formats of the model."""
-    from fairbound.cli.files import open_table
     from fairbound.cli.inputs import is_known_dataset
+    from fairbound.cli.output import open_table
     from fairbound.data import append_columns, no_column, write_columns
 
     formats, categories = _formats(classifier)

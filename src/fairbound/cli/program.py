@@ -138,7 +138,7 @@ def _version(wanted: bool) -> None:
 
 def make_program() -> typer.Typer:
     """Return the program with all its commands."""
-    from fairbound.cli import alternatives, data, decisions, demo, monitor, predict, reproduce, train
+    from fairbound.cli import alternatives, data, decisions, monitor, predict, reproduce, train
 
     app = typer.Typer(
         name="fairbound",
@@ -162,6 +162,6 @@ def make_program() -> typer.Typer:
         if context.invoked_subcommand is None:
             typer.echo(context.get_help())
 
-    for module in (train, alternatives, predict, decisions, monitor, data, demo, reproduce):
+    for module in (train, alternatives, predict, decisions, monitor, data, reproduce):
         module.register(app, Command)
     return app

@@ -12,12 +12,11 @@ import typer
 
 from fairbound._words import number
 from fairbound.cli.errors import KEPT, NOT_KEPT, complain, exit_code, option_name
-from fairbound.cli.files import refuse_existing
-from fairbound.cli.output import Interruptible, Output
+from fairbound.cli.output import Interruptible, Output, refuse_existing
 
 if TYPE_CHECKING:
     from fairbound._journal import Journal
-    from fairbound._text import TextTable
+    from fairbound._words import TextTable
     from fairbound.cli.options import JournalOptions, ReadingOptions
     from fairbound.data import Dataset
     from fairbound.studies import Study, StudySettings

@@ -93,7 +93,7 @@ def train_command(
     1 if a limit is not kept on the training rows, not certified although --confidence is given, or refuted by the
     held-out rows.
     """
-    from fairbound.cli.files import check_source, fresh_folder
+    from fairbound.cli.output import check_source, fresh_folder
     from fairbound.cli.streaming import is_too_large, own_output, parse_memory, shared_run, stream_study, together
     from fairbound.cli.studying import Checkpoint, exit_after, read_study, run_study
 
@@ -210,7 +210,7 @@ def frontier_command(
     Writes a folder with the table (frontier.csv), a model for each bound, and a report that contains the frontier. The
     exit code is 1 if a bound is not kept on the training rows. After Ctrl-C, finished bounds are kept.
     """
-    from fairbound.cli.files import check_source, fresh_folder
+    from fairbound.cli.output import check_source, fresh_folder
     from fairbound.cli.streaming import refuse_launcher
     from fairbound.cli.studying import Checkpoint, exit_after, read_study, run_study, show_frontier, show_notes
 
@@ -278,8 +278,8 @@ def report_command(
     The page is one self-contained file. --json prints the summary.
     """
     from fairbound._words import did_you_mean
-    from fairbound.cli.files import fresh_file
     from fairbound.cli.inputs import check_choice
+    from fairbound.cli.output import fresh_file
 
     check_choice(form, list(FORMATS), "--format")
     output = Output(json, quiet)

@@ -21,8 +21,8 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.preprocessing import StandardScaler
 
 from fairbound._errors import argument
-from fairbound._text import visible
 from fairbound._values import as_array, check_weights
+from fairbound._words import visible
 from fairbound.data.columns import (
     Column,
     FloatArray,

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairbound._errors import bad_value
-from fairbound._text import visible
+from fairbound._words import visible
 from fairbound.data.columns import is_missing
 
 

@@ -12,8 +12,7 @@ from fairbound.estimator.classifier import ConstrainedClassifier
 from fairbound.estimator.correction import Corrected
 from fairbound.estimator.cross_fitting import FittedBase
 from fairbound.estimator.encoded_columns import FARTHEST, CategoryColumn, NumberColumn
-from fairbound.estimator.encoder import TableEncoder
-from fairbound.estimator.encoding import module_inputs
+from fairbound.estimator.encoder import TableEncoder, module_inputs
 from fairbound.estimator.inputs import Inputs, share_inputs
 from fairbound.estimator.modules import FeedForward
 from fairbound.estimator.posteriors import GroupPosterior

@@ -17,11 +17,10 @@ from sklearn.utils import check_random_state
 from torch import Tensor
 
 from fairbound._errors import InputError
-from fairbound._progress import ProgressPrinter
 from fairbound.estimator.fitting import Fitting
 from fairbound.estimator.groups import count_missing
 from fairbound.estimator.modules import first_module, logits
-from fairbound.estimator.parameters import checked_resume, stated_effort, stated_solver
+from fairbound.estimator.parameters import ProgressPrinter, checked_resume, stated_effort, stated_solver
 from fairbound.estimator.prepared import CHUNK_ROWS, PreparedRows, opened_files
 from fairbound.estimator.result import FitResult
 from fairbound.estimator.rows import Parameters, warn_if_guessed

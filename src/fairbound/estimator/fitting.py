@@ -22,14 +22,13 @@ from sklearn.utils import check_random_state
 from torch import Tensor, nn
 
 from fairbound._errors import LimitWarning
-from fairbound._progress import ProgressPrinter
 from fairbound.estimator.certified import choose, predictor, with_certificate
 from fairbound.estimator.confidence import SEQUENCE_EFFORT
 from fairbound.estimator.cross_fitting import is_prefit
-from fairbound.estimator.encoding import encode, encoded_names, fitted_encoder, module_inputs, warn_of_scales
+from fairbound.estimator.encoder import encode, encoded_names, fitted_encoder, module_inputs, warn_of_scales
 from fairbound.estimator.groups import check_floors, count_missing, floors_in_words, floors_of, lifted_rate
 from fairbound.estimator.modules import copied_module, first_module, logits, on_device, output_bias, try_module
-from fairbound.estimator.parameters import as_callbacks, class_weights, stated_effort, stated_solver
+from fairbound.estimator.parameters import ProgressPrinter, as_callbacks, class_weights, stated_effort, stated_solver
 from fairbound.estimator.reached import FitFacts, count_rows, group_results, has_run_out, limit_results
 from fairbound.estimator.result import FitResult
 from fairbound.estimator.rows import Data, Parameters, warn_if_guessed

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from fairbound.estimator.correction import read_base_score
 from fairbound.estimator.cross_fitting import FittedBase
-from fairbound.estimator.encoding import encode, encoded_units, module_inputs
+from fairbound.estimator.encoder import encode, encoded_units, module_inputs
 from fairbound.estimator.inputs import Inputs, read_inputs
 from fairbound.estimator.modules import class_probabilities, in_blocks, logits
 from fairbound.estimator.names import check_names

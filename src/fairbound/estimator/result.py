@@ -17,8 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairbound._records import as_json, read_record
-from fairbound._text import TextTable, page_as_html, page_as_text
-from fairbound._words import as_text, count, number
+from fairbound._words import TextTable, as_text, count, number, page_as_html, page_as_text
 from fairbound.data import make_frame
 from fairbound.estimator.confidence import claim_of_choice
 from fairbound.estimator.reached import (

@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from fairbound._errors import InputError, argument
-from fairbound._text import TextTable
-from fairbound._words import number
+from fairbound._words import TextTable, number
 from fairbound.estimator.base import check_base
 from fairbound.estimator.correction import correction_weights, orient_scores, read_base_score, score_names
 from fairbound.estimator.cross_fitting import FittedBase, check_classes, check_spread, cross_fit

@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 
 from fairbound._errors import InputError
 from fairbound._values import as_array
-from fairbound.estimator.encoder import TableEncoder
-from fairbound.estimator.encoding import encode, encoded_names, fitted_encoder
+from fairbound.estimator.encoder import TableEncoder, encode, encoded_names, fitted_encoder
 from fairbound.estimator.file_fits import NEED_ALL_ROWS, FileFitting
 from fairbound.estimator.inputs import read_inputs
 from fairbound.estimator.parameters import checked_resume

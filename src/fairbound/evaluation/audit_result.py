@@ -9,8 +9,7 @@ from datetime import date
 from typing import TYPE_CHECKING, Any, Literal
 
 from fairbound._records import as_json
-from fairbound._text import data_frame, page_as_html, page_as_text
-from fairbound._words import EVERYONE, as_text, group_text, lookup, number
+from fairbound._words import EVERYONE, as_text, data_frame, group_text, lookup, number, page_as_html, page_as_text
 from fairbound.evaluation.audit_tables import audit_notes, audit_page
 from fairbound.evaluation.ll144 import LL144Tables, RateKind, check_ll144, ll144_tables
 from fairbound.evaluation.significance import SelectionTest, Significance, compare_selections

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator
 from typing import TYPE_CHECKING
 
-from fairbound._text import TextTable
-from fairbound._words import count, group_text, number, percent
+from fairbound._words import TextTable, count, group_text, number, percent
 from fairbound.evaluation.tally import MERGED
 
 if TYPE_CHECKING:

@@ -22,9 +22,8 @@ from typing import Any
 
 from fairbound._errors import InputError, Message, NameOf, argument, python_name
 from fairbound._records import as_json, read_record, read_value
-from fairbound._text import TextTable, page_as_html, page_as_text
 from fairbound._values import as_numbers, check_largest_weight
-from fairbound._words import at_least, at_most, count, number, percent
+from fairbound._words import TextTable, at_least, at_most, count, number, page_as_html, page_as_text, percent
 from fairbound.evaluation.intervals import Statistic, check_confidence, simultaneous_level
 from fairbound.evaluation.requirements import RateKey, Requirement, requirements_of
 from fairbound.evaluation.tally import Repeats, Tally

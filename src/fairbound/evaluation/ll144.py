@@ -26,8 +26,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from fairbound._errors import InputError, bad_value
 from fairbound._records import as_json
-from fairbound._text import TextTable, for_spreadsheet, visible
-from fairbound._words import count, group_text, number
+from fairbound._words import TextTable, count, for_spreadsheet, group_text, number, visible
 
 if TYPE_CHECKING:
     from fairbound.evaluation.audit_result import Audit

@@ -14,8 +14,7 @@ import numpy as np
 
 from fairbound._files import UnfitFileError, read_json
 from fairbound._records import as_json, read_record
-from fairbound._text import TextTable
-from fairbound._words import count, number
+from fairbound._words import TextTable, count, number
 from fairbound.evaluation.betting import MEMORIES, RECENT, EProcesses
 from fairbound.evaluation.requirements import LimitSide
 from fairbound.evaluation.watching import (

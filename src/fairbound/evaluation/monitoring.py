@@ -23,8 +23,7 @@ from scipy import special
 
 from fairbound._errors import InputError, argument, bad_value
 from fairbound._files import write_file
-from fairbound._text import page_as_html, page_as_text
-from fairbound._words import count, listed, percent
+from fairbound._words import count, listed, page_as_html, page_as_text, percent
 from fairbound.evaluation.betting import RECENT, EProcesses
 from fairbound.evaluation.intervals import check_confidence
 from fairbound.evaluation.monitor_state import (

@@ -26,8 +26,7 @@ from scipy import special
 
 from fairbound._errors import InputError
 from fairbound._records import as_json
-from fairbound._text import TextTable
-from fairbound._words import EVERYONE, as_text, count, group_text, number
+from fairbound._words import EVERYONE, TextTable, as_text, count, group_text, number
 from fairbound.evaluation.audit_result import Estimate
 from fairbound.evaluation.intervals import binomial_interval
 from fairbound.evaluation.tally import Tally

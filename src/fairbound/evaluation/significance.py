@@ -28,8 +28,7 @@ from numpy.typing import NDArray
 from scipy import special
 
 from fairbound._records import as_json
-from fairbound._text import TextTable, data_frame
-from fairbound._words import count, group_text, number, p_text
+from fairbound._words import TextTable, count, data_frame, group_text, number, p_text
 from fairbound.evaluation.intervals import binomial_interval
 
 FOUR_FIFTHS = 0.8

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from fairbound._errors import missing_extra
 from fairbound._files import write_file
-from fairbound._text import for_spreadsheet, visible
+from fairbound._words import for_spreadsheet, visible
 
 if TYPE_CHECKING:
     from markupsafe import Markup

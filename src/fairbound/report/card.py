@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from fairbound._files import as_utf8, begins_with, write_file
-from fairbound._text import visible
-from fairbound._words import count, group_text, percent
+from fairbound._words import count, group_text, percent, visible
 from fairbound.report import numbers, words
 from fairbound.report.limits import caveats, certificates, remarks, trial_lines
 from fairbound.report.numbers import reproduction_lines

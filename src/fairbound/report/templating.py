@@ -15,8 +15,7 @@ from importlib import resources
 from typing import Any
 
 from fairbound._errors import missing_extra
-from fairbound._text import visible
-from fairbound._words import count, percent
+from fairbound._words import count, percent, visible
 from fairbound.report import numbers, words
 
 Figure = dict[str, Any]

@@ -11,8 +11,19 @@ from typing import TYPE_CHECKING, Any
 
 from fairbound._files import CONTENT, as_utf8, draft_beside
 from fairbound._records import as_json
-from fairbound._text import TextTable, data_frame, for_spreadsheet, page_as_html, page_as_text
-from fairbound._words import at_least, at_most, count, group_text, number, p_text
+from fairbound._words import (
+    TextTable,
+    at_least,
+    at_most,
+    count,
+    data_frame,
+    for_spreadsheet,
+    group_text,
+    number,
+    p_text,
+    page_as_html,
+    page_as_text,
+)
 from fairbound.evaluation import Estimate
 from fairbound.fairness import Measure
 from fairbound.studies.judged import Judgement, dominates

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from fairbound._errors import InputError, NameOf, python_name, render
-from fairbound._text import page_as_html, page_as_text
+from fairbound._words import page_as_html, page_as_text
 from fairbound.data import Dataset
 from fairbound.fairness import Constraint
 from fairbound.studies.explained import base_notes, collected_warnings, explain, scattered_columns, small_group_notes

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fairbound._files import CONTENT, as_utf8, draft_beside
-from fairbound._text import TextTable
-from fairbound._words import group_text, number
+from fairbound._words import TextTable, group_text, number
 from fairbound.fairness import shortest
 from fairbound.studies.parts import columns_taken, label_values
 from fairbound.studies.plan import write_lock
