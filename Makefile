@@ -40,14 +40,15 @@ test: $(STAMP)  ## run the tests and the examples in the docstrings, on all core
 test-slow: $(STAMP)  ## run the tests marked slow
 	$(BIN)/python -m pytest -m slow $(PYTEST_ARGS)
 
-# The torch of `make test-min`: a requirement, with any further options of pip.
+# The environment of `make test-min`, and its torch: a requirement, with any further options of pip.
+VENV_MIN ?= .venv-min
 TORCH ?= $(shell grep '^torch==' constraints.txt)
 
 test-min:  ## run the tests with the oldest versions that pyproject.toml allows
-	$(PYTHON) -m venv .venv-min
-	.venv-min/bin/python -m pip install --quiet -c constraints-min.txt $(TORCH)
-	.venv-min/bin/python -m pip install --quiet -c constraints-min.txt -e ".[all,test]"
-	.venv-min/bin/python -m pytest --numprocesses auto --dist loadfile $(PYTEST_ARGS)
+	$(PYTHON) -m venv $(VENV_MIN)
+	$(VENV_MIN)/bin/python -m pip install --quiet -c constraints-min.txt $(TORCH)
+	$(VENV_MIN)/bin/python -m pip install --quiet -c constraints-min.txt -e ".[all,test]"
+	$(VENV_MIN)/bin/python -m pytest --numprocesses auto --dist loadfile $(PYTEST_ARGS)
 
 check: $(STAMP)  ## check format, lint and types
 	$(BIN)/ruff format --check .
@@ -65,5 +66,5 @@ benchmark: $(STAMP)  ## run the benchmarks
 	@for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python "$$script" || exit 1; done
 
 clean:  ## remove the environment, caches and builds
-	rm -rf $(VENV) .venv-min build dist src/*.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(VENV_MIN) build dist src/*.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find src tests examples benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true

@@ -75,6 +75,8 @@ def as_numbers(values: Any, name: str) -> np.ndarray:
 
 def _first_non_number(values: Any) -> Any:
     for value in np.asarray(values, dtype=object).ravel().tolist():
+        if np.ndim(value) > 0:  # older numpy turns an array with one element into a number, with a warning
+            return value
         try:
             float(value)
         except (TypeError, ValueError, OverflowError):

@@ -167,9 +167,15 @@ def test_code_that_is_not_ours_is_not_written(tmp_path):
     assert not (tmp_path / "model").exists()
     with pytest.raises(NotFittedError):
         quick().save(tmp_path / "model")
-    dates = pd.to_datetime(["2020-01-01", "2021-01-01"]).to_numpy()[y]
-    with pytest.raises((TypeError, ValueError)):
+
+
+@pytest.mark.parametrize("unit", ["ns", "us", "D"])
+def test_labels_that_are_dates_are_not_written(tmp_path, unit):
+    X, y, _ = toy()
+    dates = np.array(["2020-01-01", "2021-01-01"], dtype=f"datetime64[{unit}]")[y]
+    with pytest.raises(ValueError, match=r"label .*2020-01-01.* cannot be written to a file: use words or numbers"):
         quick().fit(X, dates).save(tmp_path / "model")
+    assert not (tmp_path / "model").exists()
 
 
 def test_a_model_replaces_a_model_and_nothing_else(tmp_path):

@@ -101,7 +101,7 @@ def test_differences_that_overflow_are_scaled_all_the_same():
 
 
 def test_a_network_of_ones_own_refuses_what_it_cannot_take():
-    huge = pd.DataFrame(X, columns=["a", "b", "c"])
+    huge = pd.DataFrame(X.copy(), columns=["a", "b", "c"])  # pandas before 3 writes into the given array
     huge.loc[7, "b"] = 1e308
     with pytest.raises(ValueError, match=r"Column 'b' holds 1e\+308 in row 7"):
         quick(module=nn.Linear(3, 1), preprocessing=None).fit(huge, Y)

@@ -51,6 +51,8 @@ def read_labels(y: Any, n_rows: int, estimator: str) -> NDArray[Any]:
     labels = column_or_1d(as_values(y, "y") if isinstance(y, list | tuple) else y, warn=True)
     if labels.dtype.kind in "Vc":
         raise TypeError(f"y has labels of type {labels.dtype}: give words or numbers.")
+    if labels.dtype.kind in "SO" and any(isinstance(label, bytes) for label in labels.tolist()):
+        raise TypeError("y has labels of type bytes: give words or numbers, for example with label.decode().")
     if labels.dtype.kind == "f" and not np.isfinite(labels).all():
         raise ValueError("Input y contains NaN or infinity: drop the rows whose label is unknown.")
     if labels.dtype.kind == "O" and is_missing(labels).any():

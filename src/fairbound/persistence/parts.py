@@ -72,7 +72,8 @@ def expect_list(value: Any, kind: type[Kind], what: str) -> list[Kind]:
 
 def plain(value: Any, what: str) -> Any:
     """Return a label or group as a JSON value; other types raise an error."""
-    if isinstance(value, np.generic | np.ndarray):
+    # `tolist` makes whole numbers of dates in nanoseconds, which would then be read as labels of another kind.
+    if isinstance(value, np.generic | np.ndarray) and value.dtype.kind not in "mM":
         value = value.tolist()
     if isinstance(value, tuple | list):
         return [plain(each, what) for each in value]
@@ -94,7 +95,7 @@ def labels_to_json(classes: NDArray[Any]) -> dict[str, Any]:
         raise ValueError(f"The labels take {classes.nbytes:,} bytes, which is too many for a file: use shorter words.")
     return {
         "dtype": classes.dtype.str if classes.dtype.kind != "U" else "U",
-        "values": plain(classes.tolist(), "label"),
+        "values": plain(list(classes), "label"),
     }
 
 
