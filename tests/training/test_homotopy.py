@@ -51,23 +51,24 @@ def run(factor: float, effort: Effort | None = None) -> TrainingResult:
 
 
 @pytest.fixture(scope="module")
-def results() -> list[TrainingResult]:
-    return [run(factor) for factor in (1.0, 3.0, 1e12)]
+def result() -> TrainingResult:
+    return run(1.0)
 
 
 @pytest.mark.slow
-def test_the_answer_does_not_hang_on_rounding(results) -> None:
+def test_the_answer_does_not_hang_on_rounding(result) -> None:
     """An exhaustive search finds 0.699 at best; a single jump to 0.4 of the scale ends between 0.556 and 0.691."""
-    accuracies = [result.assessment.accuracy for result in results]
-    losses = [result.least_loss for result in results]
-    assert all(result.assessment.kept for result in results)
+    results = [result, run(3.0), run(1e12)]
+    accuracies = [each.assessment.accuracy for each in results]
+    losses = [each.least_loss for each in results]
+    assert all(each.assessment.kept for each in results)
     assert min(accuracies) >= 0.685
     assert max(accuracies) - min(accuracies) <= 0.01
     assert max(losses) <= 1.01 * min(losses)
     assert max(losses) <= 0.605
-    for result in results:
+    for each in results:
         # The model returned trades at most 5% of the least loss for accuracy.
-        assert result.least_loss <= result.assessment.loss <= 1.051 * result.least_loss
+        assert each.least_loss <= each.assessment.loss <= 1.051 * each.least_loss
 
 
 @pytest.mark.parametrize(("objective", "chosen"), [("loss", False), ("accuracy", True)])
@@ -84,11 +85,25 @@ def test_accuracy_is_bought_with_5_percent_of_the_loss_unless_it_is_the_objectiv
     assert (state.candidates.choice().assessment is better) is chosen
 
 
-def test_every_stage_takes_part_and_nothing_accurate_is_lost(results) -> None:
-    for result in results:
-        assert {"free", "coarse", "exact", "accurate"} <= {row["phase"] for row in result.history}
-        before = [row["accuracy"] for row in result.history if row["phase"] in ("coarse", "exact") and row["kept"]]
-        assert result.assessment.accuracy >= max(before)
+def test_the_coarse_and_the_accurate_phase_are_worth_their_iterations() -> None:
+    """0.596 and 68.3%; without the coarse phase the least loss is 0.620, without the accurate one 66.9% are right."""
+    X, y, group = planted(3000)
+    result = fit(make_problem(X, y, group), X, effort=Effort())
+    assert result.assessment.kept
+    assert result.least_loss <= 0.605
+    assert result.assessment.accuracy >= 0.675
+
+
+def test_the_loss_of_the_choice_is_within_the_slack() -> None:
+    """Here accuracy is worth having: without a slack the choice has 1.093 times the least loss, with it 1.046 times."""
+    X, y, group = planted(2000, 3, seed=3)
+    result = fit(make_problem(X, y, group), X, effort=Effort())
+    assert result.assessment.objective <= 1.05 * result.least_loss + 1e-3  # the regularizer is below 1e-3
+
+
+def test_nothing_accurate_is_lost(result) -> None:
+    before = [row["accuracy"] for row in result.history if row["phase"] in ("coarse", "exact") and row["kept"]]
+    assert result.assessment.accuracy >= max(before)
 
 
 def test_multipliers_balance_the_gradient_at_the_least_loss() -> None:
@@ -140,9 +155,9 @@ def test_the_price_of_a_ratio_is_the_multiplier_times_the_larger_rate() -> None:
         assert loss_price(problem.system, 0, multipliers, counts) == pytest.approx(0.25 * float(rates[limited]))
 
 
-def test_without_gentle_scales_the_answer_is_worse(results) -> None:
+def test_without_gentle_scales_the_answer_is_worse(result) -> None:
     """The coarse phase is worth its passes: from full scale at once the least loss is far higher."""
-    assert results[0].least_loss < 0.97 * run(1.0, Effort(coarseness=1.0)).least_loss
+    assert result.least_loss < 0.97 * run(1.0, Effort(coarseness=1.0)).least_loss
 
 
 class TestScales:
