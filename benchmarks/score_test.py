@@ -79,16 +79,15 @@ def main() -> None:
             least = least_passing(by_score_test(kind, limit), n, m)
             row.append(f"{kind} {limit:g}: {chance(least, n, m, first[inside], second[inside]).max():.4f}")
         print(f"{n:>5} and {m:>5} rows   " + "   ".join(row), flush=True)
-    print("power if both rates are 0.3, limit: ratio 0.8")
-    rate = np.array([0.3])
+    print("power if both groups have the same rate, limit: ratio 0.8; score test, bound for large groups")
+    rates = np.array([0.3, 0.5])
     for n, m in ((25, 75), (75, 25), (200, 800)):
         values = [
-            float(chance(least_passing(make("ratio", 0.8), n, m), n, m, rate, rate)[0])
+            chance(least_passing(make("ratio", 0.8), n, m), n, m, rates, rates)
             for make in (by_score_test, by_large_groups)
         ]
-        print(
-            f"{n:>5} and {m:>5} rows   score test {values[0]:.3f}   bound for large groups {values[1]:.3f}", flush=True
-        )
+        row = [f"rate {rate:g}: {score:.3f}, {large:.3f}" for rate, score, large in zip(rates, *values, strict=True)]
+        print(f"{n:>5} and {m:>5} rows   " + "   ".join(row), flush=True)
 
 
 if __name__ == "__main__":

@@ -12,8 +12,9 @@ rates, by sex or by race.  By race, groups of fewer than 500 training rows are l
 `--results` names a file with one line of JSON for each model; an interrupted run continues from it.  `--out` writes the
 tables as Markdown.  `--tables-only` trains nothing.  The data file is needed: see `load_dataset`.
 
-`--planted` runs small fits on made-up rows instead: two groups, three columns that matter, and columns of noise.  There
-40,000 further rows stand for the population.
+`--planted` runs small fits on made-up rows instead: two groups, two columns that matter, and columns of noise.  There
+40,000 further rows stand for the population.  The last table compares the probabilities of the forecasts with how often
+the limits held.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ import time
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -103,49 +105,44 @@ def judge(data: Dataset, setting: str, kind: str, draw: int) -> Outcome:
     return Outcome(setting, kind, draw, ratio, accuracy, *said, seconds)
 
 
-PLANTED = ((600, 30, 0.9), (600, 10, 0.9), (600, 2, 0.9), (1500, 10, 0.8), (3000, 30, 0.9))
-"""Rows, columns of noise, and limit."""
+PLANTED = {
+    "600 x 5, 0.8": (600, 5, 0.8),
+    "600 x 13, 0.8": (600, 13, 0.8),
+    "600 x 33, 0.9": (600, 33, 0.9),
+    "1500 x 13, 0.8": (1500, 13, 0.8),
+    "3000 x 13, 0.9": (3000, 13, 0.9),
+}
+"""Rows, columns, and limit."""
+
+PLANTED_KINDS = {"plain": None, "margin 0.6": 0.6, "margin 0.8": 0.8}
 
 
 def planted_rows(n: int, columns: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return inputs, labels and groups; the first input is shifted between the groups."""
     rng = np.random.default_rng(seed)
     group = rng.integers(0, 2, n)
-    X = rng.normal(size=(n, 3 + columns))
+    X = rng.normal(size=(n, columns))
     X[:, 0] += 1.5 * group
     y = X[:, 0] + 0.7 * X[:, 1] + rng.normal(scale=0.7, size=n) > 0.8
     return X, y.astype(int), group
 
 
-def judge_planted(n: int, columns: int, bound: float, margin: float | None, seed: int) -> list[float]:
-    """Return the forecast (median, ends of its interval, probability to hold), the ratio on the truth, and the time."""
-    X, y, group = planted_rows(n, columns, seed)
-    there, _, groups = planted_rows(40_000, columns, 10_000 + seed)
+def judge_planted(setting: str, kind: str, draw: int) -> Outcome:
+    """Train one model on planted rows, and measure it on 40,000 others."""
+    n, columns, bound = PLANTED[setting]
+    X, y, group = planted_rows(n, columns, draw)
+    there, labels, groups = planted_rows(40_000, columns, 10_000 + draw)
     start = time.process_time()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        clf = ConstrainedClassifier(DisparateImpact(bound), margin=margin).fit(X, y, sensitive_features=group)
+        clf = ConstrainedClassifier(DisparateImpact(bound), margin=PLANTED_KINDS[kind])
+        clf.fit(X, y, sensitive_features=group)
     seconds = time.process_time() - start
-    rates = [float(clf.predict(there)[groups == name].mean()) for name in (0, 1)]
+    decided = clf.predict(there)
+    rates = [float(decided[groups == name].mean()) for name in (0, 1)]
     (limit,) = clf.result_.forecast.limits
-    return [limit.expected, limit.lower, limit.upper, limit.holds, min(rates) / max(rates), seconds]
-
-
-def print_planted(console: Console, draws: int) -> None:
-    """Print one line for each kind of planted data, without a margin and with one of 80%."""
-    console.print(as_markdown([], PLANTED_HEADINGS).strip(), highlight=False)
-    for n, columns, bound in PLANTED:
-        for margin in (None, 0.8):
-            found = np.array([judge_planted(n, columns, bound, margin, seed) for seed in range(draws)])
-            expected, lower, upper, holds, truth, seconds = found.T
-            row = [f"{n:,}", str(3 + columns), f"{bound:g}", "none" if margin is None else f"{margin:g}"]
-            row += [
-                f"{truth.mean():.3f}",
-                f"{expected.mean():.3f}",
-                f"{((lower <= truth) & (truth <= upper)).sum()} of {draws}",
-            ]
-            row += [f"{(truth >= bound).sum()} of {draws}", f"{holds.mean():.2f}", f"{seconds.mean():.1f}"]
-            console.print(f"| {' | '.join(row)} |", highlight=False)
+    said = (limit.expected, limit.lower, limit.upper, limit.holds)
+    return Outcome(setting, kind, draw, min(rates) / max(rates), float((decided == labels).mean()), *said, seconds)
 
 
 def read_results(path: Path | None) -> dict[tuple[str, str, int], Outcome]:
@@ -169,14 +166,20 @@ HEADINGS = [
     "truth in the 90% interval",
     "mean forecast",
     "mean probability to hold",
+    "seconds",
 ]
+
+
+def bound_of(setting: str) -> float:
+    """Return the limit of a setting."""
+    return SETTINGS[setting][1] if setting in SETTINGS else PLANTED[setting][2]
 
 
 def summarise(outcomes: Sequence[Outcome], setting: str) -> Iterator[list[str]]:
     """Yield one row of the table for each kind of model."""
-    bound = SETTINGS[setting][1]
+    bound = bound_of(setting)
     plain = {each.draw: each.accuracy for each in outcomes if (each.setting, each.kind) == (setting, "plain")}
-    for kind in KINDS:
+    for kind in dict.fromkeys((*KINDS, *PLANTED_KINDS)):
         draws = [each for each in outcomes if (each.setting, each.kind) == (setting, kind)]
         if not draws:
             continue
@@ -198,28 +201,33 @@ def summarise(outcomes: Sequence[Outcome], setting: str) -> Iterator[list[str]]:
             f"{inside} of {len(forecast)}",
             _mean([each.expected for each in forecast], 4),
             _mean([each.holds for each in forecast], 2),
+            _mean([each.seconds for each in draws], 1),
         ]
+
+
+CLASSES = (0.0, 0.05, 0.2, 0.4, 0.6, 0.8, 1.0)
+"""Ends of the classes of forecasts, by their probability to hold."""
+
+
+def calibration(outcomes: Sequence[Outcome]) -> Iterator[list[str]]:
+    """Yield one row for each class of forecasts: how many limits held on the truth, and how many were said to."""
+    told = [each for each in outcomes if each.ratio is not None and each.holds is not None]
+    for low, high in pairwise(CLASSES):
+        there = [each for each in told if low <= each.holds < high or each.holds == high == 1.0]
+        if there:
+            held = sum(each.ratio >= bound_of(each.setting) for each in there)
+            said = sum(each.holds for each in there)
+            yield [f"{low:g} to {high:g}", str(len(there)), f"{said:.1f}", str(held)]
 
 
 def _mean(values: Sequence[float], digits: int) -> str:
     return f"{statistics.mean(values):.{digits}f}" if values else "-"
 
 
-PLANTED_HEADINGS = [
-    "rows",
-    "columns",
-    "limit",
-    "margin",
-    "mean ratio on the truth",
-    "mean forecast",
-    "truth in the 90% interval",
-    "kept on the truth",
-    "mean probability to hold",
-    "seconds",
-]
+CALIBRATION_HEADINGS = ["probability to hold, by the forecast", "fits", "expected to hold", "held on the truth"]
 
 
-def as_markdown(rows: Sequence[Sequence[str]], headings: Sequence[str] = HEADINGS) -> str:
+def as_markdown(rows: Sequence[Sequence[str]], headings: Sequence[str]) -> str:
     """Return a table as Markdown."""
     lines = [headings, ["---"] * len(headings), *rows]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
@@ -237,33 +245,36 @@ def main() -> None:
     parser.add_argument("--tables-only", action="store_true", help="train nothing")
     parser.add_argument("--planted", action="store_true", help="small fits on planted data instead")
     options, console = parser.parse_args(), Console(width=200)
-    if options.planted:
-        print_planted(console, options.draws)
-        return
+    settings = list(PLANTED) if options.planted else options.settings
+    kinds = list(PLANTED_KINDS) if options.planted else options.kinds
     known = read_results(options.results)
     wanted = [
         (setting, kind, draw)
         for draw in range(options.first, options.first + options.draws)
-        for setting in options.settings
-        for kind in options.kinds
+        for setting in settings
+        for kind in kinds
         if (setting, kind, draw) not in known
     ]
     if wanted and not options.tables_only:
         try:
-            data = load_dataset("acsincome_us")
+            data = None if options.planted else load_dataset("acsincome_us")
         except FileNotFoundError as error:
             console.print(f"Skipped: {error}", highlight=False)
             return
-        for setting, kind, draw in wanted:
-            outcome = known[setting, kind, draw] = judge(data, setting, kind, draw)
+        for key in wanted:
+            outcome = known[key] = judge_planted(*key) if data is None else judge(data, *key)
             console.print(json.dumps(asdict(outcome)), highlight=False)
             if options.results is not None:
                 with options.results.open("a", encoding="utf-8") as stream:
                     stream.write(json.dumps(asdict(outcome)) + "\n")
-    table = as_markdown([row for setting in SETTINGS for row in summarise(list(known.values()), setting)])
-    console.print(table, highlight=False)
+    found = list(known.values())
+    tables = [
+        as_markdown([row for setting in (*SETTINGS, *PLANTED) for row in summarise(found, setting)], HEADINGS),
+        as_markdown(list(calibration([each for each in found if each.kind != "certified"])), CALIBRATION_HEADINGS),
+    ]
+    console.print("\n".join(tables), highlight=False)
     if options.out is not None:
-        options.out.write_text(table, encoding="utf-8")
+        options.out.write_text("\n".join(tables), encoding="utf-8")
 
 
 if __name__ == "__main__":
