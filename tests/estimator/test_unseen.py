@@ -135,9 +135,12 @@ def test_a_margin_brings_the_limit_nearer_on_new_rows():
 
 def test_a_margin_that_cannot_be_reached_is_reported():
     X, y, group = toy(200)
-    result = quick("disparate_impact >= 0.97", margin=0.99).fit(X, y, sensitive_features=group).result_
+    with pytest.warns(ForecastWarning, match="The margin was to give 99%: give more rows or fewer columns"):
+        result = quick("disparate_impact >= 0.97", margin=0.99).fit(X, y, sensitive_features=group).result_
     assert result.kept
-    assert result.forecast.holds < 0.99
+    assert result.forecast.holds < 0.89
+    said = result.about_new_rows
+    assert f"a probability of 99%, but these rows allow {100 * result.forecast.holds:.0f}% only" in " ".join(said)
     assert result.margin.limits[0].most <= 0.03
 
 

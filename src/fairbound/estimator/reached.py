@@ -118,54 +118,6 @@ class TrialResult:
     confidence: float | None = None
 
 
-@dataclass(frozen=True)
-class LimitMargin:
-    """How much stricter than asked a limit was trained, in the unit of its measure.
-
-    Attributes
-    ----------
-    limit : str
-        The limit as asked.
-    least, most : float
-        The smallest and the largest margin over its pairs of groups; small groups have larger ones.
-    """
-
-    limit: str
-    least: float
-    most: float
-
-    def __str__(self) -> str:
-        width = (
-            f"{self.least:.3f}"
-            if f"{self.least:.3f}" == f"{self.most:.3f}"
-            else (f"{self.least:.3f} to {self.most:.3f}, by pair of groups")
-        )
-        return f"{self.limit} was trained with a margin of {width}"
-
-
-@dataclass(frozen=True)
-class MarginResult:
-    """The margin of a fit with `margin=`.
-
-    Attributes
-    ----------
-    probability : float
-        The probability, by the forecast, with which all limits are to hold on new rows.
-    limits : tuple of LimitMargin
-    reached : bool
-        Whether the training rows keep the limits with the whole margin.
-    """
-
-    probability: float
-    limits: tuple[LimitMargin, ...]
-    reached: bool
-
-    def lines(self) -> list[str]:
-        """Return a sentence for each limit, and one if the margin was not reached."""
-        short = [] if self.reached else ["No model was found that keeps the limits with the whole margin."]
-        return [*(f"{each}." for each in self.limits), *short]
-
-
 def limit_results(
     training: TrainingResult, assessment: Assessment, watched: Mapping[int, float | None] | None, sums: GapSums
 ) -> tuple[LimitResult, ...]:
@@ -313,9 +265,7 @@ class FitFacts:
             told = self.handful_warning(name)
         if told is not None:
             warnings.warn(told, LimitWarning, stacklevel=stacklevel)
-        elif (
-            record.forecast is not None and (record.forecast.holds or 0.0) < CLEARLY_UNLIKELY and record.forecast.limits
-        ):
+        elif is_unlikely(record):
             warnings.warn(_unlikely(record, name), ForecastWarning, stacklevel=stacklevel)
 
     def degenerate_warning(self, estimator: str) -> str:
@@ -361,15 +311,29 @@ class FitFacts:
         return 'Loosen the limits, or add a floor such as "selection_rate >= 0.1".'
 
 
+def is_unlikely(record: FitResult) -> bool:
+    """Return whether the limits hold on new rows with a low probability, or with a clearly lower one than asked for."""
+    forecast, margin = record.forecast, record.margin
+    if forecast is None or not forecast.limits:
+        return False
+    return forecast.chance < CLEARLY_UNLIKELY or (margin is not None and margin.falls_short(forecast))
+
+
 def _unlikely(record: FitResult, estimator: str) -> Message:
-    """Return the warning for limits that are clearly more likely to break on new rows than to hold."""
+    """Return the warning for limits that are less likely to hold on new rows than a user expects."""
     assert record.forecast is not None
+    remedy: str | Message = Message("Give {margin='auto'} to train with a margin.")
+    if record.margin is not None:
+        remedy = (
+            f"The margin was to give {probability_text(record.margin.probability)}: give more rows or fewer columns, "
+            "or loosen the limits."
+        )
     return Message(
         "{estimator} keeps the limits on its training rows, but on new rows they hold with a probability of {holds} "
         "only. {remedy}",
         estimator=estimator,
-        remedy=Message("Give {margin='auto'} to train with a margin.") if record.margin is None else "Give more rows.",
-        holds=probability_text(record.forecast.holds or 0.0),
+        remedy=remedy,
+        holds=probability_text(record.forecast.chance),
     )
 
 

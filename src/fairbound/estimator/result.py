@@ -25,12 +25,11 @@ from fairbound.estimator.reached import (
     SHOWN_RATES,
     GroupResult,
     LimitResult,
-    MarginResult,
     TrialResult,
 )
 from fairbound.estimator.scores import BaseResult
 from fairbound.estimator.small_groups import SmallGroup
-from fairbound.evaluation import Certificate, Forecast
+from fairbound.evaluation import Certificate, Forecast, MarginResult
 from fairbound.sqp import Status
 from fairbound.training import PHASES, FrontierPoint
 
@@ -151,7 +150,10 @@ class FitResult:
     @property
     def about_new_rows(self) -> list[str]:
         """Sentences about the margin and the forecast; empty without limits."""
-        return [*(self.margin.lines() if self.margin else ()), *(self.forecast.lines() if self.forecast else ())]
+        return [
+            *(self.margin.lines(self.forecast) if self.margin else ()),
+            *(self.forecast.lines() if self.forecast else ()),
+        ]
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON; numbers that are not finite become None."""

@@ -24,9 +24,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from fairbound.estimator.modules import logits
-from fairbound.estimator.reached import LimitMargin, MarginResult
 from fairbound.estimator.rows import Data, Parameters
-from fairbound.evaluation import Forecast, RateDistribution
+from fairbound.evaluation import Forecast, LimitMargin, MarginResult, RateDistribution
 from fairbound.fairness import Cells, Constraint, ConstraintSystem, decide, decision_indicators, resolve_measure
 from fairbound.training import (
     Effort,

@@ -6,7 +6,7 @@ The measures are those of `fairbound.fairness`, here with confidence intervals.
 from fairbound.evaluation.audit_result import Audit, Estimate, GroupAudit, MeasureAudit, Undefined
 from fairbound.evaluation.auditing import audit, audit_tally, audited_measures, overall_accuracy
 from fairbound.evaluation.certificate import Certificate, RateInterval, certify, certify_tally
-from fairbound.evaluation.forecast import Forecast, LimitForecast, RateDistribution
+from fairbound.evaluation.forecast import Forecast, LimitForecast, LimitMargin, MarginResult, RateDistribution
 from fairbound.evaluation.intervals import Share, WeightedShare, binomial_interval, weighted_interval
 from fairbound.evaluation.ll144 import Category, CategoryTable, LL144Tables
 from fairbound.evaluation.matching import match_decisions, match_positive
@@ -56,6 +56,8 @@ __all__ = [
     "LimitCertificate",
     "LimitEvidence",
     "LimitForecast",
+    "LimitMargin",
+    "MarginResult",
     "MeasureAudit",
     "Monitor",
     "MonitorAlarm",

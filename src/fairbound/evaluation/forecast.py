@@ -44,6 +44,9 @@ PAIRS_AT_ONCE = 256
 DOUBT = 1 / 3
 """The relative standard error of κ, as seen on planted data of 600 to 12,000 rows."""
 
+CLEARLY_SHORT = 0.1
+"""A margin falls short if the probability by the forecast is lower than the one asked for by more than this."""
+
 LARGEST_SHARE = 0.9
 """The largest share of the distance between a bound and equal rates that a reserve may take."""
 
@@ -124,6 +127,65 @@ class Forecast:
     @property
     def _which(self) -> str:
         return "the limit" if len(self.limits) == 1 else "a limit"
+
+
+@dataclass(frozen=True)
+class LimitMargin:
+    """How much stricter than asked a limit was trained, in the unit of its measure.
+
+    Attributes
+    ----------
+    limit : str
+        The limit as asked.
+    least, most : float
+        The smallest and the largest margin over its pairs of groups; small groups have larger ones.
+    """
+
+    limit: str
+    least: float
+    most: float
+
+    def __str__(self) -> str:
+        width = (
+            f"{self.least:.3f}"
+            if f"{self.least:.3f}" == f"{self.most:.3f}"
+            else (f"{self.least:.3f} to {self.most:.3f}, by pair of groups")
+        )
+        return f"{self.limit} was trained with a margin of {width}"
+
+
+@dataclass(frozen=True)
+class MarginResult:
+    """The margin of a fit with `margin=`.
+
+    Attributes
+    ----------
+    probability : float
+        The probability, by the forecast, with which all limits are to hold on new rows.
+    limits : tuple of LimitMargin
+    reached : bool
+        Whether the training rows keep the limits with the whole margin.
+    """
+
+    probability: float
+    limits: tuple[LimitMargin, ...]
+    reached: bool
+
+    def lines(self, forecast: Forecast | None = None) -> list[str]:
+        """Return a sentence for each limit, and what the margin does not deliver."""
+        found = [f"{each}." for each in self.limits]
+        if not self.reached:
+            found.append("No model was found that keeps the limits with the whole margin.")
+        if forecast is not None and self.falls_short(forecast):
+            found.append(
+                f"The margin was to give a probability of {probability_text(self.probability)}, but these rows allow "
+                f"{probability_text(forecast.chance)} only: give more rows or fewer columns, or loosen the limits."
+            )
+        return found
+
+    def falls_short(self, forecast: Forecast) -> bool:
+        """Return whether the limits are clearly less likely to hold on new rows than was asked for."""
+        return forecast.chance < self.probability - CLEARLY_SHORT
 
 
 @dataclass(frozen=True, eq=False)
