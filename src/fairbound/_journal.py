@@ -1,18 +1,18 @@
-"""The journal of a run: what its passes over the rows have found, so that a run that was killed continues from there.
+"""The journal of a run: the results of its passes over the rows, from which a killed run continues.
 
-A fit is a deterministic sequence of passes over the rows, and the result of each is small: sums, counts, gradients.
-The journal stores these results in their order.  A resumed run is the same program from the beginning, which takes them
-from the journal until it ends.  So everything else (the point, the BFGS pairs, multipliers, candidates, random
-generators) comes out again bit for bit, and is never written.
+A fit is a deterministic sequence of passes over the rows, and the result of each pass is small: sums, counts,
+gradients. The journal stores these results in order.  A resumed run starts from the beginning, but reads results from
+the journal as long as there are any, instead of passing over the rows.  All other state (the iterate, the BFGS pairs,
+multipliers, candidates, random generators) follows from these results bit for bit, so it is never written.
 
 The file begins with a line of JSON: the versions, threads and processes, on which the last bits depend.  Then come
 the records:
 
     length of the content (8 bytes), key (16), checksum of key and content (16), content
 
-The key is a digest of what was computed: parameters, rows, and what was summed.  A record with another key than asked
-for belongs to another run, which is an error.  Records are only added, and written every few seconds.  A kill can leave
-an incomplete record at the end, which is dropped.
+The key is a digest of everything that the result depends on: parameters, rows, and the terms that were summed.  If the
+key of the next record differs from the expected one, the journal belongs to another run, which is an error.  Records
+are appended every few seconds.  A kill can leave an incomplete record at the end, which is dropped.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ SECONDS = 5.0
 """Seconds between two writes, and before the first one: a shorter run leaves no file."""
 
 LARGEST = 2**32
-"""Largest size of a journal in bytes.  What a run finds beyond it is computed again when it is resumed."""
+"""Largest size of a journal in bytes.  Later results are not stored, so a resumed run computes them again."""
 
 PENDING = 2**26
-"""Bytes that wait for the next write; with more than these, the journal is written at once."""
+"""Largest number of bytes that wait for the next write; with more, the journal is written at once."""
 
 MARK, VERSION = "fairbound journal", 1
 _HEAD = struct.Struct("<Q16s16s")
@@ -59,9 +59,9 @@ def digest(*parts: bytes | memoryview) -> bytes:
 
 
 class Journal:
-    """The results of passes, to be taken from a file as far as it goes, and then added to it.
+    """The results of passes: first those that the file has, then new ones, which are appended to it.
 
-    Use it as a context.  If the context ends without an error, the run is finished, and the file is removed.
+    Use it in a `with` statement.  If the block ends without an error, the run is finished, and the file is removed.
 
     Parameters
     ----------
@@ -114,7 +114,7 @@ class Journal:
         return self.taken > 0 or self._reading
 
     def recall(self, key: bytes) -> bytes | None:
-        """Return the next result of the file, or None after the last one; a result with another key is an error."""
+        """Return the next result in the file, or None after the last one; raise an error if its key differs."""
         if not self._reading:
             return None
         record = self._next()
@@ -134,7 +134,7 @@ class Journal:
         return record[1]
 
     def add(self, key: bytes, content: bytes) -> None:
-        """Add a result; it is written with the next ones, after some seconds."""
+        """Add a result; it is written to the file within a few seconds, together with others."""
         if not self._adding:
             return
         self._reading = False
@@ -144,7 +144,7 @@ class Journal:
             self.write()
 
     def write(self) -> None:
-        """Write what was added; if that fails, as on a full disk, warn and add nothing more."""
+        """Write the added results; if that fails, for example on a full disk, warn and store no more results."""
         if not self._pending:
             return
         size = self._end + self._waiting
@@ -166,11 +166,11 @@ class Journal:
         self._pending, self._waiting, self._written = [], 0, time.monotonic()
 
     def stop(self) -> None:
-        """Add nothing more, since the run now ends in another way than it would by itself, as after an interrupt."""
+        """Store no more results: after an interrupt the run ends early, and a resumed run must not repeat that end."""
         self._adding = False
 
     def close(self) -> None:
-        """Write what was added, and leave the file, if there is one, for a run that continues."""
+        """Write the added results, and keep the file for a run that resumes."""
         if self._file is not None:
             self.write()
             self._file.close()
@@ -189,7 +189,7 @@ class Journal:
         self._file = self.path.open("r+b")
         self._lock()
         header = self._file.readline(2**16)
-        if not header.endswith(b"\n"):  # killed at its very first write
+        if not header.endswith(b"\n"):  # the run was killed during its first write
             self._end = 0
             return
         known = _facts(header)
@@ -235,7 +235,7 @@ class Journal:
             self._file.truncate(0)
             self._pending.insert(0, self._header)
         self._file.seek(self._end)
-        self._file.truncate()  # an incomplete record that a kill has left
+        self._file.truncate()  # drop an incomplete record, which a kill may have left
         written = b"".join(self._pending)
         self._file.write(written)
         self._file.flush()
@@ -247,7 +247,7 @@ class Journal:
             os.truncate(self.path, self._end)
 
     def _lock(self) -> None:
-        """Refuse a journal that another process uses; the operating system ends a lock with its process."""
+        """Refuse a journal that another process uses.  The operating system releases the lock when a process ends."""
         assert self._file is not None
         if fcntl is None:
             return
@@ -264,7 +264,7 @@ class Journal:
 
 
 def _facts(header: bytes) -> dict[str, Any] | None:
-    """Return the facts in the first line of a journal; None if it is that of another file."""
+    """Return the facts in the first line of a journal; None if the file is not a journal."""
     try:
         facts = json.loads(header)
     except ValueError:

@@ -83,7 +83,7 @@ class FileColumns:
         return [name for name in names if name not in left]
 
     def check(self, stream: TableStream) -> None:
-        """Reject columns that do not exist, have two roles, or are of no use."""
+        """Reject columns that do not exist, have two roles, or cannot be inputs."""
         roles = {"ignore": self.ignore, "target": (self.target,), "sensitive": self.sensitive}
         roles |= {"categorical": self.categorical, "weight": () if self.weight is None else (self.weight,)}
         for role, names in roles.items():
@@ -105,7 +105,7 @@ class FileColumns:
 
 
 class FileRows:
-    """The rows of a file: surveyed when this is made, and written with `write`.
+    """The rows of a file.  The constructor surveys them, and `write` writes them.
 
     Attributes
     ----------
@@ -182,7 +182,7 @@ class FileRows:
 
     @property
     def exponent(self) -> int:
-        """Return the power of two by which weights are scaled, as those of rows in memory are."""
+        """Return the exponent of the power of two by which weights are scaled, the same as for rows in memory."""
         return 1 - math.frexp(self.heaviest)[1]
 
     def write(self, folder: Path, part: int, cell_of_entry: Ints, n_labels: int) -> MappedRows:
@@ -248,7 +248,7 @@ class FileRows:
         return facts
 
     def _agree(self, facts: list[ColumnFacts], processes: Processes) -> list[ColumnFacts]:
-        """Put the entries and values of all processes, in the same order, in place of those of this one."""
+        """Replace the entries and values of this process by those of all, in the same order in every process."""
         values = {name: codes.values for name, codes in self.words.items()}
         found = processes.gather((self.counts.listed(), values, self.lightest, self.heaviest, facts))
         entries = [each[0] for each in found]
@@ -327,7 +327,10 @@ class FileRows:
                 yield table.filter(own), entries[own], weights[own]
 
     def _draws(self, first: int, count: int) -> Floats:
-        """Return the draws of some rows; they depend on the rows' numbers alone, and are made four at a time."""
+        """Return one random number for each row, which depends on the seed and the row's number alone.
+
+        So the parts do not depend on how the file is divided.  The generator advances by four numbers at a time.
+        """
         draws = np.random.Generator(np.random.Philox(self.columns.seed).advance(first // 4))
         return draws.random(first % 4 + count)[first % 4 :]
 
@@ -395,6 +398,6 @@ class FileRows:
 
 
 def _stored_codes(column: CategoryColumn, words: Sequence[str | None]) -> NDArray[Any]:
-    """Return for each word the code that is stored; the largest one stands for no column."""
+    """Return the stored code of each word; a word without a column of its own gets the number of columns."""
     codes = column.codes(np.array([*words, None], dtype=object)[:-1])
     return np.where(codes < 0, len(column.outputs), codes)

@@ -1,9 +1,9 @@
-"""Read the groups of the rows, whatever the user gives them as; count what limits need of them; and make floors.
+"""Read the groups of the rows from any kind of input, count the rows that limits depend on, and make floors.
 
-Floors are for `no_group_worse`: no group's rate may fall below that of the model without limits, which is trained
-first.  Its exact rates, counted from its decisions on the training rows, become lower bounds, one for each group,
-beside the limits of the user.  They are constraints of the same problem: the solver can keep the limits by lifting
-groups only, and where that cannot be had the status names the limits in conflict.
+Floors implement `no_group_worse`: no group's rate may fall below that of the model without limits, which is trained
+first.  The exact rates of that model on the training rows become lower bounds, one for each group, beside the limits
+of the user.  So the solver can keep the limits only by raising rates.  If that is impossible, the status names the
+limits in conflict.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def read_groups(sensitive_features: Any, n_rows: int) -> dict[str, NDArray[Any]]
         sensitive_features = sensitive_features.sensitive
     if nw.dependencies.is_into_dataframe(sensitive_features):
         names = getattr(sensitive_features, "column_names", sensitive_features.columns)  # pyarrow's columns are values
-        name_columns((name, None) for name in names)  # narwhals refuses names that are there twice without a sentence
+        name_columns((name, None) for name in names)  # raises a clearer error than narwhals for duplicate names
         frame = nw.from_native(sensitive_features, eager_only=True)
         columns = {str(name): frame[:, position] for position, name in enumerate(frame.columns)}
     elif isinstance(sensitive_features, Mapping):
@@ -85,7 +85,7 @@ def read_groups(sensitive_features: Any, n_rows: int) -> dict[str, NDArray[Any]]
                 f"is needed.{folds if isinstance(sensitive_features, Mapping) else ''}"
             )
         if column.dtype.kind == "O":
-            in_order(column[~is_missing(column)].tolist(), f"The group column {name!r}")  # which refuses odd values
+            in_order(column[~is_missing(column)].tolist(), f"The group column {name!r}")  # raises for odd values
             _check_told_apart(name, column)
     return read
 
@@ -149,8 +149,8 @@ def concerns(constraint: Constraint, grouping: Grouping) -> bool:
 def smallest_sample(constraints: Sequence[Constraint], cells: Cells) -> float:
     """Return the size of the smallest sample that a limited rate is counted on.
 
-    It is the number of rows of a group, or of a group and a label.  With weights w it is the number of equal rows that
-    say as much, (Σw)² / Σw².  Samples without rows do not count, since their rates are undefined.
+    It is the number of rows of a group, or of a group and a label.  With weights w it is the effective sample size
+    (Σw)² / Σw².  Samples without rows do not count, since their rates are undefined.
     """
     index, weights = np.asarray(cells.index), np.asarray(cells.weights)
     sums = [np.bincount(index, weights**power, cells.n_cells).reshape(-1, cells.n_labels) for power in (1, 2)]
@@ -208,7 +208,7 @@ def lifted_rate(stated: bool | str) -> str | None:
 
 
 def check_floors(stated: bool | str, cells: Cells, confidence: float | None) -> None:
-    """Raise an error where floors cannot be had."""
+    """Reject settings that are incompatible with `no_group_worse`."""
     if cells.n_labels != 2:
         raise InputError(
             "{no_group_worse=value} needs two classes, but y has {count}: with more, a rate can only rise at the cost "
@@ -220,7 +220,7 @@ def check_floors(stated: bool | str, cells: Cells, confidence: float | None) -> 
     if confidence is not None:
         raise InputError(
             "{no_group_worse=} and {confidence=} exclude each other: the floors are rates on the training rows.",
-            "Give one of both.",
+            "Use one of them.",
         )
 
 

@@ -1,4 +1,4 @@
-"""Encoded rows of files in a scratch folder, prepared for one fit or several, and their decisions in counts."""
+"""Encoded rows of files in a scratch folder, ready for one fit or several, and counts of their decisions."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ NO_FORECAST = "the rows were read from files in parts, and a forecast needs them
 
 @dataclass(frozen=True, eq=False)
 class DecidedEntries:
-    """Labels, groups and decisions that occur together, and how many rows have them.
+    """The combinations of label, groups and decisions that occur, and the number of rows of each.
 
     `decisions` has an array for each classifier, in the words of the label.
     """
@@ -65,7 +65,7 @@ class PreparedRows:
         self.entry_of_cell = (some_entry, entries)
 
     def _shared(self, part: int, own: MappedRows) -> Rows:
-        """Return the rows of a part with what is known of those of all processes that share them."""
+        """Return the rows of a part; if several processes share the fit, with the facts about the rows of all."""
         rows = self.rows
         if rows.processes is None:
             return own
@@ -80,7 +80,7 @@ class PreparedRows:
         return self.parts[TRAINING]
 
     def decided(self, part: int, classifiers: Sequence[Any]) -> DecidedEntries:
-        """Decide the rows of a part by some fitted classifiers, and count those that are alike."""
+        """Decide the rows of a part by some fitted classifiers, and count equal combinations."""
         rows, classes = self.parts[part], self.cells.classes
         size = len(classes) ** len(classifiers)
         weighted = self.rows.columns.weight is not None
@@ -131,7 +131,7 @@ class PreparedRows:
 
     @property
     def inputs(self) -> Inputs:
-        """Return a row without values that has the columns of the inputs, for their names."""
+        """Return one row of zeros that has the names of the input columns."""
         return read_inputs(make_frame({name: np.zeros(1) for name in self.rows.names}, "pyarrow"))
 
     @property
@@ -183,8 +183,8 @@ def prepared_rows(
 ) -> Iterator[PreparedRows]:
     """Survey the files, and write the encoded rows to a scratch folder, which is removed at the end.
 
-    The folder is in `scratch`, by default the system's folder for temporary files.  What a killed run has left there is
-    removed at the start.
+    The folder is in `scratch`, by default the system's folder for temporary files.  Folders of killed runs are removed
+    at the start.
     """
     if processes is not None:
         stream = replace(stream, share=(processes.rank, processes.count))

@@ -67,7 +67,7 @@ def fit_shared(
     resume: Any,
     given: Mapping[str, Any],
 ) -> Any:
-    """Fit the estimator to the rows of all processes, each of which calls this with its own; all get the same model."""
+    """Fit the estimator to the rows of all processes.  Each process passes its own rows; all get the same model."""
     with processes.together():
         estimator._validate_params()
         check_shared(estimator, **given)
@@ -80,7 +80,7 @@ def fit_shared(
 
 
 class PreparedShard:
-    """The rows of this process, with what all processes know of the rows of all.
+    """The rows of this process, with the labels, cells and encoding that all processes share.
 
     Parameters
     ----------
@@ -147,7 +147,10 @@ class PreparedShard:
 
 
 def with_agreed_weights(params: Parameters, data: Data, processes: Processes) -> Data:
-    """Return the rows with weights in one unit, the power of two by which the weights of all rows would be scaled."""
+    """Return the rows with scaled weights.
+
+    `read_weights` scales by a power of two that depends on the heaviest row, so all processes take the heaviest of all.
+    """
     heaviest = max(processes.gather(float(data.base_weights.max())))
     weights = np.ldexp(data.base_weights, 1 - math.frexp(heaviest)[1])
     in_limits = weights if params.constraint_weight == "same" else np.ones(len(weights))
@@ -189,5 +192,5 @@ def shared_cells(params: Parameters, data: Data, processes: Processes) -> tuple[
 
 
 def _plain(column: Any) -> list[Any]:
-    """Return values as Python has them, with None for missing ones, which are then equal in all processes."""
+    """Return Python values with None for missing ones: None equals None in another process, but NaN never does."""
     return [None if value != value else value for value in as_array(column).tolist()]

@@ -1,7 +1,7 @@
-"""Passes over all rows, and where their totals come from: the rows themselves, or the journal of a run that was killed.
+"""Passes over all rows, whose totals are computed from the rows or read from the journal of a killed run.
 
-Everything that a solver learns from all rows passes through `Passes.recorded`: a flat vector of sums.  So a fit that
-takes them from a journal comes to the same point, bit for bit, as the one that has written it.
+All that a solver computes from all rows goes through `Passes.recorded`, as a flat vector of sums.  So a fit that reads
+these vectors from a journal reaches the same iterate, bit for bit, as the fit that wrote it.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 
 
 class Passes:
-    """The source of what passes over all rows find.
+    """The source of the totals of passes over all rows.
 
     Parameters
     ----------
     journal : Journal, optional
-        Results are taken from it as far as it goes, and later ones are added to it.
+        Results are read from it as long as it has any; later ones are added to it.
     processes : Processes, optional
-        Those that share the fit, each with its own rows.  The first one has the journal.
+        The processes that share the fit, each with its own rows.  The first one has the journal.
     """
 
     def __init__(self, journal: Journal | None = None, processes: Processes | None = None) -> None:
@@ -45,7 +45,7 @@ class Passes:
         return totals if self.processes is None else self.processes.sum(totals)
 
     def any(self, asked: bool) -> bool:
-        """Return whether one of the processes says so."""
+        """Return whether `asked` is true in any process."""
         return asked if self.processes is None else bool(self.processes.sum(torch.tensor([int(asked)])))
 
     def join(self, values: Tensor) -> Tensor:
@@ -53,14 +53,14 @@ class Passes:
         return values if self.processes is None else torch.cat(self.processes.gather(values))
 
     def recorded(self, key: Callable[[], bytes], compute: Callable[[], Tensor]) -> Tensor:
-        """Return what passes over the rows find, a flat float64 vector: from the journal, or computed and added to it.
+        """Return the totals of a pass, a flat float64 vector: from the journal, or computed and added to it.
 
         Parameters
         ----------
         key : function
             Returns a digest of all that the result depends on.
         compute : function
-            Passes over the rows, and adds what all processes find.
+            Passes over the rows, and adds up the totals of all processes.
         """
         name = key() if self._recorded else b""
         found = self._recall(name)
@@ -113,13 +113,13 @@ class Passes:
         return found
 
     def stop_recording(self) -> None:
-        """Add nothing more to the journal: the fit was stopped, and ends in another way than it would by itself."""
+        """Add no more results to the journal: a stopped fit ends early, and a resumed one must not repeat that end."""
         if self.journal is not None:
             self.journal.stop()
 
 
 def run_facts(processes: int = 1) -> dict[str, str | int]:
-    """Return what the last bits of a fit depend on, besides its rows and settings."""
+    """Return the versions and counts on which the last bits of a fit depend, besides its rows and settings."""
     return {
         "fairbound": __version__,
         "torch": torch.__version__,
@@ -132,15 +132,15 @@ def run_facts(processes: int = 1) -> dict[str, str | int]:
 def open_journal(
     path: str | os.PathLike[str], *, resume: bool = True, seconds: float | None = None, processes: int = 1
 ) -> Journal:
-    """Return the journal at a path, to be written every few seconds; with `resume`, it is first read if it is there."""
+    """Return the journal at a path, which is written every few seconds; with `resume`, an existing one is continued."""
     return Journal(path, run_facts(processes), resume=resume, seconds=SECONDS if seconds is None else seconds)
 
 
 @contextmanager
 def resumed(source: str | os.PathLike[str] | Passes | None, processes: Processes | None = None) -> Iterator[Passes]:
-    """Yield passes with the journal at a path; it is removed if all goes well.  Passes are yielded as they are.
+    """Yield passes with the journal at a path, which is removed if the block ends without an error.
 
-    Of several processes, the first one has the journal.
+    Given `Passes` are yielded unchanged.  If several processes share a fit, only the first has the journal.
     """
     if isinstance(source, Passes):
         yield source

@@ -88,7 +88,7 @@ class Processes:
 
 @contextmanager
 def _answering() -> Iterator[None]:
-    """Say in a sentence that another process has ended, or does not answer within the time-out of the group."""
+    """Turn the errors of torch.distributed into a sentence: another process has ended, or does not answer in time."""
     try:
         yield
     except RuntimeError as error:
@@ -101,7 +101,7 @@ def _answering() -> Iterator[None]:
 
 @dataclass(frozen=True, eq=False)
 class RowFacts:
-    """What is known of the rows of all processes: their numbers by segment, and their weights."""
+    """Facts about the rows of all processes: their number in each segment, and their weights."""
 
     sizes: tuple[int, ...]
     class_weights: Tensor
@@ -116,11 +116,11 @@ class SharedRows(Rows):
     Attributes
     ----------
     own : Rows
-        With loss weights that sum to 1.
+        The rows of this process, with loss weights that sum to 1.
     share : float
-        The factor by which these weights sum to 1 over all processes.
+        The share of this process in the weight of all: the factor with which the weights of all processes sum to 1.
     everywhere : RowFacts
-        What is known of the rows of all processes.
+        Facts about the rows of all processes.
     """
 
     own: Rows
