@@ -32,7 +32,7 @@ class NumberColumn:
     ----------
     name : str
     mean, scale : float
-        Of the training rows; the scale of a constant column is 1.
+        Mean and standard deviation over the training rows; the scale of a constant column is 1.
     missing : bool
         Whether a second column says where the number is missing.
     """
@@ -80,7 +80,7 @@ class CategoryColumn:
 
     @property
     def outputs(self) -> tuple[str, ...]:
-        """Names of the columns that it becomes."""
+        """Names of the encoded columns."""
         further = [OTHER] * self.other + [MISSING] * self.missing
         return tuple(f"{self.name}={word}" for word in (*self.words, *further))
 
@@ -113,7 +113,7 @@ class CategoryColumn:
         return found
 
     def unseen(self, values: Words) -> Counter[str]:
-        """Count the words that no training row has.  If there were too many to remember, rare words count, too."""
+        """Count the words that no training row has.  Rare words beyond the first `MOST_RARE` are counted, too."""
         known = {*self.words, *self.rare, None}
         return Counter(word for word in values.tolist() if word not in known)
 

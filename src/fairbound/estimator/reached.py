@@ -1,4 +1,4 @@
-"""What a fit reaches: limits with their values, rates by group, the models tested on calibration rows, and words."""
+"""The results of a fit: limits with their values, rates by group, tested models, margins, and sentences about them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from fairbound.estimator.result import FitResult
 
 CLEARLY_UNLIKELY = 1 / 3
-"""A fit warns if its limits hold on new rows with less than this probability.  Near even odds its result says so."""
+"""A fit warns if the forecast probability that its limits hold on new rows is below this."""
 
 SHOWN_RATES = ("selection_rate", "true_positive_rate", "false_positive_rate", "accuracy")
 
@@ -98,7 +98,7 @@ class TrialResult:
     Attributes
     ----------
     strictness : float
-        How much stricter than asked it was trained: 0 for the bound itself, 1 for the strictest possible bound.
+        How much stricter than asked the model was trained: 0 for the bound itself, 1 for the strictest possible bound.
     accuracy : float
         On the training rows.
     passed : bool
@@ -107,7 +107,7 @@ class TrialResult:
     bounds : tuple of str
         For each limit, the bound on its measure at the confidence of the test, such as "at least 0.8123".
     confidence : float or None
-        Confidence at which it was tested.  Two starts share the probability of error; None in models of version 0.1.
+        Confidence level of the test.  Two starts share the probability of error; None in models of version 0.1.
     """
 
     strictness: float
@@ -176,7 +176,7 @@ def _known(value: float) -> float | None:
 
 # --- messages --------------------------------------------------------------------------------------------------------
 
-# Sentences about a fit (its outcome, and advice that depends on limits and status), and checks of its parameters.
+# Sentences about a fit: its outcome, and advice that depends on limits and status.
 
 
 OPTIMALITY = {
@@ -228,7 +228,7 @@ class FitFacts:
         if not self.constraints and result.status is Status.DEGENERATE:
             return "The result is no better than a constant prediction."
         if self.stopped and result.status in (Status.MAX_ITERATIONS, Status.INFEASIBLE):
-            return "The fit was ended before every limit was kept; of the models seen, the nearest is returned."
+            return "The fit was stopped before every limit was kept; the model nearest to the limits is returned."
         if result.status is Status.DEGENERATE:
             return f"The limits are kept, but the result is no better than a constant prediction: {self._decisions()}."
         return result.message

@@ -29,7 +29,7 @@ Floats = NDArray[np.float64]
 LEAST_L2 = 1e-5
 """The automatic penalty of a model without a base or without limits, which keeps its optimum finite."""
 
-LOOKED_AT = 5000
+SAMPLED_ROWS = 5000
 """Number of rows on which the size of the correction is measured."""
 
 SHOWN = 8
@@ -178,8 +178,8 @@ def penalties(
 ) -> list[L2]:
     """Return the penalty of the parameters; with a base that of the correction by columns.
 
-    The automatic weight of a correction is 1 / n.  The penalised loss of n rows then has the prior that each weight is
-    normal with deviation 1.  A correction must hold for its smallest group, so n is the number of rows of that group.
+    The automatic weight of a correction is 1 / n.  For n rows this is the prior that each coefficient is normal with
+    standard deviation 1.  A correction must hold for its smallest group, so n is the number of rows of that group.
     """
     if base is None:
         weight = LEAST_L2 if l2 == "auto" else float(l2)
@@ -252,9 +252,9 @@ def moved_columns(
     names : sequence of str
         The names of the inputs.
     encoder : transformer, or None
-        `TableEncoder` knows which inputs belong to one column.  With another encoder each input is a column.
+        A `TableEncoder` states which inputs belong to one column.  With another encoder each input is a column.
     """
-    sample = Z[np.linspace(0, len(Z) - 1, min(len(Z), LOOKED_AT)).astype(np.intp)]
+    sample = Z[np.linspace(0, len(Z) - 1, min(len(Z), SAMPLED_ROWS)).astype(np.intp)]
     n_scores = base.training.shape[1]
     n_labels = max(2, n_scores)
 

@@ -57,7 +57,7 @@ def settle_small_groups(
     Columns that no limit refers to are not changed.
     """
     found: list[SmallGroup] = []
-    swallowed: list[tuple[Grouping, list[int], int, list[int]]] = []
+    large: list[tuple[Grouping, list[int], int, list[int]]] = []
     groupings = []
     for grouping in cells.groupings:
         if not any(concerns(constraint, grouping) for constraint in constraints):
@@ -84,15 +84,15 @@ def settle_small_groups(
         if small and policy == "merge":
             pool = _pool(cells, grouping, constraints, small, rows, least)
             _check_merged(grouping, pool, constraints, rows)
-            swallowed += [(grouping, small, each, rows) for each in pool if each not in small]
+            large += [(grouping, small, each, rows) for each in pool if each not in small]
             small = pool
         if small:
             fate = "merged" if policy == "merge" else "left out"
             found += [SmallGroup(grouping.name, grouping.groups[each], rows[each], fate) for each in small]
             grouping = _without(grouping, small, merge=policy == "merge")
         groupings.append(grouping)
-    for grouping, few, large, rows in swallowed:
-        warnings.warn(SmallGroupWarning(_swallowed(grouping, few, large, rows)), stacklevel=4)
+    for merged in large:
+        warnings.warn(SmallGroupWarning(_merged_large(*merged)), stacklevel=4)
     left_out = [each for each in found if each.fate == "left out"]
     if left_out:
         warnings.warn(
@@ -124,12 +124,12 @@ def align_groups(
     ----------
     cells : Cells
     known : mapping of grouping to groups
-        Of the fit, after small groups were merged or left out.  A group without a row here is there all the same.
+        The groups of the fit, after small groups were merged or left out.  Groups without a row here are kept.
     small : sequence of SmallGroup
-        What became of the small groups of the fit.
+        The small groups of the fit, and how they were treated.
     unseen : {"error", "warn", "merge"}
-        What the fit does with groups of few rows, hence with those that it had no row of: a group like the others
-        ("error"), in no limit ("warn"), or with the other small ones ("merge").
+        The policy of the fit for small groups, applied to groups that it had no row of: keep them as groups
+        ("error"), leave them out of the limits ("warn"), or merge them with the other small ones ("merge").
     """
     return replace(cells, groupings=tuple(_aligned(each, known, small, unseen) for each in cells.groupings))
 
@@ -238,11 +238,11 @@ def _check_merged(grouping: Grouping, pool: list[int], constraints: Sequence[Con
             )
 
 
-def _swallowed(grouping: Grouping, few: list[int], large: int, rows: list[int]) -> Message:
+def _merged_large(grouping: Grouping, few: list[int], large: int, rows: list[int]) -> Message:
     """Return the warning that a group which is large enough was merged, because the small ones are too few together."""
     return Message(
-        "{grouping!r}: the small groups ({groups}) are too few even together, so {large} ({rows:,} rows) is merged "
-        "with them, and the limits do not see it apart. To keep it apart, leave small groups out of the limits with "
+        "{grouping!r}: the small groups ({groups}) have too few rows even together, so {large} ({rows:,} rows) is "
+        "merged with them, and has no limit of its own. To keep it apart, leave small groups out of the limits with "
         "{small_groups='warn'}, or lower {min_group_size=}.",
         grouping=grouping.name,
         groups=", ".join(f"{quoted(grouping.groups[each])}: {rows[each]}" for each in few[:LISTED]),

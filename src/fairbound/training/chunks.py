@@ -31,10 +31,10 @@ class Chunk:
 
 @dataclass(frozen=True)
 class WeightParts:
-    """Weights split into parts whose sums over all rows are exact, so that no order of adding them matters.
+    """Weights split into parts whose sums over all rows are exact, so that the order of addition does not matter.
 
-    Equal weights are counted: one part, 1 for every row.  Others have two parts.  Each is a multiple of its step, and
-    all rows together have less than 2⁵³ steps, so float64 adds them without rounding.  What a weight has beyond the
+    Equal weights are counted: one part, 1 for every row.  Others have two parts.  Each part is a multiple of its step,
+    and all rows together have less than 2⁵³ steps, so float64 adds them without rounding.  The remainder beyond the
     second part is less than 2⁻⁵² of the largest weight, for up to 100 million rows.
 
     Attributes
