@@ -307,9 +307,8 @@ class FileRows:
             if self.columns.cell_weights:
                 counted &= weights > 0
             if count:
-                if (self.columns.weight is not None) and (
-                    positive := weights[counted & ~held_out & (weights > 0)]
-                ).size:
+                positive = weights[counted & ~held_out & (weights > 0)]
+                if self.columns.weight is not None and positive.size:
                     self.lightest = min(self.lightest, float(positive.min()))
                     self.heaviest = max(self.heaviest, float(positive.max()))
                 for each in (TRAINING, HELD_OUT):
@@ -327,10 +326,8 @@ class FileRows:
                 yield table.filter(own), entries[own], weights[own]
 
     def _draws(self, first: int, count: int) -> Floats:
-        """Return one random number for each row, which depends on the seed and the row's number alone.
-
-        So the parts do not depend on how the file is divided.  The generator advances by four numbers at a time.
-        """
+        """Return one random number for each row, which depends on the seed and the row's number alone."""
+        # So the parts do not depend on how the file is divided.  Philox advances by four numbers at a time.
         draws = np.random.Generator(np.random.Philox(self.columns.seed).advance(first // 4))
         return draws.random(first % 4 + count)[first % 4 :]
 
