@@ -185,7 +185,7 @@ def test_the_losses_of_the_choice_are_those_of_scikit_learn(data):
     from fairbound.studies.plan import unseen_losses
 
     rows = Part.of(data)
-    losses = unseen_losses(LogisticRegression(), rows, StudySettings(), "1", lambda _: None)
+    losses = unseen_losses(LogisticRegression(), rows, StudySettings(), "1")
     trial = fairbound.ConstrainedClassifier(base=LogisticRegression(), cv=3, ensemble=True, random_state=0)
     scores = trial.fit(rows.inputs, rows.y).base_score_
     assert losses.mean() == pytest.approx(log_loss(rows.y, 1 / (1 + np.exp(-scores))), abs=1e-12)

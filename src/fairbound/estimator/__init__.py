@@ -19,7 +19,7 @@ from fairbound.estimator.posteriors import GroupPosterior
 from fairbound.estimator.predictor import Recalibration, SidedMap, Temperature
 from fairbound.estimator.prepared import PreparedRows, opened_files
 from fairbound.estimator.result import FitResult, FrontierModel
-from fairbound.estimator.scores import BaseResult, BaseScores
+from fairbound.estimator.scores import BaseResult, BaseScores, cross_fitted_scores
 from fairbound.estimator.scoring import make_fairness_scorer
 from fairbound.training import L2, LOSSES, SmoothedL1, SquaredMeasure, as_regularizers
 
@@ -58,6 +58,7 @@ __all__ = [
     "Temperature",
     "as_regularizers",
     "base_name",
+    "cross_fitted_scores",
     "is_a",
     "make_fairness_scorer",
     "module_inputs",

@@ -272,9 +272,7 @@ class Predictor:
         check_is_fitted(self)
         if self._scores is None or not len(self._scores.training):  # a model that was read from a folder has none
             return None
-        if self._scores.training.shape[1] > 1:
-            return self._scores.training
-        return self._scores.training[:, 0] * (-1.0 if self._flipped else 1.0)
+        return self._scores.as_given()
 
     def _read_new(self, X: Any) -> Inputs:
         inputs = read_inputs(X)

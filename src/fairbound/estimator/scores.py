@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from sklearn.utils import check_random_state
 from torch import nn
 
 from fairbound._errors import InputError, argument
@@ -16,11 +17,11 @@ from fairbound._words import TextTable, number
 from fairbound.estimator.base import check_base
 from fairbound.estimator.correction import correction_weights, orient_scores, read_base_score, score_names
 from fairbound.estimator.cross_fitting import FittedBase, check_classes, check_spread, cross_fit
-from fairbound.estimator.encoder import TableEncoder
+from fairbound.estimator.encoder import TableEncoder, fitted_encoder
 from fairbound.estimator.groups import smallest_sample
-from fairbound.estimator.inputs import Inputs
+from fairbound.estimator.inputs import Inputs, read_inputs
 from fairbound.estimator.posteriors import GroupPosterior, fit_posteriors
-from fairbound.estimator.rows import Data, Parameters
+from fairbound.estimator.rows import Data, Parameters, read_data
 from fairbound.fairness import Cells, Constraint, as_constraints, as_logits
 from fairbound.training import L2, Assessment
 
@@ -60,6 +61,12 @@ class BaseScores:
     uses_columns: bool = True
     posteriors: tuple[GroupPosterior, ...] = ()
     training_posteriors: Floats | None = None
+
+    def as_given(self) -> Floats:
+        """Return the scores of the training rows in the form of `base_score=`."""
+        if self.training.shape[1] > 1:
+            return self.training
+        return self.training[:, 0] * (-1.0 if self.flipped else 1.0)
 
     def result(self, counted: Assessment, changed: float, moved: Any) -> BaseResult:
         """Return the record of the base, from the assessment of its own decisions."""
@@ -166,6 +173,22 @@ def fit_scores(
     constraints = as_constraints(params.constraints)
     columns, posteriors = fit_posteriors(work, constraints, cells, found.training, stacklevel + 1)
     return replace(found, uses_columns=params.correction == "both", posteriors=posteriors, training_posteriors=columns)
+
+
+def cross_fitted_scores(params: Parameters, X: Any, y: Any, sample_weight: Any = None) -> Floats:
+    """Return the score of each row by a base that has not seen it, in the form of `base_score=`.
+
+    It is the first step of a fit with these parameters; no correction is trained.
+    """
+    params._validate_params()
+    inputs = read_inputs(X)
+    data = read_data(params, inputs, y, None, sample_weight, None)
+    cells = Cells.build(data.y, weights=data.cell_weights, pos_label=params.pos_label)
+    seed = int(check_random_state(params.random_state).randint(2**31 - 1))
+    found = fit_scores(params, data, cells, fitted_encoder(params, data), seed, stacklevel=2)
+    if found is None:
+        raise InputError("There is no base to score the rows.", "Give {base=}.")
+    return found.completed(data.inputs, data.positions).as_given()
 
 
 def penalties(

@@ -11,7 +11,7 @@ import hashlib
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -230,8 +230,6 @@ def write_lock(lock: Mapping[str, Any], folder: Path) -> None:
 # is kept unless trees are clearly better.
 
 
-Watch = Callable[[dict[str, Any]], bool | None]
-
 FEWEST_ROWS = 2_000
 """Below this number of training rows, trees are not tried: their leaves need rows."""
 
@@ -249,7 +247,7 @@ class ModelChoice:
     reason: str
 
 
-def choose_model(training: Part, settings: StudySettings, pos_label: str | None, callback: Watch) -> ModelChoice:
+def choose_model(training: Part, settings: StudySettings, pos_label: str | None) -> ModelChoice:
     """Choose between "linear" and "boosted" on training rows."""
     rarest = min(Counter(training.data.y.tolist()).values())
     if len(training) < FEWEST_ROWS or rarest < FOLDS:
@@ -259,7 +257,7 @@ def choose_model(training: Part, settings: StudySettings, pos_label: str | None,
         data = training.data.split(MOST_ROWS / len(training), random_state=settings.seed, scale=False).test
         training = Part.of(data)
     losses = {
-        name: unseen_losses(base, training, settings, pos_label, callback)
+        name: unseen_losses(base, training, settings, pos_label)
         for name, base in (("linear", _logistic_regression()), ("boosted", make_base("boosted", settings.seed)))
     }
     weights = np.ones(len(training)) if training.weight is None else np.asarray(training.weight, dtype=np.float64)
@@ -276,11 +274,9 @@ def choose_model(training: Part, settings: StudySettings, pos_label: str | None,
     )
 
 
-def unseen_losses(
-    base: Any, rows: Part, settings: StudySettings, pos_label: str | None, callback: Watch
-) -> NDArray[np.float64]:
+def unseen_losses(base: Any, rows: Part, settings: StudySettings, pos_label: str | None) -> NDArray[np.float64]:
     """Return the log loss of each row, by a base that has not seen it."""
-    from fairbound.estimator import ConstrainedClassifier
+    from fairbound.estimator import ConstrainedClassifier, cross_fitted_scores
 
     trial = ConstrainedClassifier(
         base=base,
@@ -289,15 +285,12 @@ def unseen_losses(
         pos_label=pos_label,
         max_categories=settings.max_categories,
         random_state=settings.seed,
-        callbacks=[callback],
     )
     with collected_warnings():  # the chosen model is fitted to the same columns, and warns about them
-        trial.fit(rows.inputs, rows.y, sample_weight=rows.weight)
-    scores = trial.base_score_
-    assert scores is not None
+        scores = cross_fitted_scores(trial, rows.inputs, rows.y, rows.weight)
     if scores.ndim == 1:  # two classes: the logit of the second
         scores = np.column_stack([np.zeros(len(scores)), scores])
-    own = np.searchsorted(trial.classes_, rows.y)
+    own = np.searchsorted(np.unique(rows.y), rows.y)
     total: NDArray[np.float64] = np.logaddexp.reduce(scores, axis=1)
     return total - scores[np.arange(len(own)), own]
 

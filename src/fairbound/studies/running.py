@@ -206,10 +206,8 @@ class Study:
                 return train(watch)
 
         if self.settings.model == "auto":
-            choice = fit(
-                "Choosing the model",
-                lambda watch: choose_model(self.training, self.settings, self.positive, watch),
-            )
+            with stage("Choosing the model"):
+                choice = choose_model(self.training, self.settings, self.positive)
             self.settings = replace(self.settings, model=choice.model)
             self._remarks.append(choice.reason)
         free = free or fit("Training without limits", lambda watch: self._fit((), watch))
