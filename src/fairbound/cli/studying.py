@@ -143,8 +143,10 @@ def run_study(study: Study, output: Output, context: typer.Context, saved: Check
             bound = f", bound {row['bound']:g}" if isinstance(row.get("bound"), float) else ""
             output.update(f"{row['stage']}{bound}: {row.get('phase', 'training')}, step {step}")
             asked = interrupt.asked(row)
-            return asked if study.passes is None else study.passes.any(asked)
+            return asked if together is None else together.any(asked)
 
+        # Processes that share a run end it together, whichever of them is interrupted.
+        together = study.passes if study.passes is not None and study.passes.processes is not None else None
         study.run(watch, stage=output.stage)
     return interrupt
 

@@ -20,7 +20,7 @@ from fairbound._errors import InputError
 from fairbound.estimator.fitting import Fitting
 from fairbound.estimator.groups import count_missing
 from fairbound.estimator.modules import first_module, logits
-from fairbound.estimator.parameters import ProgressPrinter, checked_resume, stated_effort, stated_solver
+from fairbound.estimator.parameters import ProgressPrinter, checked_resume, one_callback, stated_effort, stated_solver
 from fairbound.estimator.prepared import CHUNK_ROWS, PreparedRows, opened_files
 from fairbound.estimator.result import FitResult
 from fairbound.estimator.rows import Parameters, warn_if_guessed
@@ -120,7 +120,7 @@ class FileFitting(Fitting):
             effort=self._effort(),
             generator=self.generator,
             objective="accuracy" if self.params.objective == "accuracy" else "loss",
-            callback=self._callback(progress, None, None),
+            callback=one_callback(self.params.callbacks, progress),
         )
         progress.close()
         record, facts = self._finish(result)

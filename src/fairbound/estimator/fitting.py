@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any
@@ -28,7 +28,13 @@ from fairbound.estimator.cross_fitting import is_prefit
 from fairbound.estimator.encoder import encode, encoded_names, fitted_encoder, module_inputs, warn_of_scales
 from fairbound.estimator.groups import check_floors, count_missing, floors_in_words, floors_of, lifted_rate
 from fairbound.estimator.modules import copied_module, first_module, logits, on_device, output_bias, try_module
-from fairbound.estimator.parameters import ProgressPrinter, as_callbacks, class_weights, stated_effort, stated_solver
+from fairbound.estimator.parameters import (
+    ProgressPrinter,
+    class_weights,
+    one_callback,
+    stated_effort,
+    stated_solver,
+)
 from fairbound.estimator.reached import FitFacts, count_rows, group_results, has_run_out, limit_results
 from fairbound.estimator.result import FitResult
 from fairbound.estimator.rows import Data, Parameters, warn_if_guessed
@@ -157,11 +163,14 @@ class Fitting:
         """Train, count the decisions, and return the record.  With calibration rows, train for `confidence`."""
         watched = None if validation is None else self._watch(validation)
         eval_inputs = None if validation is None else self._numbers(validation)
+        columns = None
+        if watched is not None and eval_inputs is not None:
+            columns = partial(watched_columns, self.problem, eval_inputs, watched)
         progress = ProgressPrinter(int(self.params.verbose))
         options: dict[str, Any] = {
             "loss_weights": self.loss_weights,
             "objective": "accuracy" if self.params.objective == "accuracy" else "loss",
-            "callback": self._callback(progress, watched, eval_inputs),
+            "callback": one_callback(self.params.callbacks, progress, columns),
         }
         effort, solver = self._effort(), stated_solver(self.params)
         asked = len(self.constraints) - len(self.floors)
@@ -202,7 +211,7 @@ class Fitting:
             solver="stochastic" if stated_solver(self.params) == "stochastic" else "quasi-newton",
             effort=effort,
             generator=self.generator,
-            callback=self._callback(progress, None, None),
+            callback=one_callback(self.params.callbacks, progress),
         )
         progress.close()
         found, forecasts = [], forecast_frontier(self.problem, self.Z, self.loss_weights, points.points, effort)
@@ -276,20 +285,6 @@ class Fitting:
         if self._known_logits is None or not torch.equal(self._known_logits[0], w):
             self._known_logits = w, logits(self.module, self.Z, self.cells.n_labels)
         return self._known_logits[1]
-
-    def _callback(
-        self, progress: ProgressPrinter, watched: Watched | None, eval_inputs: Floats | None
-    ) -> Callable[[dict[str, Any]], bool]:
-        callbacks = as_callbacks(self.params.callbacks)
-
-        def each(row: dict[str, Any]) -> bool:
-            if watched is not None and eval_inputs is not None:
-                row.update(watched_columns(self.problem, eval_inputs, watched))
-            progress(row)
-            said = [callback(row) for callback in callbacks]  # call all of them, whatever the first ones return
-            return any(said)
-
-        return each
 
     def _watch(self, data: Data) -> Watched:
         return Watched.build(

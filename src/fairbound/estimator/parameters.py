@@ -67,6 +67,24 @@ def as_callbacks(stated: Any) -> list[Callback]:
     return listed
 
 
+def one_callback(
+    stated: Any, progress: ProgressPrinter, columns: Callable[[], dict[str, Any]] | None = None
+) -> Callback:
+    """Return a callback that adds columns to a row of the history, prints it, and calls all stated callbacks."""
+    callbacks = as_callbacks(stated)
+    if columns is None and not progress.verbose and len(callbacks) == 1:
+        return callbacks[0]  # there is nothing to add to its rows
+
+    def each(row: dict[str, Any]) -> bool:
+        if columns is not None:
+            row.update(columns())
+        progress(row)
+        said = [callback(row) for callback in callbacks]  # call all of them, whatever the first ones return
+        return any(said)
+
+    return each
+
+
 def check_early_stopping(params: Any, eval_set: Any) -> None:
     """Refuse `early_stopping` without validation rows, and with `confidence`."""
     if params.early_stopping and eval_set is None:

@@ -353,27 +353,11 @@ def _compare(
         for statistics, pairs in known
         for position in {position for pair in pairs for position in pair}
     )
-    nearest, furthest = [], []
+    compared: list[tuple[tuple[float, float], tuple[float, float]]] = []
     for statistics, pairs in known:
         intervals = [statistic.interval(alpha / n_rates) for statistic in statistics]
-        for a, b in pairs:
-            nearest.append(_nearest_rates(intervals[a], intervals[b]))
-            furthest += [(intervals[a][0], intervals[b][1]), (intervals[b][0], intervals[a][1])]
-    apart, close = _over_pairs(measure, furthest), _over_pairs(measure, nearest)
-    lower, upper = (apart, close) if measure.comparison == "ratio" else (close, apart)
+        compared += [(intervals[a], intervals[b]) for a, b in pairs]
+    lower, upper = measure.interval(compared)
     groups = (*worst.block.grouping.groups, None)
     first, second = (groups[place] for place in worst.places)
     return {"lower": lower, "upper": upper, "pair": (first, second, rate_name(worst.block.rate, measure.name))}
-
-
-def _nearest_rates(first: tuple[float, float], second: tuple[float, float]) -> tuple[float, float]:
-    """Return the rates of two groups that are nearest to each other within their intervals."""
-    # If the intervals overlap, both rates may be equal; else the nearest rates are the facing ends.
-    if first[1] < second[0] or second[1] < first[0]:
-        return min(first[1], second[1]), max(first[0], second[0])
-    return max(first[0], second[0]), max(first[0], second[0])
-
-
-def _over_pairs(measure: Measure, pairs: Sequence[tuple[float, float]]) -> float:
-    """Return the measure over pairs of rates: the least ratio, or the largest difference."""
-    return measure.scalar([rate for pair in pairs for rate in pair], [(2 * i, 2 * i + 1) for i in range(len(pairs))])

@@ -35,12 +35,14 @@ from fairbound.fairness.constraints import (
 )
 from fairbound.fairness.decisions import (
     DecisionSurrogate,
+    ReadOutputs,
     as_logits,
     decide,
     decision_indicators,
     logit,
     outcome_indicators,
     probabilities,
+    read_outputs,
 )
 from fairbound.fairness.measures import MEASURES, Measure, resolve_measure
 from fairbound.fairness.rates import (
@@ -109,6 +111,7 @@ __all__ = [
     "PredictiveParity",
     "RateBlock",
     "RateFunction",
+    "ReadOutputs",
     "Representation",
     "Sigmoid",
     "SmoothedStep",
@@ -140,6 +143,7 @@ __all__ = [
     "probabilities",
     "rate_limit",
     "read_columns",
+    "read_outputs",
     "read_probabilities",
     "resolve_measure",
     "resolve_surrogate",

@@ -20,6 +20,7 @@ z : tensor of shape (n, D), D = 1 or C, in the precision of the module.    t : (
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -145,6 +146,53 @@ class DecisionSurrogate:
             p_own, p_rival = p[:, [c]], p.gather(1, rival[:, [c]])
             gradients.append(0.5 * (p_own * (unit[c] - p) - p_rival * (unit[rival[:, c]] - p)))
         return gradients
+
+
+@dataclass(frozen=True)
+class ReadOutputs:
+    """What the outputs of a module say about some rows.
+
+    Attributes
+    ----------
+    logits : Tensor of shape (n, D)
+    decisions : Tensor of shape (n,)
+    selected : Tensor of shape (n, O)
+        1{ŷ = outcome}.
+    surrogates : list of Tensor of shape (n, O)
+        φ of each surrogate.
+    derivatives : list of Tensor of shape (O, n, D)
+        ∂φ_o/∂z of each surrogate; empty unless they were asked for.
+    """
+
+    logits: Tensor
+    decisions: Tensor
+    selected: Tensor
+    surrogates: list[Tensor]
+    derivatives: list[Tensor]
+
+
+def read_outputs(
+    output: Tensor,
+    outcomes: tuple[int, ...],
+    threshold: float,
+    surrogates: Sequence[DecisionSurrogate],
+    *,
+    derivatives: bool = False,
+) -> ReadOutputs:
+    """Return the logits, the decisions and the surrogates of some rows from the outputs of a module."""
+    z = as_logits(output, max(2, len(outcomes)))
+    decisions = decide(z, threshold)
+    if derivatives:
+        both = [each.values_and_derivatives(z) for each in surrogates]
+    else:
+        both = [(each.values(z), z) for each in surrogates]
+    return ReadOutputs(
+        z,
+        decisions,
+        outcome_indicators(decisions, outcomes),
+        [values for values, _ in both],
+        [slopes for _, slopes in both] if derivatives else [],
+    )
 
 
 def _best_rival(scores: Tensor) -> tuple[Tensor, Tensor]:

@@ -38,6 +38,7 @@ from fairbound.fairness.rates import (
 )
 from fairbound.fairness.surrogates import Linear, SmoothedStep, Surrogate
 
+Interval = tuple[float, float]
 ComparisonKind = Literal["difference", "ratio", "covariance", "value"]
 
 # If the two labels are exchanged, each rate becomes 1 − r of itself or of another rate, or another rate.  So
@@ -117,6 +118,23 @@ class Measure:
         if self.comparison == "ratio":
             return min((_ratio(rates[a], rates[b]) for a, b in pairs), default=1.0)
         return max((abs(rates[a] - rates[b]) for a, b in pairs), default=0.0)
+
+    def interval(self, pairs: Sequence[tuple[Interval, Interval]]) -> Interval:
+        """Return the least and the largest reported value if the rates of the compared pairs lie in these intervals."""
+        furthest = [rates for a, b in pairs for rates in ((a[0], b[1]), (b[0], a[1]))]
+        apart, close = (
+            self.scalar([rate for rates in both for rate in rates], [(2 * i, 2 * i + 1) for i in range(len(both))])
+            for both in (furthest, [_nearest_rates(a, b) for a, b in pairs])
+        )
+        return (apart, close) if self.comparison == "ratio" else (close, apart)
+
+
+def _nearest_rates(first: Interval, second: Interval) -> tuple[float, float]:
+    """Return the rates of two groups that are nearest to each other within their intervals."""
+    # If the intervals overlap, both rates may be equal; else the nearest rates are the facing ends.
+    if first[1] < second[0] or second[1] < first[0]:
+        return min(first[1], second[1]), max(first[0], second[0])
+    return max(first[0], second[0]), max(first[0], second[0])
 
 
 def _ratio(a: float, b: float) -> float:

@@ -26,7 +26,8 @@ from fairbound.fairness.constraints import Constraint
 from fairbound.fairness.decisions import DecisionSurrogate, check_threshold
 from fairbound.fairness.measures import resolve_measure
 from fairbound.fairness.rates import AFFINE_RATES, evaluate, group_sums
-from fairbound.fairness.text import as_constraints
+from fairbound.fairness.surrogates import Surrogate, resolve_surrogate
+from fairbound.fairness.text import as_constraints, distinct_texts
 
 
 @dataclass(frozen=True)
@@ -98,6 +99,16 @@ class ConstraintSystem:
             comparisons=tuple(compiled.comparisons),
         )
 
+    def rescaled(self, fraction: float) -> ConstraintSystem:
+        """Return the system with its bounded surrogates at a fraction of their scale; its rows stay the same."""
+        return replace(
+            self,
+            constraints=tuple(_rescaled(each, fraction) for each in self.constraints),
+            surrogates=tuple(
+                replace(each, surrogate=_at_fraction(each.surrogate, fraction)) for each in self.surrogates
+            ),
+        )
+
     def select(self, comparisons: Sequence[GroupComparison]) -> ConstraintSystem:
         """Return the system of some comparisons of one constraint, without rows of c."""
         blocks: dict[RateBlock, RateBlock] = {}
@@ -115,6 +126,11 @@ class ConstraintSystem:
             rows=(),
             comparisons=tuple(replace(each, constraint=0, block=blocks[each.block]) for each in comparisons),
         )
+
+    @cached_property
+    def texts(self) -> tuple[str, ...]:
+        """Return the constraints as text, each different from the others."""
+        return tuple(distinct_texts(self.constraints))
 
     @cached_property
     def n_rows(self) -> int:
@@ -245,6 +261,11 @@ class ConstraintSystem:
             numbers[comparison.constraint] += found
         return [_worst(constraint, found) for constraint, found in zip(self.constraints, numbers, strict=True)]
 
+    def judge(self, S: Array) -> tuple[list[float], bool]:
+        """Return the measured value of each constraint, and whether they keep all of them."""
+        measured = self.measured(S)
+        return measured, all(limit.keeps(value) for limit, value in zip(self.constraints, measured, strict=True))
+
     def worst(self, S: Array) -> list[ComparedPair | None]:
         """Return for each constraint the pair of groups that determines its measured value; None if there is none."""
         rates = self.rates(S)
@@ -268,6 +289,15 @@ class ConstraintSystem:
             )
             for a, b in comparison.pairs
         ]
+
+
+def _rescaled(constraint: Constraint, fraction: float) -> Constraint:
+    stated = constraint.surrogate or resolve_measure(constraint.measure).default_surrogate
+    return replace(constraint, surrogate=_at_fraction(resolve_surrogate(stated), fraction))
+
+
+def _at_fraction(surrogate: Surrogate, fraction: float) -> Surrogate:
+    return replace(surrogate, scale=fraction * surrogate.scale) if surrogate.bounded else surrogate
 
 
 def _number(constraint: Constraint, a: float, b: float, share: float) -> float:

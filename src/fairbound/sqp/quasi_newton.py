@@ -263,7 +263,7 @@ class _Run:
             value_evaluations=self.value_evaluations,
             multipliers=steered.solution.y,
         )
-        self.history.append(record.as_dict())
+        self.history.append(record.row)
         return self.callback is not None and bool(self.callback(record, self.w))
 
     def _finish(self, point: _Point, iterations: int, *, converged: bool, stalled: bool) -> Solution:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from enum import Enum
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -178,7 +179,12 @@ class IterationRecord:
     multipliers: Tensor
 
     def as_dict(self) -> dict[str, Any]:
-        """Return plain numbers without the multipliers, for tables; each KKT residual is an entry `kkt_...`."""
+        """Return a copy of `row`."""
+        return dict(self.row)
+
+    @cached_property
+    def row(self) -> dict[str, Any]:
+        """The plain numbers without the multipliers, for tables; each KKT residual is an entry `kkt_...`."""
         values = {name: value for name, value in vars(self).items() if name not in ("kkt", "multipliers")}
         values.update({f"kkt_{name}": value for name, value in self.kkt.as_dict().items()})
         return values
@@ -218,7 +224,7 @@ class Solution:
     penalty : float
         Last ρ.
     history : list of dict
-        `IterationRecord.as_dict()` of each iteration.
+        `IterationRecord.row` of each iteration.
     warm_start : WarmStart
         Warm start for a nearby problem.
     """

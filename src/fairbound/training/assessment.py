@@ -23,7 +23,6 @@ from fairbound.fairness import (
     RateBlock,
     RateFunction,
     decide,
-    distinct_texts,
     false_positive_rate,
     group_sums,
     outcome_indicators,
@@ -31,7 +30,7 @@ from fairbound.fairness import (
     selection_rate,
     true_positive_rate,
 )
-from fairbound.sqp import violation, violations
+from fairbound.sqp import violations
 from fairbound.training.chunks import Chunk
 from fairbound.training.problem import TrainingProblem, cell_sums
 from fairbound.training.rows import Rows
@@ -62,6 +61,8 @@ class Assessment:
         Sums over cells of the rows selected for each outcome, and of those not selected.
     sums : Tensor of shape (P, K, O)
         Sums of surrogates over cells.
+    known : tuple of ConstraintSystem and Tensor, optional
+        c of a system, if training has computed it from these sums already.
     """
 
     objective: float
@@ -71,10 +72,13 @@ class Assessment:
     counts: Tensor = field(repr=False)
     sums: Tensor = field(repr=False)
     system: ConstraintSystem = field(repr=False)
+    known: tuple[ConstraintSystem, Tensor] | None = field(default=None, repr=False)
 
     @cached_property
     def surrogate(self) -> Tensor:
         """Return c, the constraint values by surrogate, of shape (m,)."""
+        if self.known is not None and self.known[0] is self.system:
+            return self.known[1]
         return self.system.values(self.sums)
 
     @cached_property
@@ -82,22 +86,28 @@ class Assessment:
         """Return c̄, the constraint values of the decisions, of shape (m,)."""
         return self.system.exact(self.counts)
 
+    @cached_property
+    def violations(self) -> tuple[Tensor, Tensor]:
+        """Return the distance of each entry of c, and of c̄, from its interval."""
+        both = violations(torch.stack([self.surrogate, self.exact]), self.system.lower, self.system.upper)
+        return both[0], both[1]
+
     @property
     def surrogate_violation(self) -> float:
         """Return the ℓ1 violation of the constraints by surrogate."""
-        return violation(self.surrogate, self.system.lower, self.system.upper)
+        return float(self.violations[0].sum())
 
     @cached_property
     def exact_violation(self) -> float:
         """Return the ℓ1 violation of the constraints by the decisions."""
-        return violation(self.exact, self.system.lower, self.system.upper)
+        return float(self.violations[1].sum())
 
     @cached_property
     def kept(self) -> bool:
         """Return whether the decisions keep every limit."""
         if self.exact_violation > CLEARLY_VIOLATED:
             return False  # the measured values say the same, but take longer to compute
-        return all(limit.keeps(value) for limit, value in zip(self.system.constraints, self.measured, strict=True))
+        return self._judged[1]
 
     @property
     def gain(self) -> float:
@@ -142,10 +152,14 @@ class Assessment:
         """Return whether the model is no more accurate than a constant or, under limits, nearly constant."""
         return self.gain <= 0 or (self.system.n_rows > 0 and self.near_constant)
 
-    @cached_property
+    @property
     def measured(self) -> list[float]:
         """Return the measured value of each constraint, such as a ratio or a difference, by the decisions."""
-        return self.system.measured(self.counts.expand(max(1, len(self.system.surrogates)), -1, -1))
+        return self._judged[0]
+
+    @cached_property
+    def _judged(self) -> tuple[list[float], bool]:
+        return self.system.judge(self.counts.expand(max(1, len(self.system.surrogates)), -1, -1))
 
     @property
     def measured_surrogate(self) -> list[float]:
@@ -158,8 +172,10 @@ class Assessment:
         return _selection_rates(self.system.cells, self.counts)
 
 
-def assess(problem: TrainingProblem, rows: Rows, sweep: Sweep, objective: float) -> Assessment:
-    """Assess the module from a sweep over all rows."""
+def assess(
+    problem: TrainingProblem, rows: Rows, sweep: Sweep, objective: float, surrogate: Tensor | None = None
+) -> Assessment:
+    """Assess the module from a sweep over all rows; `surrogate` is c, if it is known already."""
     return Assessment(
         objective=objective,
         loss=sweep.loss,
@@ -168,6 +184,7 @@ def assess(problem: TrainingProblem, rows: Rows, sweep: Sweep, objective: float)
         counts=problem.exact(rows, sweep),
         sums=cell_sums(sweep.sums[: len(problem.system.surrogates)], rows, problem.cells.n_cells),
         system=problem.system,
+        known=None if surrogate is None else (problem.system, surrogate),
     )
 
 
@@ -186,11 +203,11 @@ def history_columns(found: Assessment, multipliers: Tensor | None = None) -> dic
         "exact_violation": found.exact_violation if limited else None,
         "kept": found.kept if limited else None,
     }
-    beyond = violations(found.exact, system.lower, system.upper)
+    if not limited:
+        return columns
+    _, beyond = found.violations
     of_rows = torch.tensor([row.constraint for row in system.rows], dtype=torch.int64)
-    for position, (text, measured) in enumerate(
-        zip(distinct_texts(system.constraints), found.measured if limited else (), strict=False)
-    ):
+    for position, (text, measured) in enumerate(zip(system.texts, found.measured, strict=True)):
         own = of_rows == position
         columns[text] = measured
         columns[f"violation of {text}"] = float(beyond[own].sum())

@@ -9,6 +9,7 @@ which bounds the memory.  The size of the chunks changes results by rounding err
 
 from __future__ import annotations
 
+import copy
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
@@ -20,14 +21,7 @@ import torch
 from torch import Tensor, nn
 
 from fairbound._journal import digest
-from fairbound.fairness import (
-    Cells,
-    Constraint,
-    ConstraintSystem,
-    DecisionSurrogate,
-    ExactStep,
-    as_logits,
-)
+from fairbound.fairness import Cells, Constraint, ConstraintSystem, DecisionSurrogate, ExactStep, as_logits
 from fairbound.sqp import Evaluation, Jacobian
 from fairbound.training.chunks import Chunk, Slices
 from fairbound.training.layers import FeedForwardGradients, GradientEngine, SliceGradients, choose_engine
@@ -123,15 +117,18 @@ class TrainingProblem:
             (penalty, ConstraintSystem.build(penalty.as_constraint(), cells, threshold=threshold))
             for penalty in squared
         ]
-        own = [
-            each for system in (self.system, *(system for _, system in self.penalties)) for each in system.surrogates
-        ]
-        self.surrogates = [*own, *(each for each in extra_surrogates if each not in own)]
-        for each in self.surrogates:
-            if isinstance(each.surrogate, ExactStep):
-                raise ValueError('surrogate="exact" has no slope to train on: choose another, such as "smoothed_step".')
+        self.surrogates = self._all_surrogates(extra_surrogates)
         self.n_parameters = sum(parameter.numel() for parameter in self.parameters)
         self._engine: GradientEngine | None = None
+
+    def _all_surrogates(self, extra: Sequence[DecisionSurrogate]) -> list[DecisionSurrogate]:
+        """Return the surrogates of the constraints, those of the penalties, and further ones."""
+        systems = (self.system, *(system for _, system in self.penalties))
+        own = [each for system in systems for each in system.surrogates]
+        found = [*own, *(each for each in extra if each not in own)]
+        if any(isinstance(each.surrogate, ExactStep) for each in found):
+            raise ValueError('surrogate="exact" has no slope to train on: choose another, such as "smoothed_step".')
+        return found
 
     @property
     def threshold(self) -> float:
@@ -185,18 +182,14 @@ class TrainingProblem:
         extra_surrogates: Sequence[DecisionSurrogate] = (),
     ) -> TrainingProblem:
         """Return the same problem under other constraints; both problems share the module."""
-        other = TrainingProblem(
-            self.module,
-            self.loss,
-            constraints,
-            self.cells,
-            regularizers=self.regularizers,
-            threshold=self.threshold,
-            chunk_rows=self.chunk_rows,
-            extra_surrogates=extra_surrogates,
-            passes=self.passes,
-        )
-        other._engine = self._engine
+        system = ConstraintSystem.build(constraints, self.cells, threshold=self.threshold)
+        return self.with_system(system, extra_surrogates)
+
+    def with_system(self, system: ConstraintSystem, extra: Sequence[DecisionSurrogate] = ()) -> TrainingProblem:
+        """Return the same problem under constraints that are compiled for its cells."""
+        other = copy.copy(self)
+        other.system = system
+        other.surrogates = other._all_surrogates(extra)
         return other
 
     def evaluate(self, batch: Rows | Batch) -> Evaluation:

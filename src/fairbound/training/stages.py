@@ -24,7 +24,7 @@ import torch
 from scipy.optimize import nnls
 from torch import Tensor
 
-from fairbound.fairness import Constraint, DecisionSurrogate, SmoothedStep, resolve_measure, resolve_surrogate
+from fairbound.fairness import DecisionSurrogate, SmoothedStep
 from fairbound.sqp import Evaluation, kkt_residuals
 from fairbound.training.candidates import Candidate, Candidates
 from fairbound.training.effort import Phase
@@ -135,19 +135,11 @@ def band_fraction(problem: TrainingProblem, rows: Rows, count: float = math.inf)
     return max(fraction, SMALLEST_FIRST_FRACTION)
 
 
-def at_scale(problem: TrainingProblem, fraction: float) -> TrainingProblem:
-    """Return the problem with its bounded surrogates at a fraction of their scale."""
-    if fraction == 1.0:
+def at_scale(problem: TrainingProblem, fraction: float, *extra_surrogates: DecisionSurrogate) -> TrainingProblem:
+    """Return the problem with its bounded surrogates at a fraction of their scale, and with further surrogates."""
+    if fraction == 1.0 and not extra_surrogates:
         return problem
-    return problem.with_constraints([_rescaled(constraint, fraction) for constraint in problem.system.constraints])
-
-
-def _rescaled(constraint: Constraint, fraction: float) -> Constraint:
-    measure = resolve_measure(constraint.measure)
-    surrogate = measure.default_surrogate if constraint.surrogate is None else resolve_surrogate(constraint.surrogate)
-    if not surrogate.bounded:
-        return constraint
-    return replace(constraint, surrogate=replace(surrogate, scale=fraction * surrogate.scale))
+    return problem.with_system(problem.system.rescaled(fraction), extra_surrogates)
 
 
 # --- stages ----------------------------------------------------------------------------------------------------------
@@ -331,7 +323,7 @@ def seek_accuracy(
     surrogate = DecisionSurrogate(replace(step, scale=fraction * step.scale), "probability", problem.threshold)
     least = state.candidates.least_objective
     by_error = WholePassProblem(
-        problem.with_constraints(at_scale(problem, fraction).system.constraints, extra_surrogates=[surrogate]),
+        at_scale(problem, fraction, surrogate),
         state.rows,
         exact=True,
         margin=half_row_margin(problem),

@@ -130,7 +130,7 @@ class FitState:
 
         def after_iteration(record: IterationRecord, w: Tensor) -> bool:
             self.w = w  # an interrupt leaves this point in the module
-            stop = self.log(name, record.as_dict() | problem.history_columns(record.multipliers))
+            stop = self.log(name, record.row | problem.history_columns(record.multipliers))
             return stop or not progress.update(record)
 
         solver = QuasiNewtonSQP(

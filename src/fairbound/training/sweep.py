@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from fairbound.fairness import DecisionSurrogate, as_logits, decide, outcome_indicators
+from fairbound.fairness import DecisionSurrogate, ReadOutputs, outcome_indicators, read_outputs
 from fairbound.training.chunks import Chunk, Slices
 from fairbound.training.losses import Loss
 from fairbound.training.rows import Rows
@@ -98,48 +98,43 @@ class SweepTotals:
 
     def add(self, chunk: Chunk, output: Tensor) -> None:
         """Add the loss, the sums and the decisions of a chunk, from the outputs of the module."""
-        z = self._add_loss(chunk, output)
-        for p, surrogate in enumerate(self.surrogates):
-            self._add_sums(chunk, p, surrogate.values(z))
+        self._add(chunk, read_outputs(output, self.outcomes, self.threshold, self.surrogates))
 
     def add_with_cotangents(self, chunk: Chunk, output: Tensor) -> Tensor:
         """Add the same, and return the cotangents of the loss and each surrogate, (J, n, D)."""
-        z = self._add_loss(chunk, output)
+        found = read_outputs(output, self.outcomes, self.threshold, self.surrogates, derivatives=True)
+        self._add(chunk, found)
+        z = found.logits
         loss_weights, cell_weights = chunk.loss_weights.to(z.dtype)[:, None], chunk.cell_weights.to(z.dtype)[:, None]
-        cotangents = [(self.loss_function.derivatives(z, chunk.labels) * loss_weights)[None]]
-        for p, surrogate in enumerate(self.surrogates):
-            values, derivatives = surrogate.values_and_derivatives(z)
-            self._add_sums(chunk, p, values)
-            cotangents.append(derivatives * cell_weights)
-        stacked = torch.cat(cotangents)
+        of_loss = (self.loss_function.derivatives(z, chunk.labels) * loss_weights)[None]
+        stacked = torch.cat([of_loss, *(each * cell_weights for each in found.derivatives)])
         # A module with two outputs for two classes has the logit z = output_1 − output_0.
         two_outputs = self.n_labels == 2 and output.reshape(len(z), -1).shape[1] == 2
         return torch.cat([-stacked, stacked], dim=2) if two_outputs else stacked
 
-    def _add_loss(self, chunk: Chunk, output: Tensor) -> Tensor:
-        z = as_logits(output, self.n_labels)
+    def _add(self, chunk: Chunk, found: ReadOutputs) -> None:
         # Values of rows have the precision of the module; the sum over them is float64.
-        self.loss += chunk.loss_weights @ self.loss_function.values(z, chunk.labels).to(torch.float64)
-        self.add_decisions(chunk, decide(z, self.threshold))
-        return z
+        self.loss += chunk.loss_weights @ self.loss_function.values(found.logits, chunk.labels).to(torch.float64)
+        self._add_decisions(chunk, found.decisions, found.selected)
+        for p, values in enumerate(found.surrogates):
+            weighted = values.to(torch.float64).mul_(chunk.cell_weights[:, None])
+            add_by_segment(self.sums[p], segment_sums(weighted, chunk.slices), chunk.slices)
 
     def add_decisions(self, chunk: Chunk, decisions: Tensor) -> None:
         """Add the decisions of a chunk, as class indices."""
+        self._add_decisions(chunk, decisions, outcome_indicators(decisions, self.outcomes))
+
+    def _add_decisions(self, chunk: Chunk, decisions: Tensor, selected: Tensor) -> None:
         right = decisions == chunk.labels
         if self.loss_parts.steps:
             for place, part in enumerate(self.loss_parts.split(chunk.loss_weights)):
                 self.right[place] += part @ right.to(torch.float64)
         else:
             self.right += right.count_nonzero()
-        chosen = outcome_indicators(decisions, self.outcomes)
         for c, part in enumerate(self.cell_parts.split(chunk.cell_weights)):
-            weighted = chosen * part[:, None] if self.cell_parts.steps else chosen
+            weighted = selected * part[:, None] if self.cell_parts.steps else selected
             add_by_segment(self.selected[c], segment_sums(weighted, chunk.slices), chunk.slices)
             add_by_segment(self.all[c], segment_sums(part, chunk.slices), chunk.slices)
-
-    def _add_sums(self, chunk: Chunk, p: int, values: Tensor) -> None:
-        weighted = values.to(torch.float64).mul_(chunk.cell_weights[:, None])
-        add_by_segment(self.sums[p], segment_sums(weighted, chunk.slices), chunk.slices)
 
     def round_off(self) -> None:
         """Round the totals to a grid that is far coarser than rounding errors, and far finer than any tolerance.

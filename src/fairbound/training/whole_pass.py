@@ -80,7 +80,7 @@ class WholePassProblem:
         self.evaluations += 1
         self.problem.assign(w)
         plain, sweep = self.problem.evaluate_with_sweep(self.rows)
-        self.last = found = assess(self.problem, self.rows, sweep, plain.f)
+        self.last = found = assess(self.problem, self.rows, sweep, plain.f, plain.c)
         if self.watch is not None:
             self.watch(w, found)
         lower, upper = self.problem.system.lower + self.margin, self.problem.system.upper - self.margin
