@@ -73,14 +73,66 @@ def test_a_folder_of_files_with_held_out_rows_and_a_network(fairbound, parquet, 
     assert (tmp_path / "run" / "report.html").stat().st_size > 10_000
 
 
+def test_a_streamed_frontier_has_the_points_of_one_in_memory(fairbound, loans, tmp_path):
+    options = ("frontier", loans, *LOANS, "--bounds", 0.3, 0.5, "--test", 0, "--model", "linear")
+    codes = [fairbound(*options, "--out", "kept").code, fairbound(*options, "--out", "streamed", *TINY).code]
+    assert codes[0] == codes[1]
+    kept, streamed = (
+        json.loads((tmp_path / name / "frontier.json").read_text("utf-8")) for name in ("kept", "streamed")
+    )
+    assert len(kept["points"]) == 2
+    assert streamed["points"] == kept["points"]
+    names = sorted(each.name for each in (tmp_path / "kept" / "models").iterdir())
+    for name in names:
+        one, other = (tmp_path / run / "models" / name / "weights.safetensors" for run in ("kept", "streamed"))
+        assert one.read_bytes() == other.read_bytes()
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_held_out_rows_of_another_file(fairbound, loans, parquet, tmp_path, kind):
+    """The encoding is that of the training rows, also if the other file has other values and other columns."""
+    rows = loan_rows(300)[150:]
+    test = write_csv(tmp_path / "test.csv", LOAN_COLUMNS, rows)
+    if kind == "parquet":
+        columns = dict(zip(LOAN_COLUMNS, map(list, zip(*rows, strict=True)), strict=True))
+        columns["income"] = [float(value) if value else None for value in columns["income"]]
+        test = tmp_path / "test.parquet"
+        pq.write_table(pa.table({"further": list(range(len(rows))), **columns}), test)
+    options = ("train", loans, *LOANS, "--model", "linear", "--test-file", test, "--class-weight", "balanced")
+    assert fairbound(*options, "--out", "streamed", *TINY).code == 0
+    assert fairbound(*options, "--out", "kept").code == 0
+    kept, streamed = (
+        json.loads((tmp_path / name / "summary.json").read_text("utf-8")) for name in ("kept", "streamed")
+    )
+    for each in (kept, streamed):
+        each["parts"]["held_out"]["after"].pop("scores", None)
+    assert streamed["parts"] == kept["parts"]
+    assert streamed["parts"]["held_out"]["rows"] == 150
+
+
+@pytest.mark.parametrize(
+    ("rows", "parts"),
+    [
+        ([(number, "x", *rest) for number, _, *rest in loan_rows(30)], ("'income'", "'x'")),
+        ([row for row in loan_rows(30) if row[-1] == 1], ("test.csv", "same label")),
+        ([(*row[:-1], 2 * row[-1]) for row in loan_rows(30)], ("test.csv", "'2'", "0, 1")),
+    ],
+)
+def test_a_file_of_held_out_rows_that_does_not_fit(fairbound, loans, tmp_path, rows, parts):
+    test = write_csv(tmp_path / "test.csv", LOAN_COLUMNS, rows)
+    found = fairbound("train", loans, *LOANS, "--test-file", test, "--out", "run", *TINY)
+    assert found.code == 2
+    assert says(found.stderr, *parts)
+
+
 @pytest.mark.parametrize(
     ("further", "parts"),
     [
         (("--model", "boosted"), ("boosted", "memory")),
         (("--confidence", 0.95), ("--confidence 0.95", "--memory")),
         (("--margin", "auto"), ("--margin", "--memory")),
-        (("--test-file", "loans.csv"), ("--test-file", "leave it out")),
         (("--memory", "much"), ("--memory", "'much'", "2GB")),
+        (("--sensitive", "sex=income,id"), ("sex=income,id", "by probabilities", "memory")),
     ],
 )
 def test_what_cannot_be_streamed_is_refused(fairbound, loans, further, parts):
@@ -141,7 +193,42 @@ def test_audits_and_certificates_are_those_of_all_rows(fairbound, decided, place
         assert json.loads(first.stdout) == json.loads(second.stdout)
 
 
-def test_an_audit_in_parts_refuses_scores_and_weights(fairbound, loans):
-    found = fairbound("audit", loans, "--prediction", "approved", "--sensitive", "sex", "--weight", "income", *TINY)
+def test_a_weighted_audit_in_parts(fairbound, decided, tmp_path):
+    """Sums of weights are added in another order, so their last digits differ; rows of weight 0 do not count."""
+    header, *rows = [line.split(",") for line in decided[0].read_text().splitlines()]
+    weights = [(row % 5) / 3 for row in range(len(rows))]
+    lines = [(*row, weight) for row, weight in zip(rows, weights, strict=True)]
+    file = write_csv(tmp_path / "weighted.csv", (*header, "w"), lines)
+    options = ("audit", file, "--target", "label", "--prediction", "decision", "--sensitive", "sex", "--json")
+    kept = fairbound(*options, "--weight", "w")
+    streamed = fairbound(*options, "--weight", "w", *TINY)
+    assert kept.code == streamed.code == 0, streamed.stderr
+    assert_close(json.loads(streamed.stdout), json.loads(kept.stdout))
+    assert json.loads(kept.stdout) != json.loads(fairbound(*options).stdout)  # so the weights say something
+
+
+def assert_close(found, expected):
+    """Compare JSON; numbers may differ in their last digits."""
+    if isinstance(expected, dict):
+        assert found.keys() == expected.keys()
+        for name in expected:
+            assert_close(found[name], expected[name])
+    elif isinstance(expected, list):
+        assert len(found) == len(expected)
+        for one, other in zip(found, expected, strict=True):
+            assert_close(one, other)
+    else:
+        assert found == (pytest.approx(expected, rel=1e-12) if isinstance(expected, float) else expected)
+
+
+@pytest.mark.parametrize(
+    ("options", "parts"),
+    [
+        (("--prediction", "approved", "--sensitive", "sex", "--score", "income"), ("--score", "--memory")),
+        (("--prediction", "approved", "--sensitive", "sex=income,id"), ("sex=income,id", "memory")),
+    ],
+)
+def test_an_audit_in_parts_refuses_scores_and_probabilities(fairbound, loans, options, parts):
+    found = fairbound("audit", loans, *options, *TINY)
     assert found.code == 2
-    assert says(found.stderr, "--weight", "--memory")
+    assert says(found.stderr, *parts)

@@ -111,6 +111,29 @@ def test_the_model_is_that_of_the_rows_in_memory(tmp_path, small_blocks, kind, w
     assert "in parts" in str(second)
 
 
+@pytest.mark.parametrize(
+    ("params", "weight"),
+    [
+        ({"class_weight": "balanced"}, None),
+        pytest.param({"class_weight": {"yes": 3.0, "no": 0.5}}, "w", marks=pytest.mark.slow),
+        ({"no_group_worse": True}, None),
+    ],
+    ids=str,
+)
+def test_weights_of_classes_and_floors(tmp_path, small_blocks, params, weight):
+    columns = planted(1000)
+    source = write(columns, tmp_path, "file")
+    options = {"positive": "yes", "ignore": ["age"] if weight else ["age", "w"], "weight": weight}
+    kept, streamed, part = both(columns, source, source, options, **params)
+    for one, other in zip(kept.module_.parameters(), streamed.module_.parameters(), strict=True):
+        assert torch.equal(one, other)
+    assert (kept.predict(part.X) == streamed.predict(part.X)).all()
+    first, second = kept.result_, streamed.result_
+    for name in ("accuracy", "constant_accuracy", "loss"):
+        assert getattr(second, name) == pytest.approx(getattr(first, name), rel=1e-13), name
+    assert [each.limit for each in second.limits] == [each.limit for each in first.limits]
+
+
 def test_a_network_on_three_classes_with_codes_as_categories(tmp_path, small_blocks):
     columns = planted(900, classes=3)
     source = write(columns, tmp_path, "file")
@@ -137,7 +160,6 @@ def test_mini_batches_stream_too(tmp_path, small_blocks):
     [
         ({"confidence": 0.95}, "confidence"),
         ({"margin": "auto"}, "margin"),
-        ({"class_weight": "balanced"}, "class_weight"),
         ({"constraint_weight": [1.0]}, "constraint_weight"),
     ],
 )

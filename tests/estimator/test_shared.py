@@ -90,6 +90,18 @@ def test_the_model_is_that_of_one_process(count, how):
             assert each[2][3] == expected[2][3]
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("settings", [{"class_weight": "balanced"}, {"no_group_worse": True}], ids=str)
+def test_weights_of_classes_and_floors_are_those_of_all_rows(settings):
+    parts = divided(2, "by group")
+    (expected,) = in_processes(1, lambda _: facts(fitted(np.arange(len(TABLE.y)), **settings)))
+    first, second = in_processes(2, lambda rank: facts(fitted(parts[rank], **settings)))
+    assert np.array_equal(first[0], second[0])
+    assert np.abs(first[0] - expected[0]).max() <= SAME
+    assert np.array_equal(first[1], expected[1])
+    assert [first[2][1], *first[2][2]] == pytest.approx([expected[2][1], *expected[2][2]], abs=1e-12)
+
+
 @pytest.mark.parametrize(
     "settings", [{}, pytest.param({"hidden": (3,), "regularizers": "demographic_parity * 0.1"}, marks=pytest.mark.slow)]
 )

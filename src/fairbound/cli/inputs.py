@@ -207,27 +207,27 @@ def read_decisions(
     from fairbound._values import as_array, check_weights
     from fairbound.cli.streaming import count_decisions, is_too_large, parse_memory
     from fairbound.data import as_word, code_labels, group_values
-    from fairbound.evaluation import Repeats, match_decisions, match_positive
+    from fairbound.evaluation import match_decisions, match_positive
 
-    counted, columns = None, dict[str, Any]()
+    counted, columns, repeats, weights = None, dict[str, Any](), None, None
     if is_too_large(path, parse_memory(memory)):
-        for option, named_column in (("--weight", weight), ("--score", score)):
-            if named_column is not None:
-                raise ValueError(f"{option} needs all rows in memory, but {path} is streamed; allow more by --memory.")
-        columns, counted = count_decisions(path, reading, output)
+        if score is not None:
+            raise ValueError(f"--score needs all rows in memory, but {path} is streamed; allow more by --memory.")
+        columns, repeats, weights = count_decisions(path, reading, output)
+        counted = repeats.rows
         groups = {name: group_values(columns[name]) for name in reading.sensitive}
     else:
         found, groups = read_decided_columns(path, reading, weight=weight, score=score)
         columns = dict(found)
+        if weight is not None:
+            shown = Message("Column {column!r} ({weight=})", column=weight)
+            weights = check_weights(columns[weight], len(columns[weight]), shown)
     decided = None if prediction is None else columns[prediction]
-    rows = len(next(iter(columns.values())))
     further: dict[str, Any] = {
         "score": None if score is None else columns[score],
         "sensitive": groups,
-        "repeats": None if counted is None else Repeats(counted),
-        "weight": None
-        if weight is None
-        else check_weights(columns[weight], rows, Message("Column {column!r} ({weight=})", column=weight)),
+        "repeats": repeats,
+        "weight": weights,
     }
     if target is None:
         if positive and len(positive) > 1:

@@ -6,7 +6,7 @@ import os
 import re
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from datetime import timedelta
 from pathlib import Path
@@ -18,8 +18,10 @@ from fairbound._errors import argument
 from fairbound.cli.output import Output
 
 if TYPE_CHECKING:
-    from fairbound.cli.decisions import DecisionOptions
+    from fairbound.cli.decisions import JudgedOptions
     from fairbound.cli.options import ReadingOptions
+    from fairbound.data import TableStream
+    from fairbound.evaluation import Repeats
     from fairbound.studies import StreamedStudy, StudySettings
     from fairbound.training import Processes
 
@@ -135,44 +137,43 @@ class RowProgress:
         self.output.update(f"{name}: {done:,}{of} rows, {rate:,.0f} rows/s{rest}")
 
 
-def count_decisions(path: str, reading: DecisionOptions, output: Output) -> tuple[dict[str, Any], Any]:
-    """Read the columns of label, decision and groups in parts; return the combinations that occur, and their rows."""
-    import tempfile
+def count_decisions(path: str, reading: JudgedOptions, output: Output) -> tuple[dict[str, Any], Repeats, Any]:
+    """Read the columns of label, decision, groups and weight in parts.
 
+    Return the combinations that occur, their rows, and the mean weight of the rows of each; None if all are equal.
+    """
     import numpy as np
 
-    from fairbound._files import draft_beside
-    from fairbound.data import MISSING, RowCounts, TableFile, TableStream, is_missing, typed_copy
+    from fairbound._errors import Message
+    from fairbound._values import check_weights
+    from fairbound.data import RowCounts, as_numbers, is_missing
+    from fairbound.evaluation import Repeats
 
     roles = {"target": reading.target, "prediction": reading.prediction}
     named = {role: name for role, name in roles.items() if name is not None}
     names = list(dict.fromkeys((*named.values(), *reading.sensitive)))
-    marks, tell = (*MISSING, *(reading.missing or ())), RowProgress(output)
+    weight, tell = reading.weight, RowProgress(output)
+    counts, done = RowCounts(names), 0
+    squares, lightest, heaviest = np.zeros(0), np.inf, 0.0
     with ExitStack() as scratch, output.stage(f"Counting {path} in parts"):
-        source = Path(path)
-        file = (
-            None if source.is_dir() else TableFile.open(source, delimiter=reading.delimiter, encoding=reading.encoding)
-        )
-        if file is None or file.is_parquet:
-            stream = TableStream.open(source, missing=marks)
-        else:
-            for name in names:
-                file.check_column(name, "a column of decisions")
-            place = Path(tempfile.gettempdir()) / "typed"
-            folder = scratch.enter_context(draft_beside(place, "the typed copy")).folder / "typed"
-            folder.mkdir()
-            others = [name for name in file.names if name not in names]
-            stream = typed_copy(file, folder, words=set(names), ignore=others, missing=marks)
-        roles_of = {**{name: argument("sensitive") for name in reading.sensitive}}
-        stream.check({**roles_of, **{name: argument(role) for role, name in named.items()}})
-        counts, done = RowCounts(names), 0
-        for table in stream.batches(names):
-            entries = counts.entries(table)
-            counts.add(entries, np.ones(len(entries)), 0)
-            done += len(entries)
+        stream = _open_decisions(Path(path), reading, names, scratch)
+        stream.check({name: argument("sensitive") for name in reading.sensitive})
+        stream.check({name: argument(role) for role, name in named.items()})
+        for table in stream.batches([*names, *(() if weight is None else (weight,))]):
+            entries, weights = counts.entries(table), np.ones(table.num_rows)
+            if weight is not None:
+                shown = Message("Column {column!r} ({weight=})", column=weight)
+                weights = check_weights(as_numbers(table.column(weight), weight, stream.place), len(weights), shown)
+            for part, own in enumerate((weights > 0, weights == 0)):  # rows of weight 0 are listed, and count nothing
+                counts.add(entries[own], weights[own], part)
+            squares = np.pad(squares, (0, len(counts.places) - len(squares)))
+            np.add.at(squares, entries, weights**2)
+            lightest, heaviest = min(lightest, float(weights.min())), max(heaviest, float(weights.max()))
+            done += table.num_rows
             tell("Counting", done, stream.n_rows)
-        columns = {name: counts.column(position, stream) for position, name in enumerate(names)}
-    rows = counts.rows[0]
+        parts, found = np.nonzero(counts.rows)
+        columns = {name: counts.column(position, stream)[found] for position, name in enumerate(names)}
+    rows, weights = (np.stack(each)[parts, found] for each in (counts.rows, counts.weight))
     if "prediction" in named:
         gaps = is_missing(columns[named["prediction"]])
         if gaps.any():
@@ -180,7 +181,34 @@ def count_decisions(path: str, reading: DecisionOptions, output: Output) -> tupl
                 f"Column {named['prediction']!r} (--prediction) has no value in {rows[gaps].sum():,} of "
                 f"{rows.sum():,} rows; drop the rows without a decision."
             )
-    return columns, rows
+    if lightest == heaviest:
+        return columns, Repeats(rows), None
+    return columns, Repeats(rows, np.where(parts, 0.0, squares[found]) / rows, heaviest), weights / rows
+
+
+def _open_decisions(path: Path, reading: JudgedOptions, words: Sequence[str], scratch: ExitStack) -> TableStream:
+    """Open files of decisions; a text file is first copied to a scratch folder, with labels, decisions and groups."""
+    from fairbound._files import draft_beside
+    from fairbound.data import MISSING, TableFile, TableStream, refuse_probabilities, typed_copy
+
+    marks = (*MISSING, *(reading.missing or ()))
+    file = None if path.is_dir() else TableFile.open(path, delimiter=reading.delimiter, encoding=reading.encoding)
+    if file is None or file.is_parquet:
+        stream = TableStream.open(path, missing=marks)
+        refuse_probabilities(reading.sensitive, stream.names)
+        stream.check({} if reading.weight is None else {reading.weight: argument("weight")})
+        return stream
+    refuse_probabilities(reading.sensitive, file.names)
+    for name in words:
+        file.check_column(name, "a column of decisions")
+    used = {*words}
+    if reading.weight is not None:
+        file.check_column(reading.weight, argument("weight"))
+        used.add(reading.weight)
+    folder = scratch.enter_context(draft_beside(Path(tempfile.gettempdir()) / "typed", "the typed copy")).folder
+    (folder / "typed").mkdir()
+    others = [name for name in file.names if name not in used]
+    return typed_copy(file, folder / "typed", words=set(words), ignore=others, missing=marks)
 
 
 def stream_study(
@@ -203,8 +231,6 @@ def stream_study(
     from fairbound.estimator import opened_files
     from fairbound.studies import StreamedStudy, check_streamed
 
-    if test_file is not None:
-        raise ValueError("--test-file needs the rows in memory, but this file is streamed; leave it out.")
     target, sensitive = reading.target, list(reading.sensitive or ())
     if target is None:
         raise ValueError(f"Which column of {Path(source).name} is the label? Name it with --target.")
@@ -238,7 +264,8 @@ def stream_study(
                 params,
                 place,
                 options,
-                test_size=settings.test_size,
+                held_out=test_file,
+                test_size=settings.test_size if test_file is None else 0.0,
                 seed=settings.seed,
                 tell=RowProgress(output),
                 processes=processes,

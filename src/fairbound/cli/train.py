@@ -200,6 +200,7 @@ def frontier_command(
     choose: Choose = None,
     require: options.RequireIfAny = None,
     training: options.StudyOptions,
+    memory: Memory = None,
     journal: options.JournalOptions,
     no_models: NoModels = False,
     json: options.Json = False,
@@ -211,19 +212,24 @@ def frontier_command(
     exit code is 1 if a bound is not kept on the training rows. After Ctrl-C, finished bounds are kept.
     """
     from fairbound.cli.output import check_source, fresh_folder
-    from fairbound.cli.streaming import refuse_launcher
+    from fairbound.cli.streaming import is_too_large, parse_memory, refuse_launcher, stream_study
     from fairbound.cli.studying import Checkpoint, exit_after, read_study, run_study, show_frontier, show_notes
 
     refuse_launcher("frontier")
     output = Output(json, quiet)
     saved = Checkpoint(out, journal, output)
-    check_source(source)
+    check_source(source, folders=True)
     from fairbound.studies import write_files, write_lock
 
     limit, grid = swept_limit(measure, bounds, choose)
     settings = training.settings([limit, *(require or ())], grid, max_categories=reading.max_categories)
-    with saved, fresh_folder(out, replace=saved.replaces) as folder:
-        study = read_study(source, training.test_file, reading, settings, output)
+    budget = parse_memory(memory)
+    with ExitStack() as scratch, saved, fresh_folder(out, replace=saved.replaces) as folder:
+        study: Study
+        if is_too_large(source, budget):
+            study = stream_study(source, training.test_file, reading, settings, output, Path(out), scratch)
+        else:
+            study = read_study(source, training.test_file, reading, settings, output)
         write_lock(study.lock, folder)
         interrupt = run_study(study, output, context, saved)
         if study.interrupted and not study.frontier:

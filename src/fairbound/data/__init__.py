@@ -12,6 +12,7 @@ from fairbound.data.columns import (
     into_bands,
     is_missing,
     name_probabilities,
+    refuse_probabilities,
 )
 from fairbound.data.dataset import Dataset, Split
 from fairbound.data.description import Description
@@ -80,6 +81,7 @@ __all__ = [
     "new_fields",
     "no_column",
     "read_table",
+    "refuse_probabilities",
     "taken_for",
     "text_blocks",
     "typed_copy",

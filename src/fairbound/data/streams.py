@@ -52,6 +52,8 @@ class TableStream:
         Columns of a text file that were not copied.
     share : pair of int
         The number of this process and of all: each reads its share of the row groups, and (0, 1) reads all.
+    is_copy : bool
+        Whether this is the typed copy of a text file.
     """
 
     paths: tuple[Path, ...]
@@ -59,6 +61,7 @@ class TableStream:
     place: str
     dropped: tuple[str, ...] = ()
     share: tuple[int, int] = (0, 1)
+    is_copy: bool = False
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], *, missing: Collection[str] = MISSING) -> TableStream:

@@ -276,7 +276,7 @@ def typed_copy(
             columns = [_typed(table.column(name), kinds[name], found[name], name) for name in names]
             writer.write_table(pa.table(columns, names=names))
     texts.unlink()
-    return TableStream((typed,), found, file.place, tuple(ignore))
+    return TableStream((typed,), found, file.place, tuple(ignore), is_copy=True)
 
 
 def text_blocks(file: TableFile, names: Sequence[str]) -> Iterator[Any]:

@@ -17,7 +17,7 @@ from fairbound.estimator.inputs import Inputs, share_inputs
 from fairbound.estimator.modules import FeedForward
 from fairbound.estimator.posteriors import GroupPosterior
 from fairbound.estimator.predictor import Recalibration, SidedMap, Temperature
-from fairbound.estimator.prepared import PreparedRows, opened_files
+from fairbound.estimator.prepared import DecidedEntries, PreparedRows, opened_files
 from fairbound.estimator.result import FitResult, FrontierModel
 from fairbound.estimator.scores import BaseResult, BaseScores, cross_fitted_scores
 from fairbound.estimator.scoring import make_fairness_scorer
@@ -34,6 +34,7 @@ __all__ = [
     "CodedColumns",
     "ConstrainedClassifier",
     "Corrected",
+    "DecidedEntries",
     "EncodedColumns",
     "FeedForward",
     "FitResult",

@@ -382,14 +382,14 @@ class ConstrainedClassifier(FitsFiles, Predictor, ClassifierMixin, NamedParamete
         data = read_data(self, inputs, y, sensitive_features, sample_weight, constraint_weight, base_score)
         with resumed(checked_resume(self, resume)) as passes:
             found = Fitting(self, data, passes).frontier(bounds, position)
-        models = [
-            clone(self)
-            .set_params(
-                constraints=[each for each in fitting.constraints if each not in fitting.floors], base=self.base
-            )
-            ._adopt(inputs, data, fitting, record)
-            for _, fitting, record in found
-        ]
+        return self._adopt_frontier(inputs, data, found)
+
+    def _adopt_frontier(self, inputs: Inputs, data: Data | None, found: Sequence[Any]) -> tuple[FrontierModel, ...]:
+        models = []
+        for _, fitting, record in found:
+            limits = [each for each in fitting.constraints if each not in fitting.floors]
+            model = clone(self).set_params(constraints=limits, base=self.base)
+            models.append(model._adopt(inputs, data, fitting, record))
         return frontier_models([point for point, _, _ in found], models)
 
     def __sklearn_tags__(self) -> Tags:

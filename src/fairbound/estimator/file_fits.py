@@ -20,9 +20,16 @@ from fairbound._errors import InputError
 from fairbound.estimator.fitting import Fitting
 from fairbound.estimator.groups import count_missing
 from fairbound.estimator.modules import first_module, logits
-from fairbound.estimator.parameters import ProgressPrinter, checked_resume, one_callback, stated_effort, stated_solver
+from fairbound.estimator.parameters import (
+    ProgressPrinter,
+    check_frontier,
+    checked_resume,
+    one_callback,
+    stated_effort,
+    stated_solver,
+)
 from fairbound.estimator.prepared import CHUNK_ROWS, PreparedRows, opened_files
-from fairbound.estimator.result import FitResult
+from fairbound.estimator.result import FitResult, FrontierModel
 from fairbound.estimator.rows import Parameters, warn_if_guessed
 from fairbound.estimator.small_groups import SmallGroup, settle_small_groups
 from fairbound.evaluation import Forecast
@@ -30,6 +37,7 @@ from fairbound.fairness import ConstraintSystem, as_constraints, decide
 from fairbound.training import (
     Assessment,
     Effort,
+    FrontierPoint,
     GapSums,
     Passes,
     Processes,
@@ -48,8 +56,6 @@ NEED_ALL_ROWS: dict[str, tuple[Any, ...]] = {
     "confidence": (None,),
     "margin": (None,),
     "early_stopping": (False,),
-    "class_weight": (None,),
-    "no_group_worse": (False,),
     "warm_start": (False,),
 }
 """Parameters that need all rows in the memory of one process, and the values that do not."""
@@ -93,8 +99,8 @@ class FileFitting(Fitting):
         seed = int(check_random_state(params.random_state).randint(2**31 - 1))
         self.encoder = prepared.encoder(params)
         self.input_names = prepared.input_names(self.encoder)
-        self.base, self.floors = None, ()
-        self.n_inputs = prepared.n_inputs
+        self.base, self.n_inputs = None, prepared.n_inputs
+        self.Z, self.loss_weights = prepared.training, None  # the rows have their weights
         self.generator = torch.Generator().manual_seed(seed)
         self.module = first_module(
             params.module,
@@ -109,13 +115,14 @@ class FileFitting(Fitting):
             self.module.to(torch.float64)
         self.problem = self._pose(self.constraints)
         self.classes = prepared.classes
+        self._add_floors()
 
     def train(self) -> FitResult:
         """Train, count the decisions, and return the record."""
         progress = ProgressPrinter(int(self.params.verbose))
         result = fit(
             self.problem,
-            self.prepared.training,
+            self.Z,
             solver=stated_solver(self.params),
             effort=self._effort(),
             generator=self.generator,
@@ -138,7 +145,7 @@ class FileFitting(Fitting):
             yield chunk, logits(self.module, chunk.X.numpy(), self.cells.n_labels)
 
     def _totals(self) -> SweepTotals:
-        rows, cells = self.prepared.training, self.cells
+        rows, cells = self.prepared.counted, self.cells
         totals = SweepTotals(
             self.problem.loss, (), cells.outcomes, rows, threshold=self.problem.threshold, n_parameters=0
         )
@@ -153,9 +160,13 @@ class FileFitting(Fitting):
 
     def _count(self, assessment: Assessment, decisions: Tensor | None = None) -> Assessment:
         assert decisions is None, "there is no base, whose decisions would be counted"
-        sweep = self._totals().sweep(gradients=False)
-        counts = self.problem.exact(self.prepared.training, sweep)
-        return replace(assessment, accuracy=sweep.accuracy, counts=counts)
+        rows, sweep = self.prepared.counted, self._totals().sweep(gradients=False)
+        if self.params.class_weight is not None:  # training compared accuracies by the weights of the classes
+            assessment = replace(assessment, constant_accuracy=float(rows.class_weights.max()))
+        return replace(assessment, accuracy=sweep.accuracy, counts=self.problem.exact(rows, sweep))
+
+    def _forecasts(self, points: Sequence[FrontierPoint], effort: Effort) -> Sequence[Forecast | None]:  # noqa: ARG002
+        return [Forecast(reason=self.prepared.no_forecast) for _ in points]
 
     def _decided(self) -> Tensor:
         return self._decided_rows
@@ -223,3 +234,15 @@ class FitsFiles:
             found = fitting.train()
         estimator._adopt(prepared.inputs, None, fitting, found)
         return self
+
+    def frontier_prepared(
+        self, prepared: PreparedRows, bounds: Sequence[float], resume: str | os.PathLike[str] | Passes | None = None
+    ) -> tuple[FrontierModel, ...]:
+        """Train a classifier for each of several bounds of the first limit, on rows that have been prepared."""
+        estimator: Any = self
+        check_parameters(estimator)
+        check_frontier(estimator)
+        with resumed(checked_resume(estimator, resume), prepared.rows.processes) as passes:
+            found = FileFitting(estimator, prepared, passes).frontier(bounds, 0)
+        models: tuple[FrontierModel, ...] = estimator._adopt_frontier(prepared.inputs, None, found)
+        return models

@@ -35,6 +35,7 @@ from fairbound.data import (
     group_values,
     into_bands,
     is_missing,
+    refuse_probabilities,
 )
 from fairbound.estimator.encoded_columns import CategoryColumn, Column, ColumnFacts, Moments, NumberColumn
 from fairbound.fairness import Cells
@@ -84,6 +85,7 @@ class FileColumns:
 
     def check(self, stream: TableStream) -> None:
         """Reject columns that do not exist, have two roles, or cannot be inputs."""
+        refuse_probabilities(self.sensitive, (*stream.names, *stream.dropped))
         roles = {"ignore": self.ignore, "target": (self.target,), "sensitive": self.sensitive}
         roles |= {"categorical": self.categorical, "weight": () if self.weight is None else (self.weight,)}
         for role, names in roles.items():
@@ -278,7 +280,12 @@ class FileRows:
         by_name = {each.name: each for each in facts}
         for each in facts:
             if each.is_empty:
-                raise self._empty(each.name)
+                raise InputError(
+                    "Column {column!r} of {place} has no value in any training row.",
+                    "Leave it out with {ignore=}.",
+                    column=each.name,
+                    place=self.stream.place,
+                )
         return tuple(by_name[name].column(self.columns.max_categories) for name in self.names)
 
     def _code_labels(self) -> None:
@@ -376,14 +383,6 @@ class FileRows:
         values = self.stream.distinct(name, self.words[name].values)
         gaps = is_missing(values).tolist()
         return [None if gap else as_word(value) for value, gap in zip(values.tolist(), gaps, strict=True)]
-
-    def _empty(self, name: str) -> InputError:
-        return InputError(
-            "Column {column!r} of {place} has no value in any training row.",
-            "Leave it out with {ignore=}.",
-            column=name,
-            place=self.stream.place,
-        )
 
     def _check_disk(self, folder: Path, rows: int) -> None:
         needed, free = rows * self.layout.row_bytes(), shutil.disk_usage(folder).free

@@ -9,7 +9,6 @@ confirm    count the decisions of `predict`; a limit that rounding has broken th
 from __future__ import annotations
 
 import copy
-import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property, partial
@@ -21,7 +20,6 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 from torch import Tensor, nn
 
-from fairbound._errors import LimitWarning
 from fairbound.estimator.certified import choose, predictor, with_certificate
 from fairbound.estimator.confidence import SEQUENCE_EFFORT
 from fairbound.estimator.cross_fitting import is_prefit
@@ -42,6 +40,7 @@ from fairbound.estimator.scores import BaseResult, fit_scores, moved_columns, pe
 from fairbound.estimator.scoring import Watched, present_logits, validation_loss, watched_columns
 from fairbound.estimator.small_groups import SmallGroup, settle_small_groups
 from fairbound.estimator.unseen import Outlook, forecast_frontier, forecast_rows, stated_probability
+from fairbound.evaluation import Forecast
 from fairbound.fairness import Cells, Constraint, ConstraintSystem, as_constraints, decide, decision_indicators
 from fairbound.training import (
     FRONTIER_EFFORT,
@@ -96,7 +95,7 @@ class Fitting:
         self.cells = cells
         seed = int(check_random_state(params.random_state).randint(2**31 - 1))
         self.encoder = encoder if module is not None else fitted_encoder(params, data)
-        self.Z = encode(self.encoder, data.inputs)
+        self.Z: Any = encode(self.encoder, data.inputs)
         self.input_names = encoded_names(self.encoder, data.inputs, self.Z.shape[1])
         warn_of_scales(self.encoder, self.Z, self.input_names, stacklevel=3)
         self.base = fit_scores(params, data, cells, self.encoder, seed, stacklevel=3)
@@ -122,15 +121,9 @@ class Fitting:
             )
         )
         self.Z, self.problem = module_inputs(self.module, self.Z), self._pose(self.constraints)
-        self.loss_weights = self.data.loss_weights * class_weights(params, cells)
+        self.loss_weights: Any = self.data.loss_weights * class_weights(params, cells)[cells.labels]
         try_module(self.problem.module, self.Z)
-        self.floors: tuple[Constraint, ...] = ()
-        if (lifted := lifted_rate(params.no_group_worse)) is not None and self.constraints:
-            check_floors(params.no_group_worse, cells, params.confidence)
-            self._fit_free()
-            self.floors = floors_of(self.decisions(), cells, lifted)
-            self.constraints += self.floors
-            self.problem = self._pose(self.constraints)
+        self._add_floors()
 
     def _pose(self, constraints: tuple[Constraint, ...]) -> TrainingProblem:
         """Return the problem of training the module under these limits."""
@@ -148,11 +141,19 @@ class Fitting:
             passes=self.passes,
         )
 
-    def _fit_free(self) -> None:
-        """Train the module without limits; the fit under the limits starts from it."""
+    def _add_floors(self) -> None:
+        """With `no_group_worse`: train without limits, and limit the rates of that model from below; start from it."""
+        lifted = lifted_rate(self.params.no_group_worse)
+        self.floors: tuple[Constraint, ...] = ()
+        if lifted is None or not self.constraints:
+            return
+        check_floors(self.params.no_group_worse, self.cells, self.params.confidence)
         options = {"effort": self._effort(), "generator": self.generator, "solver": stated_solver(self.params)}
-        fit(self._pose(()), self.Z, loss_weights=self.loss_weights, **options)
+        free = fit(self._pose(()), self.Z, loss_weights=self.loss_weights, **options)
         self.module.to("cpu", torch.float64)
+        self.floors = floors_of(self._count(free.assessment).counts, self.cells, lifted)
+        self.constraints += self.floors
+        self.problem = self._pose(self.constraints)
 
     @cached_property
     def classes(self) -> NDArray[Any]:
@@ -214,23 +215,18 @@ class Fitting:
             callback=one_callback(self.params.callbacks, progress),
         )
         progress.close()
-        found, forecasts = [], forecast_frontier(self.problem, self.Z, self.loss_weights, points.points, effort)
-        for point, forecast in zip(points, forecasts, strict=True):
+        found = []
+        for point, forecast in zip(points, self._forecasts(points.points, effort), strict=True):
             fitting = copy.copy(self)
             fitting.constraints = point.result.assessment.system.constraints
             fitting.module = copy.deepcopy(self.module)
             assign(trainable(fitting.module), point.parameters)
             record, _ = fitting._finish(point.result)
             found.append((point, fitting, replace(record, forecast=forecast)))
-        missed = [f"{point.bound:g}" for point, _, record in found if not record.kept]
-        if missed:
-            warnings.warn(
-                f"{type(self.params).__name__} does not keep every limit on the training rows at {len(missed)} of "
-                f"{len(found)} bounds: {', '.join(missed)}.",
-                LimitWarning,
-                stacklevel=3,
-            )
         return found
+
+    def _forecasts(self, points: Sequence[FrontierPoint], effort: Effort) -> Sequence[Forecast | None]:
+        return forecast_frontier(self.problem, self.Z, self.loss_weights, points, effort)
 
     def _finish(
         self,

@@ -25,7 +25,6 @@ from fairbound.fairness import (
     Cells,
     Constraint,
     Grouping,
-    decision_indicators,
     evaluate,
     group_sums,
     holds_probabilities,
@@ -224,9 +223,8 @@ def check_floors(stated: bool | str, cells: Cells, confidence: float | None) -> 
         )
 
 
-def floors_of(decisions: torch.Tensor, cells: Cells, rate: str) -> tuple[Constraint, ...]:
-    """Return a lower limit for each group of each grouping: its rate under these decisions."""
-    counts = cells.sums(decision_indicators(decisions, cells.outcomes))
+def floors_of(counts: torch.Tensor, cells: Cells, rate: str) -> tuple[Constraint, ...]:
+    """Return a lower limit for each group of each grouping: its rate, from sums of decisions over cells."""
     (outcome,) = cells.outcomes
     found = []
     for grouping in cells.groupings:

@@ -13,8 +13,8 @@ from numbers import Integral, Real
 from typing import Any, Self, TextIO
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
-from sklearn.utils import compute_class_weight
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 
 from fairbound._errors import InputError, argument
@@ -171,17 +171,19 @@ def stated_effort(params: Any, n_rows: int, n_parameters: int) -> Effort | None:
     return replace(params.effort or choose_effort(n_rows, n_parameters), **stated)
 
 
-def class_weights(params: Any, cells: Cells) -> Any:
-    """Return the weight of each row's class in the loss, an array of shape (n,)."""
-    labels, classes = np.asarray(cells.labels), list(cells.classes)
+def class_weights(params: Any, cells: Cells) -> NDArray[np.float64]:
+    """Return the weight of each class in the loss, an array of shape (classes,)."""
+    classes = list(cells.classes)
     if params.class_weight is None:
-        return np.ones(len(labels))
+        return np.ones(len(classes))
     if isinstance(params.class_weight, Mapping):
         _check_class_weights(params.class_weight, classes)
-        weights = np.array([float(params.class_weight.get(each, 1.0)) for each in classes])
-    else:
-        weights = compute_class_weight("balanced", classes=np.arange(len(classes)), y=cells.of_rows(labels))
-    return weights[labels]
+        return np.array([float(params.class_weight.get(each, 1.0)) for each in classes])
+    # "balanced", as in scikit-learn; an entry may stand for several rows.
+    counts = None if cells.counts is None else np.asarray(cells.counts)
+    rows = np.bincount(cells.of_rows(np.asarray(cells.labels)), counts, minlength=len(classes))
+    found: NDArray[np.float64] = rows.sum() / (len(classes) * rows)
+    return found
 
 
 def _check_class_weights(stated: Mapping[Any, Any], classes: Sequence[Any]) -> None:

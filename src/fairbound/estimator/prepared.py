@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import os
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -17,12 +18,14 @@ from numpy.typing import NDArray
 from fairbound._errors import InputError, argument
 from fairbound._files import draft_beside
 from fairbound._values import as_array
-from fairbound.data import MISSING, TableFile, TableStream, make_frame, typed_copy
+from fairbound.data import MISSING, ColumnFormat, TableFile, TableStream, as_word, make_frame, typed_copy
+from fairbound.estimator.encoded_columns import Column, ColumnFacts
 from fairbound.estimator.encoder import TableEncoder
 from fairbound.estimator.file_rows import HELD_OUT, TRAINING, FileColumns, FileRows, Tell
 from fairbound.estimator.inputs import Floats, Inputs, read_inputs
 from fairbound.estimator.modules import logits
 from fairbound.estimator.names import learn_names
+from fairbound.estimator.parameters import class_weights
 from fairbound.estimator.rows import Parameters
 from fairbound.evaluation import Repeats
 from fairbound.fairness import as_constraints, decide
@@ -48,43 +51,111 @@ class DecidedEntries:
     repeats: Repeats
 
 
-class PreparedRows:
-    """The encoded rows of files in a scratch folder, ready for one fit or several; `prepared_rows` makes them."""
+class HeldOutRows(FileRows):
+    """The rows of a file of held-out rows, encoded as the training rows are."""
 
-    def __init__(self, rows: FileRows, folder: Path, params: Parameters) -> None:
+    def __init__(self, stream: TableStream, like: FileRows) -> None:
+        self.like = like
+        stream.check(dict.fromkeys(like.names, "an input"))
+        for name in like.names:
+            if name not in like.words and stream.formats[name].kind == "text":
+                raise InputError(
+                    "Column {column!r} has text in {place}, but numbers in {training}.",
+                    "Give numbers there, too.",
+                    column=name,
+                    place=stream.place,
+                    training=like.stream.place,
+                )
+        further = [name for name in like.columns.inputs(stream.names) if name not in like.names]
+        ignore, words = (*like.columns.ignore, *further), tuple(like.words)
+        columns = replace(like.columns, test_size=0.0, ignore=ignore, categorical=words)
+        super().__init__(stream, columns, like.tell, like.processes)
+
+    def _code_labels(self) -> None:
+        values = self.counts.column(0, self.stream)[self.counts.rows[TRAINING] > 0]
+        words = list(dict.fromkeys(as_word(value) for value in values.tolist()))
+        if len(words) < 2:
+            raise ValueError(f"All rows of {self.stream.place} have the same label; give rows of at least two.")
+        if self.columns.positive is None:
+            self._refuse_unknown(words, [each.value for each in self.like.labels.values])
+        super()._code_labels()
+        self._refuse_unknown(self.classes.tolist(), self.like.classes.tolist())
+
+    def _refuse_unknown(self, words: Sequence[str], known: Sequence[str]) -> None:
+        unknown = [word for word in words if word not in known]
+        if unknown:
+            raise InputError(
+                "{place} has the label {unknown!r}, but the labels of {training} are {known}.",
+                "Give rows with these labels.",
+                place=self.stream.place,
+                unknown=unknown[0],
+                training=self.like.stream.place,
+                known=", ".join(known),
+            )
+
+    def _encoding(self, facts: Sequence[ColumnFacts]) -> tuple[Column, ...]:  # noqa: ARG002  # those of like
+        return self.like.encoded
+
+
+class PreparedRows:
+    """The encoded rows of files in a scratch folder, ready for one fit or several; `prepared_rows` makes them.
+
+    Attributes
+    ----------
+    parts : tuple of Rows
+        The training rows, and the held-out rows if there are any.
+    training, counted : Rows
+        The training rows, with weights of the classes in the loss if they are stated, and without them.
+    sizes : tuple of int
+        The number of rows of each part, in all processes.
+    """
+
+    def __init__(self, rows: FileRows, folder: Path, params: Parameters, held_out: FileRows | None = None) -> None:
         self.rows, self.folder = rows, folder
+        self.sources = (rows, held_out or rows)
         self.pos_label = rows.labels.names[1] if len(rows.labels.names) == 2 else None
         self.cells, cell_of_entry = rows.cells(groups=params.groups, pos_label=self.pos_label)
-        parts = [rows.write(self._fresh("training"), TRAINING, cell_of_entry, self.cells.n_labels)]
-        entries = np.arange(len(cell_of_entry))
-        if rows.counts.rows[HELD_OUT].any():  # no sums over cells are needed: each entry is a cell
-            parts.append(rows.write(self._fresh("held_out"), HELD_OUT, entries, 1))
-        self.parts: tuple[Rows, ...] = tuple(map(self._shared, range(2), parts))
+        own = rows.write(self._fresh("training"), TRAINING, cell_of_entry, self.cells.n_labels)
+        self.training = self.counted = self._shared(own, rows, TRAINING, self.cells.sizes, self.cells.n_labels)
+        factors = class_weights(params, self.cells)
+        if len({*factors.tolist()}) > 1:
+            own, by_entry = replace(own, class_factors=tuple(factors.tolist())), factors[cell_of_entry % len(factors)]
+            self.training = self._shared(own, rows, TRAINING, self.cells.sizes, self.cells.n_labels, by_entry)
+        self.parts: tuple[Rows, ...] = (self.counted,)
+        other, part = self.sources[HELD_OUT], HELD_OUT if held_out is None else TRAINING
+        entries = np.arange(len(other.counts.rows[part]))  # no sums over cells are needed: each entry is a cell
+        if other.counts.rows[part].any():
+            written = other.write(self._fresh("held_out"), part, entries, 1)
+            self.parts += (self._shared(written, other, part, torch.from_numpy(other.counts.rows[part]), 1),)
+        self.sizes = tuple(sum(each.sizes) for each in self.parts)
         some_entry = np.zeros(self.cells.n_cells, dtype=np.int64)
-        some_entry[cell_of_entry[cell_of_entry >= 0]] = entries[cell_of_entry >= 0]
+        some_entry[cell_of_entry[cell_of_entry >= 0]] = np.flatnonzero(cell_of_entry >= 0)
         self.entry_of_cell = (some_entry, entries)
 
-    def _shared(self, part: int, own: MappedRows) -> Rows:
-        """Return the rows of a part; if several processes share the fit, with the facts about the rows of all."""
-        rows = self.rows
-        if rows.processes is None:
-            return own
-        weight = float(np.ldexp(rows.own.weight[part].sum(), rows.exponent if rows.columns.weight else 0))
-        sizes = self.cells.sizes if part == TRAINING else torch.from_numpy(rows.counts.rows[HELD_OUT])
-        n_labels = self.cells.n_labels if part == TRAINING else 1
-        return SharedRows.build(own.in_double(), weight, sizes, n_labels, rows.processes)
+    def _shared(
+        self,
+        own: MappedRows,
+        source: FileRows,
+        part: int,
+        sizes: torch.Tensor,
+        n_labels: int,
+        factors: Floats | float = 1.0,
+    ) -> Rows:
+        """Return rows with what is known of those of all processes that share them, such as the `sizes` of cells.
 
-    @property
-    def training(self) -> Rows:
-        """Return the training rows."""
-        return self.parts[TRAINING]
+        `factors` are on the weights in the loss, one for each entry.
+        """
+        if source.processes is None:
+            return own
+        total = float((source.own.weight[part] * factors).sum())
+        weight = math.ldexp(total, source.exponent if source.columns.weight else 0)
+        return SharedRows.build(own.in_double(), weight, sizes, n_labels, source.processes)
 
     def decided(self, part: int, classifiers: Sequence[Any]) -> DecidedEntries:
         """Decide the rows of a part by some fitted classifiers, and count equal combinations."""
         rows, classes = self.parts[part], self.cells.classes
-        size = len(classes) ** len(classifiers)
         weighted = self.rows.columns.weight is not None
-        sums = np.zeros((3 if weighted else 1, rows.n_segments * size))
+        counted: list[tuple[NDArray[np.int64], Floats]] = []  # the codes that occur in a chunk, and sums of weights
         heaviest = 0.0
         for chunk in rows.in_double().chunks(CHUNK_ROWS):
             code = np.concatenate([np.full(stop - start, segment) for segment, start, stop in chunk.slices])
@@ -93,24 +164,28 @@ class PreparedRows:
                 code = code * len(classes) + decide(z, each.threshold_).numpy()
             weights = chunk.cell_weights.numpy()
             heaviest = max(heaviest, float(weights.max()))
-            for power, total in enumerate(sums):
-                total += np.bincount(code, weights**power, minlength=len(total))
+            found, place = np.unique(code, return_inverse=True)
+            sums = [np.bincount(place, weights**power) for power in range(3 if weighted else 1)]
+            counted.append((found, np.stack(sums)))
         if self.rows.processes is not None:
-            sums = self.rows.processes.sum(torch.from_numpy(sums)).numpy()
-            heaviest = max(self.rows.processes.gather(heaviest))
-        found = np.flatnonzero(sums[0])
+            gathered = self.rows.processes.gather((counted, heaviest))
+            counted, heaviest = [each for own, _ in gathered for each in own], max(each for _, each in gathered)
+        found, place = np.unique(np.concatenate([codes for codes, _ in counted]), return_inverse=True)
+        totals = np.zeros((3 if weighted else 1, len(found)))
+        for total, each in zip(totals, np.concatenate([sums for _, sums in counted], axis=1), strict=True):
+            np.add.at(total, place, each)
         rest, decisions = found, []
         for _ in classifiers:
             rest, last = np.divmod(rest, len(classes))
             decisions.append(as_array(classes)[last])
-        entry = self.entry_of_cell[part][rows.cell_of_segment.numpy()[rest]]
-        mean = (sums[:, found] / sums[0, found])[1:]
+        entry, source = self.entry_of_cell[part][rows.cell_of_segment.numpy()[rest]], self.sources[part]
+        mean = (totals / totals[0])[1:]
         return DecidedEntries(
-            y=self.rows.classes[self.rows.labels.codes[entry]],
-            groups={name: values[entry] for name, values in self.rows.groups.items()},
+            y=source.classes[source.labels.codes[entry]],
+            groups={name: values[entry] for name, values in source.groups.items()},
             decisions=tuple(reversed(decisions)),
             weight=mean[0] if weighted else None,
-            repeats=Repeats(sums[0, found].astype(np.int64), mean[1] if weighted else None, heaviest),
+            repeats=Repeats(totals[0].astype(np.int64), mean[1] if weighted else None, heaviest),
         )
 
     def spread(self) -> Floats:
@@ -180,17 +255,24 @@ def prepared_rows(
     scratch: Path | None = None,
     tell: Tell | None = None,
     processes: Processes | None = None,
+    held_out: Callable[[FileRows], AbstractContextManager[TableStream]] | None = None,
 ) -> Iterator[PreparedRows]:
     """Survey the files, and write the encoded rows to a scratch folder, which is removed at the end.
 
     The folder is in `scratch`, by default the system's folder for temporary files.  Folders of killed runs are removed
-    at the start.
+    at the start.  `held_out` opens a file of held-out rows.
     """
-    if processes is not None:
-        stream = replace(stream, share=(processes.rank, processes.count))
-    rows = FileRows(stream, columns, tell, processes)
-    with draft_beside((scratch or Path(tempfile.gettempdir())) / "rows", "the encoded rows") as draft:
-        yield PreparedRows(rows, draft.folder, params)
+
+    def own_share(found: TableStream) -> TableStream:
+        return found if processes is None else replace(found, share=(processes.rank, processes.count))
+
+    rows, other = FileRows(own_share(stream), columns, tell, processes), None
+    with ExitStack() as opened:
+        if held_out is not None:
+            other = HeldOutRows(own_share(opened.enter_context(held_out(rows))), rows)
+        place = (scratch or Path(tempfile.gettempdir())) / "rows"
+        draft = opened.enter_context(draft_beside(place, "the encoded rows"))
+        yield PreparedRows(rows, draft.folder, params, other)
 
 
 @contextmanager
@@ -202,12 +284,16 @@ def opened_files(
     scratch: str | os.PathLike[str] | None,
     reading: Mapping[str, Any],
     *,
+    held_out: str | os.PathLike[str] | None = None,
     test_size: float = 0.0,
     seed: int = 0,
     tell: Tell | None = None,
     processes: Processes | None = None,
 ) -> Iterator[PreparedRows]:
-    """Open the files of a fit with the options of `read_table`, and prepare their rows; a share may be held out."""
+    """Open the files of a fit with the options of `read_table`, and prepare their rows.
+
+    A share of the rows may be held out, or those of another file (`held_out`).
+    """
     options, columns = dict(reading), {}
     for name in ("positive", "negative", "weight", "sensitive_as_input", "drop_unlabelled", "bands"):
         if options.get(name) is not None:
@@ -229,9 +315,20 @@ def opened_files(
     if not described.sensitive and len(as_constraints(params.constraints)):
         raise InputError("The limits are between groups, but no column of groups is named.", "Give {sensitive=}.")
     place = Path(tempfile.gettempdir() if scratch is None else scratch)
+
+    def open_held_out(like: FileRows) -> AbstractContextManager[TableStream]:
+        assert held_out is not None
+        columns = replace(described, categorical=tuple(like.words))
+        # A text file is read like another one; Parquet files have types.
+        formats = like.stream.formats if like.stream.is_copy else None
+        return opened_stream(held_out, place, columns, tell=tell, formats=formats, **options)
+
+    further = None if held_out is None else open_held_out
     with (
         opened_stream(source, place, described, tell=tell, **options) as stream,
-        prepared_rows(stream, described, params, scratch=place, tell=tell, processes=processes) as prepared,
+        prepared_rows(
+            stream, described, params, scratch=place, tell=tell, processes=processes, held_out=further
+        ) as prepared,
     ):
         yield prepared
 
@@ -251,6 +348,7 @@ def opened_stream(
     delimiter: str | None = None,
     encoding: str = "utf-8",
     tell: Tell | None = None,
+    formats: Mapping[str, ColumnFormat] | None = None,
 ) -> Iterator[TableStream]:
     """Open Parquet files, or make a typed copy of a CSV file in a scratch folder, which is removed at the end."""
     path = Path(source)
@@ -276,5 +374,12 @@ def opened_stream(
         folder.mkdir()
         words = {*columns.keys, *columns.categorical}
         yield typed_copy(
-            file, folder, words=words, ignore=columns.ignore, missing=missing, decimal=decimal, progress=progress
+            file,
+            folder,
+            words=words,
+            ignore=columns.ignore,
+            missing=missing,
+            decimal=decimal,
+            formats=formats,
+            progress=progress,
         )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import warnings
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import pairwise
@@ -16,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fairbound._errors import LimitWarning
 from fairbound._records import as_json, read_record
 from fairbound._words import TextTable, as_text, count, number, page_as_html, page_as_text
 from fairbound.data import make_frame
@@ -372,7 +374,15 @@ class FrontierModel:
 
 
 def frontier_models(points: Sequence[FrontierPoint], classifiers: Sequence[Any]) -> tuple[FrontierModel, ...]:
-    """Return the points with their classifiers; prices in accuracy come from the decisions of these."""
+    """Return the points with their classifiers, and warn of bounds that are missed; accuracy is that of decisions."""
+    missed = [f"{each.bound:g}" for each, model in zip(points, classifiers, strict=True) if not model.result_.kept]
+    if missed:
+        warnings.warn(
+            f"{type(classifiers[0]).__name__} does not keep every limit on the training rows at {len(missed)} of "
+            f"{len(points)} bounds: {', '.join(missed)}.",
+            LimitWarning,
+            stacklevel=4,
+        )
     falls = [one.result_.accuracy - other.result_.accuracy for one, other in pairwise(classifiers)]
     steps = [abs(other.bound - one.bound) for one, other in pairwise(points)]
     prices = [*(fall / step for fall, step in zip(falls, steps, strict=True)), None]

@@ -21,7 +21,7 @@ from fairbound._values import as_array
 from fairbound.estimator.encoder import TableEncoder, encode, encoded_names, fitted_encoder
 from fairbound.estimator.file_fits import NEED_ALL_ROWS, FileFitting
 from fairbound.estimator.inputs import read_inputs
-from fairbound.estimator.parameters import checked_resume
+from fairbound.estimator.parameters import checked_resume, class_weights
 from fairbound.estimator.rows import Data, Parameters, read_data
 from fairbound.fairness import Cells
 from fairbound.training import MatrixRows, Processes, SharedRows, resumed
@@ -111,8 +111,15 @@ class PreparedShard:
         )
         # Double precision, so that the sums do not depend on the division of the rows.
         rows = MatrixRows.build(Z, own, loss_weights=data.loss_weights, dtype=torch.float64)
-        weight = float(np.sum(data.loss_weights))
-        self.training = SharedRows.build(rows, weight, self.cells.sizes, self.cells.n_labels, processes)
+        self.training = self.counted = self._shared(rows, data.loss_weights)
+        factors = class_weights(params, self.cells)
+        if len({*factors.tolist()}) > 1:
+            weights = data.loss_weights * factors[own.labels]
+            weighted = torch.from_numpy(weights / weights.sum())[rows.positions]
+            self.training = self._shared(replace(rows, loss_weights=weighted), weights)
+
+    def _shared(self, rows: MatrixRows, weights: NDArray[np.float64]) -> SharedRows:
+        return SharedRows.build(rows, float(weights.sum()), self.cells.sizes, self.cells.n_labels, self.processes)
 
     @property
     def note(self) -> str:

@@ -1,8 +1,8 @@
 """A study of files that do not fit in memory: rows are streamed, and decisions are counted as they are made.
 
 The models, the summary and the report are those of a study in memory.  Held-out rows are drawn row by row, so they are
-other rows than those of a study in memory.  What cannot be streamed is refused: models over a base, a confidence, a
-margin, floors, weights of classes, and frontiers.
+other rows than those of a study in memory.  What cannot be streamed is refused: models over a base, a confidence, and
+a margin.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ from fairbound.data import (
 )
 from fairbound.fairness import Constraint
 from fairbound.studies.explained import SHOWN, coefficients, collected_warnings, shuffled_importances, small_group_notes
-from fairbound.studies.measured import Decisions
+from fairbound.studies.measured import Decisions, SweptPoint
 from fairbound.studies.parts import table_backend
 from fairbound.studies.plan import locked
 from fairbound.studies.running import Callback, Study
 from fairbound.studies.settings import BASES, StudySettings
 
 if TYPE_CHECKING:
-    from fairbound.estimator import ConstrainedClassifier, PreparedRows
+    from fairbound.estimator import ConstrainedClassifier, DecidedEntries, FrontierModel, PreparedRows
 
 SAMPLE_ROWS = 20_000
 """The first rows, from which remarks about columns are made."""
@@ -147,13 +147,13 @@ class StreamedStudy(Study):
         data: Any = StreamedData(prepared, source)
         self.prepared, self.data, self.streamed = prepared, data, data
         self.settings = replace(settings, model="linear") if settings.model == "auto" else settings
-        sizes = [int(rows.sum()) for rows in prepared.rows.counts.rows]  # of all processes that share the study
-        self.training: Any = range(sizes[0])
-        self.held_out: Any = range(sizes[1]) if len(prepared.parts) > 1 else None
+        self.training: Any = range(prepared.sizes[0])
+        self.held_out: Any = range(prepared.sizes[1]) if len(prepared.sizes) > 1 else None
         self.calibration = None
         self._begin(settings, streamed_lock(data, settings))
         seen = f"Remarks about columns are from the first {min(SAMPLE_ROWS, len(data)):,} rows."
-        self._remarks = [f"Held-out rows were drawn one by one. {seen}" if self.held_out is not None else seen]
+        drawn = "Held-out rows were drawn one by one. " if prepared.rows.columns.test_size else ""
+        self._remarks = [f"{drawn}{seen}"]
         if settings.model == "auto":
             self._remarks.append("Model: linear, because the choice of a model needs the rows in memory.")
         self._remarks += [f"{leak} Option: ignore={leak.column!r}." for leak in data.suspected_leaks()]
@@ -164,19 +164,39 @@ class StreamedStudy(Study):
         self._release(fitted)
         return fitted
 
+    def _trace(self, callback: Callback) -> tuple[FrontierModel, ...]:
+        with collected_warnings():  # the records of the models say the same
+            classifier = self.settings.classifier(self.settings.limits, self.positive, callback)
+            found = classifier.frontier_prepared(self.prepared, self.settings.bounds, self.passes)
+        self._warnings = []
+        for each in found:
+            self._release(each.classifier)
+        return found
+
+    @cached_property
+    def _decided(self) -> list[tuple[DecidedEntries, dict[int, Any]]]:
+        """Return what is counted of each part, and the decisions of each model, by its identity."""
+        swept = [point.classifier for point in self.frontier]
+        models = {id(each): each for each in (self.before, self.after, *swept) if each is not None}
+        found = [self.prepared.decided(part, list(models.values())) for part in range(len(self.prepared.parts))]
+        return [(each, dict(zip(models, each.decisions, strict=True))) for each in found]
+
     def _decisions(self, part: Any) -> Decisions | None:
         if part is None:
             return None
-        models = [self.after] if self.before is None else [self.before, self.after]
-        found = self.prepared.decided(0 if part is self.training else 1, models)
+        found, decided = self._decided[0 if part is self.training else 1]
         return Decisions(
             y=found.y,
             sensitive_features=found.groups,
-            before=None if self.before is None else found.decisions[0],
-            after=found.decisions[-1],
+            before=None if self.before is None else decided[id(self.before)],
+            after=decided[id(self.after)],
             sample_weight=found.weight,
             repeats=found.repeats,
         )
+
+    def _swept(self, point: FrontierModel) -> SweptPoint:
+        training, *held_out = (decided[id(point.classifier)] for _, decided in self._decided)
+        return SweptPoint(point=point.as_dict(), training=training, held_out=held_out[0] if held_out else None)
 
     def _explain(self, *_: Any) -> dict[str, Any]:
         if not self.settings.hidden:
@@ -208,9 +228,6 @@ def check_streamed(settings: StudySettings) -> None:
         "model": settings.model if settings.model in BASES else None,
         "confidence": settings.confidence,
         "margin": settings.margin,
-        "class_weight": settings.class_weight,
-        "no_group_worse": settings.no_group_worse or None,
-        "bounds": list(settings.bounds) or None,
     }
     for name, value in refused.items():
         if value is not None:
@@ -229,5 +246,6 @@ def streamed_lock(data: StreamedData, settings: StudySettings) -> dict[str, Any]
         with each.open("rb") as stream:
             digest.update(hashlib.file_digest(stream, "sha256").digest())
     content = {each.name: getattr(settings, each.name) for each in fields(settings)}
-    content |= {"limits": [str(limit) for limit in settings.limits], "bounds": [], "rows": len(data)}
+    content |= {"limits": [str(limit) for limit in settings.limits], "bounds": list(settings.bounds)}
+    content |= {"rows": len(data)}
     return locked(as_json({**content, "files_sha256": digest.hexdigest()}))

@@ -8,7 +8,7 @@ Labels and groups follow from the order.  Weights are stored only if they differ
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -19,7 +19,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from fairbound.training.chunks import Chunk, WeightParts
+from fairbound.training.chunks import Chunk, Slices, WeightParts
 from fairbound.training.rows import MatrixRows, Rows
 
 NARROW, WIDE, CODES, LOSS_WEIGHTS, CELL_WEIGHTS = "numbers.f4", "numbers.f8", "codes", "loss.f8", "cells.f8"
@@ -137,6 +137,8 @@ class MappedRows(Rows):
     ----------
     weighted : pair of bool
         Whether there are files of weights, in the loss and in the cells.
+    class_factors : tuple of float, or None
+        Factors on the loss weights of the rows of each label.
     double : bool
         Whether chunks have numbers in double precision.
     """
@@ -147,6 +149,7 @@ class MappedRows(Rows):
     cell_of_segment: Tensor
     n_labels: int
     weighted: tuple[bool, bool] = (False, False)
+    class_factors: tuple[float, ...] | None = None
     double: bool = False
     halves: bool = False
 
@@ -182,21 +185,18 @@ class MappedRows(Rows):
 
     def chunks(self, chunk_rows: int) -> Iterator[Chunk]:
         """Yield the rows in consecutive chunks of at most `chunk_rows`."""
-        of_segment = self.cell_of_segment % self.n_labels
-        for start, stop, slices in self.cuts(chunk_rows):
-            sizes = torch.tensor([last - first for _, first, last in slices])
-            labels = of_segment[[segment for segment, _, _ in slices]].repeat_interleave(sizes)
-            rows = slice(start, stop)
-            yield Chunk(self.inputs(rows), labels, self._loss_weights(rows), self._cell_weights(rows), slices)
+        for rows, labels, slices in self._cuts(chunk_rows):
+            yield Chunk(self.inputs(rows), labels, self._loss_weights(rows, labels), self._cell_weights(rows), slices)
 
     def take(self, chosen: Tensor) -> MatrixRows:
         """Return some rows, by their position in segment order, as one segment of cell 0."""
         rows = chosen.numpy()
         segments = np.searchsorted(np.array(self.offsets), rows, side="right") - 1
+        labels = (self.cell_of_segment % self.n_labels)[torch.from_numpy(segments)]
         return MatrixRows(
             X=self.inputs(rows),
-            labels=(self.cell_of_segment % self.n_labels)[torch.from_numpy(segments)],
-            loss_weights=self._loss_weights(rows),
+            labels=labels,
+            loss_weights=self._loss_weights(rows, labels),
             cell_weights=self._cell_weights(rows),
             offsets=(0, len(rows)),
             cell_of_segment=torch.zeros(1, dtype=torch.int64),
@@ -208,46 +208,76 @@ class MappedRows(Rows):
         """Return the rows with inputs in double precision."""
         return replace(self, double=True)
 
-    def _loss_weights(self, rows: slice | NDArray[np.int64]) -> Tensor:
-        if not self.weighted[0]:
+    def _loss_weights(self, rows: slice | NDArray[np.int64], labels: Tensor) -> Tensor:
+        if not self._differ[0]:
             return torch.full((_count(rows),), 1.0 / len(self), dtype=torch.float64)
-        return torch.from_numpy(np.asarray(self._maps[LOSS_WEIGHTS][rows, 0])) / self._loss_total
+        return self._given_weights(rows, labels) / self._loss_total
+
+    def _given_weights(self, rows: slice | NDArray[np.int64], labels: Tensor) -> Tensor:
+        """Return the weights in the loss before they are scaled to sum 1."""
+        if self.class_factors is None:
+            return torch.from_numpy(np.asarray(self._maps[LOSS_WEIGHTS][rows, 0]))
+        factors = torch.tensor(self.class_factors, dtype=torch.float64)[labels]
+        return torch.from_numpy(self._maps[LOSS_WEIGHTS][rows, 0]) * factors if self.weighted[0] else factors
 
     def _cell_weights(self, rows: slice | NDArray[np.int64]) -> Tensor:
         if not self.weighted[1]:
             return torch.ones(_count(rows), dtype=torch.float64)
         return torch.from_numpy(np.asarray(self._maps[CELL_WEIGHTS][rows, 0]))
 
+    @property
+    def _differ(self) -> tuple[bool, bool]:
+        """Return whether the weights of rows differ, in the loss and in the cells."""
+        return self.weighted[0] or self.class_factors is not None, self.weighted[1]
+
     @cached_property
     def _loss_total(self) -> float:
-        return _parts(self._maps[LOSS_WEIGHTS], 1.0).total
+        return self._parts(self._given_weights).total
 
     @cached_property
     def loss_parts(self) -> WeightParts:
         """Return the parts of the weights in the loss, for exact sums."""
-        if not self.weighted[0]:
+        if not self._differ[0]:
             return WeightParts(1.0 / len(self), (), float(len(self)))
-        return _parts(self._maps[LOSS_WEIGHTS], self._loss_total)
+        return self._parts(self._loss_weights)
 
     @cached_property
     def cell_parts(self) -> WeightParts:
         """Return the parts of the weights in the cells, for exact sums."""
-        return _parts(self._maps[CELL_WEIGHTS], 1.0) if self.weighted[1] else WeightParts(1.0, (), float(len(self)))
+        if not self._differ[1]:
+            return WeightParts(1.0, (), float(len(self)))
+        return self._parts(lambda rows, _: self._cell_weights(rows))
 
     @cached_property
     def class_weights(self) -> Tensor:
         """Return the weight of each class in the loss; it is the accuracy of the constant prediction of that class."""
         sizes = torch.tensor(self.offsets).diff()
         labels = self.cell_of_segment % self.n_labels
-        if not self.weighted[0]:
+        if not self._differ[0]:
             return torch.bincount(labels, sizes, minlength=self.n_labels) * self.loss_parts.unit
         found = torch.zeros(2, self.n_labels, dtype=torch.float64)  # of both parts, which are exact
-        for segment, label in enumerate(labels.tolist()):
-            for start in range(self.offsets[segment], self.offsets[segment + 1], BLOCK):
-                rows = slice(start, min(start + BLOCK, self.offsets[segment + 1]))
-                for place, part in enumerate(self.loss_parts.split(self._loss_weights(rows))):
-                    found[place, label] += part.sum()
+        for rows, of_rows, _ in self._cuts(BLOCK):
+            for place, part in enumerate(self.loss_parts.split(self._loss_weights(rows, of_rows))):
+                found[place] += torch.bincount(of_rows, part, minlength=self.n_labels)
         return found.sum(dim=0)
+
+    def _cuts(self, chunk_rows: int) -> Iterator[tuple[slice, Tensor, Slices]]:
+        """Yield consecutive rows with their labels and slices."""
+        of_segment = self.cell_of_segment % self.n_labels
+        for start, stop, slices in self.cuts(chunk_rows):
+            sizes = torch.tensor([last - first for _, first, last in slices])
+            labels = of_segment[[segment for segment, _, _ in slices]].repeat_interleave(sizes)
+            yield slice(start, stop), labels, slices
+
+    def _parts(self, weights: Callable[[slice, Tensor], Tensor]) -> WeightParts:
+        """Return the parts of the weights that a function has for rows with given labels, in two passes over them."""
+        largest = max(float(weights(rows, labels).max()) for rows, labels, _ in self._cuts(BLOCK))
+        blank = WeightParts.of_size(largest, len(self), 0.0)
+        totals = [0.0, 0.0]
+        for rows, labels, _ in self._cuts(BLOCK):
+            for place, part in enumerate(blank.split(weights(rows, labels))):
+                totals[place] += float(part.sum())
+        return replace(blank, total=sum(totals))
 
 
 BLOCK = 2**20
@@ -256,15 +286,3 @@ BLOCK = 2**20
 
 def _count(rows: slice | NDArray[np.int64]) -> int:
     return rows.stop - rows.start if isinstance(rows, slice) else len(rows)
-
-
-def _parts(weights: NDArray[np.float64], divisor: float) -> WeightParts:
-    """Return the parts of stored weights, each divided by `divisor`, in two passes over them."""
-    blocks = [slice(start, start + BLOCK) for start in range(0, len(weights), BLOCK)]
-    largest = max(float(weights[rows].max()) for rows in blocks) / divisor
-    blank = WeightParts.of_size(largest, len(weights), 0.0)
-    totals = [0.0, 0.0]
-    for rows in blocks:
-        for place, part in enumerate(blank.split(torch.from_numpy(np.asarray(weights[rows, 0])) / divisor)):
-            totals[place] += float(part.sum())
-    return replace(blank, total=sum(totals))
