@@ -1,11 +1,16 @@
 """Time and memory of fits to files of millions of rows, which are streamed.
 
-    python benchmarks/scale.py 1 5 20 --folder FOLDER        (millions of rows, 10 columns)
+    python benchmarks/scale.py 1 5 20 --folder FOLDER               (millions of rows, 10 columns)
+    python benchmarks/scale.py 5 --processes 2 --folder FOLDER      (the same fit in one process and in two)
 
 Planted rows are written in parts of 500,000 to Parquet files, once.  Each size is fitted in a process of its own under
 `disparate_impact >= 0.9`.  Printed for each size, in seconds of processor time and for each million rows: learning the
 encoding (which reads the file), writing the encoded rows (which reads it again), solving, and counting the decisions;
 and the peak of anonymous memory, which leaves out mapped files.  Results are kept in FOLDER/scale.json.
+
+With `--processes`, the groups are spread unevenly: 10% of the rows of every second file are of group b, and 70% of the
+others, so that of two processes one has few of them.  The efficiency of P processes is the time of one, divided by P
+times the time of each, for training alone: of processor time (summed over the processes), and of wall time.
 """
 
 from __future__ import annotations
@@ -13,8 +18,10 @@ from __future__ import annotations
 import argparse
 import json
 import multiprocessing
+import tempfile
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +31,8 @@ PART = 500_000
 COLUMNS = 10
 
 
-def write_rows(folder: Path, millions: float) -> None:
-    """Write planted rows in parts: two groups of different size, of which one has lower inputs."""
+def write_rows(folder: Path, millions: float, shares: tuple[float, ...] = (0.4,)) -> None:
+    """Write planted rows in parts: two groups, of which one has lower inputs; its share differs by part."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -36,7 +43,7 @@ def write_rows(folder: Path, millions: float) -> None:
         if path.exists():
             continue
         draw = np.random.default_rng([2, part])
-        group = draw.random(PART) < 0.4
+        group = draw.random(PART) < shares[part % len(shares)]
         X = draw.normal(size=(PART, COLUMNS)) - 0.3 * group[:, None]
         label = X @ weights + draw.logistic(size=PART) * 2.0 > 0.3
         columns = {f"x{place}": X[:, place] for place in range(COLUMNS)}
@@ -110,12 +117,98 @@ def measure(folder: str, scratch: str, send: Any) -> None:
     send.send(figures)
 
 
+def work(rank: int, count: int, folder: str, scratch: str, send: Any) -> None:
+    """Fit in one of several processes; send the times, and from the first one the parameters and decisions."""
+    from datetime import timedelta
+
+    import pyarrow.parquet as pq
+    import torch
+    import torch.distributed as dist
+
+    from fairbound import ConstrainedClassifier
+    from fairbound.data import TableStream
+    from fairbound.estimator.file_fits import FileFitting
+    from fairbound.estimator.file_rows import FileColumns, FileRows
+    from fairbound.estimator.prepared import PreparedRows
+    from fairbound.training import Passes, Processes
+
+    torch.set_num_threads(1)
+    group = f"file://{scratch}/group-{count}"
+    dist.init_process_group("gloo", init_method=group, rank=rank, world_size=count, timeout=timedelta(minutes=20))
+    processes = Processes()
+    classifier = ConstrainedClassifier("disparate_impact >= 0.9")
+    stream = replace(TableStream.open(folder), share=(rank, count))
+    rows = FileRows(stream, FileColumns(target="label", sensitive=("group",)), processes=processes)
+    own = Path(scratch) / f"{count}-{rank}"
+    own.mkdir()
+    prepared = PreparedRows(rows, own, classifier)
+    groups = {name: int(n) for name, n in zip(rows.groups["group"], rows.own.rows[0], strict=True)}
+    fitting = FileFitting(classifier, prepared, Passes(None, processes))
+    dist.barrier()
+    before = time.process_time(), time.perf_counter()
+    record = fitting.train()
+    figures: dict[str, Any] = {
+        "processor": time.process_time() - before[0],
+        "wall": time.perf_counter() - before[1],
+        "passes": record.passes + record.value_passes,
+        "rows": len(prepared.counted),
+        "groups": groups,
+        "kept": record.kept,
+    }
+    if rank == 0:
+        classifier._adopt(prepared.inputs, None, fitting, record)
+        parameters = torch.cat([each.detach().reshape(-1) for each in classifier.module_.parameters()])
+        figures["parameters"] = parameters.numpy()
+        figures["decisions"] = np.concatenate(
+            [classifier.predict(pq.read_table(path).drop_columns(["label", "group"])) for path in stream.paths]
+        )
+    send.send(figures)
+    dist.destroy_process_group()
+
+
+def compare_processes(options: argparse.Namespace) -> None:
+    """Fit in one process and in several, and print the efficiency and the differences."""
+    millions = options.millions[0]
+    data = options.folder / f"uneven-{millions:g}"
+    write_rows(data, millions, shares=(0.1, 0.7))
+    found = {}
+    for count in (1, options.processes):
+        with tempfile.TemporaryDirectory(dir=options.folder) as scratch:
+            pipes = [multiprocessing.Pipe(duplex=False) for _ in range(count)]
+            started = [
+                multiprocessing.get_context("spawn").Process(target=work, args=(rank, count, str(data), scratch, send))
+                for rank, (_, send) in enumerate(pipes)
+            ]
+            for process in started:
+                process.start()
+            found[count] = [receive.recv() for receive, _ in pipes]
+            for process in started:
+                process.join()
+        for rank, each in enumerate(found[count]):
+            print(
+                f"{count} processes, rank {rank}: {each['rows']:,} rows {each['groups']}, {each['passes']} passes, "
+                f"{each['processor']:.1f} s of processor time, {each['wall']:.1f} s of wall time, kept {each['kept']}"
+            )
+    (one,), several = found[1], found[options.processes]
+    processor = one["processor"] / sum(each["processor"] for each in several)
+    wall = one["wall"] / (options.processes * max(each["wall"] for each in several))
+    print(f"efficiency: {processor:.2f} of processor time, {wall:.2f} of wall time")
+    apart = np.abs(one["parameters"] - several[0]["parameters"]).max()
+    print(
+        f"parameters differ by at most {apart:.1e}; other decisions: {(one['decisions'] != several[0]['decisions']).sum():,}"
+    )
+
+
 def main() -> None:
     """Write the rows, measure each size, and print the table."""
     parser = argparse.ArgumentParser()
     parser.add_argument("millions", type=float, nargs="+")
     parser.add_argument("--folder", type=Path, required=True)
+    parser.add_argument("--processes", type=int)
     options = parser.parse_args()
+    if options.processes is not None:
+        compare_processes(options)
+        return
     kept = options.folder / "scale.json"
     results = json.loads(kept.read_text()) if kept.exists() else {}
     for millions in options.millions:
