@@ -142,7 +142,7 @@ def work(rank: int, count: int, folder: str, scratch: str, send: Any) -> None:
     own = Path(scratch) / f"{count}-{rank}"
     own.mkdir()
     prepared = PreparedRows(rows, own, classifier)
-    groups = {name: int(n) for name, n in zip(rows.groups["group"], rows.own.rows[0], strict=True)}
+    groups = {str(name): int(rows.own.rows[0][rows.groups["group"] == name].sum()) for name in ("a", "b")}
     fitting = FileFitting(classifier, prepared, Passes(None, processes))
     dist.barrier()
     before = time.process_time(), time.perf_counter()
@@ -194,9 +194,8 @@ def compare_processes(options: argparse.Namespace) -> None:
     wall = one["wall"] / (options.processes * max(each["wall"] for each in several))
     print(f"efficiency: {processor:.2f} of processor time, {wall:.2f} of wall time")
     apart = np.abs(one["parameters"] - several[0]["parameters"]).max()
-    print(
-        f"parameters differ by at most {apart:.1e}; other decisions: {(one['decisions'] != several[0]['decisions']).sum():,}"
-    )
+    others = int((one["decisions"] != several[0]["decisions"]).sum())
+    print(f"parameters differ by at most {apart:.1e}; other decisions: {others:,}")
 
 
 def main() -> None:

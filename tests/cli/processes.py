@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import signal
 import subprocess
@@ -10,6 +11,8 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+
+from fairbound.cli import main
 
 
 def environment(**settings: str) -> dict[str, str]:
@@ -39,6 +42,39 @@ def stopped(arguments: Sequence[Any], folder: Path, number: signal.Signals, seco
         except subprocess.TimeoutExpired:
             process.send_signal(number)
             return process.wait()
+
+
+def _run(arguments: Sequence[Any], folder: Path) -> None:
+    os.chdir(folder)
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for stream in (0, 1, 2):
+        os.dup2(nothing, stream)
+    code: Any = 70
+    try:
+        main([str(each) for each in arguments])
+    except SystemExit as end:
+        code = end.code
+    finally:
+        os._exit(code if isinstance(code, int) else 70)
+
+
+def killed(arguments: Sequence[Any], folder: Path, seconds: float = float("inf")) -> int:
+    """Run the program in a forked process, kill it after some seconds of processor time, and return how it ended.
+
+    All modules are there, so the moments of the kills are those of the work itself, on a busy machine, too.
+    """
+    process = multiprocessing.get_context("fork").Process(target=_run, args=(arguments, folder))
+    process.start()
+    stat = Path(f"/proc/{process.pid}/stat")
+    while process.is_alive() and seconds < float("inf"):
+        fields = stat.read_text().rpartition(")")[2].split()
+        if (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK") >= seconds:
+            process.kill()
+            break
+        time.sleep(0.003)
+    process.join()
+    assert process.exitcode is not None
+    return process.exitcode
 
 
 def wait_for(path: Path, pattern: str, process: subprocess.Popen[bytes]) -> Path:

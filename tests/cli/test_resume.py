@@ -11,29 +11,25 @@ from pathlib import Path
 import pytest
 import torch
 from tests.cli.helpers import LIMIT, LOAN_COLUMNS, LOANS, interrupt_when, loan_rows, write_csv
-from tests.cli.processes import call, start, stopped, wait_for
+from tests.cli.processes import call, killed, start, wait_for
 
 from fairbound import load
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="processor time of other processes is in /proc")
 
 TRAIN = ["train", "loans.csv", *LOANS, "--require", LIMIT, "--quiet"]
 FRONTIER = ["frontier", "loans.csv", *LOANS, "--bounds", "0.7", "0.9", "--quiet"]
-REPRODUCE = [
-    "reproduce",
-    "table-2",
-    "--dataset",
-    "law",
-    "--solver",
-    "fast",
-    "--rows",
-    "300",
-    "--epochs",
-    "20",
-    "--quiet",
-]
-COMMANDS = {"train": TRAIN, "frontier": FRONTIER}
 SAVING = ["--resume", "--checkpoint", "0.05"]
+FEW = ["few.csv", *LOANS, "--model", "linear", "--test", "0", "--quiet"]
+COMMANDS = {
+    "train": ["train", *FEW, "--require", LIMIT],
+    "frontier": ["frontier", *FEW, "--bounds", "0.5", "0.7"],
+    "reproduce": ["reproduce", "table-1", "--dataset", "law", "--rows", "100", "--epochs", "3", "--quiet"],
+}
+"""Short runs, so that they can be killed often."""
+
+LASTS = {"train": 2.5, "frontier": 0.7, "reproduce": 0.4}
+"""About their seconds of processor time."""
 
 
 def parameters(folder: Path) -> torch.Tensor:
@@ -60,6 +56,7 @@ def assert_same(out: Path, expected: Path) -> None:
 def place(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("resumed")
     write_csv(folder / "loans.csv", LOAN_COLUMNS, loan_rows(200))
+    write_csv(folder / "few.csv", LOAN_COLUMNS, loan_rows(60))
     return folder
 
 
@@ -69,8 +66,7 @@ def undisturbed(place):
 
     def of(name: str) -> Path:
         if not (place / name).exists():
-            done = call([*COMMANDS[name], "--out", name], place)
-            assert done.returncode in (0, 1), done.stderr
+            assert killed([*COMMANDS[name], "--out", name], place) in (0, 1)
         return place / name
 
     return of
@@ -80,24 +76,71 @@ def left_by_kills(place: Path) -> list[str]:
     return sorted(each.name for each in place.iterdir() if each.name.startswith(".fairbound-"))
 
 
-def test_a_killed_run_is_continued(place, undisturbed):
-    """The journal is there before the end; the killed run has left no folder, and the next one takes it from there."""
-    arguments = [*TRAIN, "--out", "killed", *SAVING]
-    with start(arguments, place) as process:
-        wait_for(place, "killed.journal", process)
-        process.kill()
-        process.communicate()
-    assert process.returncode == -9
-    assert not (place / "killed").exists()
-    done = call([each for each in arguments if each != "--quiet"], place)
-    assert "Continuing from killed.journal." in done.stdout.decode()
-    assert not (place / "killed.journal").exists()
-    assert left_by_kills(place) == []
-    assert_same(place / "killed", undisturbed("train"))
+def outcomes(out: Path) -> dict[str, object]:
+    """Return what each run of a reproduction has found."""
+    lines = [json.loads(line) for line in (out / "results.jsonl").read_text().splitlines()]
+    times = ("seconds", "processor_seconds", "peak_megabytes")
+    return {line["key"]: {name: value for name, value in line.items() if name not in times} for line in lines}
+
+
+def survive_kills(name: str, part: str, kills: int, place: Path, expected: Path) -> None:
+    """Kill runs at random moments, one or several that follow each other; all end as an undisturbed one does."""
+    draw, done, turn = random.Random(f"{name} {part}"), 0, 0
+    saving = [] if name == "reproduce" else ["--resume", "--checkpoint", "0.01"]
+    while done < kills:
+        out = f"{name}-{part}-{turn}"
+        command, code = [*COMMANDS[name], "--out", out, *saving], -9
+        while code == -9:
+            moment = draw.uniform(0.0, LASTS[name]) if done < kills else float("inf")
+            code = killed(command, place, moment)
+            done += code == -9
+            assert not (place / out / "metrics.json").exists() or code != -9  # a folder appears when it is complete
+        assert code in (0, 1)
+        turn += 1
+        if name == "reproduce":
+            assert outcomes(place / out) == outcomes(expected)
+        else:
+            assert_same(place / out, expected)
+            assert not (place / f"{out}.journal").exists()
+        assert left_by_kills(place) == []
+
+
+@pytest.mark.parametrize(("name", "kills"), [("train", 5), ("frontier", 9), ("reproduce", 6)])
+def test_twenty_kills(name, kills, place, undisturbed):
+    survive_kills(name, "few", kills, place, undisturbed(name))
 
 
 @pytest.mark.slow
-def test_a_terminated_run_ends_with_what_was_finished_and_can_be_continued(place, undisturbed):
+@pytest.mark.parametrize("part", range(5))
+@pytest.mark.parametrize(("name", "kills"), [("train", 16), ("frontier", 16), ("reproduce", 8)])
+def test_many_kills(name, kills, part, place, undisturbed):
+    """Two hundred in all parts."""
+    survive_kills(name, str(part), kills, place, undisturbed(name))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("arguments", [TRAIN, FRONTIER], ids=["train", "frontier"])
+def test_a_killed_run_is_continued(arguments, place):
+    """The journal is there before the end; the killed run has left no folder, and the next one takes it from there."""
+    arguments = [*arguments, "--out", f"killed-{arguments[0]}", *SAVING]
+    out = place / arguments[arguments.index("--out") + 1]
+    with start(arguments, place) as process:
+        wait_for(place, f"{out.name}.journal", process)
+        process.kill()
+        process.communicate()
+    assert process.returncode == -9
+    assert not out.exists()
+    done = call([each for each in arguments if each != "--quiet"], place)
+    assert f"Continuing from {out.name}.journal." in done.stdout.decode()
+    assert not out.with_name(f"{out.name}.journal").exists()
+    assert left_by_kills(place) == []
+    whole = [*arguments[: arguments.index("--out")], "--out", f"whole-{arguments[0]}"]
+    assert call(whole, place).returncode in (0, 1)
+    assert_same(out, place / f"whole-{arguments[0]}")
+
+
+@pytest.mark.slow
+def test_a_terminated_run_ends_with_what_was_finished_and_can_be_continued(place):
     arguments = [*TRAIN, "--out", "ended", *SAVING]
     with start(arguments, place) as process:
         wait_for(place, "ended.journal", process)
@@ -111,58 +154,8 @@ def test_a_terminated_run_ends_with_what_was_finished_and_can_be_continued(place
     assert (place / "ended.journal").exists()
     assert call(arguments, place).returncode in (0, 1)
     assert not (place / "ended.journal").exists()
-    assert_same(place / "ended", undisturbed("train"))
-
-
-def survive(arguments: list[str], place: Path, kills: int, longest: float, draw: random.Random) -> int:
-    """Start a command again and again, kill it, and let it end at last; return how often it was killed."""
-    killed = 0
-    while killed < kills:
-        code = stopped(arguments, place, signal.SIGKILL, draw.uniform(0.1, longest))
-        if code != -9:
-            assert code in (0, 1), code
-            return killed
-        killed += 1
-    done = call(arguments, place)
-    assert done.returncode in (0, 1), done.stderr.decode()
-    return killed
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("part", range(10))
-@pytest.mark.parametrize("name", ["train", "frontier"])
-def test_many_kills(name, part, place, undisturbed):
-    """Eight kills in each part, of one run or of several that follow each other."""
-    draw, killed, turn = random.Random(f"{name} {part}"), 0, 0
-    expected = undisturbed(name)
-    while killed < 8:
-        out = f"{name}-{part}-{turn}"
-        killed += survive([*COMMANDS[name], "--out", out, *SAVING], place, 8 - killed, 8.0, draw)
-        turn += 1
-        assert_same(place / out, expected)
-        assert not (place / f"{out}.journal").exists()
-        assert left_by_kills(place) == []
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("part", range(4))
-def test_many_kills_of_a_reproduction(part, place):
-    """The same command continues; every run has the same outcome as in an undisturbed reproduction."""
-
-    def outcomes(out: str) -> dict[str, object]:
-        lines = [json.loads(line) for line in (place / out / "results.jsonl").read_text().splitlines()]
-        times = ("seconds", "processor_seconds", "peak_megabytes")
-        return {line["key"]: {name: value for name, value in line.items() if name not in times} for line in lines}
-
-    draw = random.Random(part)
-    if not (place / "whole").exists():
-        assert call([*REPRODUCE, "--out", "whole"], place).returncode == 0
-    killed = turn = 0
-    while killed < 10:
-        out = f"reproduction-{part}-{turn}"
-        killed += survive([*REPRODUCE, "--out", out], place, 10 - killed, 8.0, draw)
-        turn += 1
-        assert outcomes(out) == outcomes("whole")
+    assert call([*TRAIN, "--out", "whole"], place).returncode in (0, 1)
+    assert_same(place / "ended", place / "whole")
 
 
 def test_a_run_without_kills_leaves_no_journal(fairbound, loans, tmp_path):
