@@ -28,6 +28,18 @@ class Visit:
         self.context.close()
 
 
+def wait_until(page: Any, condition: str, argument: Any = None) -> None:
+    """Wait until a condition in JavaScript is true.
+
+    `page.wait_for_function` of older playwrights calls `eval` in the page, which the policy of our pages forbids.
+    """
+    for _ in range(600):
+        if page.evaluate(condition, argument):
+            return
+        page.wait_for_timeout(50)
+    raise AssertionError(f"Still false after 30 seconds: {condition}")
+
+
 def colours(picture: bytes) -> int:
     """Count the colours of a picture."""
     from PIL import Image

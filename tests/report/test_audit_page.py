@@ -6,7 +6,7 @@ import re
 
 import numpy as np
 import pytest
-from tests.browser import Visit, colours
+from tests.browser import Visit, colours, wait_until
 from tests.report.example import HOSTILE
 
 from fairbound import audit
@@ -141,7 +141,7 @@ def test_scores_on_paper(chromium, scored, tmp_path):
     (tmp_path / "audit.html").write_text(page_of(scored), encoding="utf-8")
     with Visit(chromium, tmp_path / "audit.html", viewport={"width": 1280, "height": 800}) as page:
         page.emulate_media(media="print")
-        page.wait_for_function("document.querySelector('#measures-1 .main-svg').getBoundingClientRect().width == 680")
+        wait_until(page, "document.querySelector('#measures-1 .main-svg').getBoundingClientRect().width == 680")
         for name in PICTURES:
             assert page.locator(f"#{name}").bounding_box()["width"] >= 680
         assert len(page.pdf()) > 20_000

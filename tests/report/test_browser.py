@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.browser import Visit, colours
+from tests.browser import Visit, colours, wait_until
 from tests.report.example import HOSTILE, hostile_summary, large_summary, law_summary
 
 from fairbound._words import visible
@@ -125,7 +125,7 @@ def test_a_click_on_a_mark_chooses_its_point(chromium, files):
         page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
         page.mouse.down()
         page.mouse.up()
-        page.wait_for_function("text => document.getElementById('point-text').textContent === text", arg=last["text"])
+        wait_until(page, "text => document.getElementById('point-text').textContent === text", last["text"])
         assert page.get_by_role("slider", name="Bound").input_value() == str(
             len(law_summary()["frontier"]["points"]) - 1
         )
@@ -152,7 +152,7 @@ def test_dark_is_dark_and_figures_follow(chromium, files):
     with Visit(chromium, files["law"], color_scheme="light") as page:
         light = look(page)
         page.emulate_media(color_scheme="dark")
-        page.wait_for_function("old => document.getElementById('frontier').layout.font.color !== old", arg=light[1])
+        wait_until(page, "old => document.getElementById('frontier').layout.font.color !== old", light[1])
         dark = look(page)
     assert light == ["rgb(246, 247, 249)", "#1c2430"]
     assert dark == ["rgb(18, 22, 28)", "#e6eaf0"]
@@ -219,17 +219,18 @@ def test_on_paper(chromium, files):
         page.emulate_media(media="print")
         assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
         assert not page.locator("nav").is_visible()
-        page.wait_for_function("() => document.getElementById('frontier').layout.font.color === '#000000'")
+        wait_until(page, "() => document.getElementById('frontier').layout.font.color === '#000000'")
         page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
         assert page.get_by_text("disparate_impact >= 0.98").first.is_visible()  # the table of all points is open
         page.evaluate("window.dispatchEvent(new Event('afterprint'))")
         assert len(page.pdf(format="A4")) > 20_000
         page.emulate_media(media="screen")
         # Back on the screen the figure is as wide as its place again.
-        page.wait_for_function(
+        wait_until(
+            page,
             "() => { const figure = document.getElementById('frontier');"
             " return Math.abs(figure.querySelector('.main-svg').clientWidth - figure.clientWidth) < 2"
-            " && figure.clientWidth > 700; }"
+            " && figure.clientWidth > 700; }",
         )
 
 

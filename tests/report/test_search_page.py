@@ -6,7 +6,7 @@ import copy
 
 import numpy as np
 import pytest
-from tests.browser import Visit, colours
+from tests.browser import Visit, colours, wait_until
 from tests.report.example import HOSTILE
 
 import fairbound
@@ -61,7 +61,7 @@ def test_on_paper_and_without_scripts(chromium, found, tmp_path):
     with Visit(chromium, path, color_scheme="dark") as page:
         page.emulate_media(media="print")
         assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
-        page.wait_for_function("document.getElementById('search-1').layout.width === 680")
+        wait_until(page, "document.getElementById('search-1').layout.width === 680")
         assert len(page.pdf(format="A4")) > 20_000
     with Visit(chromium, path, java_script_enabled=False) as page:
         text = page.locator("main").inner_text()
