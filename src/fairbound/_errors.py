@@ -119,7 +119,7 @@ class InputError(ValueError):
         return tuple(dict.fromkeys((*self.problem.arguments, *self.remedy.arguments)))
 
     def with_facts(self, **facts: Any) -> Self:
-        """Return the error with some facts replaced, such as the place of a row by someone who knows the file."""
+        """Return the error with some facts replaced: a caller that has read the file can state its name and row."""
         return type(self)(self.problem.template, self.remedy.template, **{**self.facts, **facts})
 
 

@@ -276,7 +276,7 @@ def _mark(folder: Path) -> int | None:
         fcntl.flock(mark, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         os.unlink(folder / MARK)
-    else:  # write under the lock, so that whoever reads the text can rely on the lock
+    else:  # write under the lock, so that a process which can read the text knows that the lock is held
         os.write(mark, MARKED + f" Process {os.getpid()} on {socket.gethostname()}.\n".encode())
     return mark
 

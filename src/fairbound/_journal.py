@@ -125,8 +125,7 @@ class Journal:
             raise InputError(
                 "The journal {path} is that of another run: its pass {number:,} has other rows, settings or "
                 "parameters.",
-                "Repeat the run with the rows and settings of the one that was killed, or delete the file to begin "
-                "anew.",
+                "Use the rows and settings of the run that was killed, or delete the file to start again.",
                 path=str(self.path),
                 number=self.taken + 1,
             )
@@ -202,7 +201,7 @@ class Journal:
             name = next(name for name in (*asked, *known) if asked.get(name) != known.get(name))
             raise InputError(
                 "The journal {path} cannot be continued: {name} was {before}, and is {now}.",
-                "Make both the same, or delete the file to begin anew.",
+                "Make both the same, or delete the file to start again.",
                 path=str(self.path),
                 name=name,
                 before=known.get(name),

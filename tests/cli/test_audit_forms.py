@@ -105,7 +105,7 @@ def test_the_tables_of_scores(fairbound, people):
 
 def test_scores_with_labels_have_auc_and_calibration(fairbound, people):
     found = fairbound("audit", people, "--target", "stayed", "--score", "score", "--sensitive", "sex")
-    assert says(found.stdout, "AUC", "no probabilities")
+    assert says(found.stdout, "AUC", "not probabilities")
 
 
 def test_a_word_for_unknown_can_be_named(fairbound, people):

@@ -126,7 +126,7 @@ def test_a_test_file_is_read_by_what_training_learnt_of_its_columns(fairbound, t
             [],
             "test.csv has no column 'income'",
         ),
-        (LOAN_COLUMNS, ["--test", "0.3"], "--test-file brings others"),
+        (LOAN_COLUMNS, ["--test", "0.3"], "--test-file names other rows"),
     ],
 )
 def test_test_files_that_cannot_be_used(fairbound, loans, tmp_path, header, arguments, words):
@@ -335,7 +335,7 @@ def test_a_column_to_ignore_must_be_there(fairbound, loans):
 def test_columns_with_commas_between_them_are_pointed_out(fairbound, loans, command):
     refused = fairbound(*command, loans, "--target", "approved", "--sensitive", "sex,job", "--quiet")
     assert refused.code == 2
-    assert "Name each by itself: --sensitive 'sex' --sensitive 'job'." in refused.sentence
+    assert "separately: --sensitive 'sex' --sensitive 'job'." in refused.sentence
 
 
 def test_commands_that_read_rows_take_the_same_options():

@@ -188,11 +188,14 @@ def test_a_column_of_identifiers_is_refused():
     ("limit", "words"),
     [
         ("covariance <= 0.1", "covariance"),
-        (DisparateImpact(0.8, against="overall"), "everyone contains the group"),
+        (DisparateImpact(0.8, against="overall"), "includes the group"),
         ("representation <= 0.2", "shares of the selected"),
         (DisparateImpact(None), "no bound"),
         (DisparateImpact(0.8, classes=("x",)), "classes"),
-        (Constraint(0.1, measure=Measure("own", (lambda g: selection_rate(g) ** 2,), "difference")), "your own"),
+        (
+            Constraint(0.1, measure=Measure("own", (lambda g: selection_rate(g) ** 2,), "difference")),
+            "rate of your own",
+        ),
     ],
 )
 def test_what_cannot_be_monitored_is_refused_in_a_sentence(limit, words):

@@ -138,7 +138,7 @@ def test_scores_that_are_no_probabilities_have_no_calibration():
     y, score, group = draw(200)
     found = audit(y, None, group, score=100 * score)
     assert all(each.calibration == () and each.calibration_error is None for each in found.scores.groups)
-    assert "no probabilities" in " ".join(found.notes)
+    assert "not probabilities" in " ".join(found.notes)
 
 
 def test_a_group_with_one_kind_of_label_has_no_auc():

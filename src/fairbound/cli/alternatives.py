@@ -106,7 +106,7 @@ def alternatives_command(
     """Search for less discriminatory alternatives.
 
     Trains models under a grid of bounds, compares them with a baseline on held-out rows, and judges the chosen one on
-    rows that nothing has looked at. Writes a folder with the complete log (search.json), the table (alternatives.csv),
+    rows that were not used before. Writes a folder with the complete log (search.json), the table (alternatives.csv),
     a report (report.html), the plan as it was before training (limits.lock) and the chosen model.
     """
     from fairbound.cli.inputs import load
@@ -188,7 +188,7 @@ def _baseline(
         raise ValueError(f"{source!r} is a known data set, and a baseline column is for files; leave it out.")
     if reading.drop_unlabelled:
         raise ValueError(
-            "--drop-unlabelled drops rows, and a baseline column has a value for each row; give one of both."
+            "--drop-unlabelled drops rows, but a baseline column has a value for each row; use one of them."
         )
     table = open_table(source, delimiter=reading.delimiter, encoding=reading.encoding)
     asked = [(prediction, "baseline_prediction"), (score, "baseline_score")]

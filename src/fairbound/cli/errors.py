@@ -202,7 +202,7 @@ _SIGNALS = {
 
 
 IMPORT_PAUSE = 0.05
-"""Seconds after which a signal that arrived during an import is looked at again."""
+"""Seconds after which a signal that arrived during an import is handled again."""
 
 
 def _is_importing(frame: FrameType | None, since: FrameType | None) -> bool:

@@ -316,7 +316,7 @@ class StudyOptions:
         if self.test_file is None:
             return HELD_OUT if self.test is None else self.test
         if self.test is not None:
-            raise ValueError("--test holds a share of the rows out, and --test-file brings others; give one of both.")
+            raise ValueError("--test holds out a share of the rows, and --test-file names other rows; use one of them.")
         existing_file(self.test_file)
         return 0.0
 

@@ -256,7 +256,7 @@ class Interruptible:
 
     @property
     def word(self) -> str:
-        """What the signal has done to the run."""
+        """The effect of the signal on the run, in a word."""
         return "Terminated" if self.number == signal.SIGTERM else "Interrupted"
 
     def _note(self, number: int, frame: FrameType | None) -> None:

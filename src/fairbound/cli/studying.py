@@ -173,7 +173,7 @@ class Checkpoint:
         self.out, self.stated, self.output, self.processes = Path(out), stated, output, processes
         self.path = self.out.with_name(f"{self.out.name}.journal")
         if stated.resume and not stated.checkpoint:
-            raise ValueError("--resume continues a journal, and --checkpoint 0 writes none: leave one of both out.")
+            raise ValueError("--resume continues a journal, but --checkpoint 0 writes none: leave one of them out.")
         self.replaces = stated.resume and self.path.exists() and _was_interrupted(self.out)
         if not self.replaces:
             refuse_existing(self.out)

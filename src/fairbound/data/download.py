@@ -142,7 +142,7 @@ def _recorded_checksum(record: Path) -> str | None:
     try:
         checksum = read_json(record, LARGEST_RECORD)["sha256"]
     except (ValueError, KeyError, TypeError) as error:
-        raise ValueError(f"{record} is damaged; delete it to record the checksum anew.") from error
+        raise ValueError(f"{record} is damaged; delete it, and the checksum is recorded again.") from error
     return str(checksum)
 
 

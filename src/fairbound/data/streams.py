@@ -30,10 +30,10 @@ Progress = Callable[[int], None]
 """Called with the number of rows that were read since the last call."""
 
 BLOCK_ROWS = 2**16
-"""Rows of a block; all blocks of a pass but the last have as many."""
+"""Rows of a block; only the last block of a pass may have fewer."""
 
 MOST_VALUES = 1_000_000
-"""The most distinct values of a column of words: beyond that it is an identifier, and they fill the memory."""
+"""The most distinct values of a column of words.  A column with more is an identifier, and would fill the memory."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +51,7 @@ class TableStream:
     dropped : tuple of str
         Columns of a text file that were not copied.
     share : pair of int
-        The number of this process and of all: each reads its share of the row groups, and (0, 1) reads all.
+        The rank of this process and the number of processes.  Each reads its share of the row groups; (0, 1) reads all.
     is_copy : bool
         Whether this is the typed copy of a text file.
     """
@@ -95,7 +95,7 @@ class TableStream:
         return sum(_metadata(path).num_rows for path in self.paths)
 
     def check(self, columns: Mapping[str, str]) -> None:
-        """Reject names that are no columns, and columns that are neither numbers nor text; `columns` has roles."""
+        """Reject unknown columns, and columns of unsupported types; `columns` maps names to roles for messages."""
         kinds = _schema(self.paths[0])
         for name, role in columns.items():
             if name not in self.formats:
@@ -119,7 +119,7 @@ class TableStream:
                 progress(table.num_rows)
 
     def placed_batches(self, columns: Sequence[str]) -> Iterator[tuple[int, Any]]:
-        """Yield the same, each with the number of its first row in all files."""
+        """Yield tables as `batches` does, each with the number of its first row over all files."""
         import pyarrow as pa
         import pyarrow.dataset as ds
 
@@ -147,7 +147,7 @@ class TableStream:
             except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
                 reason = str(error).splitlines()[0] if str(error) else type(error).__name__
                 raise ValueError(
-                    f"{path.name} is not a Parquet file that can be read ({reason}); write it anew."
+                    f"{path.name} is not a Parquet file that can be read ({reason}); write it again."
                 ) from error
 
     def head(self, rows: int) -> Any:
@@ -158,7 +158,7 @@ class TableStream:
         return pa.concat_tables(parts).slice(0, rows)
 
     def distinct(self, name: str, values: Sequence[Any]) -> NDArray[Any]:
-        """Return distinct values of a column as `read_table` reads the column that has them."""
+        """Return distinct values of a column as `read_table` would read them."""
         import pyarrow as pa
 
         kind = _schema(self.paths[0]).field(name).type
@@ -168,9 +168,9 @@ class TableStream:
 
 
 def blocks(tables: Iterator[Any]) -> Iterator[Any]:
-    """Yield the rows of some tables in blocks of exactly `BLOCK_ROWS`, but the last.
+    """Yield the rows of some tables in blocks of exactly `BLOCK_ROWS`; the last block may be smaller.
 
-    Statistics of a block depend on its rows.  So the blocks must not depend on how the file is divided.
+    Statistics are computed block by block, so that their rounding does not depend on how the file is divided.
     """
     import pyarrow as pa
 
@@ -196,7 +196,7 @@ def as_numbers(column: Any, name: str, place: str) -> NDArray[np.float64]:
 
 
 class ValueCodes:
-    """Codes of the distinct values of a column, in the order in which they occur; None is a value, too."""
+    """Codes of the distinct values of a column, in the order in which they occur; None has a code, too."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -231,7 +231,7 @@ class ValueCodes:
 
 
 class RowCounts:
-    """The combinations of label and groups that occur, and the rows of each, by part.
+    """The combinations of label and groups that occur (entries), and the number of rows of each in both parts.
 
     Attributes
     ----------
@@ -250,7 +250,7 @@ class RowCounts:
         self.weight = [np.zeros(0), np.zeros(0)]
 
     def entries(self, table: Any) -> NDArray[np.int64]:
-        """Return the entry of each row of a table, and learn new ones."""
+        """Return the entry of each row of a table; new combinations become entries."""
         columns = [codes.codes(table.column(codes.name)) for codes in self.codes]
         whole, size = columns[0], len(self.codes[0].places)
         for codes, column in zip(self.codes[1:], columns[1:], strict=True):
@@ -280,7 +280,7 @@ class RowCounts:
         ]
 
     def add_listed(self, entries: Sequence[tuple[tuple[Any, ...], list[int], list[float]]]) -> None:
-        """Add entries that another process has listed."""
+        """Add the entries that another process returned from `listed`."""
         for values, rows, weights in entries:
             key = tuple(
                 codes.places.setdefault(value, len(codes.places))
@@ -310,14 +310,14 @@ class RowCounts:
 
 
 def parquet_files(path: Path) -> tuple[Path, ...]:
-    """Return a Parquet file, or those of a folder in the order of their names."""
+    """Return the Parquet files of a path, in the order of their names: the file itself, or those of a folder."""
     if path.is_dir():
         found = sorted(
             each for each in path.rglob("*.parquet") if each.is_file() and not each.name.startswith((".", "_"))
         )
         if not found:
             raise FileNotFoundError(
-                f"{path} is a folder without a Parquet file; give a file, or a folder of such files."
+                f"{path} is a folder without Parquet files; give a Parquet file or a folder of them."
             )
         return tuple(found)
     if not path.is_file():
@@ -343,7 +343,7 @@ def _metadata(path: Path) -> Any:
         return pq.read_metadata(path)
     except (pa.ArrowException, OSError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise ValueError(f"{path.name} is not a Parquet file that can be read ({reason}); write it anew.") from error
+        raise ValueError(f"{path.name} is not a Parquet file that can be read ({reason}); write it again.") from error
 
 
 def _is_text(kind: Any) -> bool:

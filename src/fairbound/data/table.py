@@ -98,7 +98,7 @@ def no_column(place: str, name: str, names: Iterable[str], role: str) -> InputEr
     near: str = did_you_mean(name, known)
     several = names_in_one(name, known)
     if several and isinstance(role, Message):
-        near = Message(" Name each by itself: {each}.", each=argument(role.arguments[0], several))
+        near = Message(" Name each column separately: {each}.", each=argument(role.arguments[0], several))
     return InputError(
         "{place} has no column {column!r} ({role}).{near} It has {known}.",
         place=place,

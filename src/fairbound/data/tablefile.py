@@ -66,7 +66,7 @@ def read_arrow(stream: BinaryIO, *, place: str, ignore: Collection[str] = ()) ->
             table.validate(full=True)  # damaged pages may contain invalid text, or codes outside their dictionary
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise ValueError(f"{place} is not a Parquet file that can be read ({reason}); write it anew.") from error
+        raise ValueError(f"{place} is not a Parquet file that can be read ({reason}); write it again.") from error
     if twice:
         raise ValueError(f"Two columns of {place} are named {twice[0]!r}; give each its own name.")
     if unknown:

@@ -288,7 +288,7 @@ def _places(own: Sequence[Any], classes: Sequence[Hashable], base: Message) -> l
         return [in_order.index(each) for each in classes]
     if set(own) != set(classes):
         raise InputError(
-            "{base} knows the classes {own}, but y has {classes}.",
+            "{base} was trained on the classes {own}, but y has {classes}.",
             "Train it on the same labels.",
             base=base,
             own=list(own),

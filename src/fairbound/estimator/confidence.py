@@ -196,7 +196,7 @@ def train_for_confidence(
         as in training.
     confidence : float
     strictness : sequence of float
-        From loose to strict, fixed before the calibration rows are looked at.
+        From loose to strict, fixed before the calibration rows are used.
     starts : sequence of float, or function that returns one, optional
         The strictness of the models that have a share of the level of their own, equal shares; by default that of the
         strictest model alone.  If a start is left out of the sequence, its share goes to the next looser model, or to
@@ -220,7 +220,7 @@ def train_for_confidence(
         return certify(y, decisions, sensitive_features, limits, confidence=at, **further)
 
     _check_rows(problem, y, sensitive_features, further)
-    # The labels stand in for decisions: if their limits cannot be certified, those of no decisions can.
+    # Use the labels in place of decisions: a limit that cannot be certified for them cannot be for any decisions.
     _check_limits(limits, test(y))
     started = _check_starts(starts() if callable(starts) else starts, shares)
     sets = [[strengthened(limit, share) for limit in problem.system.constraints] for share in shares]

@@ -88,7 +88,7 @@ class CategoryColumn:
         """Read a column as the words of the training rows, whatever type it has now.
 
         Codes that were numbers in training may come as text: "01" and "1.0" are the word "1" then.  Words that were
-        text in training may come as numbers, because libraries guess types anew in each file.  Then 1 is read as "1",
+        text in training may come as numbers, because libraries infer types file by file.  Then 1 is read as "1",
         although the file may have had "01".
         """
         found = inputs.words(position)
@@ -219,7 +219,7 @@ class Moments:
 
 @dataclass
 class ColumnFacts:
-    """What is learnt of one column of the training rows, before all of it is known.
+    """Statistics of one column, collected from the training rows part by part.
 
     Attributes
     ----------

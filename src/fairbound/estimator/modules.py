@@ -121,8 +121,8 @@ def check_same_network(estimator: Any, data: Data) -> None:
     """Reject a warm start whose network cannot be that of the last fit."""
     if (estimator._scores is None) != (estimator.base is None and data.base_score is None):
         raise ValueError(
-            "warm_start=True starts from the last model, and only one of the two has a base: set warm_start=False to "
-            "begin anew."
+            "warm_start=True starts from the last model, but only one of the two has a base: set warm_start=False to "
+            "start again."
         )
     last = estimator.module_
     if estimator.module is None:
@@ -132,13 +132,13 @@ def check_same_network(estimator: Any, data: Data) -> None:
         if before != now:
             raise ValueError(
                 f"warm_start=True starts from the last network, which has hidden={before!r}, but hidden={now!r} is "
-                "asked for: set warm_start=False to begin anew."
+                "asked for: set warm_start=False to start again."
             )
     classes, found = len(estimator.classes_), len(np.unique(data.y))
     if classes != found:
         raise ValueError(
             f"warm_start=True starts from the last network, which decides between {classes} classes, "
-            f"but y has {found}: set warm_start=False to begin anew."
+            f"but y has {found}: set warm_start=False to start again."
         )
 
 

@@ -210,7 +210,7 @@ class Predictor:
         places = {label: place for place, label in enumerate(self.classes_.tolist())}
         unknown = [label for label in np.unique(labels).tolist() if label not in places]
         if unknown:
-            raise ValueError(f"y has the label {unknown[0]!r}, which is none of classes_: {list(places)}.")
+            raise ValueError(f"y has the label {unknown[0]!r}, which is not in classes_: {list(places)}.")
         codes = np.array([places[label] for label in labels.tolist()])
         weights = read_weights(sample_weight, len(z), "sample_weight")
         self.calibration_ = fit_recalibration(z, 1 - codes if self._flipped else codes, weights, self.threshold_)

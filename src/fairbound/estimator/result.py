@@ -44,7 +44,7 @@ class FitResult:
     ----------
     status : Status
     message : str
-        What was reached, in a sentence or two.  If no model keeps all limits, it names those that conflict.
+        The outcome in a sentence or two.  If no model keeps all limits, it names those that conflict.
     rows : int
     pos_label : label, or None
         The positive one of two classes, which selection rates count.
@@ -74,7 +74,7 @@ class FitResult:
     trials : tuple of TrialResult
         The models that were tested, strictest first.
     forecast : Forecast or None
-        What to expect of the limits on new rows; None without limits, and in models of version 0.1.
+        The expected values of the limits on new rows; None without limits, and in models of version 0.1.
     margin : MarginResult or None
         With `margin=`: how much stricter than asked the limits were trained.
     least_loss : float or None

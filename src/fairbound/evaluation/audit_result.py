@@ -272,7 +272,7 @@ class Audit:
 
     @property
     def countable(self) -> bool:
-        """Whether selections can be counted: two classes, and rows that count alike."""
+        """Whether selections can be counted: two classes, and rows of equal weight."""
         return len(self.classes) == 2 and not self.weighted
 
     def _selections(self) -> dict[str, list[tuple[Hashable, int, int]]]:

@@ -102,10 +102,10 @@ def audit_notes(audit: Audit) -> Iterator[str]:
             "largest weight seen for the largest there is."
         )
     else:
-        yield "Intervals of rates are exact binomial (Clopper-Pearson), each by itself at the stated confidence."
+        yield "Intervals of rates are exact binomial (Clopper-Pearson), each at the stated confidence."
     if not audit.labelled:
         yield "The rows have no labels: only rates and measures of the decisions themselves are shown."
-    yield "Intervals of measures hold whenever all their rates lie in intervals that hold together (Bonferroni)."
+    yield "Intervals of measures follow from simultaneous intervals of all their rates (Bonferroni)."
     for grouping, rows in audit.missing.items():
         if rows:
             yield f"{grouping}: {count(rows)} rows have no known group and count in no rate of {grouping}."

@@ -1,4 +1,4 @@
-"""E-processes: evidence against requirements on rates, valid however often and whenever one looks.
+"""E-processes: evidence against requirements on rates that stays valid however often it is looked at.
 
 A requirement says that two rates keep p ≥ slope · r + shift; a limit on one rate has slope 0.  Rows come in *blocks*.
 A block has n rows of the first group, with outcomes X, and m rows of the second, with outcomes Y.  Before it is seen,
@@ -6,8 +6,9 @@ choose a point (p°, r°) on the line p° = slope · r° + shift, and a stake u 
 
     e = Π (1 − u/n · (X − p°)) · Π (1 + slope · u/m · (Y − r°)),        u so small that no factor is negative.
 
-**Theorem.**  Let p̄ and r̄ be the means over the block of the rates of its rows, each rate given all that came before its
-row.  If p̄ ≥ slope · r̄ + shift in every block, the probability that the evidence ever reaches 1/α is at most α.
+**Theorem.**  The rate of a row is the probability of its outcome given all earlier rows.  Let p̄ and r̄ be the means of
+these rates over the rows of a block.  If p̄ ≥ slope · r̄ + shift in every block, the probability that the evidence ever
+reaches 1/α is at most α.
 
 *Proof.*  Divide each factor by its expectation given the past, 1 + cᵢ (pᵢ − p°ᵢ), where c = −u/n or slope · u/m.  The
 product of these quotients over all rows is a nonnegative martingale that starts at 1.  The product of the expectations
@@ -18,23 +19,23 @@ over one block is at most 1, because log(1 + x) ≤ x:
 So after each block the evidence is at most that martingale, which by Ville's inequality ever reaches 1/α with
 probability at most α.  Between the ends of blocks the evidence does not change, so one may look after each row.  ∎
 
-The rates may be anything that keeps the limit, and may drift.  Nothing is asked of the sizes of the groups, except that
-the groups of the rows in an unfinished block do not depend on the outcomes in it.  Neither estimates nor stakes have to
-be good: a bad bet costs power, never validity.
+The rates may take any values that keep the limit, and may drift.  The sizes of the groups may be anything, provided
+that the groups of the rows in an unfinished block do not depend on the outcomes in it.  Neither estimates nor stakes
+have to be good: a bad bet costs power, but never validity.
 
 **Stakes.**  Estimates p̂ and r̂ from earlier blocks give the deficit D = slope · r̂ + shift − p̂.  If D ≤ 0 the limit seems
 to be kept, and nothing is staked.  Else (p°, r°) is the point of the line nearest to the estimates in units of their
 variances, and u = D / V maximises the expected logarithm of e to second order; V is the variance of the sum in a block.
 
-**Memory.**  Rates change, so old rows count less.  How much less is unknown, so the capital is divided among players
-who forget at different speeds (`MEMORIES`).  A player with memory M first stakes half of its capital.  Each time that M
-rows have passed, it adds part of its reserve, so that 1/(k + 2) is in reserve after k times.  So evidence lost to bad
-luck does not keep it from noticing a change later.  The sum of e-processes with fixed weights is an e-process, and so
-is one that starts later.
+**Memory.**  Rates change, so old rows must count less.  The right speed is unknown, so the capital is divided among
+bettors who forget at different speeds (`MEMORIES`).  A bettor with memory M first invests half of its capital, and
+keeps the rest in reserve.  After every M rows it invests part of the reserve, so that the share 1/(k + 2) is left
+after k times.  Thus it can notice a change even after it has lost all that was invested before.  The sum of
+e-processes with fixed weights is an e-process, also if some of them start later.
 
 Conventions
 -----------
-R requirements, J players.    `Blocks` has shape (R, 4): rows and positive outcomes of the first and the second rate.
+R requirements, J bettors.    `blocks` has shape (R, 4): rows and positive outcomes of the first and the second rate.
 """
 
 from __future__ import annotations
@@ -49,13 +50,13 @@ from scipy import special
 FloatArray = NDArray[np.float64]
 
 MEMORIES = np.array([200.0, 2000.0, 20000.0])
-"""How many rows of the smaller group each player remembers."""
+"""The memory of each bettor, in rows of the smaller group."""
 RECENT = 1
-"""The place of the player whose rates are shown as recent ones."""
+"""The position of the bettor whose rates are shown as recent ones."""
 LARGEST_STAKE = 0.5
-"""The largest stake as a share of that at which one row could lose everything."""
+"""The largest stake, as a share of the stake at which a single row could lose everything."""
 UNSURE_ROWS = 20.0
-"""Rows of the smaller group after which a player stakes half of what its estimates recommend."""
+"""Rows of the smaller group after which a bettor stakes half of D / V; with more rows the share tends to 1."""
 
 
 @dataclass
@@ -67,11 +68,11 @@ class EProcesses:
     slope, shift : array of shape (R,)
         The requirement p ≥ slope · r + shift.
     counts : array of shape (R, J, 4)
-        What each player remembers: rows and positive outcomes of the two rates.
+        The memory of each bettor: discounted rows and positive outcomes of the two rates.
     rows : array of shape (R,)
-        How many rows of the smaller group have passed.
+        The number of rows of the smaller group so far.
     log_invested : array of shape (R, J)
-        The logarithm of what each player has made of the capital that it has staked.
+        The logarithm of the present value of the capital that each bettor has invested.
     """
 
     slope: FloatArray
@@ -94,7 +95,7 @@ class EProcesses:
 
     @property
     def log_evidence(self) -> FloatArray:
-        """Return the logarithm of the evidence against each requirement, (R,): the mean over the players."""
+        """Return the logarithm of the evidence against each requirement, (R,): the mean over the bettors."""
         capital = np.logaddexp(self.log_invested, np.log(_reserve(self.rows)))
         return special.logsumexp(capital, axis=1) - np.log(len(MEMORIES))
 
@@ -103,7 +104,7 @@ class EProcesses:
         return (blocks[:, 0] > 0) & ((blocks[:, 2] > 0) | (self.slope == 0))
 
     def play(self, blocks: FloatArray) -> None:
-        """Bet on one block for each requirement; a block that is not complete is left out."""
+        """Bet on one block for each requirement; incomplete blocks are skipped."""
         here = np.flatnonzero(self.is_complete(blocks))
         if not len(here):
             return
@@ -121,17 +122,17 @@ class EProcesses:
 
 
 def _reserve(rows: FloatArray) -> FloatArray:
-    """Return the share of its capital that each player has not staked after that many rows, (R, J)."""
+    """Return the share of its initial capital that each bettor has in reserve after that many rows, (R, J)."""
     return 1.0 / (np.floor(rows[:, None] / MEMORIES) + 2.0)
 
 
 def log_factor(block: FloatArray, slope: FloatArray, shift: FloatArray, counts: FloatArray) -> FloatArray:
-    """Return log e of one block for each requirement and player, (R, J).
+    """Return log e of one block for each requirement and bettor, (R, J).
 
     Parameters
     ----------
     block : array of shape (R, 4)
-        A complete block: of two rates, or with slope 0 of the first.
+        A complete block: with rows of both rates, or with slope 0 of the first rate.
     slope, shift : array of shape (R,)
     counts : array of shape (R, J, 4)
         The past, from which stakes are chosen.
@@ -162,5 +163,5 @@ def log_factor(block: FloatArray, slope: FloatArray, shift: FloatArray, counts: 
 
 
 def _estimate(rows: FloatArray, positive: FloatArray) -> FloatArray:
-    """Return the rate with one row added that is half positive, so that no rate is 0 or 1."""
+    """Return the rate after adding one row that is half positive, so that no estimate is 0 or 1."""
     return (positive + 0.5) / (rows + 1.0)

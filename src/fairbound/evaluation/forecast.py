@@ -1,21 +1,20 @@
-"""The forecast: what a limited measure will be on new rows, judged without any held-out rows.
+"""The forecast: the expected value of a limited measure on new rows, without any held-out rows.
 
 The rates of a model on new rows differ from those on its training rows for two reasons:
 
 chance      The training rows are a draw from the population.  Over draws the rates have the covariance Σ, which is
-            binomial for rows that count equally (`ConstraintSystem.rate_spread`).
-optimism    The fit uses the chance of its own rows to keep the limits, and that does not carry over to new rows.  In
-            the Lagrangian f + yᵀA·r the multipliers y say in which direction it does so.  The expected shift of the
+            binomial for rows of equal weight (`ConstraintSystem.rate_spread`).
+optimism    The fit keeps the limits partly by fitting the noise of its own rows, which does not carry over to new
+            rows.  The direction follows from the multipliers y of the Lagrangian f + yᵀA·r.  The expected shift of the
             rates is κ·Σ·Aᵀ·y, with one number κ that is measured (`fairbound.estimator.unseen`).
 
-So the rates in the population are taken as normal, with mean r + κ·Σ·Aᵀ·y and covariance Σ.  κ itself is known to
-about a third (`DOUBT`).  Draws from this distribution give the values to be expected, and how likely each limit is to
-hold.
+So the rates in the population are modelled as normal, with mean r + κ·Σ·Aᵀ·y and covariance Σ.  κ has a relative
+standard error of about a third (`DOUBT`).  Draws from this distribution give the expected values, and the probability
+that each limit holds.
 
 The same distribution gives the *reserve* of `margin=`: a distance for each row of c by which its bound is tightened, so
-that all limits hold in the population with a stated probability.  It has a part for the optimism, and a part that is
-the same number of standard errors for each pair of groups.  So small groups have the room that they need, and large
-groups lose nothing.
+that all limits hold in the population with a stated probability.  The reserve is the optimism plus a number of standard
+errors, the same number for every pair of groups.  So it is large for small groups and small for large groups.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ from fairbound.fairness import Constraint, ConstraintSystem, RateBlock, group_sh
 FloatArray = NDArray[np.float64]
 
 DRAWS = 2000
-"""Draws from the distribution of the rates; with 2,000 a probability of ½ is known to about 0.01."""
+"""Draws from the distribution of the rates.  With 2,000, a probability of ½ has a standard error of 0.01."""
 
 COVERAGE = 0.9
 """Probability with which a value on new rows lies in its interval."""
@@ -53,7 +52,7 @@ LARGEST_SHARE = 0.9
 
 @dataclass(frozen=True)
 class LimitForecast:
-    """What to expect of one limit on new rows.
+    """The expected value of one limit on new rows, and the probability that it holds.
 
     Attributes
     ----------
@@ -81,7 +80,7 @@ class LimitForecast:
 
 @dataclass(frozen=True)
 class Forecast:
-    """What to expect of the limits on new rows, judged without held-out rows.
+    """The expected values of the limits on new rows, and the probability that they hold, without held-out rows.
 
     Attributes
     ----------
@@ -92,7 +91,7 @@ class Forecast:
     rows : {"training", "calibration"}
         The rows from which it is computed.
     optimism : float or None
-        The expected loss on new rows, in standard errors of what the fit has to keep; 0 for calibration rows.
+        The expected loss of yᵀc on new rows, in its standard errors; 0 for calibration rows.
     reason : str
         Why no forecast can be given.
     """
@@ -190,20 +189,20 @@ class MarginResult:
 
 @dataclass(frozen=True, eq=False)
 class RateDistribution:
-    """The rates of a model on the population, as far as its own rows tell.
+    """The distribution of the rates of a model in the population, estimated from its own rows.
 
     Attributes
     ----------
     system : ConstraintSystem
     rates : array of shape (R,)
-        On the rows that the model was fitted to.
+        The rates on the rows that the model was fitted to.
     shift : array of shape (R,)
-        Their expected change on new rows.
+        The expected change of the rates on new rows.
     spread : array of shape (R, R)
-        Their covariance.
+        The covariance of the rates.
     asked : int, optional
-        The first so many limits get a forecast and a reserve.  The others are rates of these rows (`no_group_worse`),
-        which say nothing about new rows.  By default all do.
+        Only the first `asked` limits get a forecast and a reserve; by default all.  The others are the floors of
+        `no_group_worse`, which refer to the training rows.
     """
 
     system: ConstraintSystem
@@ -213,7 +212,7 @@ class RateDistribution:
     asked: int | None = None
 
     def draw(self) -> FloatArray:
-        """Return draws of the differences from `rates`, (draws, R); always the same ones, in pairs around the mean."""
+        """Return draws of the differences from `rates`, (draws, R): from a fixed seed, in antithetic pairs."""
         values, vectors = np.linalg.eigh(self.spread)
         factor = vectors * np.sqrt(np.clip(values, 0.0, None))
         normal = np.random.default_rng(0).standard_normal((DRAWS // 2, len(values) + 1))
@@ -238,10 +237,10 @@ class RateDistribution:
         return Forecast(tuple(found), float(together.mean()), rows, optimism)
 
     def reserve(self, probability: float) -> FloatArray:
-        """Return the distance by which each row of c must be tightened for the limits to hold with a probability.
+        """Return the distance by which each row of c must be tightened, so that the limits hold with a probability.
 
-        The model that is trained for the tightened bounds is assumed to lie on those that bind, and elsewhere to keep
-        the values of the present one.  Its distribution around them is taken to be the present one.
+        The model trained for the tightened bounds is assumed to lie on the bounds that bind, to have the present values
+        of the other rows of c, and to have the present distribution around these values.
         """
         A, lower, upper = (
             np.asarray(each) for each in (self.system.coefficients, self.system.lower, self.system.upper)

@@ -5,13 +5,14 @@
     impact ratio     rate of the category / rate of the most selected (highest scoring) category
 
 There is a table for each of the two columns (sex, and race or ethnicity) and one for their intersections.  People whose
-category is unknown are in no rate of that table, and are counted beside it.  They are part of the full sample, whose
-median splits the scores.  A score equal to the median is not above it.
+category is unknown count in no rate of that table; their number is stated below it.  They are part of the full sample,
+whose median splits the scores.  A score equal to the median is not above it.
 
 A category under 2% of all people audited may be left out of the impact ratios (5-301 (d)).  That needs a justification.
-The category keeps its number and its rate, has no impact ratio, and is not the category that others are divided by.
+The table then shows the category with its size and rate but no impact ratio, and other ratios are not divided by its
+rate.
 
-The tables hold numbers.  Whether an audit meets the law is for an independent auditor to say.
+The tables hold numbers.  An independent auditor decides whether an audit meets the law.
 """
 
 from __future__ import annotations
@@ -92,7 +93,7 @@ class CategoryTable:
 
 @dataclass(frozen=True)
 class LL144Tables:
-    """Selection or scoring rates and impact ratios by category, with what is published beside them.
+    """Selection or scoring rates and impact ratios by category, with the facts that are published with them.
 
     `Audit.to_ll144` makes it.  Use `to_csv`, `to_markdown` or `to_html`, or `tables`.
 
@@ -120,7 +121,7 @@ class LL144Tables:
 
     @property
     def facts(self) -> tuple[tuple[str, str], ...]:
-        """What is published beside the tables, as pairs of a name and a text."""
+        """The facts that are published with the tables, as pairs of a name and a text."""
         return (
             ("Date of the audit", self.audit_date or NOT_STATED),
             ("Distribution date of the tool", self.distribution_date or NOT_STATED),
@@ -244,7 +245,7 @@ class LL144Tables:
         return "\n".join(lines).rstrip() + "\n"
 
     def to_html(self) -> str:
-        """Return the same as a fragment of HTML, to be placed in a web page; it has no style and no script."""
+        """Return tables, facts and notes as a fragment of HTML for a web page, without style or script."""
         parts = ['<section class="ll144">']
         for table in self.text_tables():
             parts.append(f"<table>\n<caption>{_escaped(table.title)}</caption>")
@@ -265,7 +266,7 @@ class LL144Tables:
 
 
 def check_ll144(audit: Audit, kind: RateKind) -> None:
-    """Raise an error if an audit lacks what the tables need."""
+    """Reject audits from which the tables cannot be made."""
     if kind not in ("selection", "scoring"):
         raise bad_value("rate", kind, '"selection" or "scoring"')
     if kind == "scoring" and audit.scores is None:
@@ -297,7 +298,7 @@ def ll144_tables(
     explanation: str | None = None,
     small_category_note: str | None = None,
 ) -> LL144Tables:
-    """Make the tables from numbers of people and of those selected, by category.
+    """Make the tables from the number of people and of selected people in each category.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The records of a monitor: batches, alarms and evidence; and its state as a JSON file, which is read as untrusted."""
+"""The records of a monitor (batches, alarms, evidence), and its state file, which is checked when it is read."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ VERSION = 1
 LARGEST_STATE = 2**26  # bytes
 LARGEST_NUMBER = 1e15  # of rows, and of logarithms: sums of such numbers are finite
 MOST_POINTS = 400
-"""Points of the recorded history; of more, every second one is dropped."""
+"""The most points of the recorded history; when there are more, every second one is dropped."""
 
 History = list[tuple[int, tuple[float, ...]]]
 
@@ -48,13 +48,13 @@ class CountedBatch:
 
 
 def was_counted(batches: Sequence[CountedBatch], name: str, digest: str | None) -> bool:
-    """Return whether a batch is among those that were counted; one that only seems to be new raises an error."""
+    """Return whether a batch was counted; a batch that matches only by name or only by content raises an error."""
     for batch in batches:
         if batch.name == name:
             if digest is not None and batch.digest is not None and digest != batch.digest:
                 raise ValueError(
-                    f"{name} was counted already, with other content. Give new rows as a new batch of its own; a "
-                    "counted batch must not change or grow."
+                    f"{name} was counted already, with other content. A counted batch must not change or grow: put new "
+                    "rows into a new batch."
                 )
             return True
         if digest is not None and batch.digest == digest:
@@ -72,13 +72,13 @@ class MonitorAlarm:
     Attributes
     ----------
     row : int
-        The number of rows counted when it was raised.
+        The number of rows counted when the alarm was raised.
     batch : int
-        The number of batches counted by then.
+        The number of batches counted at that time.
     name : str or None
         The name of the last of these batches.
     log_evidence : float
-        The natural logarithm of the evidence by then.
+        The natural logarithm of the evidence at that time.
     """
 
     row: int
@@ -97,9 +97,9 @@ class RequirementEvidence:
     log_evidence : float
         The natural logarithm of the evidence since the requirement joined.
     rates : tuple of float or None
-        The rates over all rows, None if there are none.
+        The rates over all rows; None without rows.
     recent : tuple of float or None
-        The rates with old rows forgotten.
+        The rates over recent rows: older rows count less.
     rows : tuple of int
         The rows of each rate.
     """
@@ -160,7 +160,7 @@ class LimitEvidence:
 
 
 def evidence_text(log_evidence: float) -> str:
-    """Return evidence as people read it; large and small values as a power of ten.
+    """Return evidence as text; large and small values as a power of ten.
 
     >>> evidence_text(0.0), evidence_text(10.0), evidence_text(-20.0)
     ('1.00', '2.2e+04', '2.1e-09')
@@ -239,7 +239,7 @@ def write_state(monitor: Monitor) -> bytes:
         except ValueError:
             same = False
         if not same:
-            raise ValueError(f"The limit {limit} cannot be saved, because its measure is your own.")
+            raise ValueError(f"The limit {limit} cannot be saved: only built-in measures can be written to a file.")
     processes = monitor._processes
     record = StateRecord(
         format=FORMAT,
@@ -329,7 +329,7 @@ def _restored(kind: type[Monitor], record: StateRecord) -> Monitor:
 
 
 def _expected(monitor: Monitor) -> Iterator[WatchedRequirement]:
-    """Yield the requirements of the limits for the groups that the state knows."""
+    """Yield the requirements of the limits for the groups in the state."""
     for grouping, groups in monitor._known.items():
         known: list[Hashable] = []
         for group in groups:
@@ -358,4 +358,4 @@ def _counts(values: Sequence[Any], shape: tuple[int, ...], name: str) -> np.ndar
 
 def _check(holds: bool, name: str) -> None:
     if not holds:
-        raise ValueError(f"its {name!r} do not fit together with the rest")
+        raise ValueError(f"the field {name!r} contradicts the others")

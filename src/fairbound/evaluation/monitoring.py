@@ -1,14 +1,14 @@
-"""The monitor: limits watched after release, with a bounded probability of any false alarm.
+"""The monitor watches limits after release, with a bounded probability of any false alarm.
 
 The evidence against a limit is a sum of e-processes (`betting`), one for each requirement of the limit (`watching`).
-Their capitals add up to 1 at the start, so that the sum is an e-process, too.  With L limits and confidence 1 − α, a
-limit raises an alarm when its evidence reaches L/α.  If all limits are kept, the probability that any of them ever
-raises an alarm is at most α, however often one looks and however long the stream is (Ville's inequality for each limit,
-and Bonferroni over limits).
+Their initial capitals add up to 1, so the sum is an e-process, too.  With L limits and confidence 1 − α, a limit
+raises an alarm when its evidence reaches L/α.  If all limits are kept, the probability that any alarm is ever raised
+is at most α, for any number of looks and any length of the stream (Ville's inequality for each limit, and Bonferroni
+over limits).
 
-**New groups.**  If a group appears for the first time, its requirements join before its outcomes are counted.  They get
-an equal share of the capital that the limit has at that moment, taken from the others in proportion.  The sum does not
-change by this.
+**New groups.**  When a group appears for the first time, its requirements join before its outcomes are counted.  Each
+new requirement gets an equal share of the limit's present capital, taken from the others in proportion.  So the sum
+does not change at that moment, and remains an e-process.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Monitor:
         As for training: `DisparateImpact(0.8)` or "disparate_impact >= 0.8".  Differences, ratios, and limits on a
         group's rate; groups are compared pairwise or with a reference group.
     confidence : float
-        1 − α, at least 0.5 and below 1.  If all limits are kept, any alarm ever has a probability of at most α.
+        1 − α, at least 0.5 and below 1.  If all limits are kept, the probability of any alarm ever is at most α.
     groups : {"each", "intersection", "both"}
         With several sensitive columns: the groups of each column, of their intersection, or both.
     pos_label : label, optional
@@ -75,7 +75,7 @@ class Monitor:
     n_batches : int
         The number of batches counted.
     batches : list of CountedBatch
-        Those of them that have a name, in order.
+        The counted batches that have a name, in order.
     limits : tuple of LimitEvidence
         The evidence against each limit.
     alarm : bool
@@ -135,6 +135,8 @@ class Monitor:
     ) -> None:
         """Count one batch of decisions; a batch may be a single row.
 
+        If a batch is rejected by an error, the monitor is unchanged.
+
         Parameters
         ----------
         prediction : sequence of n decisions
@@ -147,8 +149,6 @@ class Monitor:
             A name of the batch.  A name that was counted already raises an error.
         digest : str, optional
             A digest of the batch's content, which recognises the batch under another name.
-
-        A batch that cannot be counted raises ValueError, and leaves the monitor unchanged.
         """
         if sample_weight is not None:
             raise InputError(
@@ -196,8 +196,8 @@ class Monitor:
     def has_counted(self, name: str, digest: str | None = None) -> bool:
         """Return whether a batch was counted already.
 
-        A name that was counted with another content, or a content that was counted under another name, raises an error:
-        counting rows twice would make the evidence wrong.
+        The same name with other content, or the same content under another name, raises an error: counting rows twice
+        would invalidate the evidence.
         """
         return was_counted(self.batches, name, digest)
 
@@ -215,7 +215,7 @@ class Monitor:
                     raise ValueError(f"{limit} names the column {name!r}. The batch has {listed(groupings)}.")
 
     def _joining(self, found: dict[str, list[Hashable]]) -> list[list[WatchedRequirement]]:
-        """Return for each limit the requirements that join with the groups that are new."""
+        """Return for each limit the requirements that new groups add."""
         joining: list[list[WatchedRequirement]] = [[] for _ in self.constraints]
         for grouping, groups in found.items():
             known = list(self._known.get(grouping, ()))
@@ -236,7 +236,7 @@ class Monitor:
         return joining
 
     def _join(self, joining: list[list[WatchedRequirement]]) -> None:
-        """Start new requirements; they share the capital of their limit with those that are there."""
+        """Start new requirements; they share the capital of their limit with those watched already."""
         for place, new in enumerate(joining):
             if not new:
                 continue
@@ -384,7 +384,7 @@ class Monitor:
     # --- files -------------------------------------------------------------------------------------------------------
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the state to a JSON file; the file has the old state or the new one, whenever the process ends."""
+        """Write the state to a JSON file.  After a kill the file has the old state or the new one, never a mixture."""
         write_file(path, write_state(self))
 
     @classmethod

@@ -1,11 +1,11 @@
 """Scores by group: AUC, calibration, distributions, and the measures at every threshold.
 
-A larger score is the more favourable one.
+A larger score is more favourable.
 
     AUC             P(score of a positive > score of a negative) + ½ P(equal), within the group (Mann and Whitney 1947)
                     interval: the variance of DeLong et al. (1988), on the scale of the log odds; none for 0 and 1
     calibration     for scores in [0, 1]: ten bins of equal width; in each the mean score and the share of positives,
-                    with exact binomial intervals that hold together over the bins of a group (Bonferroni)
+                    with exact binomial intervals, simultaneous over the bins of a group (Bonferroni)
     ECE             expected calibration error, Σ (rows of the bin / rows) · |mean score − share of positives|
     distribution    quantiles, and the share of the rows in bins that all groups have in common
     thresholds      see `fairbound.evaluation.thresholds`
@@ -70,9 +70,9 @@ class GroupScores:
     shares : tuple of float
         Share of the rows in each bin of `ScoreAudit.edges`.
     auc : Estimate or None
-        None without labels; undefined if the group has labels of one kind only.
+        None without labels; undefined if all labels of the group are the same.
     calibration : tuple of CalibrationBin
-        Bins that have rows; empty without labels, and for scores outside of [0, 1].
+        Bins that have rows; empty without labels, and for scores outside [0, 1].
     calibration_error : float or None
         The expected calibration error.
     """
@@ -102,7 +102,7 @@ class ScoreAudit:
     Attributes
     ----------
     median : float
-        Of all scores, also of rows without a known group.
+        Median of all scores, including rows without a known group.
     edges : tuple of float
         Edges of the bins of the distributions.
     groups : tuple of GroupScores
@@ -133,7 +133,7 @@ class ScoreAudit:
         return found[0]
 
     def curve(self, grouping: str | None = None) -> ThresholdCurves:
-        """Return the curves of a grouping; it need not be named if there is one only."""
+        """Return the curves of a grouping; with a single grouping, its name may be left out."""
         found = [each for each in self.curves if grouping in (None, each.grouping)]
         if len(found) != 1:
             raise ValueError(
@@ -144,13 +144,13 @@ class ScoreAudit:
     @property
     def notes(self) -> tuple[str, ...]:
         """How to read the scores."""
-        found = ["Scores: a larger score is the more favourable one.", *([self.rule] if self.rule else [])]
+        found = ["Scores: a larger score is more favourable.", *([self.rule] if self.rule else [])]
         if self.labelled:
-            found.append("Intervals of the AUC follow DeLong et al. (1988), each by itself.")
+            found.append("Intervals of the AUC follow DeLong et al. (1988), without adjustment for several groups.")
         if self.labelled and self.calibrated:
-            found.append("Intervals of a reliability curve are exact binomial, and hold together over its bins.")
+            found.append("Intervals of a reliability curve are exact binomial, and simultaneous over its bins.")
         if self.labelled and not self.calibrated:
-            found.append("Some scores lie outside of 0 to 1. They are no probabilities, so calibration is not shown.")
+            found.append("Some scores lie outside 0 to 1. They are not probabilities, so calibration is not shown.")
         return tuple(found)
 
     def tables(self) -> list[TextTable]:
@@ -169,7 +169,7 @@ class ScoreAudit:
         return found
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything as a dictionary of JSON values, with few of the thresholds."""
+        """Return everything as a dictionary of JSON values, with at most 200 thresholds."""
         return as_json(
             {
                 "median": self.median,
@@ -193,7 +193,7 @@ class ScoreAudit:
 
 
 class Scores(NamedTuple):
-    """Checked scores, and how decisions follow from them; the rule is empty if decisions are given."""
+    """Checked scores, and a sentence on how decisions follow from them; empty if decisions are given."""
 
     values: FloatArray
     rule: str
@@ -209,7 +209,7 @@ def tally_decisions(
     positive_decision: Hashable | None = None,
     **settings: Any,
 ) -> tuple[Tally, Scores | None]:
-    """Count decisions, or those that follow from scores; `audit` has the parameters."""
+    """Count decisions, given or computed from scores; `audit` documents the parameters."""
     if sensitive_features is None:
         raise ValueError("An audit compares groups: pass sensitive_features.")
     scores = None if score is None else Scores(check_scores(score), "")
@@ -220,7 +220,7 @@ def tally_decisions(
         scores = scores._replace(rule=rule)
         prediction, positive_decision = selected.astype(int), 1
     elif threshold is not None:
-        raise InputError("{threshold=} turns scores into decisions, but there is {prediction=}.", "Give one of both.")
+        raise InputError("{threshold=} turns scores into decisions, but {prediction=} is given.", "Use one of them.")
     return Tally.build(y, prediction, sensitive_features, positive_decision=positive_decision, **settings), scores
 
 
@@ -235,7 +235,7 @@ def audit_scores(
     given, rule = scores
     cells = tally.cells
     if tally.weighted or cells.n_labels != 2:
-        raise InputError("{score=} needs two classes, and rows that count alike.", "Leave out {sample_weight=}.")
+        raise InputError("{score=} needs two classes and rows of equal weight.", "Leave out {sample_weight=}.")
     if len(given) != len(cells):
         raise InputError("{score=} has {scores:,} rows, but there are {rows:,}.", scores=len(given), rows=len(cells))
     counted = np.asarray(cells.weights) > 0
@@ -262,7 +262,7 @@ def audit_scores(
 
 
 def _selected_by(scores: FloatArray, threshold: float | None) -> tuple[NDArray[np.bool_], str]:
-    """Return which rows are selected, those from the threshold on or above the median of all scores, and a note."""
+    """Return the selected rows, from the threshold on or else above the median of all scores, and a note."""
     if threshold is not None:
         return scores >= threshold, f"There are no decisions: rows with a score of at least {threshold:g} are selected."
     median = np.median(scores)
@@ -274,7 +274,7 @@ def check_scores(score: Any) -> FloatArray:
     try:
         values = np.asarray(score, dtype=np.float64)
     except (TypeError, ValueError):
-        raise InputError("{score=} must be numbers, but some values are text or of another kind.") from None
+        raise InputError("{score=} must be numbers, but some values are text or have another type.") from None
     if values.ndim != 1 or not len(values):
         raise InputError("{score=} must have one number per row, but has shape {shape}.", shape=values.shape)
     if not np.isfinite(values).all():
@@ -329,7 +329,7 @@ def _calibration(scores: FloatArray, positive: NDArray[np.bool_], confidence: fl
 
 
 def auc_estimate(scores: FloatArray, positive: NDArray[np.bool_], confidence: float) -> Estimate:
-    """Return the area under the ROC curve with its interval; undefined if there is one kind of label only.
+    """Return the area under the ROC curve with its interval; undefined if all labels are the same.
 
     >>> auc_estimate(np.array([0.1, 0.4, 0.35, 0.8]), np.array([False, False, True, True]), 0.95).value
     0.75
@@ -340,7 +340,8 @@ def auc_estimate(scores: FloatArray, positive: NDArray[np.bool_], confidence: fl
         return Estimate(None, None, None)
     from scipy.stats import rankdata  # here, because its import takes as long as an audit
 
-    # The placement of a row: the share of the other kind that it beats.  Its ranks among all and among its own tell.
+    # DeLong's variance needs the placement of each row: the share of rows with the other label that it beats.  The rank
+    # among all rows minus the rank among rows with the same label counts these rows, ties as one half.
     ranks = rankdata(np.concatenate([of_positives, of_negatives]))
     beats = (ranks[:m] - rankdata(of_positives)) / n
     beaten = (ranks[m:] - rankdata(of_negatives)) / m

@@ -1,4 +1,4 @@
-"""Tests of selection rates: each group beside the most selected one, with the part that chance may have.
+"""Tests of selection rates: each group against the most selected one, and whether chance may explain the difference.
 
 With n rows and x selections in a group, m and y in the reference group, and rates p = x/n and r = y/m:
 
@@ -6,14 +6,14 @@ With n rows and x selections in a group, m and y in the reference group, and rat
     standard deviations   Z = (p − r) / √(q(1 − q)(1/n + 1/m)),  q = (x + y)/(n + m): the two-sample test, pooled
     exact p               Fisher's exact test of the table [[x, n − x], [y, m − y]], two-sided
     shortfall             n·r − x, the selections missing at the reference rate; n·q − x at the pooled rate
-    one-person flip       whether one more selection in the group brings the ratio to four fifths; and whether one
-                          different person, selected from the group and not from the reference group, would give the
-                          group the higher rate (Questions and Answers on the Uniform Guidelines, 44 FR 11996)
+    one-person flip       whether one more selection in the group brings the ratio to four fifths; and whether the
+                          group would have the higher rate if one selection went to it instead of to the reference
+                          group (Questions and Answers on the Uniform Guidelines, 44 FR 11996)
 
-The reference group is the most selected one of its column, or a named one.  The p-value that counts is the exact one
-if a cell of the table is expected to hold fewer than five people (q·n, q·m, (1 − q)·n or (1 − q)·m), else that of Z.
-Where several groups are compared with the reference, p-values are also given adjusted (Holm 1979), so that they can be
-read together: the probability that any of the groups falls below a level by chance is at most that level.
+The reference group is the most selected one of its column, or a named one.  The p-value is that of the exact test if a
+cell of the table has an expected count below five (q·n, q·m, (1 − q)·n or (1 − q)·m), else that of Z.  If several
+groups are compared with the reference, there are also adjusted p-values (Holm 1979): if all rates are equal, the
+probability that any adjusted p-value falls below a level is at most that level.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ FOUR_FIFTHS = 0.8
 """The ratio below which a selection rate counts as substantially different (29 CFR 1607.4 D)."""
 
 FEW_EXPECTED = 5.0
-"""Below this many expected people in a cell, the exact test replaces the one of Z."""
+"""If the expected count of a cell is below this, the exact test replaces that of Z."""
 
 
 @dataclass(frozen=True)
 class SelectionTest:
-    """The selection rate of one group beside that of the reference group.
+    """The selection rate of one group, compared with that of the reference group.
 
     Attributes
     ----------
@@ -53,23 +53,23 @@ class SelectionTest:
     ratio : float
         Rate over reference rate; 1 if nobody is selected in either group.
     lower, upper : float
-        Interval of the ratio.  The intervals of all groups of the grouping hold together (Bonferroni).
+        Interval of the ratio.  The intervals of all groups of the grouping are simultaneous (Bonferroni).
     below_four_fifths : bool
     standard_deviations : float
         Z; negative if the group is selected less often.  0 if everybody or nobody is selected.
     z_p, exact_p : float
         Two-sided p-values of Z and of Fisher's exact test.
     exact : bool
-        Whether cells are so small that the exact p-value counts.
+        Whether cells are so small that `p` is the exact p-value.
     adjusted_p : float
-        The p-value that counts, adjusted for the number of groups compared (Holm).
+        `p`, adjusted for the number of groups compared (Holm).
     shortfall, pooled_shortfall : float
-        Selections missing at the reference rate, and at the pooled rate of both groups; negative if there are more.
+        Selections missing at the reference rate, and at the pooled rate of both groups; negative for a surplus.
     one_more_reverses : bool
         Whether one more selection in the group brings a ratio below four fifths to four fifths or above.
     one_different_exceeds : bool
-        Whether the group has the higher rate if one selection of the reference group goes to it instead, although the
-        ratio is below four fifths.
+        Whether the ratio is below four fifths, but the group would have the higher rate if one selection of the
+        reference group went to it instead.
     """
 
     grouping: str
@@ -95,7 +95,7 @@ class SelectionTest:
 
     @property
     def p(self) -> float:
-        """The p-value that counts: the exact one where cells are small, else that of Z."""
+        """The p-value: that of the exact test if cells are small, else that of Z."""
         return self.exact_p if self.exact else self.z_p
 
 
@@ -205,7 +205,7 @@ def compare_selections(
     reference : group, optional
         The group to compare with.
     confidence : float
-        Of the intervals of the ratios, together.
+        The simultaneous confidence of the intervals of the ratios.
 
     Examples
     --------
@@ -279,7 +279,7 @@ def _reaches_four_fifths(x: int, n: int, y: int, m: int) -> bool:
 
 
 def holm(p_values: Iterable[float]) -> list[float]:
-    """Return p-values adjusted so that they can be read together (Holm 1979).
+    """Return p-values adjusted for their number (Holm 1979).
 
     >>> holm([0.01, 0.04, 0.03])
     [0.03, 0.06, 0.06]
@@ -304,7 +304,7 @@ class PairedTest:
     difference : float
         Accuracy of the second minus that of the first.
     p : float
-        Two-sided, of the exact test: if both are equally accurate, each such row is a fair toss of a coin.
+        Two-sided p-value of the exact test: if both are equally accurate, each such row is a toss of a fair coin.
     """
 
     only_first: int

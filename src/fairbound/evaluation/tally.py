@@ -144,7 +144,7 @@ class Repeats:
     rows : array of shape (n,)
         The number of rows.  The weight of the given row is their mean weight.
     squared_weight : array of shape (n,), or None
-        The mean of their squared weights; None if all rows count alike.
+        The mean of their squared weights; None if all rows have the same weight.
     heaviest : float
         The largest weight of a row.
     """
@@ -154,7 +154,7 @@ class Repeats:
     heaviest: float = 1.0
 
     def extended(self, further: int) -> Repeats:
-        """Return the same for more given rows, which stand for none."""
+        """Return the same with additional given rows, each of which stands for no row."""
         squares = None if self.squared_weight is None else np.append(self.squared_weight, np.zeros(further))
         return replace(self, rows=np.append(self.rows, np.zeros(further, dtype=np.int64)), squared_weight=squares)
 

@@ -22,7 +22,7 @@ from fairbound.fairness import GroupSums, Measure, RateFunction, evaluate
 FloatArray = NDArray[np.float64]
 
 MOST_THRESHOLDS = 200
-"""Thresholds in a summary and its pictures; in Python all are there."""
+"""The most thresholds in a summary and its pictures; the Python object has all."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +56,7 @@ class ThresholdCurves:
         return {name: float(values[place]) for name, values in self.measures.items()}
 
     def thinned(self, most: int = MOST_THRESHOLDS) -> ThresholdCurves:
-        """Return the same at no more than `most` thresholds, the first and the last among them."""
+        """Return the curves at no more than `most` thresholds, including the first and the last."""
         if len(self.thresholds) <= most:
             return self
         kept = np.unique(np.linspace(0, len(self.thresholds) - 1, most).round().astype(int))

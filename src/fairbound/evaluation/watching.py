@@ -1,11 +1,11 @@
-"""What a monitor watches: the requirements of its limits, and the outcomes of rows that bear on each.
+"""The requirements that a monitor watches, and the outcomes of rows that count in each.
 
-A limit is split into requirements on pairs of groups (`requirements.sides_of`).  A requirement joins as soon as both of
-its groups have been seen.  Each rate is a share of outcomes among some of a group's rows.
+A limit is split into requirements on pairs of groups (`requirements.sides_of`).  A requirement is watched as soon as
+both of its groups have been seen.  Each rate is a share of outcomes among some rows of a group.
 
-**Blocks.**  The rows of a batch of one group are divided into consecutive blocks of about equal size, as many as the
-smaller group has rows.  So all rows are used, and a batch may be sorted by group.  Rows that have no counterpart yet
-wait for the next batch, and count in its first block.
+**Blocks.**  The rows that a group has in a batch are divided into consecutive blocks of about equal size.  The number
+of blocks is the number of rows of the smaller group.  So all rows are used, and a batch may be sorted by group.  If
+one group has no rows in a batch, the rows of the other wait, and count in the first block of a later batch.
 """
 
 from __future__ import annotations
@@ -54,15 +54,15 @@ def check_watchable(limit: Constraint) -> None:
     if limit.bound is None:
         reason = "it has no bound; state one, such as disparate_impact >= 0.8"
     elif measure.comparison == "covariance":
-        reason = "no evidence is known for a covariance; demographic_parity limits the selection rates themselves"
+        reason = "no e-process is known for a covariance; use demographic_parity, which limits the selection rates"
     elif limit.against == "overall":
-        reason = "everyone contains the group itself; compare groups pairwise or with a reference group"
+        reason = "its comparison with everyone includes the group itself; compare pairwise or with a reference group"
     elif limit.classes is not None:
         reason = "it names classes, and a monitor has two decisions only"
     elif share_of_selected in measure.rates:
         reason = "shares of the selected depend on the sizes of the groups; disparate_impact compares selection rates"
     elif any(rate not in WHOLES for rate in measure.rates):
-        reason = "its rate is your own, and a monitor needs shares of rows, such as selection rates"
+        reason = "its measure has a rate of your own, but a monitor needs built-in rates, such as selection rates"
     if reason:
         raise ValueError(f"The limit {limit} cannot be monitored: {reason}.")
 
@@ -71,8 +71,8 @@ def check_number_of_groups(grouping: str, groups: Sequence[Hashable]) -> None:
     """Raise an error for a column with too many groups, such as a column of identifiers."""
     if len(groups) > MOST_GROUPS:
         raise ValueError(
-            f"Column {grouping!r} has {len(groups):,} groups, but at most {MOST_GROUPS:,} are watched: sort them into "
-            "fewer groups that mean something."
+            f"Column {grouping!r} has {len(groups):,} groups, but at most {MOST_GROUPS:,} can be watched: use fewer, "
+            "larger groups."
         )
 
 
@@ -128,7 +128,7 @@ class WatchedRequirement:
 def new_requirements(
     limits: Sequence[Constraint], place: int, grouping: str, known: Sequence[Hashable], group: Hashable
 ) -> Iterator[WatchedRequirement]:
-    """Yield the requirements of one limit that a new group brings, given the groups that are known already."""
+    """Yield the requirements of one limit between a new group and the groups that are known already."""
     limit = limits[place]
     measure = resolve_measure(limit.measure)
     if measure.comparison == "value":
@@ -152,7 +152,7 @@ def new_requirements(
 def read_two_values(
     values: Any, known: tuple[Hashable, Hashable], positive: Hashable, name: str, argument: str
 ) -> tuple[NDArray[np.bool_], tuple[Hashable, Hashable]]:
-    """Return which values are the positive one, and the negative and the positive value, None while unknown.
+    """Return which rows have the positive value, and the pair (negative, positive) with None for unknown values.
 
     Parameters
     ----------
@@ -163,7 +163,7 @@ def read_two_values(
     positive : value or None
         The positive value as the user names it.
     name, argument : str
-        What the values are called in messages, and the argument that names the positive one.
+        The name of the values in messages, and of the argument that states the positive value.
     """
     array = as_array(values)
     if array.ndim == 2 and array.shape[1] == 1:
@@ -247,9 +247,9 @@ def group_rows(
 
 @cache
 def _outcome_table(rate: RateFunction) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
-    """Return for each kind of row, 2 · label + decision, whether it counts in a rate, and as what.
+    """Return for each kind of row, 2 · label + decision, whether it counts in a rate, and its outcome, 0 or 1.
 
-    The rate itself is evaluated on single rows, so that a monitor has no formulas of its own.
+    The rate itself is evaluated on single rows, so that a monitor needs no second formula for it.
     """
     label, decision = np.array([0.0, 0.0, 1.0, 1.0]), np.array([0.0, 1.0, 0.0, 1.0])
     sums = GroupSums(
@@ -278,7 +278,7 @@ def outcomes(rate: RateFunction, kinds: NDArray[np.int64]) -> NDArray[np.float64
 def divide(
     waiting: Waiting, first: NDArray[np.float64], second: NDArray[np.float64] | None
 ) -> tuple[Waiting, NDArray[np.float64]]:
-    """Divide the outcomes of one batch into blocks, of shape (B, 4); return what must wait, and the blocks.
+    """Divide the outcomes of one batch into blocks; return the rows that must wait, and the blocks, of shape (B, 4).
 
     `second` is None for a requirement on one rate.  The division depends on numbers of rows only, never on outcomes.
     """
@@ -299,6 +299,6 @@ def divide(
 
 
 def _with_waiting(waiting: NDArray[np.float64], outcomes: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return pairs of rows and positive outcomes: all rows that waited as one, and then the new ones."""
+    """Return pairs (rows, positive outcomes): one pair for all rows that waited, then one for each new row."""
     new = np.stack([np.ones(len(outcomes)), outcomes], axis=1)
     return np.concatenate([waiting[None], new]) if waiting[0] > 0 else new

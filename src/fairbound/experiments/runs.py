@@ -337,5 +337,5 @@ def _locked(path: Path) -> Iterator[BinaryIO]:
 def _foreign(path: Path, number: int) -> str:
     return (
         f"{path}, line {number}, is not a result of `fairbound reproduce`. Give another --out, or delete the file to "
-        "begin anew."
+        "start again."
     )

@@ -1,7 +1,7 @@
 """An audit as one HTML file in the style of the report: counts, rates with intervals, measures, scores and tests.
 
 For the scores of each grouping there are up to four pictures: reliability, distribution, selection rates at every
-threshold, and measures at every threshold.  A picture shows the largest groups only, if there are many.
+threshold, and measures at every threshold.  If there are many groups, a picture shows only the largest.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ def audit_to_html(
         As `fairbound.audit(...).to_dict()` makes it.
     title : str
     limits : sequence of dict
-        Limits that these rows keep or do not keep: each a dictionary with `limit`, `value`, `kept` and, so that no
-        value is rounded to a bound, `bounds`.
+        A dictionary for each limit, with `limit`, `value`, `kept` and `bounds`.  The bounds are needed so that no value
+        is rounded to a bound.
     notes : iterable of str
         How to read the numbers, as `Audit.notes` has them.
 
@@ -103,14 +103,14 @@ DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 SYMBOLS = ("circle", "diamond", "square", "triangle-up", "cross", "star")
 RELIABILITY = (
     "Share of positive labels against the mean score, in bins of scores. On the diagonal both are equal. The intervals "
-    "of a group hold together."
+    "are simultaneous over the bins of a group."
 )
 MEASURES = (
     "Each measure over all pairs of groups, if the rows with a score of at least the threshold are selected. A click "
     "on a name shows or hides it."
 )
 SHOWN_FIRST = ("disparate_impact", "demographic_parity", "equal_opportunity", "predictive_equality")
-"""Measures whose curves are drawn at once; the others appear by a click on the legend."""
+"""Measures whose curves are visible at first; a click on the legend shows the others."""
 
 
 # --- tests of selection rates ----------------------------------------------------------------------------------------
@@ -127,7 +127,7 @@ class SignificanceTable:
 
 
 def significance_tables(audit: Mapping[str, Any]) -> list[SignificanceTable]:
-    """Return the tests of each grouping; none for weighted rows, several classes, and audits of earlier versions."""
+    """Return the tests of each grouping; empty for weighted rows, several classes, and audits of earlier versions."""
     tests = audit.get("significance") or ()
     header = (
         "Selected",
@@ -183,7 +183,7 @@ class ScoreView:
 
 
 def score_views(audit: Mapping[str, Any]) -> list[ScoreView]:
-    """Return the view of each grouping; none without scores."""
+    """Return the view of each grouping; empty without scores."""
     scores = audit.get("scores")
     return [] if not scores else [_view(scores, place) for place in range(len(scores["curves"]))]
 
@@ -321,7 +321,7 @@ def _selection(curves: Mapping[str, Any], groups: Sequence[Mapping[str, Any]]) -
 
 
 def _legend_below() -> Figure:
-    """Return the layout of a legend with many names, which would cover the curves from above on paper."""
+    """Return the layout for a legend with many names.  Above the plot it would cover the curves on paper."""
     plain = base(0)
     legend = {**plain["legend"], "y": -0.27, "yanchor": "top"}
     return {"legend": legend, "margin": {**plain["margin"], "t": 12, "b": 160}}

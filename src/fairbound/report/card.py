@@ -1,7 +1,7 @@
-"""The model card: the same answers and tables in Markdown, for a repository or a review; and the folder of a report.
+"""The model card: answers and tables of the report in Markdown; and the files of a report in a folder.
 
-One part answers points 2(g), 3 and 4 of Annex IV of the EU AI Act (Regulation 2024/1689).  Its answers are measured
-figures of the summary.  What only people can say is listed as a gap, by its name.
+One section follows points 2(g), 3 and 4 of Annex IV of the EU AI Act (Regulation 2024/1689).  It states figures of the
+summary.  Information that only people can give is listed as a gap.
 """
 
 from __future__ import annotations
@@ -198,10 +198,10 @@ NAMES = {"json": "summary.json", "html": "report.html", "markdown": "model-card.
 def write_report(
     summary: Mapping[str, Any], folder: str | os.PathLike[str], *, overwrite: bool = False
 ) -> dict[str, Path]:
-    """Write report.html, model-card.md and summary.json.  Nothing is written before all three are made.
+    """Write report.html, model-card.md and summary.json.  Files are written only after all three have been made.
 
-    The files of an older report are replaced; a report is recognised by its summary.json.  Other files of these names
-    are replaced only with `overwrite`.
+    The files of an older report, recognised by its summary.json, are replaced.  Other files of these names are replaced
+    only with `overwrite`.
 
     Returns
     -------
@@ -230,16 +230,16 @@ def holds_summary(folder: Path) -> bool:
 
 TITLE = "Technical documentation: Annex IV, points 2(g), 3 and 4"
 MOST_GROUPS = 20
-"""Groups whose numbers of rows are in the log of the tests."""
+"""The most groups whose sizes are listed in the log of the tests."""
 PREFACE = (
-    "These answers are figures that were measured. They do not say that a requirement is met. A gap names what a "
-    "person has to fill in."
+    "These answers are measured figures. They do not say that a requirement is met. A gap names information that a "
+    "person must add."
 )
 
 
 @dataclass(frozen=True)
 class AnnexPoint:
-    """One point: facts as pairs of a name and a text, a table if there is one, and the gaps."""
+    """One point of Annex IV: facts as pairs of a name and a text, an optional table, and the gaps."""
 
     heading: str
     facts: tuple[tuple[str, str], ...]
@@ -266,7 +266,7 @@ def _testing(summary: Mapping[str, Any]) -> AnnexPoint:
 
 
 def _test_log(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield the data, the parts, the limits as written down, and each test with its date and outcome."""
+    """Yield the data, the parts, the limits with the time of writing, and each test with its date and outcome."""
     known = dict(numbers.reproduction_lines(summary["reproduction"]))
     main, rows = words.main_part(summary)
     for name in ("Data", "Columns used"):
@@ -353,7 +353,7 @@ def _metrics(summary: Mapping[str, Any]) -> AnnexPoint:
     facts.append(
         (
             "What they leave out",
-            "they compare recorded labels and groups; they do not say why groups differ, nor whether labels are right",
+            "they compare recorded labels and groups; they do not show why groups differ, or whether labels are right",
         )
     )
     return AnnexPoint(
@@ -361,6 +361,6 @@ def _metrics(summary: Mapping[str, Any]) -> AnnexPoint:
         tuple(facts),
         gaps=(
             "Why these metrics and bounds suit the intended purpose.",
-            "Which other metrics were considered, and why not.",
+            "Which other metrics were considered, and why they were not used.",
         ),
     )

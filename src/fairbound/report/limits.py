@@ -138,18 +138,18 @@ LABELS = (
     "here can tell why two groups differ."
 )
 OTHERS = (
-    "A limit on one measure says nothing about the others, nor about groups that were not looked at: combinations of "
-    "columns, or people who are in no column."
+    "A limit on one measure says nothing about other measures, nor about groups without a limit, such as combinations "
+    "of columns, or groups that no column records."
 )
 FITTED = (
-    "The model was fitted to the training rows, so what holds there holds by construction. Intervals are given for "
+    "The model was fitted to the training rows, so limits are kept there by construction. Intervals are given for "
     "held-out rows only."
 )
 NOT_HELD_OUT = "No rows were held out: nothing here is about rows that the model has not seen."
 POPULATION = (
-    "Intervals and verdicts speak of the population that the held-out rows were drawn from, at the time when they were "
-    "drawn; not of another year, another place, or other applicants. They assume that rows are independent of each "
-    "other. Each interval holds by itself: of a hundred of them about {} may miss."
+    "Intervals and verdicts are about the population that the held-out rows were drawn from, at the time when they "
+    "were drawn; not about another year, another place, or other applicants. They assume independent rows. Intervals "
+    "are not simultaneous: of a hundred of them about {} may miss."
 )
 LOOKED_AT = (
     "The certificate counts only if the held-out rows had no part in choosing the model, the limit or the threshold. A "
@@ -160,8 +160,8 @@ PICKED = (
     "choice on new ones."
 )
 JUDGED = (
-    "That a number lies within a limit does not make a decision right, or lawful. This report measures disparities; it "
-    "does not judge them."
+    "A number within a limit does not make a decision right or lawful. This report measures disparities; it does not "
+    "judge them."
 )
 
 
@@ -206,8 +206,9 @@ def _remarks(rows: str, audit: Mapping[str, Any]) -> Iterator[str]:
         alike.setdefault((grouping, tuple(groups)), []).append(rate)
     for (grouping, names), rates in alike.items():
         yield (
-            f"No {rows} row to count for {', '.join(rates)} in {len(names)} group{'s' if len(names) > 1 else ''} of "
-            f"{grouping}, which the measures of these leave out: {', '.join(names)}."
+            f"{sentence(', '.join(rates))}: undefined on the {rows} rows for {len(names)} "
+            f"group{'s' if len(names) > 1 else ''} of {grouping}, which the measures of these rates leave out: "
+            f"{', '.join(names)}."
         )
     few = [
         f"{group_text(each['group'])} ({count(each['rows'])})"

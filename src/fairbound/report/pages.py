@@ -99,7 +99,7 @@ def _changes(judged: Mapping[str, Any]) -> list[tuple[str, str, str, str, str]]:
 
 
 def _facts(search: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield the log: what was fixed before training, and what is needed to repeat it."""
+    """Yield the log: the plan that was fixed before training, and the facts needed to repeat the search."""
     plan, lock = search["plan"], search["lock"]
     for measure, bounds in plan["bounds"].items():
         yield f"Bounds on {measure}", ", ".join(f"{bound:g}" for bound in bounds)
@@ -123,7 +123,7 @@ def _facts(search: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def search_figure(search: Mapping[str, Any], measure: str) -> Figure:
-    """Return accuracy against the measure: undominated candidates filled, the others hollow, and the baseline."""
+    """Return the picture of accuracy against the measure; undominated candidates are filled, the others hollow."""
     kinds = list(dict.fromkeys(each["kind"] for each in search["candidates"]))
     traces = []
     for place, kind in enumerate(kinds):
@@ -189,7 +189,7 @@ def _points(
 
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 760, 260, 64, 16, 14, 40
 LEAST_POWER, MOST_POWER = -3.0, 12.0
-"""The powers of ten that are drawn; evidence beyond them is drawn at the edge."""
+"""The range of powers of ten in the picture; evidence outside is drawn at its edge."""
 
 
 def monitor_to_html(monitor: Mapping[str, Any], *, title: str = "Limits after release") -> str:
@@ -248,7 +248,7 @@ def _line(found: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _evidence(power: float) -> str:
-    """Return evidence, of which the power of ten is given, in few digits."""
+    """Return evidence in few digits, from its decimal logarithm."""
     if -2.0 <= power < 4.0:
         return f"{10.0**power:.2f}".removesuffix(".00")
     return f"10^{power:.1f}"

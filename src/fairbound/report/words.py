@@ -284,7 +284,7 @@ def _confidence(summary: Summary) -> Iterator[Answer]:
             f"How sure for new rows (by the {rows} rows)?",
             VERDICT_TONES.get(certificate["verdict"], "plain"),
             f"{certificate['verdict']} at {sure}",
-            f"What is left open at {sure} confidence{', for each limit by itself' if several else ''}:",
+            f"At {sure} confidence{', for each limit separately' if several else ''}:",
             tuple(_certain(certificate["limits"])),
         )
 
@@ -356,7 +356,7 @@ def main_part(summary: Summary) -> tuple[Mapping[str, Any], str]:
 
 
 def unasked(summary: Summary) -> list[str]:
-    """Return which measures without a limit moved the groups further apart, the largest change first."""
+    """Return the measures without a limit whose disparity grew, the largest change first."""
     worse = [each for each in summary["changes"] if each["direction"] == "further apart" and not each["asked"]]
     worse.sort(key=lambda each: -abs(each["change"]))
     return [

@@ -86,7 +86,7 @@ class LimitedMemoryBFGS:
         if not (0.0 < squared_length < math.inf and 0.0 < s_r < math.inf):
             return
         if self.pairs == 0:
-            # The initial γ knows nothing of the unit of the objective.  Damping compares with H, so first set γ to the
+            # The initial γ does not have the unit of the objective.  Damping compares with H, so first set γ to the
             # curvature of this pair.
             self.scale = min(max(s_r / squared_length, _SCALES[0]), _SCALES[1])
         H_s = self.product(step)

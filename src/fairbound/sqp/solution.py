@@ -194,7 +194,7 @@ class IterationRecord:
 class WarmStart:
     """State that a solve passes to the next one: multipliers, penalty, and the pairs of H.
 
-    The solver uses the penalty and H.  It computes the multipliers anew in each QP; they are there for the caller.
+    The solver uses the penalty and H.  Each QP computes new multipliers; the stored ones are for the caller.
     """
 
     multipliers: Tensor

@@ -1,4 +1,4 @@
-"""The result of a search for less discriminatory alternatives: candidates, the chosen one, and the log as evidence."""
+"""The result of a search for less discriminatory alternatives: the candidates, the chosen one, and the log."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from fairbound.studies.plan import SearchPlan
 
 CHOSEN_ON = (
-    "Intervals and p-values hold each by itself. A model was chosen on the rows of the table, so its numbers there are "
-    "too good; those of the final rows are not."
+    "Intervals and p-values are not adjusted for the number of models. The choice was made on the rows of the table, "
+    "so the numbers of the chosen model are too optimistic there; on the final rows they are not."
 )
 LOG_FILE = "search.json"
 TABLE_FILE = "alternatives.csv"
@@ -51,18 +51,18 @@ class Alternative:
     kind : str
         Such as "linear" or "boosted".
     limit : str or None
-        The limit that it was trained under; None without limits.
+        The limit of its training; None without limits.
     model : ConstrainedClassifier
     status : str
-        Of its fit.
+        The status of its fit.
     kept : bool
         Whether the limit is kept on the training rows.
     seconds : float
-        Processor time of its fit; models that were trained together share theirs equally.
+        Processor time of its fit; models that were trained together share their time equally.
     judged : Judgement
-        On the choosing rows.
+        Its evaluation on the choosing rows.
     adjusted_p : float
-        Of the paired test of its accuracy, adjusted for the number of candidates (Holm).
+        The p-value of the paired test of its accuracy, adjusted for the number of candidates (Holm).
     within : bool
         Whether it is within the tolerance of the baseline.
     """
@@ -80,12 +80,12 @@ class Alternative:
 
     @classmethod
     def of(cls, kind: str, limit: str | None, model: ConstrainedClassifier, seconds: float) -> Alternative:
-        """Return a trained model, not judged yet."""
+        """Return a trained model that is not evaluated yet."""
         found = model.result_
         return cls(kind, limit, model, found.status.value, found.kept, found.accuracy, seconds)
 
     def judged_as(self, judged: Judgement, *, adjusted_p: float, within: bool) -> Alternative:
-        """Return the candidate with its judgement."""
+        """Return the candidate with its evaluation."""
         return replace(self, judged=judged, adjusted_p=adjusted_p, within=within)
 
     @property
@@ -112,8 +112,8 @@ class Alternatives:
         The baseline on the choosing rows.
     candidates : tuple of Alternative
     chosen : Alternative or None
-        Of the candidates within the tolerance, the one whose groups are nearest to each other; None if none is nearer
-        than the baseline.
+        The candidate within the tolerance that has the best value of the first measure; None if none is better than
+        the baseline.
     final : dict or None
         `Judgement` of the "baseline" and the "chosen" one, on rows that had no part in training or choosing.
     model : object or None
@@ -157,9 +157,9 @@ class Alternatives:
 
     @property
     def verdict(self) -> str:
-        """What the untouched rows say about the chosen model."""
+        """The evaluation of the chosen model on the final rows, in a sentence."""
         if self.chosen is None or self.final is None:
-            return "No candidate within the tolerance has groups nearer to each other than the baseline."
+            return "No candidate within the tolerance has a smaller disparity than the baseline."
         before, after = self.final["baseline"], self.final["chosen"]
         moved = "; ".join(
             f"{measure.name} {_shown(after.measures[measure.name])} instead of {_shown(before.measures[measure.name])}"
@@ -244,7 +244,7 @@ class Alternatives:
         return data_frame(self.lines())
 
     def tables(self) -> list[TextTable]:
-        """Return the candidates, and whose decisions the chosen one changes."""
+        """Return a table of the candidates, and one of the decisions that the chosen one changes."""
         names = [measure.name for measure in self.plan.measures]
         best = {each.name for each in self.undominated}
         header = ("model", "", "accuracy", "AUC", "log loss", *names, "changed", "p (McNemar)")

@@ -1,7 +1,7 @@
-"""Judge models on rows that they were not trained on: accuracy, ranking, measures, and the decisions that change.
+"""Evaluate models on held-out rows: accuracy, AUC, log loss, measures, and the decisions that change.
 
-A baseline and every candidate are judged on the same rows, so that their accuracies can be compared in pairs
-(McNemar's exact test).  A measure over several sensitive columns has the value of the worst one.
+A baseline and every candidate are evaluated on the same rows, so that their accuracies can be compared row by row
+(McNemar's exact test).  A measure over several sensitive columns has the value of the worst column.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ SMALLEST = 1e-12  # of a probability in the log loss
 
 @dataclass(frozen=True)
 class ChangedGroup:
-    """Decisions of a group that differ from those of the baseline: who is now selected, and who no longer is."""
+    """The decisions of a group that differ from the baseline: rows newly selected, and rows no longer selected."""
 
     grouping: str
     group: Hashable
@@ -45,7 +45,7 @@ class ChangedGroup:
 
 @dataclass(frozen=True)
 class Judgement:
-    """A model on rows that it was not trained on.
+    """The evaluation of a model on rows that it was not trained on.
 
     Attributes
     ----------
@@ -61,7 +61,7 @@ class Judgement:
         Decisions that differ from those of the baseline.
     groups : tuple of ChangedGroup
     paired : PairedTest
-        The accuracy beside that of the baseline, which is the first.
+        Comparison of the accuracy with that of the baseline, which is the first of the two.
     """
 
     rows: int
@@ -88,7 +88,7 @@ class Decided:
 
 
 class Baseline:
-    """What candidates are compared with: a model, or a column of decisions or scores.
+    """The model, decisions or scores that candidates are compared with.
 
     Parameters
     ----------
@@ -97,7 +97,7 @@ class Baseline:
     decisions, scores : array of shape (n,), optional
         For all rows of the data.
     threshold : float
-        Of scores without decisions: the least one that is selected.
+        The least score that is selected, if there are scores but no decisions.
     """
 
     def __init__(
@@ -150,7 +150,7 @@ def decided_by(model: Any, part: Part) -> Decided:
 
 
 def scores_by(model: Any, part: Part) -> Scores | None:
-    """Return a model's probabilities of the positive class; None if it has none, and for several classes."""
+    """Return a model's probabilities of the positive class; None without `predict_proba` or with several classes."""
     classes = part.data.target_names
     if not hasattr(model, "predict_proba") or len(classes) != 2:
         return None
@@ -161,7 +161,7 @@ def scores_by(model: Any, part: Part) -> Scores | None:
 
 
 class Judge:
-    """Judges models on one part of the rows, each beside the baseline."""
+    """Evaluates models on one part of the rows, and compares each with the baseline."""
 
     def __init__(
         self, part: Part, baseline: Decided, measures: Sequence[Measure], *, confidence: float, groups: str
@@ -178,7 +178,7 @@ class Judge:
         )
 
     def judge(self, decided: Decided) -> Judgement:
-        """Judge a model by its decisions and scores."""
+        """Return the evaluation of a model, from its decisions and scores."""
         tally = self.tally.recount(decided.decisions)
         accuracy, _ = overall_accuracy(tally, self.confidence)
         audit = audit_tally(tally, self.confidence, self.measures)
@@ -227,14 +227,14 @@ class Judge:
 
 
 def better(measure: Measure, one: Estimate, other: Estimate) -> bool:
-    """Tell whether the groups are nearer to each other in the first estimate."""
+    """Return whether the first estimate of a measure has the smaller disparity."""
     if one.value is None or other.value is None:
         return False
     return one.value > other.value if measure.larger_is_stricter else one.value < other.value
 
 
 def dominates(measures: Sequence[Measure], one: Judgement, other: Judgement) -> bool:
-    """Tell whether one model is at least as good in accuracy and every measure, and better in one of them."""
+    """Return whether one model is at least as good in accuracy and every measure, and better in one of them."""
     pairs: Mapping[Measure, tuple[Estimate, Estimate]] = {
         measure: (one.measures[measure.name], other.measures[measure.name]) for measure in measures
     }

@@ -1,4 +1,4 @@
-"""What is measured on one part of the rows in a summary: audits, accuracy, values of limits, history, and the frontier.
+"""The figures of a summary: audits, accuracy and values of limits on each part of the rows, history, and the frontier.
 
 The value of a limit is computed over the groups in which its measure is defined.  `Constraint.keeps` decides whether it
 is kept.  Each point of a frontier has the plain numbers of `FrontierPoint.as_dict()`.  From the decisions of its model
@@ -50,7 +50,7 @@ class Decisions:
         How many rows each of these rows stands for.
     scores : sequence of n numbers, optional
         The scores of the model that the summary is about, such as probabilities of the positive class.  Only for two
-        classes, and rows that count alike.
+        classes, and rows of equal weight.
     """
 
     y: Any

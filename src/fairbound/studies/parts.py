@@ -73,7 +73,7 @@ class Part:
 
     @property
     def weight(self) -> Any:
-        """The weight of each row; None if all count alike."""
+        """The weight of each row; None if all are equal."""
         return self.data.weight
 
 
@@ -110,7 +110,7 @@ class Parts:
 
 
 def is_known(data: Dataset) -> bool:
-    """Tell whether these are rows of a data set that `load_dataset` knows."""
+    """Return whether these are rows of a data set of `load_dataset`."""
     return data.path is None and data.name in DATASETS
 
 

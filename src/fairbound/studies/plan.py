@@ -1,4 +1,4 @@
-"""What is fixed before training: the plan of a search for alternatives, the lock of a run, and the kind of model.
+"""Settings that are fixed before training: the plan of a search, the lock of a run, and the kind of model.
 
 A plan has measures, bounds, kinds of models and a tolerance.  A lock, `limits.lock`, is a JSON file with what was asked
 for.  Its `sha256` is that of `content`, as JSON with sorted keys and without spaces, so that anyone can check that the
@@ -55,7 +55,7 @@ class Tolerance:
         return cls(found[1], float(found[2]))
 
     def holds(self, judged: Judgement, baseline: Judgement) -> bool:
-        """Tell whether a model is within the tolerance of the baseline."""
+        """Return whether a model is within the tolerance of the baseline."""
         if self.metric == "log_loss":
             ours, theirs = judged.log_loss, baseline.log_loss
             return ours is not None and theirs is not None and ours - theirs <= self.amount + 1e-12
@@ -133,7 +133,7 @@ class SearchPlan:
 
 
 def compared_measures(measures: Any) -> tuple[Measure, ...]:
-    """Return the measures of a search; raise an error for one that compares no groups."""
+    """Return the measures of a search; reject measures other than ratios and differences."""
     several = [measures] if isinstance(measures, str | Measure) else list(measures)
     if not several:
         raise InputError("{measures=} is empty.", "Name at least one, such as disparate_impact.")
@@ -141,13 +141,15 @@ def compared_measures(measures: Any) -> tuple[Measure, ...]:
     for measure in found:
         if measure.comparison not in ("ratio", "difference"):
             raise InputError(
-                "{name!r} compares no groups, or has no usual bounds.", "Name another measure.", name=measure.name
+                "{name!r} is neither a ratio nor a difference between groups.",
+                "Name such a measure, for example disparate_impact.",
+                name=measure.name,
             )
     return found
 
 
 def grids(measures: tuple[Measure, ...], given: Any) -> dict[str, tuple[float, ...]]:
-    """Return the bounds of each measure from loose to strict: the given ones, or the usual four."""
+    """Return the bounds of each measure from loose to strict: the given ones, or four by default."""
     if given is not None and not isinstance(given, Mapping):
         if len(measures) > 1:
             raise InputError(
@@ -212,11 +214,11 @@ def rows_hash(data: Dataset) -> str:
 
 
 def write_lock(lock: Mapping[str, Any], folder: Path) -> None:
-    """Write the lock into the folder of a run; one that is there must be the same."""
+    """Write the lock into the folder of a run; an existing lock must have the same hash."""
     place = folder / LOCK_FILE
     if place.exists():
         if json.loads(place.read_text(encoding="utf-8"))["sha256"] != lock["sha256"]:
-            raise ValueError(f"{place} has another hash: the limits were changed after they had been written down.")
+            raise ValueError(f"{place} has another hash: the limits were changed after they had been written.")
         return
     place.write_bytes(as_utf8(json.dumps(lock, indent=2, ensure_ascii=False, allow_nan=False) + "\n"))
 
@@ -226,15 +228,15 @@ def write_lock(lock: Mapping[str, Any], folder: Path) -> None:
 # The choice between a linear model and boosted trees, by their loss on rows that they have not seen.
 #
 # Both are cross-fitted without limits on the same folds of the training rows.  Trees are chosen if their mean log loss
-# is smaller by more than the standard error of the difference.  So a linear model, which is quicker and easier to read,
-# is kept unless trees are clearly better.
+# is smaller by more than the standard error of the difference.  Otherwise the linear model is chosen, because it is
+# faster and easier to explain.
 
 
 FEWEST_ROWS = 2_000
-"""Below this number of training rows, trees are not tried: their leaves need rows."""
+"""With fewer training rows, trees are not tried: their leaves would have too few rows."""
 
 MOST_ROWS = 30_000
-"""Most rows of the trial.  More would hardly change the choice, and take longer."""
+"""The most rows used for the choice.  More would take longer and hardly change it."""
 
 FOLDS = 3
 
@@ -275,7 +277,7 @@ def choose_model(training: Part, settings: StudySettings, pos_label: str | None)
 
 
 def unseen_losses(base: Any, rows: Part, settings: StudySettings, pos_label: str | None) -> NDArray[np.float64]:
-    """Return the log loss of each row, by a base that has not seen it."""
+    """Return the log loss of each row, scored by a base that was not trained on it."""
     from fairbound.estimator import ConstrainedClassifier, cross_fitted_scores
 
     trial = ConstrainedClassifier(

@@ -73,7 +73,7 @@ def study(
     bounds : sequence of float, optional
         Further bounds of the first limit.  A model is trained for each, and `frontier` has them all.
     sensitive : str or sequence of str, optional
-        The sensitive columns; by default all of the data, or the first of a data set that `load_dataset` knows.
+        The sensitive columns; by default all of the data, but only the first of a data set of `load_dataset`.
     held_out : Dataset, optional
         Rows to hold out; they replace those that would be drawn.
     test_size : float
@@ -166,7 +166,7 @@ class Study:
 
     def __init__(self, data: Dataset, settings: StudySettings, *, held_out: Dataset | None = None) -> None:
         if settings.confidence is not None and data.weight is not None:
-            raise InputError("{confidence=} needs rows that count alike.", "Read the data without {weight=}.")
+            raise InputError("{confidence=} needs rows of equal weight.", "Read the data without {weight=}.")
         check_limited_columns(settings.limits, data, settings.groups)
         if held_out is not None:
             held_out = with_sensitive(held_out, list(data.sensitive))
@@ -344,7 +344,7 @@ class Study:
     def _release(self, fitted: ConstrainedClassifier) -> None:
         """Make a fitted classifier independent of this study: no callbacks, its base, the formats of columns."""
         fitted.callbacks = ()
-        fitted.base = make_base(self.settings.model, self.settings.seed)  # `fit` trains it anew
+        fitted.base = make_base(self.settings.model, self.settings.seed)  # `fit` trains it again
         fitted.formats_ = {name: form for name, form in self.data.formats.items() if name in self.data.schema}
 
     def _choose(self, free: ConstrainedClassifier) -> None:

@@ -1,12 +1,14 @@
-"""Search for less discriminatory alternatives: models under a grid of bounds, beside a baseline.
+"""Search for less discriminatory alternatives: train models under a grid of bounds, and compare them with a baseline.
 
-    training   candidates are trained here: kinds of models under each bound, from loose to strict, each from its
-               neighbour, and each kind without limits
-    choosing   all of them are judged here beside the baseline, and one is chosen: of those within the tolerance, the
-               one whose groups are nearest to each other
-    final      untouched until then; the chosen one and the baseline are judged here, and nothing follows from it
+The rows are divided into three parts:
 
-The grid, the tolerance and the seed are fixed, written down and hashed before training begins (`SearchPlan.lock`).
+    training   to train the candidates: each kind of model without limits and under each bound, from loose to strict,
+               each fit starting from the one before
+    choosing   to evaluate the candidates and the baseline, and to choose one: the candidate within the tolerance that
+               has the best value of the first measure
+    final      to evaluate the chosen candidate and the baseline; no choice depends on these rows
+
+Grid, tolerance and seed are fixed, written and hashed before training begins (`limits.lock`).
 """
 
 from __future__ import annotations
@@ -82,7 +84,7 @@ def alternatives(
         A fitted model with `predict`, such as one that `fairbound.load` returns, or decisions about the rows of `data`
         in the words or codes of its label.  By default the most accurate of the models trained without limits.
     baseline_score : sequence of n numbers, optional
-        Scores behind the decisions; without decisions, those of at least `threshold` are selected.
+        Scores behind the decisions; without decisions, rows with a score of at least `threshold` are selected.
     threshold : float
     bounds : sequence of float, or mapping of measure to them, optional
         The grid; by default four bounds for each measure.
@@ -92,9 +94,9 @@ def alternatives(
         How much worse than the baseline an alternative may be: "accuracy 0.5" is half a point of accuracy.
     sensitive : str or sequence of str, optional
     choosing_size, final_size : float
-        Shares of the rows on which candidates are judged, and of those that judge the chosen one.
+        Shares of the rows for choosing a candidate, and for the final evaluation of the chosen one.
     confidence : float
-        Of the intervals.
+        Confidence level of the intervals.
     seed, groups, small_groups, min_group_size, no_group_worse, max_categories
         As for `study`.
     callback : function of a dictionary, optional
@@ -133,7 +135,7 @@ def alternatives(
 
 
 def as_baseline(baseline: Any, scores: Any, threshold: float) -> Baseline | None:
-    """Return the baseline that was given; None if a model is to be trained."""
+    """Return the given baseline; None if there is none, so that a trained model becomes the baseline."""
     if hasattr(baseline, "predict"):
         return Baseline("the given model", model=baseline)
     if baseline is None and scores is None:
@@ -142,7 +144,7 @@ def as_baseline(baseline: Any, scores: Any, threshold: float) -> Baseline | None
 
 
 class AlternativeSearch:
-    """A search: the parts of the rows, the baseline, and the plan; `alternatives` makes and runs it."""
+    """A search: its rows, baseline and plan.  `alternatives` makes and runs it."""
 
     def __init__(self, data: Dataset, plan: SearchPlan, baseline: Baseline | None = None) -> None:
         if len(data.target_names) != 2:
@@ -175,7 +177,7 @@ class AlternativeSearch:
         return rows[kept], rows[drawn]
 
     def run(self, callback: Callback | None = None, *, stage: Stage = nullcontext) -> Alternatives:
-        """Train, judge and choose."""
+        """Train the candidates, evaluate them, and choose one."""
         started = datetime.now(UTC).isoformat(timespec="seconds")
         trained = self._train(callback, stage)
         with stage("Judging"):
@@ -217,7 +219,7 @@ class AlternativeSearch:
         return found
 
     def _judge(self, trained: list[Alternative]) -> dict[str, Any]:
-        """Judge the candidates and the baseline on the choosing rows, choose, and judge the chosen one at the end."""
+        """Evaluate all candidates and the baseline, choose one, and evaluate that one on the final rows."""
         plan = self.plan
         decided = [decided_by(each.model, self.choosing) for each in trained]
         baseline = self.baseline or self._most_accurate(trained, decided)
@@ -258,7 +260,11 @@ class AlternativeSearch:
         return Baseline(best.name, model=best.model)
 
     def _choose(self, candidates: Sequence[Alternative], reference: Judgement) -> Alternative | None:
-        """Return the candidate within the tolerance whose groups are nearest; none if it is no nearer than before."""
+        """Return the eligible candidate with the best value of the first measure; None if no candidate is eligible.
+
+        An eligible candidate is within the tolerance, better than the baseline in the first measure, and no worse in
+        the others.
+        """
         first, *others = self.plan.measures
         eligible = [
             each
@@ -277,7 +283,7 @@ class AlternativeSearch:
         return max(eligible, key=nearness, default=None)
 
     def _finally(self, baseline: Baseline, chosen: Alternative, options: Mapping[str, Any]) -> dict[str, Judgement]:
-        """Judge the chosen model and the baseline on the rows that nothing has looked at."""
+        """Evaluate the chosen model and the baseline on the final rows, which were not used before."""
         part = Part.of(self.data.take(self.final_rows))
         beside = baseline.decide(part, self.final_rows)
         judge = Judge(part, beside, self.plan.measures, **options)

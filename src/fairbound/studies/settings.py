@@ -109,7 +109,7 @@ class StudySettings:
         if self.no_group_worse:
             raise InputError(
                 "{no_group_worse=} and {confidence=} exclude each other: the floors are rates on the training rows.",
-                "Give one of both.",
+                "Use one of them.",
             )
         if not 0.5 <= confidence < 1:
             raise bad_value("confidence", confidence, "a number from 0.5 to below 1, such as 0.95")

@@ -1,8 +1,7 @@
 """A study of files that do not fit in memory: rows are streamed, and decisions are counted as they are made.
 
-The models, the summary and the report are those of a study in memory.  Held-out rows are drawn row by row, so they are
-other rows than those of a study in memory.  What cannot be streamed is refused: models over a base, a confidence, and
-a margin.
+Models, summary and report have the same form as in a study in memory.  The held-out rows differ, because each row is
+drawn by itself.  Base models, `confidence` and `margin` are refused.
 """
 
 from __future__ import annotations
@@ -44,12 +43,12 @@ if TYPE_CHECKING:
     from fairbound.estimator import ConstrainedClassifier, DecidedEntries, FrontierModel, PreparedRows
 
 SAMPLE_ROWS = 20_000
-"""The first rows, from which remarks about columns are made."""
+"""Number of first rows that remarks about columns are based on."""
 
 
 @dataclass(frozen=True, eq=False)
 class StreamedData:
-    """What is known of the rows of files; a `Dataset` has the same attributes."""
+    """Facts about the rows of files, with the attributes of a `Dataset`."""
 
     prepared: PreparedRows = field(repr=False)
     path: str
@@ -232,14 +231,14 @@ def check_streamed(settings: StudySettings) -> None:
     for name, value in refused.items():
         if value is not None:
             raise InputError(
-                "{setting} needs all rows in memory, and they would take more than is allowed.",
+                "{setting} needs all rows in memory, which would take more memory than allowed.",
                 "Leave it out, or allow more with {memory=}.",
                 setting=argument(name, value),
             )
 
 
 def streamed_lock(data: StreamedData, settings: StudySettings) -> dict[str, Any]:
-    """Return the lock of a study of files; instead of the rows, the files have a hash."""
+    """Return the lock of a study of files, which has the hash of the files in place of that of the rows."""
     digest = hashlib.sha256()
     path = Path(data.path)
     for each in sorted(path.rglob("*.parquet")) if path.is_dir() else [path]:

@@ -228,9 +228,9 @@ def interruption_of(study: Study) -> str:
     if not study.interrupted:
         return ""
     if not study.settings.limits:
-        return "the model as far as it was trained."
+        return "the model at the time of the interrupt."
     if not study.limits:
-        return "the model without limits, as far as it was trained; the limits were not tried."
+        return "the model without limits at the time of the interrupt; the limits were not tried."
     if study.frontier:
         finished = ", ".join(shortest(point.bound) for point in study.frontier)
         return f"the {len(study.frontier)} of {len(study.settings.bounds)} bounds that were finished: {finished}."

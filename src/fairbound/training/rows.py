@@ -285,7 +285,7 @@ class MatrixRows(Rows):
         """Return rows from elsewhere, such as a batch of a `DataLoader`, as a sample of the rows of `cells`.
 
         Weights scale the rows of each cell to its total, so the rates are those of all rows, estimated.  In the loss
-        all rows count alike.
+        all rows have the same weight.
         """
         index = find_cells(cells, labels, groups, len(X))
         order = torch.argsort(index, stable=True)

@@ -367,7 +367,7 @@ def confirm(state: FitState, problem: TrainingProblem) -> Candidate:
             break
     state.candidates = confirmed
     if ranked and not confirmed.kept:
-        # In double precision every candidate violates a limit, by a row or so: repair the best one.
+        # In double precision every candidate violates a limit, by the decisions of one or two rows: repair the best.
         state.w = ranked[0].w
         solve_exact(state, problem, state.effort.repair)
     return state.candidates.choice()
