@@ -31,7 +31,7 @@ $(STAMP): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[all,dev]"
 	touch $@
 
-demo: $(STAMP)  ## the whole way on the shipped Law data: without a limit, with one, frontier, certificate, report
+demo: $(STAMP)  ## all steps on the shipped Law data: a model without a limit and one with it, frontier, certificate, report
 	$(BIN)/fairbound demo
 
 test: $(STAMP)  ## run the tests and the examples in the docstrings, on all cores

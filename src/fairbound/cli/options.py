@@ -183,7 +183,7 @@ NoGroupWorse = Annotated[
     bool,
     _option(
         "--no-group-worse",
-        help="Keep the limits by lifting: no group's selection rate falls below that of the model without limits.",
+        help="Keep the limits by raising rates only: no group's selection rate falls below that without limits.",
     ),
 ]
 MinGroupSize = Annotated[int, _option("--min-group-size", min=1, help="Groups with fewer rows count as small.")]

@@ -114,7 +114,7 @@ class ConstrainedClassifier(FitsFiles, Predictor, ClassifierMixin, NamedParamete
     min_group_size : int
     no_group_worse : bool, or name of a rate
         Whether no group's selection rate (or the rate named) may fall below that of the model without limits, which is
-        trained first.  The limits are then kept by lifting groups only.  `result_.limits` lists these floors, too.
+        trained first.  The limits are then kept by raising rates only.  `result_.limits` lists these floors, too.
     constraint_weight : {"same", "none"} or array of shape (n,)
         Weights of the rows in the limits: the sample weights, equal weights, or this array.
     preprocessing : "auto", transformer, or None
