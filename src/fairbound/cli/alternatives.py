@@ -51,10 +51,10 @@ Threshold = Annotated[
     float, typer.Option("--threshold", help="For --baseline-score alone: the least score that is selected.")
 ]
 Choosing = Annotated[
-    float, typer.Option("--choosing", metavar="SHARE", help="The share of the rows on which candidates are judged.")
+    float, typer.Option("--choosing", metavar="SHARE", help="The share of the rows for choosing a candidate.")
 ]
 Final = Annotated[
-    float, typer.Option("--final", metavar="SHARE", help="The share of the rows that judge the chosen one only.")
+    float, typer.Option("--final", metavar="SHARE", help="The share of the rows that evaluate the chosen one.")
 ]
 Confidence = Annotated[float, typer.Option("--confidence", help="The confidence level of the intervals, below 1.")]
 
@@ -66,12 +66,12 @@ def register(app: typer.Typer, command: Any) -> None:
         "alternatives",
         cls=command,
         epilog=examples(
-            ("Beside the most accurate model without limits", f"{loans} --out search"),
+            ("Compared with the most accurate model without limits", f"{loans} --out search"),
             (
-                "Beside your own model, within half a point",
+                "Compared with your own model, within half a point",
                 f'{loans} --baseline model --within "accuracy 0.5" --out search',
             ),
-            ("Beside decisions in the file", f"{loans} --baseline-prediction decision --out search"),
+            ("Compared with decisions in the file", f"{loans} --baseline-prediction decision --out search"),
             ("The shipped data", "fairbound alternatives law --out search"),
         ),
     )(alternatives_command)
@@ -105,9 +105,9 @@ def alternatives_command(
 ) -> None:
     """Search for less discriminatory alternatives.
 
-    Trains models under a grid of bounds, compares them with a baseline on held-out rows, and judges the chosen one on
-    rows that were not used before. Writes a folder with the complete log (search.json), the table (alternatives.csv),
-    a report (report.html), the plan as it was before training (limits.lock) and the chosen model.
+    Trains models under a grid of bounds, compares them with a baseline on held-out rows, and evaluates the chosen one
+    on rows that were not used before. Writes a folder with the complete log (search.json), the table
+    (alternatives.csv), a report (report.html), the plan as it was before training (limits.lock) and the chosen model.
     """
     from fairbound.cli.inputs import load
     from fairbound.cli.output import check_source, fresh_folder, refuse_existing
@@ -171,7 +171,7 @@ def _baseline(
     score: str | None,
     threshold: float,
 ) -> Baseline | None:
-    """Return the model or the columns to compare with; None if a model is to be trained."""
+    """Return the model or the columns to compare with; None if the baseline is one of the trained models."""
     from fairbound.studies import as_baseline
 
     if model is not None:

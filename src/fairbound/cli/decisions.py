@@ -51,7 +51,7 @@ PredictionUnlessScored = Annotated[
 ]
 Score = Annotated[
     str | None,
-    typer.Option("--score", metavar="COLUMN", help="The column of the scores, of which a larger one is better."),
+    typer.Option("--score", metavar="COLUMN", help="The column of the scores; a larger score is more favourable."),
 ]
 Threshold = Annotated[
     float | None,
@@ -160,14 +160,14 @@ class DecisionOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class JudgedOptions(DecisionOptions):
-    """The same where labels may have several classes."""
+    """Reading options of commands that allow labels of several classes."""
 
     multiclass: options.Multiclass = False
 
 
 @dataclass(frozen=True, kw_only=True)
 class ScoredOptions(JudgedOptions):
-    """The same where decisions may follow from scores."""
+    """Reading options of commands that can compute decisions from scores."""
 
     prediction: PredictionUnlessScored = None  # type: ignore[assignment]  # a score may stand in for it
     score: Score = None
@@ -177,7 +177,7 @@ class ScoredOptions(JudgedOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class PublishedFacts:
-    """What New York City's Local Law 144 asks to be published beside the tables."""
+    """The facts that New York City's Local Law 144 requires to be published with the tables."""
 
     audit_date: AuditDate = None
     distribution_date: DistributionDate = None
@@ -205,9 +205,9 @@ def audit_command(
 ) -> None:
     """Measure the decisions of any system by group.
 
-    Prints counts, rates with intervals, and every measure of disparity. Without --target only those that need no label
-    are printed, such as selection rates and their ratio. With --require the exit code is 1 if these rows do not keep a
-    limit. To test a limit for the population, use certify.
+    Prints counts, rates with intervals, and every measure of disparity. Without --target it prints only those that do
+    not use the label, such as selection rates and their ratio. With --require the exit code is 1 if these rows do not
+    keep a limit. To test a limit for the population, use certify.
     """
     from fairbound.cli.inputs import check_choice, parse_limits, read_decisions
     from fairbound.cli.output import existing_rows, fresh_file
@@ -363,7 +363,7 @@ def _check_page(place: Path, form: str) -> None:
 
 
 def _check_facts(form: str, facts: PublishedFacts) -> None:
-    """Raise an error for a fact that would not be shown."""
+    """Reject options that have an effect only with --format ll144."""
     given = [name for name, value in vars(facts).items() if value is not None]
     if given and form != "ll144":
         raise ValueError(f"--{given[0].replace('_', '-')} is for --format ll144; give both, or neither.")

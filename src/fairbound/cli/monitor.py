@@ -82,9 +82,9 @@ def monitor_command(
 ) -> None:
     """Watch limits on decisions after release, batch by batch.
 
-    The state file keeps the evidence against each limit. An alarm is raised when the evidence passes a threshold, and
-    it stays. If all limits are kept, any alarm ever has a probability of at most 5% (1 - confidence), however often one
-    looks. Batches that were counted already are skipped. The exit code is 1 after an alarm.
+    The state file holds the evidence against each limit. An alarm is raised when the evidence passes a threshold, and
+    it stays. If all limits are kept, the probability of any alarm ever is at most 5% (1 - confidence), for any number
+    of looks. Batches that were counted already are skipped. The exit code is 1 after an alarm.
     """
     from fairbound.cli.inputs import check_choice, parse_limits, read_decided_columns
     from fairbound.cli.output import existing_file, fresh_file
@@ -118,7 +118,7 @@ def monitor_command(
         labels = None if reading.target is None else columns[reading.target]
         monitor.update(columns[reading.prediction], found, labels, name=name, digest=digest)
         if _content(state) != before:
-            raise ValueError(f"{state} (--state) was changed by another run meanwhile; run the command again.")
+            raise ValueError(f"{state} (--state) was changed by another run at the same time; run the command again.")
         monitor.save(state)
         before = _content(state)
     if out is not None:

@@ -1,4 +1,4 @@
-"""Files that do not fit in memory: find out, and study them in parts."""
+"""Commands on files that do not fit in memory: detect them, and read them in parts."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def together(processes: Processes | None) -> AbstractContextManager[None]:
 
 
 def own_output(processes: Processes | None, out: Path, output: Output, scratch: ExitStack) -> tuple[Path, Output]:
-    """Return where this process writes and what it prints: those after the first write to a folder that is removed."""
+    """Return the folder and the output of this process; all but the first write to a temporary folder, silently."""
     if processes is None or not processes.rank:
         return out, output
     return Path(scratch.enter_context(tempfile.TemporaryDirectory())) / "out", Output(False, True)
@@ -117,7 +117,7 @@ def is_too_large(source: str, budget: int) -> bool:
 
 
 class RowProgress:
-    """Shows how many rows a pass has read, at what rate, and how long the rest takes."""
+    """Shows the number of rows that a pass has read, the rows per second, and the remaining time."""
 
     def __init__(self, output: Output) -> None:
         self.output = output
@@ -221,7 +221,7 @@ def stream_study(
     scratch: ExitStack,
     processes: Processes | None = None,
 ) -> StreamedStudy:
-    """Read the files in parts, and show what is known of them before anything is trained.
+    """Read the files in parts, and show facts about them before training begins.
 
     The scratch folder is beside the output, and is removed when `scratch` is closed.
     """

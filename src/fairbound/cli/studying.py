@@ -117,7 +117,7 @@ def suggest(output: Output, summary: Mapping[str, Any]) -> None:
 def read_study(
     source: str, test_file: str | None, reading: ReadingOptions, settings: StudySettings, output: Output
 ) -> Study:
-    """Read the rows, and show what is known of them before anything is trained."""
+    """Read the rows, and show facts about them before training begins."""
     from fairbound.cli.inputs import load_parts
     from fairbound.cli.studying import show_columns, show_label
     from fairbound.studies import Study
@@ -161,12 +161,12 @@ class Checkpoint:
     stated : JournalOptions
     output : Output
     processes : Processes, optional
-        Those that share the run; the first one has the journal.
+        The processes that share the run; the first one has the journal.
 
     Attributes
     ----------
     replaces : bool
-        Whether the folder is there already, because the run was interrupted: `--resume` replaces it.
+        Whether the folder exists already, because the run was interrupted: `--resume` replaces it.
     """
 
     def __init__(self, out: str, stated: JournalOptions, output: Output, processes: Processes | None = None) -> None:
@@ -211,7 +211,7 @@ class Checkpoint:
 
 
 def _was_interrupted(folder: Path) -> bool:
-    """Tell whether a folder has the study of a run that was interrupted."""
+    """Return whether a folder has the study of an interrupted run."""
     from fairbound.report import holds_summary, read_summary
 
     return (

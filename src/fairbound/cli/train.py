@@ -110,7 +110,7 @@ def train_command(
         require or (), confidence=confidence, margin=as_margin(margin), max_categories=reading.max_categories
     )
     if confidence is not None and reading.weight is not None:
-        raise ValueError("--confidence and --weight do not go together: the confidence holds for unweighted rows only.")
+        raise ValueError("--confidence and --weight cannot be combined: the confidence holds for unweighted rows only.")
     budget = parse_memory(memory)
     with entered as scratch, saved, fresh_folder(place, replace=saved.replaces) as folder:
         study: Study
@@ -128,7 +128,7 @@ def train_command(
 
 
 def as_margin(stated: str | None) -> float | str | None:
-    """Return the margin as a number where it is one; the settings reject other words than "auto"."""
+    """Return the margin as a number if it is one, else as text; the settings reject any text but "auto"."""
     try:
         return None if stated is None else float(stated)
     except ValueError:

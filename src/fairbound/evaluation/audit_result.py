@@ -131,7 +131,7 @@ class Audit:
     rows : int
     weighted : bool
     confidence : float
-        Confidence level of each interval by itself.
+        Confidence level of each interval; the intervals are not simultaneous.
     classes : tuple
         The labels; of two labels the second is the positive one.
     groups : tuple of GroupAudit
@@ -196,11 +196,11 @@ class Audit:
                 for each in self.measures
                 if each.measure == name
             )
-            raise ValueError(f"{name} is there for {known}: name one of them with grouping= and label=.")
+            raise ValueError(f"There is a {name} for {known}: name one of them with grouping= and label=.")
         return found[0]
 
     def significance(self, reference: Hashable | Mapping[str, Hashable] | None = None) -> Significance:
-        """Test the selection rate of each group beside that of the most selected one.
+        """Test the selection rate of each group against that of the most selected one.
 
         Parameters
         ----------

@@ -98,8 +98,8 @@ def audit_notes(audit: Audit) -> Iterator[str]:
         )
     elif audit.weighted:
         yield (
-            "Rows are weighted: counts are sums of weights. Intervals are empirical Bernstein bounds, which take the "
-            "largest weight seen for the largest there is."
+            "Rows are weighted: counts are sums of weights. Intervals are empirical Bernstein bounds, with the largest "
+            "weight of these rows in place of the largest possible one."
         )
     else:
         yield "Intervals of rates are exact binomial (Clopper-Pearson), each at the stated confidence."
@@ -119,8 +119,8 @@ def audit_notes(audit: Audit) -> Iterator[str]:
         nothing.setdefault((each.grouping, each.group, each.rows), []).append(name)
     for (grouping, group, rows), names in nothing.items():
         yield (
-            f"{grouping}: group {group_text(group)} (rows: {count(rows)}) is left out where a rate has no row to count "
-            f"and is undefined: {', '.join(names)}."
+            f"{grouping}: group {group_text(group)} (rows: {count(rows)}) is left out of measures whose rates are "
+            f"undefined there: {', '.join(names)}."
         )
     few_rows = max(FEW_ROWS, audit.min_group_size)
     for grouping in audit.missing:

@@ -2,8 +2,8 @@
 
 Rates and measures are those of `fairbound.fairness`, computed from sums of decisions as in training.  The interval of a
 rate is exact binomial.  For weighted rows it is empirical Bernstein, with the largest observed weight in place of the
-largest possible one.  Each interval holds at the confidence by itself.  The interval of a measure follows from
-intervals [L, U] of its rates that hold simultaneously (Bonferroni over the groups and rates of that measure):
+largest possible one.  Each interval has the stated confidence.  The interval of a measure follows from simultaneous
+intervals [L, U] of its rates (Bonferroni over the groups and rates of that measure):
 
     ratio        [min L_a/U_b,  min over pairs of the largest ratio that their intervals allow]
     difference   [max over pairs of the gap between their intervals,  max U_a − L_b]
@@ -84,11 +84,11 @@ def audit(
         Groups with fewer rows are merged into one group, "(other)", and listed in the notes.  A single such group is
         not merged.
     score : sequence of n numbers, optional
-        The scores behind the decisions, of which a larger one is more favourable.  The audit then has AUC, calibration
-        and distributions by group, and the measures at every threshold, in `Audit.scores`.
+        The scores behind the decisions; a larger score is more favourable.  `Audit.scores` then has AUC, calibration
+        and distributions by group, and the measures at every threshold.
     threshold : float, optional
-        With `score` and without `prediction`: rows with a score of at least this are selected.  By default those with a
-        score above the median of all scores are.
+        With `score` and without `prediction`: rows with at least this score are selected.  By default, rows with a
+        score above the median of all scores are selected.
 
     Returns
     -------
@@ -278,7 +278,7 @@ def estimates_of(rate: CountedRate, alpha: float) -> list[Estimate]:
 
 
 def overall_accuracy(tally: Tally, confidence: float = 0.95) -> tuple[Estimate, float]:
-    """Return the accuracy over all rows, those without a known group among them, and that of the best constant."""
+    """Return the accuracy over all rows, also those without a known group, and that of the best constant prediction."""
     cells = tally.cells
     labels = cells.totals.reshape(-1, cells.n_labels).sum(axis=0)
     everyone = Grouping("all rows", (), np.ones((1, cells.n_cells // cells.n_labels)))
@@ -306,7 +306,7 @@ def _undefined(rates: _Rates, grouping: Grouping) -> Iterator[Undefined]:
 def _measures(
     rates: _Rates, grouping: Grouping, measure: Measure, system: ConstraintSystem | None, alpha: float
 ) -> Iterator[MeasureAudit]:
-    """Yield the measure over the groups of a grouping; with several classes, one for each class if it has them."""
+    """Yield the measure over the groups of a grouping; with several classes, one for each class where it applies."""
     cells = rates.tally.cells
     several = cells.n_labels > 2 and measure.per_class
     for outcome in cells.outcomes if several else cells.outcomes[:1]:

@@ -68,7 +68,7 @@ def _share_of_positives(g: GroupSums) -> np.ndarray:
 
 @dataclass(frozen=True)
 class GroupCounts:
-    """The sums of one grouping for one outcome, and what they say about its rates.
+    """The sums of one grouping for one outcome, and the statistics of its rates.
 
     Attributes
     ----------
@@ -88,7 +88,7 @@ class GroupCounts:
         return self._evaluate(rate, 0 if len(self.sums) == 1 else 1).tolist()
 
     def defined(self, rate: RateFunction) -> list[bool]:
-        """Say for which groups, and everyone, the rate divides by something."""
+        """Return for which groups, and for everyone last, the rate is defined: its denominator is not 0."""
         if rate in WHOLES:
             return (WHOLES[rate](self.sums[0]) > 0).tolist()
         return np.isfinite(self.values(rate)).tolist()
@@ -115,7 +115,7 @@ class GroupCounts:
         for power, sums in enumerate(self.sums):
             trials = whole(sums)
             wholes.append(trials.tolist())
-            # An empty whole has no part, whatever the rate makes of it.
+            # The part of an empty whole is 0, also where the rate is NaN.
             parts.append((np.nan_to_num(self._evaluate(rate, power)) * trials).tolist())
         if self.largest_weight is None:
             return [Share(round(part), trials) for part, trials in zip(parts[0], wholes[0], strict=True)]
