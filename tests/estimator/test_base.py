@@ -663,7 +663,7 @@ def test_folds_without_a_class_or_a_group():
 def test_a_fitted_base_of_other_classes():
     X, y, group = toy(100)
     fitted = LogisticRegression().fit(X, np.where(y == 1, "good", "bad"))
-    with pytest.raises(ValueError, match=r"knows the classes \['bad', 'good'\], but y has \[0, 1\]"):
+    with pytest.raises(ValueError, match=r"\['bad', 'good'\], but y has \[0, 1\]"):
         brief(base=fitted, cv="prefit").fit(X, y, sensitive_features=group)
 
 
