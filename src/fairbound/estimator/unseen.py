@@ -1,13 +1,14 @@
-"""What a fit will do on new rows: measure its optimism, forecast its limits, and train with a margin.
+"""Limits on new rows: measure the optimism of a fit, forecast its limits, and train with a margin.
 
-The optimism of a fit is how much worse a limit is on new rows than on its own, beyond chance.  To measure it, the
-limits are reached once more on a part of the training rows.  The refit starts from the model without limits, which has
-not used the groups.  (One that starts from the limited model remembers the rows that it is then judged by.)
+The optimism of a fit is how much worse a limit is on new rows than on its own, beyond chance.  To measure it, a second
+model is fitted under the limits to a part of the training rows.  It starts from the model without limits, which has not
+used the groups.  (The limited model was fitted to all rows, so a fit that starts there would be evaluated on rows that
+it has used.)
 
 Let d be the difference of c̄ between the other rows and those of the part.  For a model that was fitted to the part, d
-is its optimism plus the chance differences between the two sets of rows.  For the model that was fitted to all rows, d
-is chance alone, since it was fitted to both sets alike.  The difference of the two is the optimism of a fit to the
-part.  That of the whole fit is smaller, by a power of the share of the rows.
+is its optimism plus the chance difference between the two sets of rows.  For the model that was fitted to all rows, d
+is the chance difference alone, because it was fitted to both sets.  Subtracting the two gives the optimism of a fit to
+the part.  The optimism of the whole fit is smaller, by a power of the share of the rows.
 """
 
 from __future__ import annotations
@@ -93,13 +94,13 @@ def measure_optimism(
     Z : array of shape (n, columns)
         Inputs of the module, in the row order of the cells.
     decisions : Tensor of shape (n,)
-        Those of the fitted model.
+        The decisions of the fitted model.
     multipliers : Tensor of shape (m,)
     free : Tensor
         Parameters of the model without limits.
     loss_weights : array of shape (n,), optional
     effort : Effort, optional
-        That of the fit, if one was stated.
+        The effort of the fit, if one was stated.
     seed : int
     """
     system = problem.system
@@ -107,7 +108,7 @@ def measure_optimism(
     price = system.coefficients.T @ multipliers
     scale = float(price @ spread @ price)
     if scale <= 0.0:
-        return 0.0  # no limit binds, so the fit had no reason to use chance
+        return 0.0  # no limit binds, so the fit had no reason to fit noise
     inside = draw_part(problem.cells, seed, SMALL_SHARE if _is_small(problem) else LARGE_SHARE)
     # The part must be fitted like the whole: a hurried fit stays near the model without limits, and has less optimism.
     whole = choose_effort(len(Z), problem.n_parameters) if effort is None else effort
@@ -171,14 +172,14 @@ def _exact(system: ConstraintSystem, cells: Cells, decisions: Tensor) -> Tensor:
 
 
 class Outlook:
-    """What a fit will do on new rows.  Its optimism is measured once, at the limits as asked.
+    """The forecast and the margin of a fit.  Its optimism is measured once, at the limits as asked.
 
     Parameters
     ----------
     problem, Z, loss_weights
-        Those of the fit.
+        The problem, inputs and weights of the fit.
     asked : int, optional
-        The first so many limits get a forecast and a margin; by default all.
+        Only the first `asked` limits get a forecast and a margin; by default all.
 
     Attributes
     ----------
@@ -252,7 +253,7 @@ def forecast_frontier(
     points: Sequence[FrontierPoint],
     effort: Effort | None,
 ) -> list[Forecast | None]:
-    """Return the forecasts of models for several bounds, which share one κ: it is measured at the strictest bound."""
+    """Return the forecasts of models for several bounds.  They share one κ, measured at the strictest bound."""
     found: list[Forecast | None] = []
     measured: Outlook | None = None
     for point in reversed(points):
@@ -273,7 +274,7 @@ def forecast_frontier(
 def forecast_rows(
     problem: TrainingProblem, module: nn.Module, inputs: NDArray[np.float64], data: Data, params: Parameters
 ) -> Forecast:
-    """Return the forecast from calibration rows, which had no part in training: there is no optimism."""
+    """Return the forecast from calibration rows.  They had no part in training, so there is no optimism."""
     decisions = decide(logits(module, inputs, problem.cells.n_labels), problem.threshold)
     try:
         cells = Cells.build(data.y, data.groups, groups=params.groups, pos_label=params.pos_label)
@@ -289,10 +290,10 @@ def forecast_rows(
 
 
 AUTO = 2 / 3
-"""The probability that `margin="auto"` stands for: the limits are twice as likely to hold on new rows as to break."""
+"""The probability that `margin="auto"` asks for: the limits are twice as likely to hold on new rows as to break."""
 
 ROUNDS = 2
-"""The most fits with a margin.  The first one changes which pairs of groups are at their bounds."""
+"""The most fits with a margin.  A second one is needed because the first changes which pairs of groups bind."""
 
 NEAR_ENOUGH = 0.03
 """A forecast may miss the probability by this much before a second round."""
@@ -320,16 +321,16 @@ def train_with_margin(
     Parameters
     ----------
     problem, Z
-        Those of the fit.
+        The problem and inputs of the fit.
     result : TrainingResult
-        That of the fit under the limits as asked.
+        The result of the fit under the limits as asked.
     optimism : float
     probability : float
-        With which the limits are to hold on new rows.
+        The probability with which the limits should hold on new rows.
     decide_rows : function
         Returns the decisions of the module about the training rows.
     asked_limits : int, optional
-        The first so many limits get a margin; by default all.
+        Only the first `asked_limits` limits get a margin; by default all.
     options
         For `tighten`: loss_weights, objective, effort, callback.
     """
