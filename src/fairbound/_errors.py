@@ -111,7 +111,7 @@ class InputError(ValueError):
         super().__init__(Message(f"{problem} {remedy}".strip(), **facts))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _made_again, (type(self), self.problem.template, self.remedy.template, dict(self.facts))
+        return _rebuilt, (type(self), self.problem.template, self.remedy.template, dict(self.facts))
 
     @property
     def arguments(self) -> tuple[str, ...]:
@@ -123,7 +123,7 @@ class InputError(ValueError):
         return type(self)(self.problem.template, self.remedy.template, **{**self.facts, **facts})
 
 
-def _made_again(kind: type[InputError], problem: str, remedy: str, facts: Mapping[str, Any]) -> InputError:
+def _rebuilt(kind: type[InputError], problem: str, remedy: str, facts: Mapping[str, Any]) -> InputError:
     return kind(problem, remedy, **facts)
 
 

@@ -153,13 +153,13 @@ def _resumed(state: str, limits: Sequence[Constraint], confidence: float, settin
     ):
         if there != given:
             raise ValueError(
-                f"{state} (--state) was begun with {option} {_said(there)}, not {_said(given)}; give the same again, "
+                f"{state} (--state) was begun with {option} {_shown(there)}, not {_shown(given)}; give the same again, "
                 "or another --state."
             )
     return found
 
 
-def _said(value: Any) -> str:
+def _shown(value: Any) -> str:
     if isinstance(value, list):
         return " ".join(f'"{each}"' for each in value)
     return "left out" if value is None else str(value)

@@ -112,7 +112,9 @@ def measure_optimism(
     inside = draw_part(problem.cells, seed, SMALL_SHARE if _is_small(problem) else LARGE_SHARE)
     # The part must be fitted like the whole: a hurried fit stays near the model without limits, and has less optimism.
     whole = choose_effort(len(Z), problem.n_parameters) if effort is None else effort
-    lost = _lost(problem, Z, decisions, free, loss_weights, inside, replace(whole, starts=1, worth=math.inf))
+    lost = _optimism_of_part(
+        problem, Z, decisions, free, loss_weights, inside, replace(whole, starts=1, worth=math.inf)
+    )
     share = float(inside.to(torch.float64).mean())
     return max(0.0, share**FALL * float(multipliers @ lost) / scale)
 
@@ -121,7 +123,7 @@ def _is_small(problem: TrainingProblem) -> bool:
     return is_small(len(problem.cells), problem.n_parameters)
 
 
-def _lost(
+def _optimism_of_part(
     problem: TrainingProblem,
     Z: NDArray[np.float64],
     decisions: Tensor,

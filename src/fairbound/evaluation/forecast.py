@@ -290,7 +290,7 @@ def _worst_values(system: ConstraintSystem, position: int, rates: FloatArray) ->
     """Return the measured value of one constraint for each draw of the rates, as `ConstraintSystem.measured` does."""
     constraint = system.constraints[position]
     parts = [
-        _of_pairs(system, constraint, comparison.block, comparison.pairs[start : start + PAIRS_AT_ONCE], rates)
+        _worst_of_pairs(system, constraint, comparison.block, comparison.pairs[start : start + PAIRS_AT_ONCE], rates)
         for comparison in system.comparisons
         if comparison.constraint == position
         for start in range(0, len(comparison.pairs), PAIRS_AT_ONCE)
@@ -298,7 +298,7 @@ def _worst_values(system: ConstraintSystem, position: int, rates: FloatArray) ->
     return _worst(constraint, np.stack(parts, axis=1))
 
 
-def _of_pairs(
+def _worst_of_pairs(
     system: ConstraintSystem,
     constraint: Constraint,
     block: RateBlock,

@@ -179,7 +179,7 @@ class Monitor:
             raise ValueError("The batch has no rows; give at least one.")
         columns, found = group_rows(sensitive_features, len(decided), self.groups)
         self._check_columns(columns, list(found))
-        joining = self._joining({grouping: list(groups) for grouping, groups in found.items()})
+        joining = self._new_requirements({grouping: list(groups) for grouping, groups in found.items()})
         # Nothing below raises an error, so that a batch is counted as a whole or not at all.
         self._columns, self._values = columns, [decisions, labels]
         self._join(joining)
@@ -214,7 +214,7 @@ class Monitor:
                 if name not in groupings:
                     raise ValueError(f"{limit} names the column {name!r}. The batch has {listed(groupings)}.")
 
-    def _joining(self, found: dict[str, list[Hashable]]) -> list[list[WatchedRequirement]]:
+    def _new_requirements(self, found: dict[str, list[Hashable]]) -> list[list[WatchedRequirement]]:
         """Return for each limit the requirements that new groups add."""
         joining: list[list[WatchedRequirement]] = [[] for _ in self.constraints]
         for grouping, groups in found.items():

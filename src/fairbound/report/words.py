@@ -285,11 +285,11 @@ def _confidence(summary: Summary) -> Iterator[Answer]:
             VERDICT_TONES.get(certificate["verdict"], "plain"),
             f"{certificate['verdict']} at {sure}",
             f"At {sure} confidence{', for each limit separately' if several else ''}:",
-            tuple(_certain(certificate["limits"])),
+            tuple(_certificate_lines(certificate["limits"])),
         )
 
 
-def _certain(limits: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
+def _certificate_lines(limits: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
     """Yield each limit of a certificate with its verdict, its bounds, and what would decide."""
     for limit in sorted(limits, key=lambda each: each["verdict"] == "PASS")[:MOST_LIMITS]:
         bounds = bounds_in_words(limit)

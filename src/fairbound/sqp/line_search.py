@@ -99,26 +99,26 @@ class _Search:
         slope = solution.slope - self.penalty * (self.here.violation - solution.violation)
         slope = min(slope, 0.0)
         value, c = self.merit(d)
-        if self._enough(value, 1.0, slope):
+        if self._decreases_enough(value, 1.0, slope):
             return self._result(d, 1.0, corrected=False)
         correction = torch.zeros_like(d)
         if self.constants.correct and c.numel() and math.isfinite(value) and bool(torch.isfinite(c).all()):
             correction = self._correction(core, c, d)
             if bool(correction.any()):
                 corrected_value, _ = self.merit(d + correction)
-                if self._enough(corrected_value, 1.0, slope):
+                if self._decreases_enough(corrected_value, 1.0, slope):
                     return self._result(d + correction, 1.0, corrected=True)
                 value = min(value, corrected_value)
         length = _shorter(1.0, self.start, slope, value)
         while length >= self.constants.shortest:
             change = length * d + length**2 * correction
             value, _ = self.merit(change)
-            if self._enough(value, length, slope):
+            if self._decreases_enough(value, length, slope):
                 return self._result(change, length, corrected=bool(correction.any()))
             length = _shorter(length, self.start, slope, value)
         return SearchResult(torch.zeros_like(d), 0.0, corrected=False, accepted=False, evaluations=self.evaluations)
 
-    def _enough(self, value: float, length: float, slope: float) -> bool:
+    def _decreases_enough(self, value: float, length: float, slope: float) -> bool:
         return value <= self.start + self.constants.sufficient * length * slope + self.rounding
 
     def _correction(self, core: Core, c: Tensor, d: Tensor) -> Tensor:

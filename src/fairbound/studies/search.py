@@ -245,7 +245,7 @@ class AlternativeSearch:
             "reference": reference,
             "candidates": candidates,
             "chosen": chosen,
-            "final": None if chosen is None else self._finally(baseline, chosen, options),
+            "final": None if chosen is None else self._evaluate_final(baseline, chosen, options),
             "model": baseline.model,
         }
 
@@ -282,7 +282,9 @@ class AlternativeSearch:
 
         return max(eligible, key=nearness, default=None)
 
-    def _finally(self, baseline: Baseline, chosen: Alternative, options: Mapping[str, Any]) -> dict[str, Judgement]:
+    def _evaluate_final(
+        self, baseline: Baseline, chosen: Alternative, options: Mapping[str, Any]
+    ) -> dict[str, Judgement]:
         """Evaluate the chosen model and the baseline on the final rows, which were not used before."""
         part = Part.of(self.data.take(self.final_rows))
         beside = baseline.decide(part, self.final_rows)

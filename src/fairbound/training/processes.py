@@ -45,14 +45,14 @@ class Processes:
     def sum(self, totals: Tensor) -> Tensor:
         """Return the sum of the tensors of all processes, which have the same shape."""
         found = totals.to(self._device, copy=True)
-        with _answering():
+        with _explained_errors():
             dist.all_reduce(found)
         return found.to(totals.device)
 
     def gather(self, value: Any) -> list[Any]:
         """Return the values of all processes, in the order of their ranks."""
         found: list[Any] = [None] * self.count
-        with _answering():
+        with _explained_errors():
             dist.all_gather_object(found, value)
         return found
 
@@ -64,7 +64,7 @@ class Processes:
                 found = [compute()]
             except (ValueError, OSError) as error:
                 found = [error]
-        with _answering():
+        with _explained_errors():
             dist.broadcast_object_list(found, src=0, device=self._device)
         if isinstance(found[0], Exception):
             raise found[0]
@@ -87,7 +87,7 @@ class Processes:
 
 
 @contextmanager
-def _answering() -> Iterator[None]:
+def _explained_errors() -> Iterator[None]:
     """Turn the errors of torch.distributed into a sentence: another process has ended, or does not answer in time."""
     try:
         yield
@@ -169,7 +169,7 @@ class SharedRows(Rows):
         present = torch.nonzero(sizes).flatten()
         here = torch.zeros_like(sizes)
         here[own.cell_of_segment] = torch.tensor(own.offsets).diff()
-        everywhere = processes.gather((weight, *(_extent(own, each, weight) for each in ("loss", "cell")), here))
+        everywhere = processes.gather((weight, *(_weight_range(own, each, weight) for each in ("loss", "cell")), here))
         total = sum(each[0] for each in everywhere)
         n_rows = int(sizes.sum())
         found = cls(
@@ -260,7 +260,7 @@ def _by_class(rows: Rows, n_labels: int) -> Tensor:
     return torch.nn.functional.pad(rows.class_weights, (0, n_labels - len(rows.class_weights)))
 
 
-def _extent(rows: Rows, kind: str, weight: float) -> tuple[float, float]:
+def _weight_range(rows: Rows, kind: str, weight: float) -> tuple[float, float]:
     """Return the least and the largest weight of some rows, in the unit in which they were given."""
     parts, factor = (rows.loss_parts, weight) if kind == "loss" else (rows.cell_parts, 1.0)
     if not parts.steps:
