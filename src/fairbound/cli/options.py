@@ -32,6 +32,9 @@ def _option(*names: str, help: str, **settings: Any) -> Any:  # noqa: A002  # ty
 
 Json = Annotated[bool, _option("--json", help="Print one JSON object instead of tables.")]
 Quiet = Annotated[bool, _option("--quiet", "-q", help="Print neither tables nor progress.")]
+Exact = Annotated[
+    bool, _option("--exact", help="Write text to CSV unchanged, even if a spreadsheet would read it as a formula.")
+]
 
 Table = Annotated[str, typer.Argument(metavar="FILE", help="A CSV or Parquet file.", show_default=False)]
 TableOrName = Annotated[

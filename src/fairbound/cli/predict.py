@@ -37,11 +37,6 @@ OutFile = Annotated[
 Column = Annotated[str, typer.Option("--column", metavar="NAME", help="Name of the new column.")]
 Probability = Annotated[bool, typer.Option("--probability", help="Add the probability of the positive label.")]
 
-Exact = Annotated[
-    bool,
-    typer.Option("--exact", help="Write labels to CSV unchanged, even if a spreadsheet would read one as a formula."),
-]
-
 
 def register(app: typer.Typer, command: Any) -> None:
     """Add the command."""
@@ -64,7 +59,7 @@ def predict_command(
     out: OutFile,
     column: Column = "prediction",
     probability: Probability = False,
-    exact: Exact = False,
+    exact: options.Exact = False,
     delimiter: options.Delimiter = None,
     encoding: options.Encoding = "utf-8",
     data_dir: options.DataFolder = None,

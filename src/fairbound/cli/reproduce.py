@@ -43,10 +43,6 @@ Rows = Annotated[
     int | None, typer.Option("--rows", min=100, help="Use only so many rows of each part, for a quick look.")
 ]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace files in --out that fairbound has not written.")]
-Exact = Annotated[
-    bool,
-    typer.Option("--exact", help="Write text to CSV unchanged, even if a spreadsheet would read it as a formula."),
-]
 
 
 def register(app: typer.Typer, command: Any) -> None:
@@ -75,7 +71,7 @@ def reproduce_command(
     epochs: Epochs = None,
     rows: Rows = None,
     overwrite: Overwrite = False,
-    exact: Exact = False,
+    exact: options.Exact = False,
     data_dir: options.DataFolder = None,
     json: options.Json = False,
     quiet: options.Quiet = False,

@@ -29,7 +29,15 @@ from fairbound.estimator.rows import Data, Parameters
 from fairbound.evaluation import Certificate, certify, sides_in_words
 from fairbound.fairness import Cells, as_constraints, decide, is_divided
 from fairbound.sqp import Status
-from fairbound.training import TrainingProblem, TrainingResult, assign, choose_status, follow_path, trainable
+from fairbound.training import (
+    TrainingProblem,
+    TrainingResult,
+    assign,
+    choose_status,
+    follow_path,
+    on_other_rows,
+    trainable,
+)
 
 TRIED = (0.1, 0.25, 0.5, 0.9)
 """The strictness of the models that are tried on training rows, to place the second start."""
@@ -166,15 +174,7 @@ def place_start(
         cells = Cells.build(
             there.y, there.groups, weights=there.cell_weights, groups=params.groups, pos_label=params.pos_label
         )
-        trial = TrainingProblem(
-            copy.deepcopy(problem.module),
-            problem.loss,
-            problem.system.constraints,
-            cells,
-            regularizers=problem.regularizers,
-            threshold=problem.threshold,
-            passes=problem.passes,
-        )
+        trial = on_other_rows(problem, cells)
     except ValueError:  # a label or a group has no row in one of the parts
         return None
     predict = predictor(trial.module, trial, Z[held_out], here.y.dtype)

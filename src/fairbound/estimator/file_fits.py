@@ -16,12 +16,12 @@ import torch
 from sklearn.utils import check_random_state
 from torch import Tensor
 
-from fairbound._errors import InputError
 from fairbound.estimator.fitting import Fitting
 from fairbound.estimator.groups import count_missing
 from fairbound.estimator.modules import first_module, logits
 from fairbound.estimator.parameters import (
     ProgressPrinter,
+    allow_only,
     check_frontier,
     checked_resume,
     one_callback,
@@ -71,15 +71,12 @@ REFUSED: dict[str, tuple[Any, ...]] = NEED_ALL_ROWS | {
 
 def check_parameters(params: Parameters) -> None:
     """Reject parameters that need all rows in memory."""
-    for name, allowed in REFUSED.items():
-        value = getattr(params, name)
-        if not any(value is each or (isinstance(value, str) and value == each) for each in allowed):
-            raise InputError(
-                "{name}={value!r} needs all rows in memory, but files are read in parts.",
-                "Leave it out, or read the rows with read_table and call fit.",
-                name=name,
-                value=value,
-            )
+    allow_only(
+        params,
+        REFUSED,
+        "needs all rows in memory, but files are read in parts.",
+        "Leave it out, or read the rows with read_table and call fit.",
+    )
 
 
 class FileFitting(Fitting):

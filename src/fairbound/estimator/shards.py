@@ -21,7 +21,7 @@ from fairbound._values import as_array
 from fairbound.estimator.encoder import TableEncoder, encode, encoded_names, fitted_encoder
 from fairbound.estimator.file_fits import NEED_ALL_ROWS, FileFitting
 from fairbound.estimator.inputs import read_inputs
-from fairbound.estimator.parameters import checked_resume, class_weights
+from fairbound.estimator.parameters import allow_only, checked_resume, class_weights
 from fairbound.estimator.rows import Data, Parameters, read_data
 from fairbound.fairness import Cells
 from fairbound.training import MatrixRows, Processes, SharedRows, resumed
@@ -29,15 +29,12 @@ from fairbound.training import MatrixRows, Processes, SharedRows, resumed
 
 def check_shared(params: Parameters, **given: Any) -> None:
     """Reject parameters and arguments of `fit` that need all rows in one process."""
-    for name, allowed in NEED_ALL_ROWS.items():
-        value = getattr(params, name)
-        if not any(value is each or (isinstance(value, str) and value == each) for each in allowed):
-            raise InputError(
-                "{name}={value!r} needs all rows in one process, but this fit is shared by several.",
-                "Leave it out, or fit in one process with {distributed='off'}.",
-                name=name,
-                value=value,
-            )
+    allow_only(
+        params,
+        NEED_ALL_ROWS,
+        "needs all rows in one process, but this fit is shared by several.",
+        "Leave it out, or fit in one process with {distributed='off'}.",
+    )
     if not (isinstance(params.constraint_weight, str) and given.pop("constraint_weight", None) is None):
         raise InputError(
             "{constraint_weight=} with an array is for a fit in one process.", "Use 'same' or 'none', or leave it out."

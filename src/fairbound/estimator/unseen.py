@@ -13,7 +13,6 @@ the part.  The optimism of the whole fit is smaller, by a power of the share of 
 
 from __future__ import annotations
 
-import copy
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -36,6 +35,7 @@ from fairbound.training import (
     choose_effort,
     choose_status,
     is_small,
+    on_other_rows,
     tighten,
 )
 
@@ -134,15 +134,7 @@ def _optimism_of_part(
 ) -> Tensor:
     """Return the optimism in c̄ of a model that is fitted to a part of the rows."""
     part, others = problem.cells.take(inside), problem.cells.take(~inside)
-    trial = TrainingProblem(
-        copy.deepcopy(problem.module),
-        problem.loss,
-        problem.system.constraints,
-        part,
-        regularizers=problem.regularizers,
-        threshold=problem.threshold,
-        passes=problem.passes,
-    )
+    trial = on_other_rows(problem, part)
     trial.assign(free)
     rows = inside.numpy()
     weights = None if loss_weights is None else np.asarray(loss_weights)[rows]

@@ -287,7 +287,8 @@ def write_gallery(made: Reproduction, request: Request, command: str = "") -> Pa
         **page_context(made, request, command),
         policy=policy([script]),
         style=Markup(resource("page.css") + resource("gallery.css", PACKAGE)),
-        script=Markup(script),
+        scripts=[Markup(script)],
+        figures={},
     )
     path = made.out / f"gallery{request.suffix}.html"
     write_file(path, as_utf8(page))

@@ -19,15 +19,16 @@ from fairbound._words import count, percent, visible
 from fairbound.report import numbers, words
 
 Figure = dict[str, Any]
+PACKAGE = "fairbound.report"
 
 
 @cache
 def environment(package: str) -> Any:
-    """Return the template engine for a package's folder `templates`; it compiles each template once."""
+    """Return the template engine for a package's folder `templates`; its pages may extend base.html of the report."""
     import jinja2
 
     return jinja2.Environment(
-        loader=jinja2.PackageLoader(package),
+        loader=jinja2.ChoiceLoader([jinja2.PackageLoader(each) for each in dict.fromkeys((package, PACKAGE))]),
         autoescape=True,
         finalize=_shown,
         undefined=jinja2.StrictUndefined,
@@ -39,7 +40,7 @@ def environment(package: str) -> Any:
 @cache
 def template_engine() -> Any:
     """Return the template engine with filters for numbers and limits."""
-    engine = environment("fairbound.report")
+    engine = environment(PACKAGE)
     names = ("beside", "interval", "percent", "rate", "short", "signed", "significant", "words")
     engine.filters |= {name: getattr(numbers, name) for name in names}
     engine.filters |= {"count": count, "sure": percent, "limit": words.limit_in_words}
@@ -101,7 +102,7 @@ def _shown(value: Any) -> Any:
     return visible(value, keep="\n\t") if type(value) is str else value
 
 
-def resource(name: str, package: str = "fairbound.report") -> str:
+def resource(name: str, package: str = PACKAGE) -> str:
     """Return the text of a file in a package's folder `templates`."""
     return (resources.files(package) / "templates" / name).read_text(encoding="utf-8")
 

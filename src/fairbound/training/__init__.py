@@ -14,7 +14,7 @@ from fairbound.training.assessment import (
 )
 from fairbound.training.batches import FullBatch, StratifiedBatches
 from fairbound.training.effort import PHASES, SMALL_EFFORT, Effort, Phase, choose_effort, is_small
-from fairbound.training.fitting import choose_solver, fit, tighten
+from fairbound.training.fitting import choose_solver, fit, on_other_rows, tighten
 from fairbound.training.frontiers import (
     FRONTIER_EFFORT,
     Frontier,
@@ -92,6 +92,7 @@ __all__ = [
     "is_small",
     "loss_price",
     "make_model",
+    "on_other_rows",
     "open_journal",
     "rates_on_a_handful",
     "resumed",

@@ -5,6 +5,7 @@ The result is the best candidate of all phases, including constants, judged by i
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Literal
@@ -13,6 +14,7 @@ import torch
 from torch import Tensor
 
 from fairbound._words import lookup
+from fairbound.fairness import Cells
 from fairbound.training.assessment import Assessment
 from fairbound.training.candidates import Judge
 from fairbound.training.effort import Effort
@@ -53,6 +55,20 @@ def suitable_threads(n_rows: int, n_parameters: int) -> Iterator[None]:
 
 
 Solver = Literal["auto", "quasi-newton", "stochastic"]
+
+
+def on_other_rows(problem: TrainingProblem, cells: Cells) -> TrainingProblem:
+    """Return the same problem for the rows of other cells, with a copy of the module."""
+    return TrainingProblem(
+        copy.deepcopy(problem.module),
+        problem.loss,
+        problem.system.constraints,
+        cells,
+        regularizers=problem.regularizers,
+        threshold=problem.threshold,
+        passes=problem.passes,
+    )
+
 
 WHOLE_PASS_LIMIT = 2e10
 """Rows times parameters up to which whole passes are the default."""
