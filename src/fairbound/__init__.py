@@ -28,11 +28,9 @@ if TYPE_CHECKING:
         EqualizedOdds,
         EqualOpportunity,
         Measure,
-        NegativePredictiveParity,
         PredictiveEquality,
         PredictiveParity,
         Representation,
-        Sufficiency,
         rate_limit,
     )
     from fairbound.persistence import ModelFileError, load
@@ -55,13 +53,11 @@ __all__ = [
     "Measure",
     "ModelFileError",
     "Monitor",
-    "NegativePredictiveParity",
     "PredictiveEquality",
     "PredictiveParity",
     "Representation",
     "StochasticSQP",
     "StratifiedBatches",
-    "Sufficiency",
     "TrainingProblem",
     "alternatives",
     "audit",
@@ -96,11 +92,9 @@ _HOMES = {
     "EqualizedOdds": "fairbound.fairness",
     "EqualOpportunity": "fairbound.fairness",
     "Measure": "fairbound.fairness",
-    "NegativePredictiveParity": "fairbound.fairness",
     "PredictiveEquality": "fairbound.fairness",
     "PredictiveParity": "fairbound.fairness",
     "Representation": "fairbound.fairness",
-    "Sufficiency": "fairbound.fairness",
     "rate_limit": "fairbound.fairness",
     "ModelFileError": "fairbound.persistence",
     "load": "fairbound.persistence",
@@ -111,7 +105,8 @@ _HOMES = {
     "TrainingProblem": "fairbound.training",
 }
 
-# Names that were here in 0.1 and are building blocks.  They work with a warning until 0.3 (docs/stability.md).
+# Names that were here: building blocks, and limits that few people type.  They work with a warning until 0.3
+# (docs/stability.md).
 _MOVED = {
     "FitResult": "fairbound.estimator",
     "InputScaleWarning": "fairbound.estimator",
@@ -119,6 +114,8 @@ _MOVED = {
     "TableEncoder": "fairbound.estimator",
     "Cells": "fairbound.fairness",
     "ConstraintSystem": "fairbound.fairness",
+    "NegativePredictiveParity": "fairbound.fairness",
+    "Sufficiency": "fairbound.fairness",
     "parse_constraint": "fairbound.fairness",
     "QuasiNewtonSQP": "fairbound.sqp",
     "Status": "fairbound.sqp",

@@ -156,6 +156,11 @@ def as_utf8(text: str) -> bytes:
     return text.encode("utf-8", "backslashreplace")
 
 
+def json_bytes(content: Any) -> bytes:
+    """Return the content of a JSON file for people and programs to read."""
+    return as_utf8(json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+
+
 # --- drafts -----------------------------------------------------------------------------------------------------------
 
 PREFIX, MARK, CONTENT = ".fairbound-", "draft.lock", "content"

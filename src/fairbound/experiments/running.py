@@ -22,7 +22,7 @@ import fairbound
 from fairbound.data import Dataset, Split, load_dataset
 from fairbound.experiments.protocol import BATCH_SIZE, NETWORKS
 from fairbound.experiments.runs import CellSums, Grid, Outcome, Results, Run
-from fairbound.fairness import KEPT_TOLERANCE, SURROGATES, Cells, Constraint, Covariance, DisparateImpact, Surrogate
+from fairbound.fairness import SURROGATES, Cells, Constraint, Covariance, DisparateImpact, Surrogate
 from fairbound.sqp import StochasticSQP
 from fairbound.training import (
     L2,
@@ -81,7 +81,7 @@ def perform(run: Run, data_dir: str | None = None, limit: int | None = None) -> 
         run,
         seen,
         unseen,
-        kept=all(seen.violation(measure, bound) <= KEPT_TOLERANCE for measure, bound in run.limits),
+        kept=all(_constraint(run, measure, bound).keeps(seen.reached(measure)) for measure, bound in run.limits),
         status=result.status.value if run.solver == "fast" else choose_status(result.final, False, False).value,
         seconds=seconds,
         processor_seconds=processor_seconds,

@@ -178,6 +178,10 @@ class CellSums:
         first, second = self.rates(measure, by)
         return max(bound * first - second, bound * second - first)
 
+    def reached(self, measure: str) -> float:
+        """Return the value of a measure that a limit bounds: a ratio, or the size of the covariance."""
+        return abs(self.covariance()) if measure == "covariance" else self.ratio(measure)
+
     def covariance(self, by: By = "decisions") -> float:
         """(N₀N₁/N²)(r₁ − r₀), with rates of decisions or, by surrogate, with mean margins (Theorem 2)."""
         sums = self.decisions if by == "decisions" else self.margins

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import csv
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fairbound._files import CONTENT, as_utf8, draft_beside
+from fairbound._files import CONTENT, as_utf8, draft_beside, json_bytes
 from fairbound._records import as_json
 from fairbound._words import (
     TextTable,
@@ -307,9 +306,7 @@ class Alternatives:
 
         write_lock(self.log["lock"], folder)
         found = self.to_dict()
-        (folder / LOG_FILE).write_bytes(
-            as_utf8(json.dumps(found, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
-        )
+        (folder / LOG_FILE).write_bytes(json_bytes(found))
         lines = self.lines()
         with (folder / TABLE_FILE).open("w", encoding="utf-8", newline="") as stream:
             writer = csv.DictWriter(stream, list(lines[-1]), restval="")

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairbound._errors import InputError, bad_value
-from fairbound._files import as_utf8
+from fairbound._files import json_bytes
 from fairbound.data import Dataset
 from fairbound.fairness import Measure, parse_constraint, resolve_measure
 from fairbound.studies.explained import collected_warnings
@@ -220,7 +220,7 @@ def write_lock(lock: Mapping[str, Any], folder: Path) -> None:
         if json.loads(place.read_text(encoding="utf-8"))["sha256"] != lock["sha256"]:
             raise ValueError(f"{place} has another hash: the limits were changed after they had been written.")
         return
-    place.write_bytes(as_utf8(json.dumps(lock, indent=2, ensure_ascii=False, allow_nan=False) + "\n"))
+    place.write_bytes(json_bytes(lock))
 
 
 # --- the choice of a model -------------------------------------------------------------------------------------------

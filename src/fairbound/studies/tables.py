@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import csv
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fairbound._files import CONTENT, as_utf8, draft_beside
+from fairbound._files import CONTENT, draft_beside, json_bytes
 from fairbound._words import TextTable, group_text, number
 from fairbound.fairness import shortest
 from fairbound.studies.parts import columns_taken, label_values
@@ -302,7 +301,7 @@ def write_files(study: Study, folder: Path, place: Path, *, models: bool = True)
         return _write_frontier(study.summary, read, folder, place)
     found = {**metrics_of(study.summary), **read}
     found["files"] = _files(folder, place, "metrics.json")
-    _write_json(folder / "metrics.json", found)
+    (folder / "metrics.json").write_bytes(json_bytes(found))
     return found
 
 
@@ -320,13 +319,9 @@ def _write_frontier(summary: Mapping[str, Any], read: Mapping[str, Any], folder:
         "reproduction": summary["reproduction"],
         **read,
     }
-    _write_json(folder / "frontier.json", found)
+    (folder / "frontier.json").write_bytes(json_bytes(found))
     return {**found, "files": _files(folder, place)}
 
 
 def _files(folder: Path, place: Path, *further: str) -> list[str]:
     return [str(place / name) for name in sorted([*(each.name for each in folder.iterdir()), *further])]
-
-
-def _write_json(path: Path, content: Mapping[str, Any]) -> None:
-    path.write_bytes(as_utf8(json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n"))
