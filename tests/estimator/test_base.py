@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import sklearn
+import torch
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
@@ -18,15 +19,17 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 from sklearn.tree import DecisionTreeClassifier
-from tests.estimator.helpers import toy
+from tests.estimator.helpers import quick, toy
 
 from fairbound import ConstrainedClassifier, DemographicParity, certify
 from fairbound._errors import LimitWarning
 from fairbound.estimator import FitResult
 from fairbound.estimator.base import ScoreScale
+from fairbound.estimator.correction import corrected_module
 from fairbound.estimator.cross_fitting import deal_folds
+from fairbound.estimator.scores import BaseScores
 from fairbound.fairness import Cells
-from fairbound.training import Effort, Phase
+from fairbound.training import Effort, Phase, TrainingProblem
 
 BASES = {
     "logistic": LogisticRegression(),
@@ -312,6 +315,35 @@ def test_a_fitted_lightgbm_model_changes_only_where_it_must():
         sizes = [np.sum(group == each) for each in "ab"]
         few = min((asked * rates["b"] - rates["a"]) * sizes[0], (rates["b"] - rates["a"] / asked) * sizes[1]) / len(X)
         assert few <= clf.result_.base.changed <= 4 * few
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_a_given_base_is_the_minimum_of_what_is_trained(classes):
+    X, y, _ = toy(200)
+    labels = y if classes == 2 else three(y, X)
+    rows = Cells.build(labels)
+    scores = np.random.default_rng(0).normal(size=(200, 1 if classes == 2 else 3))  # far from any minimum of the loss
+    base = BaseScores(scores, None, False, given=True)
+    Z = base.join(X)
+    module = corrected_module((), X.shape[1], classes, torch.Generator())
+    weights = np.where(np.arange(200) % 3 == 0, 2.0, 1.0)
+    plain = TrainingProblem(module, "cross_entropy", (), rows)
+    held = TrainingProblem(module, "cross_entropy", (), rows, regularizers=base.holding(plain, Z, weights).held)
+    there = [each.evaluate(each.rows(Z, loss_weights=weights)) for each in (plain, held)]
+    assert there[0].g.abs().max() > 0.01
+    assert there[1].g.abs().max() < 1e-12
+    assert there[1].f == there[0].f
+
+
+def test_a_given_base_changes_little_for_a_limit_that_it_nearly_keeps():
+    X, y, group = toy(900)
+    fitted = LogisticRegression().fit(X[:60], y[:60])  # so few rows that others would train it on
+    X, y, group = X[60:], y[60:], group[60:]
+    rates = [fitted.predict(X)[group == each].mean() for each in "ab"]
+    asked = abs(rates[0] - rates[1]) - 0.02
+    clf = quick(DemographicParity(asked), base=fitted, cv="prefit").fit(X, y, sensitive_features=group)
+    assert clf.result_.kept
+    assert 0 < clf.result_.base.changed < 0.05  # 0.01 of them must; 0.07 do if the loss has a say
 
 
 def test_the_base_of_a_fitted_model_is_used_again_with_its_scores():

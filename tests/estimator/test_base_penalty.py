@@ -8,7 +8,9 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from sklearn.compose import ColumnTransformer
 from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
 from tests.estimator.helpers import quick, toy
 
 from fairbound import ConstrainedClassifier
@@ -36,10 +38,11 @@ def columns_and_scores(n, seed):
 
 def test_a_small_group_keeps_the_correction_small_and_the_limit_holds():
     X, score, y, groups = columns_and_scores(2000, 0)
+    base = make_pipeline(ColumnTransformer([("score", "passthrough", ["score"])]), LogisticRegression())
     sizes = {}
     for l2 in (1e-5, "auto"):
-        clf = quick("disparate_impact >= 0.9", l2=l2, max_categories=60)
-        clf.fit(X, y, sensitive_features=groups, base_score=score)
+        clf = quick("disparate_impact >= 0.9", base=base, l2=l2, max_categories=60, cv=2, random_state=0)
+        clf.fit(X.assign(score=score), y, sensitive_features=groups)
         assert clf.result_.kept
         sizes[l2] = np.linalg.norm(clf.coef_[0, :-1])
     assert sizes["auto"] < 0.8 * sizes[1e-5]

@@ -22,7 +22,6 @@ from torch import Tensor, nn
 
 from fairbound.estimator.certified import choose, predictor, with_certificate
 from fairbound.estimator.confidence import SEQUENCE_EFFORT
-from fairbound.estimator.cross_fitting import is_prefit
 from fairbound.estimator.encoder import encode, encoded_names, fitted_encoder, module_inputs, warn_of_scales
 from fairbound.estimator.groups import check_floors, count_missing, floors_in_words, floors_of, lifted_rate
 from fairbound.estimator.modules import copied_module, first_module, logits, on_device, output_bias, try_module
@@ -120,8 +119,11 @@ class Fitting:
                 n_scores=0 if self.base is None else self.base.training.shape[1],
             )
         )
-        self.Z, self.problem = module_inputs(self.module, self.Z), self._pose(self.constraints)
+        self.Z = module_inputs(self.module, self.Z)
         self.loss_weights: Any = self.data.loss_weights * class_weights(params, cells)[cells.labels]
+        if self.base is not None and not len(params.hidden) and self.base.stays(float(params.threshold)):
+            self.base = self.base.holding(self._pose(()), self.Z, self.loss_weights)
+        self.problem = self._pose(self.constraints)
         try_module(self.problem.module, self.Z)
         self._add_floors()
 
@@ -260,11 +262,8 @@ class Fitting:
             return found
         if self.params.effort is None and not is_small(*size):
             found = replace(found or choose_effort(*size), accurate_rounds=1)
-        # A fitted base changes only for the limits: no free phase, unless it decides all rows alike.
-        there = self.data.base_score is not None if self.params.base is None else is_prefit(self.params)
-        if not there or len(decide(torch.from_numpy(self.base.training), self.problem.threshold).unique()) == 1:
-            return found
-        return replace(found or choose_effort(*size), free=Phase(0))
+        stays = self.base.stays(self.problem.threshold)
+        return replace(found or choose_effort(*size), free=Phase(0)) if stays else found
 
     def _numbers(self, data: Data) -> Floats:
         """Return the inputs of the module for rows that are not trained on."""

@@ -15,15 +15,21 @@ from torch import nn
 from fairbound._errors import InputError, argument
 from fairbound._words import TextTable, number
 from fairbound.estimator.base import check_base
-from fairbound.estimator.correction import correction_weights, orient_scores, read_base_score, score_names
-from fairbound.estimator.cross_fitting import FittedBase, check_classes, check_spread, cross_fit
+from fairbound.estimator.correction import (
+    corrected_module,
+    correction_weights,
+    orient_scores,
+    read_base_score,
+    score_names,
+)
+from fairbound.estimator.cross_fitting import FittedBase, check_classes, check_spread, cross_fit, is_prefit
 from fairbound.estimator.encoder import TableEncoder, fitted_encoder
 from fairbound.estimator.groups import smallest_sample
 from fairbound.estimator.inputs import Inputs, read_inputs
 from fairbound.estimator.posteriors import GroupPosterior, fit_posteriors
 from fairbound.estimator.rows import Data, Parameters, read_data
-from fairbound.fairness import Cells, Constraint, as_constraints, as_logits
-from fairbound.training import L2, Assessment
+from fairbound.fairness import Cells, Constraint, as_constraints, as_logits, decide
+from fairbound.training import L2, Assessment, LinearTerm, TrainingProblem, flatten
 
 Floats = NDArray[np.float64]
 
@@ -53,6 +59,10 @@ class BaseScores:
         Whether the encoded columns are inputs of the correction.
     posteriors, training_posteriors
         The estimates of the group that are inputs of the correction, and their values for the training rows.
+    given : bool
+        Whether the base was there before the fit: a fitted one, or the scores of a model that lives elsewhere.
+    held : tuple of LinearTerm
+        The term of the objective that holds a given base where the limits do not move it.
     """
 
     training: Floats
@@ -61,6 +71,8 @@ class BaseScores:
     uses_columns: bool = True
     posteriors: tuple[GroupPosterior, ...] = ()
     training_posteriors: Floats | None = None
+    given: bool = False
+    held: tuple[LinearTerm, ...] = ()
 
     def as_given(self) -> Floats:
         """Return the scores of the training rows in the form of `base_score=`."""
@@ -85,6 +97,25 @@ class BaseScores:
     def _joined(self, Z: Floats, posteriors: Floats | None, scores: Floats) -> Floats:
         columns = [Z] if self.uses_columns else []
         return np.hstack([*columns, *([] if posteriors is None else [posteriors]), scores])
+
+    def holding(self, problem: TrainingProblem, Z: Any, loss_weights: Floats) -> BaseScores:
+        """Return a copy whose `held` term makes the base b the minimum of the loss of a linear correction.
+
+        loss(w) − ∇loss(b) · (w − b) is least at b, since the loss is convex in w.  For the logistic loss it is, up to a
+        constant, the loss with the base's own probabilities as labels.  So decisions change for the limits alone.
+        """
+        w = problem.current()
+        blank = corrected_module((), Z.shape[1] - self.training.shape[1], problem.cells.n_labels, torch.Generator())
+        b = flatten(list(blank.parameters()))
+        problem.assign(b)
+        slope = problem.sweep(problem.rows(Z, loss_weights=loss_weights)).loss_gradient
+        problem.assign(w)
+        assert slope is not None
+        return replace(self, held=(LinearTerm(-slope, b),))
+
+    def stays(self, threshold: float) -> bool:
+        """Tell whether only limits may change the base: it was there before, and does not decide all rows alike."""
+        return self.given and len(decide(torch.from_numpy(self.training), threshold).unique()) > 1
 
     @property
     def n_others(self) -> int:
@@ -160,14 +191,14 @@ def fit_scores(
             )
         given = orient_scores(data.base_score, cells.n_labels, flipped=flipped, fitting=fitted is None)
         check_spread([given], argument("base_score"))
-        found, work = BaseScores(given, fitted, flipped), None
+        found, work = BaseScores(given, fitted, flipped, given=fitted is None or is_prefit(params)), None
     elif params.base is None:
         if params.correction != "columns":
             raise InputError("{correction=value} is for a base.", "Give {base=}.", value=params.correction)
         return None
     else:
         training, fitted, work = cross_fit(params, data, cells, encoder, seed, stacklevel + 1)
-        found = BaseScores(training, fitted, flipped)
+        found = BaseScores(training, fitted, flipped, given=is_prefit(params))
     if params.correction == "columns":
         return found
     constraints = as_constraints(params.constraints)
@@ -198,8 +229,8 @@ def penalties(
     base: BaseScores | None,
     constraints: Sequence[Constraint],
     cells: Cells,
-) -> list[L2]:
-    """Return the penalty of the parameters; with a base that of the correction by columns.
+) -> list[L2 | LinearTerm]:
+    """Return the penalty of the parameters; with a base that of the correction by columns, and what holds a given base.
 
     The automatic weight of a correction is 1 / n.  For n rows this is the prior that each coefficient is normal with
     standard deviation 1.  A correction must hold for its smallest group, so n is the number of rows of that group.
@@ -208,7 +239,9 @@ def penalties(
         weight = LEAST_L2 if l2 == "auto" else float(l2)
         return [L2(weight)] if weight else []
     weight = max(LEAST_L2, 1.0 / smallest_sample(constraints, cells)) if l2 == "auto" else float(l2)
-    return [L2(weight, correction_weights(module, n_inputs - base.n_others))] if weight else []
+    if not weight:
+        return [*base.held]
+    return [L2(weight, correction_weights(module, n_inputs - base.n_others)), *base.held]
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,7 @@ from fairbound.training.frontiers import (
 from fairbound.training.losses import (
     L2,
     LOSSES,
+    LinearTerm,
     SmoothedL1,
     SquaredMeasure,
     as_regularizers,
@@ -57,6 +58,7 @@ __all__ = [
     "FrontierPoint",
     "FullBatch",
     "GapSums",
+    "LinearTerm",
     "MappedRows",
     "MatrixRows",
     "Passes",

@@ -145,6 +145,7 @@ def resolve_loss(loss: str | Loss | LossFunction) -> Loss:
 #     SquaredMeasure   Σ_j q_j(w)², q the differences of rates by surrogate (r_dp of the paper for demographic parity)
 #     L2               ½‖w‖²
 #     SmoothedL1       Σ_i √(w_i² + μ) − √μ
+#     LinearTerm       s · (w − o), of our own fits only: it cancels the slope of the loss at o
 #
 # The paper's regularised variant is `SquaredMeasure("demographic_parity", weight=1 / lam)` without constraints.
 
@@ -228,7 +229,27 @@ class SquaredMeasure:
         return Constraint(None, measure=self.measure, surrogate=self.surrogate)
 
 
-Regularizer = L2 | SmoothedL1 | SquaredMeasure
+@dataclass(frozen=True)
+class LinearTerm:
+    """slope · (w − origin)."""
+
+    slope: Tensor = field(repr=False, compare=False)
+    origin: Tensor = field(repr=False, compare=False)
+
+    def value(self, w: Tensor) -> float:
+        """Return the term at w."""
+        return float(self.slope @ (w - self.origin))
+
+    def values(self, W: Tensor) -> Tensor:
+        """Return the term at each row w of W."""
+        return (W - self.origin) @ self.slope
+
+    def gradient(self, w: Tensor) -> Tensor:  # noqa: ARG002 (it is the same everywhere)
+        """Return the slope."""
+        return self.slope
+
+
+Regularizer = L2 | LinearTerm | SmoothedL1 | SquaredMeasure
 
 
 def as_regularizers(stated: Any) -> tuple[Regularizer, ...]:
