@@ -173,8 +173,10 @@ class TestTheChoice:
 
     def test_pays_no_loss_for_more_accuracy_than_enough(self):
         candidates = Candidates(0.05, enough=0.66)
+        assert not candidates.suffice()
         for each in (assessed(0.65, 0.4), assessed(0.661, 0.41), assessed(0.67, 0.415)):
             candidates.offer(self.point, each)
+            assert candidates.suffice() == (each.accuracy > 0.66)
         assert candidates.choice().assessment.accuracy == 0.661
 
     def test_is_a_constant_where_nothing_else_keeps_the_limits(self):

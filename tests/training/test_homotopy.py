@@ -11,22 +11,21 @@ import torch
 
 from fairbound.fairness import Cells, Covariance, DisparateImpact, SmoothedStep
 from fairbound.sqp import Status, kkt_residuals
-from fairbound.training import L2, Effort, TrainingProblem, TrainingResult, fit, make_model
+from fairbound.training import L2, Effort, Phase, TrainingProblem, TrainingResult, fit, make_model
 from fairbound.training.effort import SMALL_EFFORT, TINY_EFFORT, choose_effort
 from fairbound.training.fitting import suitable_threads
 from fairbound.training.frontiers import loss_price
 from fairbound.training.stages import (
-    at_scale,
-    band_fraction,
     find_free_optimum,
     least_squares_multipliers,
     reach_limits,
     restore_feasibility,
-    scale_fractions,
+    return_excess_accuracy,
 )
 from fairbound.training.state import FitState
 from fairbound.training.sweep import ordered_values
 from fairbound.training.trainer import assess_now
+from fairbound.training.whole_pass import at_scale, band_fraction, scale_fractions
 
 
 def planted(n: int = 800, d: int = 4, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -104,6 +103,40 @@ def test_the_loss_of_the_choice_is_within_the_slack() -> None:
 def test_nothing_accurate_is_lost(result) -> None:
     before = [row["accuracy"] for row in result.history if row["phase"] in ("coarse", "exact") and row["kept"]]
     assert result.assessment.accuracy >= max(before)
+
+
+def test_accuracy_beyond_that_without_limits_is_returned_for_a_smaller_loss() -> None:
+    X, y, group = planted(400)
+    problem = make_problem(X, y, group, "disparate_impact >= 0.01")
+    state = FitState(problem, X, None, Effort(), None)
+    find_free_optimum(state)
+    reach_limits(state, problem, "accuracy")  # all models keep this limit
+    accurate = state.candidates.choice()
+    assert accurate.assessment.accuracy > state.free.accuracy + 0.005
+    state.candidates.enough = state.free.accuracy + 0.0025
+    return_excess_accuracy(state, problem)
+    found = state.candidates.choice().assessment
+    assert state.candidates.enough <= found.accuracy < accurate.assessment.accuracy
+    assert found.objective < accurate.assessment.objective
+
+
+def test_the_limits_do_not_go_on_with_a_training_that_ended_without_them() -> None:
+    """After two iterations the loss still falls by much; the first model as good as the free one ends the phases."""
+    X, y, group = planted(400)
+    problem = make_problem(X, y, group)
+    state = FitState(problem, X, None, Effort(free=Phase(2), accurate_rounds=0), None)
+    find_free_optimum(state)
+    problem.assign(state.w)
+    ratio = assess_now(problem, state.rows).measured[0]
+    slightly_more = problem.with_constraints([DisparateImpact(ratio + 0.01)])
+    reach_limits(state, slightly_more, "loss")
+    *before, last = [row for row in state.history if row["phase"] != "free"]
+    free = state.free
+    assert [row["kept"] and row["loss"] <= free.loss and row["accuracy"] >= free.accuracy for row in before] == [
+        False
+    ] * len(before)
+    assert last["kept"]
+    assert last["phase"] == "coarse"
 
 
 def test_multipliers_balance_the_gradient_at_the_least_loss() -> None:

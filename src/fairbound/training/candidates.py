@@ -98,6 +98,10 @@ class Candidates:
         """Return the least objective under the limits; inf if no model keeps them."""
         return min((held.assessment.objective for held in self.kept), default=math.inf)
 
+    def suffice(self) -> bool:
+        """Return whether the choice keeps the limits and is accurate enough."""
+        return bool(self.kept) and self.choice().assessment.accuracy >= self.enough
+
     def ranked(self) -> list[Candidate]:
         """Return all candidates that keep the limits, the best first."""
         allowed = self.least_objective + self.slack * abs(self.least_objective)

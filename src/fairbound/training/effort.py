@@ -53,7 +53,8 @@ class Effort:
     tolerance : float
         Tolerance of the KKT residuals.
     accurate_rounds : int
-        Largest number of rounds of the accurate phase.  It ends when two rounds gain less than a tenth of `worth`.
+        Largest number of rounds of the accurate phase.  After the first four, which go from a gentle scale to the full
+        one, it ends when two rounds in succession gain less than a tenth of `worth`.
     starts : int
         With more than 1, and few rows and parameters, a random search follows the exact phase (`random_search`).  With
         few rows and many parameters, the limits are approached again, from up to this number of starting points.
@@ -79,7 +80,7 @@ class Effort:
     worth: float = 0.002
     tolerance: float = 1e-4
     starts: int = 1
-    accurate_rounds: int = 4
+    accurate_rounds: int = 6
     epochs: int = 20
     batch_size: int | None = None
     learning_rate: float = 0.02

@@ -25,8 +25,8 @@ from fairbound.training.assessment import history_columns
 from fairbound.training.batches import StratifiedBatches
 from fairbound.training.models import LayerModes
 from fairbound.training.problem import Batch, TrainingProblem
-from fairbound.training.stages import at_scale, band_fraction
 from fairbound.training.state import FitState
+from fairbound.training.whole_pass import at_scale, band_fraction
 
 CONSTRAINT_ROWS = 50_000
 """The most rows of the fixed subset for the constraints.  A rate of half of them has a standard error of 0.3 points."""

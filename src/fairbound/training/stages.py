@@ -17,7 +17,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Literal
 
 import torch
@@ -35,10 +34,8 @@ from fairbound.training.random_search import (
     search_least_objective,
     suits_random_search,
 )
-from fairbound.training.rows import Rows
 from fairbound.training.state import FitState
-from fairbound.training.sweep import ordered_values
-from fairbound.training.whole_pass import WholePassProblem
+from fairbound.training.whole_pass import WholePassProblem, at_scale, band_fraction, scale_fractions
 
 # --- prices ----------------------------------------------------------------------------------------------------------
 
@@ -77,21 +74,8 @@ def least_squares_multipliers(here: Evaluation, exact: Tensor) -> Tensor:
     return multipliers
 
 
-# --- scales ----------------------------------------------------------------------------------------------------------
+# --- stages ----------------------------------------------------------------------------------------------------------
 
-# The homotopy in the scale of the surrogates: from a small scale, where many rows have a slope, to the full scale.
-#
-# A surrogate φ(scale · t) has a slope only on a band of margins t of width about 1/scale.  With few rows, or a model
-# whose probabilities are near 0 and 1, almost no row lies in the band at full scale.  Then the Jacobian is noise from
-# a few rows.  So the first scale is chosen from the margins of the free model, such that half of the rows of every
-# cell lie in the band.  It is then increased step by step, each solve started from the last solution.
-
-
-BAND_SHARE = 0.5
-"""Share of the rows of every cell that lie in the band at the first scale."""
-
-SMALLEST_FIRST_FRACTION = 0.02
-"""Least fraction of the full scale to start with.  At a full scale of 50 the band then holds all probabilities."""
 
 RESTART_FRACTION = 0.15
 """Least fraction of the full scale at which a restart begins."""
@@ -102,48 +86,14 @@ RESTART_DISTANCE = 0.3
 RESTART_GAIN = 1e-3
 """Two successive restarts that lower the objective by less than this fraction are the last ones."""
 
-GENTLE_FRACTION = 0.3
-"""Fraction of the full scale at which every other round of the accurate phase takes its derivatives."""
+GENTLE_FRACTIONS = (0.03, 0.1, 0.3, 1.0)
+"""Fractions of the full scale at which the first rounds of the accurate phase take their derivatives."""
 
+FURTHER_FRACTIONS = (0.3, 1.0)
+"""The same of the further rounds, in turn, and of the few rounds on few rows."""
 
-def scale_fractions(first: float, sharpening: float) -> list[float]:
-    """Return fractions of the full scale from `first` to 1, each at most `sharpening` times the last.
-
-    >>> [round(fraction, 3) for fraction in scale_fractions(0.1, 2.5)]
-    [0.1, 0.215, 0.464, 1.0]
-    """
-    if first >= 1.0:
-        return [1.0]
-    count = math.ceil(math.log(1.0 / first) / math.log(sharpening) - 1e-9)
-    return [first ** (1.0 - position / count) for position in range(count + 1)]
-
-
-def band_fraction(problem: TrainingProblem, rows: Rows, count: float = math.inf) -> float:
-    """Return the fraction of the full scale at which enough rows of every cell lie in the band of each surrogate.
-
-    Enough means `count` rows, or half of the cell if that is less.  The band |t| ≤ width has scale · width = ½ at the
-    returned fraction, since it reaches half of 1/scale to either side.
-    """
-    places = [max(int(min(count, BAND_SHARE * size)), 1) for size in rows.sizes]
-    fraction = 1.0
-    for each in problem.system.surrogates:
-        if each.surrogate.bounded:
-            find = partial(ordered_values, partial(problem.distances, rows, each), places, problem.passes.sum)
-            width = float(problem.recorded(rows, find, "widths", each, places).max())
-            if width > 0.0:
-                fraction = min(fraction, 0.5 / (width * each.surrogate.scale))
-    return max(fraction, SMALLEST_FIRST_FRACTION)
-
-
-def at_scale(problem: TrainingProblem, fraction: float, *extra_surrogates: DecisionSurrogate) -> TrainingProblem:
-    """Return the problem with its bounded surrogates at a fraction of their scale, and with further surrogates."""
-    if fraction == 1.0 and not extra_surrogates:
-        return problem
-    return problem.with_system(problem.system.rescaled(fraction), extra_surrogates)
-
-
-# --- stages ----------------------------------------------------------------------------------------------------------
-
+BISECTIONS = 8
+"""Points that `return_excess_accuracy` tries."""
 
 Objective = Literal["loss", "accuracy"]
 
@@ -155,6 +105,7 @@ def find_free_optimum(state: FitState) -> None:
     if state.effort.free.iterations:
         solution = state.solve("free", WholePassProblem(state.base, state.rows, watch=watch), state.effort.free)
         state.kkt = None if solution is None else solution.kkt
+        state.free_is_solved = True
     state.free_points = [] if judged.judged is None else [judged.judged[1].w]
     state.assess_free()
 
@@ -175,7 +126,8 @@ def reach_limits(
         if points:
             state.move_to(points[-1])
         approach(state, problem, state.effort.coarse)
-        solve_exact(state, problem, state.effort.exact)
+        if not state.limits_cost_nothing():
+            solve_exact(state, problem, state.effort.exact)
         if few:
             search_least_objective(state, problem)
         elif not points:
@@ -190,6 +142,7 @@ def reach_limits(
         if few:
             search_least_error(state, problem, state.effort.loss_slack)
         seek_accuracy_in_rounds(state, problem)
+        return_excess_accuracy(state, problem)
     if not finished:
         compute_prices(state, problem)
 
@@ -236,9 +189,11 @@ def approach(state: FitState, problem: TrainingProblem, phase: Phase, least_frac
         first = band_fraction(problem, state.rows)
         state.value_evaluations += 1
     for fraction in scale_fractions(max(first, least_fraction), state.effort.sharpening):
+        if state.limits_cost_nothing():
+            break
         # The decisions of a point, and so its rank among the candidates, do not depend on the scale.
         at_fraction = WholePassProblem(at_scale(problem, fraction), state.rows, watch=state.candidates.offer)
-        state.solve("coarse", at_fraction, phase, warm=True)
+        state.solve("coarse", at_fraction, phase, warm=True, until=state.limits_cost_nothing)
 
 
 def solve_exact(state: FitState, problem: TrainingProblem, phase: Phase) -> None:
@@ -246,7 +201,7 @@ def solve_exact(state: FitState, problem: TrainingProblem, phase: Phase) -> None
     exact = WholePassProblem(
         problem, state.rows, exact=True, margin=half_row_margin(problem), watch=state.candidates.offer
     )
-    solution = state.solve("exact", exact, phase)
+    solution = state.solve("exact", exact, phase, until=state.limits_cost_nothing)
     if solution is not None:
         state.multipliers = solution.multipliers
 
@@ -333,26 +288,52 @@ def seek_accuracy(
     )
     converged_at = state.converged_at
     state.w = start
-    state.solve("accurate", by_error, phase)
+    state.solve("accurate", by_error, phase, until=state.candidates.suffice)
     state.converged_at = converged_at  # the status is about the optimality of the loss, not of the error
 
 
 def seek_accuracy_in_rounds(state: FitState, problem: TrainingProblem) -> None:
-    """Run `seek_accuracy` from the best model so far, until two rounds in succession gain almost nothing.
+    """Run `seek_accuracy` at scales from gentle to full, then from the best model until two rounds gain almost nothing.
 
-    Every other round, and the first, uses a smaller scale, at which more rows have a slope.  Each round starts with a
-    new BFGS matrix, which helps where the last round got stuck.
+    At full scale the error has many local minima near the least loss.  At a gentle scale nearly all rows have a slope,
+    and the way leads past them; so each of the first rounds starts where the last one ended.  The further ones
+    alternate between two scales.  Each starts with a new BFGS matrix, which helps where the last one got stuck.
+    All end as soon as the model is as accurate as the one without limits.
     """
+    rounds, slack, phase = state.effort.accurate_rounds, state.effort.loss_slack, state.effort.accurate
+    gentle = GENTLE_FRACTIONS if rounds >= len(GENTLE_FRACTIONS) else ()
+    point = state.candidates.choice().w
+    for fraction in gentle:
+        if state.candidates.suffice():
+            return
+        seek_accuracy(state, problem, point, slack, phase, fraction)
+        point = state.w
     in_vain = 0
-    for turn in range(state.effort.accurate_rounds):
+    for turn in range(rounds - len(gentle)):
         start = state.candidates.choice()
-        fraction = 1.0 if turn % 2 else GENTLE_FRACTION
-        point = start.w if turn < 3 or state.effort.starts == 1 else random_point_near(start.w, seed=turn)
-        seek_accuracy(state, problem, point, state.effort.loss_slack, state.effort.accurate, fraction)
+        seek_accuracy(state, problem, start.w, slack, phase, FURTHER_FRACTIONS[turn % 2])
         gain = state.candidates.choice().assessment.accuracy - start.assessment.accuracy
         in_vain = in_vain + 1 if gain < 0.1 * state.effort.worth else 0
-        if in_vain == 2:
+        if in_vain == 2 or state.candidates.suffice():
             return
+
+
+def return_excess_accuracy(state: FitState, problem: TrainingProblem) -> None:
+    """If the choice is more accurate than the model without limits, move it towards the least objective.
+
+    More accuracy than without limits is not asked for, and costs a larger loss.  Without this step, a strict limit
+    could lead to a more accurate model than a loose one, which the model without limits keeps.
+    """
+    chosen, least, enough = state.candidates.choice(), state.candidates.least(), state.candidates.enough
+    if chosen.assessment.accuracy <= enough:
+        return
+    shares = 0.0, 1.0  # of the way to the least objective: enough accuracy, and too little
+    for _ in range(BISECTIONS):
+        middle = 0.5 * sum(shares)
+        w = torch.lerp(chosen.w, least.w, middle)
+        found = state.assess(problem, w)
+        state.candidates.offer(w, found)
+        shares = (middle, shares[1]) if found.kept and found.accuracy >= enough else (shares[0], middle)
 
 
 def confirm(state: FitState, problem: TrainingProblem) -> Candidate:

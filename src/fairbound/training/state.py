@@ -37,6 +37,8 @@ class FitState:
         Assessment of the model without limits.
     free_w : Tensor or None
         Parameters of the model without limits.
+    free_is_solved : bool
+        Whether a phase by whole passes has ended at the model without limits.
     free_points : list of Tensor
         With a judge: points of the free phase, which may be the choice if they keep the limits.
     history : list of dict
@@ -86,6 +88,7 @@ class FitState:
         self.multipliers = torch.zeros(problem.system.n_rows, dtype=torch.float64)
         self.free: Assessment | None = None
         self.free_w: Tensor | None = None
+        self.free_is_solved = False
         self.least_loss: float | None = None
         self.stopped = False
         self.warm_start: WarmStart | None = None
@@ -119,10 +122,19 @@ class FitState:
         problem.assign(w)
         return assess_now(problem, self.rows)
 
-    def solve(self, name: str, problem: WholePassProblem, phase: Phase, *, warm: bool = False) -> Solution | None:
+    def solve(
+        self,
+        name: str,
+        problem: WholePassProblem,
+        phase: Phase,
+        *,
+        warm: bool = False,
+        until: Callable[[], bool] | None = None,
+    ) -> Solution | None:
         """Run one phase from w and record its history; return None if the callback has asked to stop before.
 
-        With `warm`, the solve starts with the BFGS matrix and the penalty of the last solve.
+        With `warm`, the solve starts with the BFGS matrix and the penalty of the last solve.  With `until`, it ends
+        after the first iteration at which that is true.
         """
         if self.stopped:
             return None
@@ -131,7 +143,7 @@ class FitState:
         def after_iteration(record: IterationRecord, w: Tensor) -> bool:
             self.w = w  # an interrupt leaves this point in the module
             stop = self.log(name, record.row | problem.history_columns(record.multipliers))
-            return stop or not progress.update(record)
+            return stop or (until is not None and until()) or not progress.update(record)
 
         solver = QuasiNewtonSQP(
             tolerance=self.effort.tolerance,
@@ -147,6 +159,22 @@ class FitState:
         self.value_evaluations += problem.value_evaluations
         self.converged_at = solution.f if solution.status is Status.CONVERGED else None
         return solution
+
+    def limits_cost_nothing(self) -> bool:
+        """Return whether a model that keeps the limits is as good as the one without limits, in objective and accuracy.
+
+        The one without limits is optimal if it is linear.  The training of a network ended where more iterations gained
+        little; to go on for the sake of a limit would make a strict limit look better than a loose one.
+        """
+        free = self.free
+        return (
+            self.free_is_solved
+            and free is not None
+            and any(
+                held.assessment.objective <= free.objective and held.assessment.accuracy >= free.accuracy
+                for held in self.candidates.kept
+            )
+        )
 
     def log(self, phase: str, row: dict[str, Any]) -> bool:
         """Append a row to the history and return whether the callback has asked to stop."""

@@ -1,4 +1,4 @@
-"""The training problem on all rows as a `Problem` for `QuasiNewtonSQP`: a function of a flat vector.
+"""The training problem on all rows as a `Problem` for `QuasiNewtonSQP`, a function of a flat vector; and its scales.
 
 Options change what the solver minimises or keeps.  All of them use the one sweep over the rows that is needed anyway:
 
@@ -15,8 +15,10 @@ anchor           Minimise ½·NEARNESS·‖w − anchor‖² instead of the loss
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import torch
@@ -27,7 +29,7 @@ from fairbound.sqp import Evaluation, Jacobian
 from fairbound.training.assessment import Assessment, assess, history_columns
 from fairbound.training.problem import TrainingProblem
 from fairbound.training.rows import Rows
-from fairbound.training.sweep import Sweep
+from fairbound.training.sweep import Sweep, ordered_values
 
 Watch = Callable[[Tensor, Assessment], None]
 
@@ -152,3 +154,56 @@ class WholePassProblem:
         if sweep.sum_gradients is None:
             return value, torch.zeros(0, dtype=torch.float64)
         return value, torch.einsum("qo,qon->n", wrong, sweep.sum_gradients[position]) / total
+
+
+# --- scales ----------------------------------------------------------------------------------------------------------
+
+# The homotopy in the scale of the surrogates: from a small scale, where many rows have a slope, to the full scale.
+#
+# A surrogate φ(scale · t) has a slope only on a band of margins t of width about 1/scale.  With few rows, or a model
+# whose probabilities are near 0 and 1, almost no row lies in the band at full scale.  Then the Jacobian is noise from
+# a few rows.  So the first scale is chosen from the margins of the free model, such that half of the rows of every
+# cell lie in the band.  It is then increased step by step, each solve started from the last solution.
+
+
+BAND_SHARE = 0.5
+"""Share of the rows of every cell that lie in the band at the first scale."""
+
+SMALLEST_FIRST_FRACTION = 0.02
+"""Least fraction of the full scale to start with.  At a full scale of 50 the band then holds all probabilities."""
+
+
+def scale_fractions(first: float, sharpening: float) -> list[float]:
+    """Return fractions of the full scale from `first` to 1, each at most `sharpening` times the last.
+
+    >>> [round(fraction, 3) for fraction in scale_fractions(0.1, 2.5)]
+    [0.1, 0.215, 0.464, 1.0]
+    """
+    if first >= 1.0:
+        return [1.0]
+    count = math.ceil(math.log(1.0 / first) / math.log(sharpening) - 1e-9)
+    return [first ** (1.0 - position / count) for position in range(count + 1)]
+
+
+def band_fraction(problem: TrainingProblem, rows: Rows, count: float = math.inf) -> float:
+    """Return the fraction of the full scale at which enough rows of every cell lie in the band of each surrogate.
+
+    Enough means `count` rows, or half of the cell if that is less.  The band |t| ≤ width has scale · width = ½ at the
+    returned fraction, since it reaches half of 1/scale to either side.
+    """
+    places = [max(int(min(count, BAND_SHARE * size)), 1) for size in rows.sizes]
+    fraction = 1.0
+    for each in problem.system.surrogates:
+        if each.surrogate.bounded:
+            find = partial(ordered_values, partial(problem.distances, rows, each), places, problem.passes.sum)
+            width = float(problem.recorded(rows, find, "widths", each, places).max())
+            if width > 0.0:
+                fraction = min(fraction, 0.5 / (width * each.surrogate.scale))
+    return max(fraction, SMALLEST_FIRST_FRACTION)
+
+
+def at_scale(problem: TrainingProblem, fraction: float, *extra_surrogates: DecisionSurrogate) -> TrainingProblem:
+    """Return the problem with its bounded surrogates at a fraction of their scale, and with further surrogates."""
+    if fraction == 1.0 and not extra_surrogates:
+        return problem
+    return problem.with_system(problem.system.rescaled(fraction), extra_surrogates)
