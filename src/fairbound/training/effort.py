@@ -54,7 +54,7 @@ class Effort:
         Tolerance of the KKT residuals.
     accurate_rounds : int
         Largest number of rounds of the accurate phase.  After the first four, which go from a gentle scale to the full
-        one, it ends when two rounds in succession gain less than a tenth of `worth`.
+        one, it ends when two rounds in succession gain almost nothing.
     starts : int
         With more than 1, and few rows and parameters, a random search follows the exact phase (`random_search`).  With
         few rows and many parameters, the limits are approached again, from up to this number of starting points.
@@ -77,7 +77,7 @@ class Effort:
     coarseness: float | None = None
     sharpening: float = 3.0
     loss_slack: float = 0.05
-    worth: float = 0.002
+    worth: float = 0.0005
     tolerance: float = 1e-4
     starts: int = 1
     accurate_rounds: int = 6

@@ -92,6 +92,9 @@ GENTLE_FRACTIONS = (0.03, 0.1, 0.3, 1.0)
 FURTHER_FRACTIONS = (0.3, 1.0)
 """The same of the further rounds, in turn, and of the few rounds on few rows."""
 
+WORTHWHILE_GAIN = 2e-4
+"""A round of the accurate phase that gains less accuracy than this was in vain."""
+
 BISECTIONS = 8
 """Points that `return_excess_accuracy` tries."""
 
@@ -263,7 +266,7 @@ def seek_most_accurate(state: FitState, problem: TrainingProblem) -> None:
     for slack in (2.0, 4.0, 8.0):
         start = state.candidates.choice()
         seek_accuracy(state, problem, start.w, slack * state.effort.loss_slack, state.effort.most_accurate)
-        if state.candidates.choice().assessment.accuracy - start.assessment.accuracy < 0.1 * state.effort.worth:
+        if state.candidates.choice().assessment.accuracy - start.assessment.accuracy < WORTHWHILE_GAIN:
             break
 
 
@@ -313,7 +316,7 @@ def seek_accuracy_in_rounds(state: FitState, problem: TrainingProblem) -> None:
         start = state.candidates.choice()
         seek_accuracy(state, problem, start.w, slack, phase, FURTHER_FRACTIONS[turn % 2])
         gain = state.candidates.choice().assessment.accuracy - start.assessment.accuracy
-        in_vain = in_vain + 1 if gain < 0.1 * state.effort.worth else 0
+        in_vain = in_vain + 1 if gain < WORTHWHILE_GAIN else 0
         if in_vain == 2 or state.candidates.suffice():
             return
 
