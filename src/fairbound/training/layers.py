@@ -1,12 +1,21 @@
-"""Gradients of linear layers by segment: a matrix product over each contiguous slice of rows.
+"""Gradients of the loss and of every cell's sum, in about one forward and two backward passes over the rows.
 
-One backward pass gives B = ∂z/∂(layer output) for each row.  Let A be the layer's input and u a cotangent.  Then the
-gradient of the layer's weights over segment q is (u_q ⊙ B_q)ᵀ A_q.  Every row is in one segment, so the cost does not
-grow with the number of segments.
+The loss and each surrogate have a cotangent u_i for every row i.  Wanted is the gradient of Σ_{i in segment} u_i · z_i
+for every cotangent and every segment.  Three engines compute it, with the same result:
+
+`FeedForwardGradients`   For a plain `nn.Sequential` of linear layers and (leaky) ReLU.  Matrix products over slices,
+                         without autograd, in buffers that are reused: a sweep of small data takes milliseconds.
+`LayerGradients`         For any module whose parameters all belong to linear layers.  The same products, but autograd
+                         does the backward pass.
+`SliceGradients`         For any module.  Autograd on the rows of each segment: one call per segment.
+
+Of a linear layer, one backward pass gives B = ∂z/∂(layer output) for each row.  Let A be the layer's input and u a
+cotangent.  Then the gradient of the layer's weights over segment q is (u_q ⊙ B_q)ᵀ A_q.  Every row is in one segment,
+so the cost does not grow with the number of segments.
 
 Conventions
 -----------
-As in `fairbound.training.layers`.
+n rows, D outputs, J cotangents of shape (J, n, D), Q segments; gradients are float64 of shape (J, Q, n_parameters).
 """
 
 from __future__ import annotations
@@ -221,21 +230,7 @@ class FeedForwardGradients:
         return held[:n]
 
 
-# --- gradients -------------------------------------------------------------------------------------------------------
-
-# Gradients of the loss and of every cell's sum, in about one forward and two backward passes over the rows.
-#
-# The loss and each surrogate have a cotangent u_i for every row i.  Wanted is the gradient of Σ_{i in segment} u_i ·
-# z_i for every cotangent and every segment.  Three engines compute it, with the same result:
-#
-# `FeedForwardGradients`   For a plain `nn.Sequential` of linear layers and (leaky) ReLU.  Matrix products over slices,
-#                          without autograd, in buffers that are reused: a sweep of small data takes milliseconds.
-# `LayerGradients`         For any module whose parameters all belong to linear layers.  The same products, but autograd
-#                          does the backward pass.
-# `SliceGradients`         For any module.  Autograd on the rows of each segment: one call per segment.
-#
-# Conventions ----------- n rows, D outputs, J cotangents of shape (J, n, D), Q segments; gradients come as (J, Q,
-# number of parameters), float64.
+# --- any module ------------------------------------------------------------------------------------------------------
 
 
 class GradientEngine(Protocol):
