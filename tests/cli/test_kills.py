@@ -111,24 +111,27 @@ def test_a_command_that_is_stopped_while_it_writes_its_draft(name, number, place
     arguments, whole = COMMANDS[name]
     if name == "predict":
         arguments = ["predict", "trained", "many.csv"]  # the draft of a few rows is gone before anybody sees it
-    pattern = "stopped/results.jsonl" if name == "reproduce" else ".fairbound-*/draft.lock"
-    with start([*arguments, "--out", "stopped"], place) as process:
+    pattern = f"stopped-{name}/results.jsonl" if name == "reproduce" else ".fairbound-*/draft.lock"
+    with start([*arguments, "--out", f"stopped-{name}"], place) as process:
         wait_for(place, pattern, process)
         process.send_signal(number)
         stderr = process.communicate()[1].decode()
     assert process.returncode == {signal.SIGTERM: 143, signal.SIGKILL: -9}[number]
+    out = place / f"stopped-{name}"
     if name == "reproduce":
-        whole(place / "stopped")
+        whole(out)
         assert "the same command continues from there" in stderr
-        return
-    assert not (place / "stopped").exists()
-    if number is signal.SIGTERM:
-        assert "Terminated; unfinished output was removed." in stderr
-        assert drafts(place) == []
-    else:
+    elif number is signal.SIGKILL:
+        assert not out.exists()
         assert len(drafts(place)) == 1
         sweep_by_the_next_start(place)
-        assert drafts(place) == []
+    elif name == "train" and out.exists():  # on a busy machine the signal may come when training has begun
+        whole(out)
+        assert f"Terminated: stopped-{name} has " in stderr
+    else:
+        assert not out.exists()
+        assert "Terminated; unfinished output was removed." in stderr
+    assert drafts(place) == []
 
 
 @pytest.mark.slow
