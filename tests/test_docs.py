@@ -100,6 +100,14 @@ def test_the_first_page_leads_to_every_page():
     assert [name for name in others if f"]({name})" not in text] == []
 
 
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "CONTRIBUTING.md"], ids=lambda page: page.stem)
+def test_the_modules_and_tests_that_a_page_names_exist(page):
+    for path, test in re.findall(r"`([\w/]+/\w+\.py)(?:::(\w+))?`", page.read_text(encoding="utf-8")):
+        found = [place / path for place in (ROOT, ROOT / "src", ROOT / "src" / "fairbound") if (place / path).exists()]
+        assert found, path
+        assert not test or f"def {test}(" in found[0].read_text(encoding="utf-8"), test
+
+
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.stem)
 def test_an_example_runs(example, capsys):
     runpy.run_path(str(example), run_name="__main__")
