@@ -30,7 +30,7 @@ Memory = Annotated[
     typer.Option(
         "--memory",
         metavar="SIZE",
-        help="The memory that the rows may take, such as 2GB; larger files are streamed. By default half of all.",
+        help="Stream files whose rows would take more memory than this, such as 2GB. [default: half of all memory]",
     ),
 ]
 
