@@ -74,7 +74,7 @@ def check_parameters(params: Parameters) -> None:
     allow_only(
         params,
         REFUSED,
-        "needs all rows in memory, but files are read in parts.",
+        "{name}={value!r} needs all rows in memory, but files are read in parts.",
         "Leave it out, or read the rows with read_table and call fit.",
     )
 

@@ -85,12 +85,12 @@ def one_callback(
     return each
 
 
-def allow_only(params: Any, allowed: Mapping[str, Sequence[Any]], why: str, remedy: str) -> None:
-    """Reject the parameters of a kind of fit that have other values than the allowed ones."""
+def allow_only(params: Any, allowed: Mapping[str, Sequence[Any]], problem: str, remedy: str) -> None:
+    """Reject parameters that have other values than the allowed ones; `problem` and `remedy` are templates."""
     for name, values in allowed.items():
         value = getattr(params, name)
         if not any(value is each or (isinstance(value, str) and value == each) for each in values):
-            raise InputError("{name}={value!r} " + why, remedy, name=name, value=value)
+            raise InputError(problem, remedy, name=name, value=value)
 
 
 def check_early_stopping(params: Any, eval_set: Any) -> None:

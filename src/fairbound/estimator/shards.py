@@ -32,7 +32,7 @@ def check_shared(params: Parameters, **given: Any) -> None:
     allow_only(
         params,
         NEED_ALL_ROWS,
-        "needs all rows in one process, but this fit is shared by several.",
+        "{name}={value!r} needs all rows in one process, but this fit is shared by several.",
         "Leave it out, or fit in one process with {distributed='off'}.",
     )
     if not (isinstance(params.constraint_weight, str) and given.pop("constraint_weight", None) is None):
