@@ -2,9 +2,9 @@
 
 How many functions and modules a run goes through, how often it crosses from one room of the package to another, and how
 often the same rows are sorted, the same limits compiled and the same columns encoded.  The forecast of a model for new
-rows needs one more fit, to a part of the rows, which is counted by itself.  A crossing is a call of a
-function of one room by a function of another, properties included; the tools at the top of the package (`_files`,
-`_words`) belong to no room.  Nothing is timed, so the figures are the same on every machine.
+rows needs one more fit, to a part of the rows, which is counted by itself.  A crossing is a call of a function of one
+room by a function of another, properties included; the tools at the top of the package (`_files`, `_words`) belong to
+no room.  Nothing is timed, so the figures are the same on every machine.
 
     .venv/bin/python benchmarks/house.py --crossings
 """

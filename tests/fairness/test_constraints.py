@@ -381,6 +381,6 @@ def test_unknown_options_are_refused():
 @pytest.mark.parametrize("name", [name for name, each in MEASURES.items() if QUOTIENT_RATES & set(each.rates)])
 def test_an_unbounded_surrogate_in_a_denominator_is_refused(name, surrogate):
     """S_g1 / (S_g0 + S_g1) of positive and negative numbers is any number at all."""
-    sentence = rf"{name}: surrogate=.* is unbounded, and \w+ divides by a sum .*choose one of 'smoothed_step', .*, or"
+    sentence = rf"{name}: surrogate=.* is unbounded, and \w+ divides by a sum .*Choose one of 'smoothed_step', .*, or"
     with pytest.raises(ValueError, match=sentence):
         limit(name, None, surrogate=surrogate)

@@ -91,6 +91,7 @@ OPTIONS = {
     "small_groups": "--small-groups",
     "solver": "--solver",
     "state": "--state",
+    "surrogate": "--surrogate",
     "surrogates": "--surrogate",
     "target": "--target",
     "test_size": "--test",

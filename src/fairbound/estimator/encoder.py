@@ -6,6 +6,8 @@
 
 A word that is not in the training rows counts as "(other)".  Without such a column, all its 0/1 columns are 0.  The
 encoding of a row does not depend on the other rows.
+
+The encoder of a fit is a `TableEncoder`, the user's own transformer, or none.
 """
 
 from __future__ import annotations

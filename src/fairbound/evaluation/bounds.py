@@ -32,6 +32,8 @@ of the interval of q (at level α/50) is used.
 **Dependent rates** are shares among the selected (which add up to one), user-defined rates, and rates of weighted rows.
 `lower_bound_separate` combines two bounds at level α/2 each, which is valid without independence.
 
+**Small counts** of disjoint groups: the exact score test below gives a sharper bound, `lower_bound_by_score_test`.
+
 Conventions
 -----------
 first, second : statistics of the two rates.    alpha : probability that the returned bound is wrong.

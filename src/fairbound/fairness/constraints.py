@@ -16,6 +16,7 @@ from dataclasses import KW_ONLY, dataclass, fields, replace
 from numbers import Real
 from typing import Any
 
+from fairbound._errors import InputError
 from fairbound._words import lookup
 from fairbound.fairness.decisions import MarginKind
 from fairbound.fairness.measures import Measure, resolve_measure
@@ -113,16 +114,16 @@ class Constraint:
             ) from None
 
     def _check_surrogate(self, measure: Measure, surrogate: Surrogate) -> None:
-        """Raise an error for an unbounded surrogate of a rate that divides by a sum of its values.
-
-        Unbounded values of both signs can cancel in the denominator, and then the quotient is no rate.
-        """
+        """Raise an error for an unbounded surrogate of a rate that divides by a sum of its values."""
+        # Unbounded values of both signs can cancel in the denominator, and then the quotient is no rate.
         divided = [rate.__name__ for rate in measure.rates if rate in QUOTIENT_RATES]
         if divided and not surrogate.bounded:
             bounded = ", ".join(repr(name) for name, kind in SURROGATES.items() if kind().bounded and name != "exact")
-            raise ValueError(
-                f"{measure.name}: surrogate={self.surrogate!r} is unbounded, and {divided[0]} divides by a sum of its "
-                f"values, which then means nothing: choose one of {bounded}, or leave surrogate= out."
+            facts = {"measure": measure.name, "value": self.surrogate, "rate": divided[0], "bounded": bounded}
+            raise InputError(
+                "{measure}: {surrogate=value} is unbounded, and {rate} divides by a sum of its values.",
+                "Choose one of {bounded}, or leave {surrogate=} out.",
+                **facts,
             )
 
     def _check_comparison(self, measure: Measure) -> None:

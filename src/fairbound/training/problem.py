@@ -20,6 +20,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from fairbound._errors import InputError
 from fairbound._journal import digest
 from fairbound.fairness import Cells, Constraint, ConstraintSystem, DecisionSurrogate, ExactStep, as_logits
 from fairbound.sqp import Evaluation, Jacobian
@@ -127,7 +128,9 @@ class TrainingProblem:
         own = [each for system in systems for each in system.surrogates]
         found = [*own, *(each for each in extra if each not in own)]
         if any(isinstance(each.surrogate, ExactStep) for each in found):
-            raise ValueError('surrogate="exact" has no slope to train on: choose another, such as "smoothed_step".')
+            raise InputError(
+                "{surrogate='exact'} has no slope to train on.", "Choose another, such as 'smoothed_step'."
+            )
         return found
 
     @property
