@@ -73,7 +73,8 @@ def test_where_a_limit_begins_to_bind(free, word):
 
 
 @pytest.mark.parametrize(
-    ("share", "smooth", "sigmoid"), [(0.8, "holds", "does not hold"), (0.2, "does not hold", "holds")]
+    ("share", "smooth", "sigmoid"),
+    [(0.8, "holds", "does not hold"), (0.6, "does not hold", "does not hold"), (0.2, "does not hold", "holds")],
 )
 def test_surrogates_without_scaling(share, smooth, sigmoid):
     """Of the way from 0.45, where training without limits ends, to what is demanded, a share is gone."""
