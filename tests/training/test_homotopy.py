@@ -100,6 +100,20 @@ def test_the_loss_of_the_choice_is_within_the_slack() -> None:
     assert result.assessment.objective <= 1.05 * result.least_loss + 1e-3  # the regularizer is below 1e-3
 
 
+def test_many_groups_are_followed_by_smooth_values_first() -> None:
+    """77.2%; 75.4% by exact values alone, whose jumps at the rows of five groups end each solve."""
+    random = np.random.default_rng(0)
+    group, X = random.integers(0, 5, 2000), random.normal(size=(2000, 4))
+    X[:, 0] += 0.2 * group
+    y = (X[:, 0] + 0.7 * X[:, 1] + random.normal(size=2000) > 0.8).astype(int)
+    module = make_model(4, hidden=(4,), generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    cells = Cells.build(y, group)
+    problem = TrainingProblem(module, "cross_entropy", "disparate_impact >= 0.8", cells, regularizers=[L2(1e-5)])
+    result = fit(problem, X, effort=Effort())
+    assert result.assessment.kept
+    assert result.assessment.accuracy >= 0.763
+
+
 def test_nothing_accurate_is_lost(result) -> None:
     before = [row["accuracy"] for row in result.history if row["phase"] in ("coarse", "exact") and row["kept"]]
     assert result.assessment.accuracy >= max(before)

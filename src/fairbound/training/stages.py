@@ -86,7 +86,7 @@ RESTART_DISTANCE = 0.3
 RESTART_GAIN = 1e-3
 """Two successive restarts that lower the objective by less than this fraction are the last ones."""
 
-GENTLE_FRACTIONS = (0.03, 0.1, 0.3, 1.0)
+GENTLE_FRACTIONS: tuple[float, ...] = (0.03, 0.1, 0.3, 1.0)
 """Fractions of the full scale at which the first rounds of the accurate phase take their derivatives."""
 
 FURTHER_FRACTIONS = (0.3, 1.0)
@@ -94,6 +94,9 @@ FURTHER_FRACTIONS = (0.3, 1.0)
 
 WORTHWHILE_GAIN = 2e-4
 """A round of the accurate phase that gains less accuracy than this was in vain."""
+
+SMOOTH_FRACTIONS, FEW_CONSTRAINTS = (0.1, 0.3, 1.0), 4
+"""Fractions of the full scale in `follow_error`; networks with more constraint values than this take it first."""
 
 BISECTIONS = 8
 """Points that `return_excess_accuracy` tries."""
@@ -271,11 +274,18 @@ def seek_most_accurate(state: FitState, problem: TrainingProblem) -> None:
 
 
 def seek_accuracy(
-    state: FitState, problem: TrainingProblem, start: Tensor, slack: float, phase: Phase, fraction: float = 1.0
+    state: FitState,
+    problem: TrainingProblem,
+    start: Tensor,
+    slack: float,
+    phase: Phase,
+    fraction: float = 1.0,
+    *,
+    exact: bool = True,
 ) -> None:
     """Minimise the smoothed error under the same limits; the objective may exceed the least one by `slack`.
 
-    The derivatives of error and limits are taken at a fraction of the full scale.
+    The derivatives of error and limits are taken at a fraction of the full scale.  Without `exact`, so are the values.
     """
     step = SmoothedStep()
     surrogate = DecisionSurrogate(replace(step, scale=fraction * step.scale), "probability", problem.threshold)
@@ -283,8 +293,8 @@ def seek_accuracy(
     by_error = WholePassProblem(
         at_scale(problem, fraction, surrogate),
         state.rows,
-        exact=True,
-        margin=half_row_margin(problem),
+        exact=exact,
+        margin=half_row_margin(problem) if exact else 0.0,
         error=surrogate,
         loss_limit=least + slack * abs(least),
         watch=state.candidates.offer,
@@ -293,6 +303,21 @@ def seek_accuracy(
     state.w = start
     state.solve("accurate", by_error, phase, until=state.candidates.suffice)
     state.converged_at = converged_at  # the status is about the optimality of the loss, not of the error
+
+
+def follow_error(state: FitState, problem: TrainingProblem) -> None:
+    """Minimise the smoothed error under limits on surrogates, from a small scale to the full one.
+
+    Every limited group makes exact values jump at its own rows.  With many groups a solve ends at the first jumps, so
+    that the first parameters of a network decide.  Values of surrogates are smooth, and the solve goes on.  A constant
+    has no slope: if it is the best model so far, start from the free model.
+    """
+    best, phase = state.candidates.choice(), state.effort.accurate
+    state.w = state.free_w if best.assessment.degenerate and state.free_w is not None else best.w
+    patient = replace(phase, iterations=3 * phase.iterations)
+    for fraction in SMOOTH_FRACTIONS:
+        if not state.candidates.suffice():
+            seek_accuracy(state, problem, state.w, state.effort.loss_slack, patient, fraction, exact=False)
 
 
 def seek_accuracy_in_rounds(state: FitState, problem: TrainingProblem) -> None:
@@ -306,6 +331,10 @@ def seek_accuracy_in_rounds(state: FitState, problem: TrainingProblem) -> None:
     rounds, slack, phase = state.effort.accurate_rounds, state.effort.loss_slack, state.effort.accurate
     gentle = GENTLE_FRACTIONS if rounds >= len(GENTLE_FRACTIONS) else ()
     point = state.candidates.choice().w
+    is_network = len(problem.parameters) > 3  # a linear model has 2, over a base 3
+    if gentle and is_network and problem.system.n_rows > FEW_CONSTRAINTS:
+        follow_error(state, problem)
+        gentle, point = GENTLE_FRACTIONS[-1:], state.w
     for fraction in gentle:
         if state.candidates.suffice():
             return
