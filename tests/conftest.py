@@ -1,4 +1,4 @@
-"""What all tests share: the data that may be absent, hypothesis' settings, and torch's threads."""
+"""What all tests share: data that may be absent, fitted models, hypothesis' settings, and torch's threads."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ import hypothesis
 import pooch  # noqa: F401 - its log keeps the stream of the moment it is imported, which a single test may replace
 import pytest
 import torch
+
+from fairbound import ConstrainedClassifier, Dataset, load_dataset
 
 # The tests solve many small problems, for which handing work to other threads costs more than the work itself.
 # The package never sets this; here it also keeps the workers of pytest-xdist from fighting for the cores.
@@ -72,3 +74,28 @@ def chromium() -> Iterator[Any]:
         browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
         yield browser
         browser.close()
+
+
+@pytest.fixture(scope="session")
+def law() -> Dataset:
+    """Every third row of the Law School data: 6,933 rows.  With fewer, a random search takes six times as long."""
+    data = load_dataset("law")
+    return data.take(range(0, len(data), 3))
+
+
+@pytest.fixture(scope="session")
+def race(law):
+    return law.sensitive["race"]
+
+
+@pytest.fixture(scope="session")
+def limited(law, race) -> ConstrainedClassifier:
+    """A linear model of the table under a ratio that binds; not to be changed."""
+    return ConstrainedClassifier("disparate_impact >= 0.9").fit(law.frame(), law.y, sensitive_features={"race": race})
+
+
+@pytest.fixture(scope="session")
+def network(law, race) -> ConstrainedClassifier:
+    """A network under the same ratio; not to be changed."""
+    clf = ConstrainedClassifier("disparate_impact >= 0.9", hidden=(8, 4))
+    return clf.fit(law.X, law.y, sensitive_features=race)

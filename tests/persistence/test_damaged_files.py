@@ -19,7 +19,7 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.estimator.helpers import quick, toy
-from tests.estimator.mutations import Mutations
+from tests.persistence.mutations import Mutations
 
 from fairbound import ConstrainedClassifier, LimitWarning, ModelFileError, load
 

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 from tests.estimator.helpers import quick, toy
-from tests.estimator.mutations import Mutations, seal
+from tests.persistence.mutations import Mutations, seal
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="pipes, devices and memory as Linux has them")
 

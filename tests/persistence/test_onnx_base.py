@@ -9,7 +9,7 @@ from sklearn.ensemble import ExtraTreesClassifier, HistGradientBoostingClassifie
 from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
 from tests.conftest import absent
-from tests.estimator.test_onnx import agree, onnxruntime, run
+from tests.persistence.test_onnx import agree, onnxruntime, run
 
 import fairbound
 from fairbound import ConstrainedClassifier
