@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from string import Formatter
 from typing import Any, Self
 
@@ -140,6 +141,22 @@ def bad_value(name: str, value: Any, allowed: str, remedy: str = "") -> InputErr
     return InputError(
         "{argument} must be {allowed}.", remedy, argument=argument(name, value), value=value, allowed=allowed
     )
+
+
+def together(processes: Any) -> AbstractContextManager[None]:
+    """Return a context in which an error of one of several processes ends all of them; `processes` may be None."""
+    return nullcontext() if processes is None else processes.together()
+
+
+def as_told(error: Exception) -> Exception:
+    """Return an error that the first of several processes raises, too, so that the others need not print it."""
+    error.__dict__["told"] = True
+    return error
+
+
+def is_told(error: BaseException) -> bool:
+    """Return whether another process prints this error."""
+    return bool(error.__dict__.get("told"))
 
 
 def message_of(error: BaseException) -> str:

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import warnings
 from collections.abc import Mapping, Sequence
@@ -121,7 +122,8 @@ class Program(TyperGroup):
             context = getattr(problem, "ctx", None)
             path = context.command_path if context is not None else "fairbound"
             sentence = " ".join(problem.format_message().split())
-            complain(f"{sentence.rstrip('.')}; see {path} --help.")
+            if os.environ.get("RANK", "0") == "0":  # of processes with the same arguments, the first one says it
+                complain(f"{sentence.rstrip('.')}; see {path} --help.")
             return BAD_INPUT
         except typer.Abort as abort:  # click raises this for Ctrl-C before a command has begun
             return exit_code(abort.__cause__) if isinstance(abort.__cause__, KeyboardInterrupt) else INTERRUPTED

@@ -7,14 +7,14 @@ import re
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fairbound._errors import argument
+from fairbound._errors import argument, together
 from fairbound.cli.output import Output
 
 if TYPE_CHECKING:
@@ -71,11 +71,6 @@ def refuse_launcher(command: str) -> None:
         raise ValueError(
             f"fairbound {command} runs in one process, but several were started; start it without torchrun."
         )
-
-
-def together(processes: Processes | None) -> AbstractContextManager[None]:
-    """Return a context in which an error of one process ends all of them."""
-    return nullcontext() if processes is None else processes.together()
 
 
 def own_output(processes: Processes | None, out: Path, output: Output, scratch: ExitStack) -> tuple[Path, Output]:
@@ -231,12 +226,13 @@ def stream_study(
     from fairbound.estimator import opened_files
     from fairbound.studies import StreamedStudy, check_streamed
 
-    target, sensitive = reading.target, list(reading.sensitive or ())
-    if target is None:
-        raise ValueError(f"Which column of {Path(source).name} is the label? Name it with --target.")
-    if not sensitive:
-        raise ValueError(f"Which columns of {Path(source).name} are sensitive? Name at least one with --sensitive.")
-    check_streamed(settings)
+    with together(processes):
+        target, sensitive = reading.target, list(reading.sensitive or ())
+        if target is None:
+            raise ValueError(f"Which column of {Path(source).name} is the label? Name it with --target.")
+        if not sensitive:
+            raise ValueError(f"Which columns of {Path(source).name} are sensitive? Name at least one with --sensitive.")
+        check_streamed(settings)
     options: dict[str, Any] = {
         "positive": reading.positive or None,
         "negative": reading.negative or None,
@@ -272,7 +268,8 @@ def stream_study(
             )
         )
         study = StreamedStudy(prepared, settings, source)
-    check_binary(prepared.rows.classes, target, reading.positive, reading.multiclass)
+    with together(processes):
+        check_binary(prepared.rows.classes, target, reading.positive, reading.multiclass)
     output.text(study.describe())
     show_label(output, study.data)
     show_columns(output, study.data)

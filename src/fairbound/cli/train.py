@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from fairbound._errors import together
 from fairbound._files import as_utf8
 from fairbound.cli import options
 from fairbound.cli.options import examples, with_options
@@ -94,7 +95,7 @@ def train_command(
     held-out rows.
     """
     from fairbound.cli.output import check_source, fresh_folder
-    from fairbound.cli.streaming import is_too_large, own_output, parse_memory, shared_run, stream_study, together
+    from fairbound.cli.streaming import is_too_large, own_output, parse_memory, shared_run, stream_study
     from fairbound.cli.studying import Checkpoint, exit_after, read_study, run_study
 
     scratch = ExitStack()
@@ -103,15 +104,17 @@ def train_command(
         place, output = own_output(processes, Path(out), Output(json, quiet), scratch)
         saved = Checkpoint(str(place), journal, output, processes)
         check_source(source, folders=True)
+        settings = training.settings(
+            require or (), confidence=confidence, margin=as_margin(margin), max_categories=reading.max_categories
+        )
+        if confidence is not None and reading.weight is not None:
+            raise ValueError(
+                "--confidence and --weight cannot be combined: the confidence holds for unweighted rows only."
+            )
+        budget = parse_memory(memory)
         entered = scratch.pop_all()
     from fairbound.studies import write_files, write_lock
 
-    settings = training.settings(
-        require or (), confidence=confidence, margin=as_margin(margin), max_categories=reading.max_categories
-    )
-    if confidence is not None and reading.weight is not None:
-        raise ValueError("--confidence and --weight cannot be combined: the confidence holds for unweighted rows only.")
-    budget = parse_memory(memory)
     with entered as scratch, saved, fresh_folder(place, replace=saved.replaces) as folder:
         study: Study
         if processes is not None or is_too_large(source, budget):

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
@@ -16,6 +15,7 @@ import torch
 from sklearn.utils import check_random_state
 from torch import Tensor
 
+from fairbound._errors import together
 from fairbound.estimator.fitting import Fitting
 from fairbound.estimator.groups import count_missing
 from fairbound.estimator.modules import first_module, logits
@@ -91,7 +91,9 @@ class FileFitting(Fitting):
         self.small: tuple[SmallGroup, ...] = ()
         self.missing = count_missing(cells)
         if self.constraints:
-            cells, self.small = settle_small_groups(cells, self.constraints, params.small_groups, params.min_group_size)
+            with together(passes.processes):
+                policy = params.small_groups, params.min_group_size
+                cells, self.small = settle_small_groups(cells, self.constraints, *policy)
         self.cells = cells
         seed = int(check_random_state(params.random_state).randint(2**31 - 1))
         self.encoder = prepared.encoder(params)
@@ -216,7 +218,7 @@ class FitsFiles:
         """
         estimator: Any = self
         processes = Processes.present() if estimator.distributed == "auto" else None
-        with nullcontext() if processes is None else processes.together():
+        with together(processes):
             estimator._validate_params()
             check_parameters(estimator)
         with opened_files(source, target, sensitive, estimator, scratch, reading, processes=processes) as prepared:

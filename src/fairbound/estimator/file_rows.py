@@ -12,7 +12,6 @@ from __future__ import annotations
 import math
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -21,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairbound._errors import InputError, argument
+from fairbound._errors import InputError, argument, together
 from fairbound._values import as_array
 from fairbound.data import (
     CodedLabels,
@@ -124,7 +123,6 @@ class FileRows:
     def __init__(
         self, stream: TableStream, columns: FileColumns, tell: Tell | None = None, processes: Processes | None = None
     ) -> None:
-        columns.check(stream)
         self.stream, self.columns, self.tell, self.processes = stream, columns, tell, processes
         self.names = columns.inputs(stream.names)
         self.words = {
@@ -134,13 +132,15 @@ class FileRows:
         }
         self.counts = RowCounts(columns.keys)
         self.lightest, self.heaviest = math.inf, 0.0
-        with nullcontext() if processes is None else processes.together():
+        with together(processes):
+            columns.check(stream)
             facts = self._survey()
         self.own = self.counts
         if processes is not None:
             facts = self._agree(facts, processes)
-        self.encoded = self._encoding(facts)
-        self._code_labels()
+        with together(processes):
+            self.encoded = self._encoding(facts)
+            self._code_labels()
 
     def __len__(self) -> int:
         return int(self.counts.rows[TRAINING].sum() + self.counts.rows[HELD_OUT].sum())

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from fairbound._errors import InputError, argument
+from fairbound._errors import InputError, argument, together
 from fairbound._files import draft_beside
 from fairbound._values import as_array
 from fairbound.data import MISSING, ColumnFormat, TableFile, TableStream, as_word, make_frame, typed_copy
@@ -115,7 +115,8 @@ class PreparedRows:
         self.sources = (rows, held_out or rows)
         self.pos_label = rows.labels.names[1] if len(rows.labels.names) == 2 else None
         self.cells, cell_of_entry = rows.cells(groups=params.groups, pos_label=self.pos_label)
-        own = rows.write(self._fresh("training"), TRAINING, cell_of_entry, self.cells.n_labels)
+        with together(rows.processes):
+            own = rows.write(self._fresh("training"), TRAINING, cell_of_entry, self.cells.n_labels)
         self.training = self.counted = self._shared(own, rows, TRAINING, self.cells.sizes, self.cells.n_labels)
         factors = class_weights(params, self.cells)
         if len({*factors.tolist()}) > 1:
@@ -125,7 +126,8 @@ class PreparedRows:
         other, part = self.sources[HELD_OUT], HELD_OUT if held_out is None else TRAINING
         entries = np.arange(len(other.counts.rows[part]))  # no sums over cells are needed: each entry is a cell
         if other.counts.rows[part].any():
-            written = other.write(self._fresh("held_out"), part, entries, 1)
+            with together(rows.processes):
+                written = other.write(self._fresh("held_out"), part, entries, 1)
             self.parts += (self._shared(written, other, part, torch.from_numpy(other.counts.rows[part]), 1),)
         self.sizes = tuple(sum(each.sizes) for each in self.parts)
         some_entry = np.zeros(self.cells.n_cells, dtype=np.int64)
@@ -269,7 +271,9 @@ def prepared_rows(
     rows, other = FileRows(own_share(stream), columns, tell, processes), None
     with ExitStack() as opened:
         if held_out is not None:
-            other = HeldOutRows(own_share(opened.enter_context(held_out(rows))), rows)
+            with together(processes):
+                found = opened.enter_context(held_out(rows))
+            other = HeldOutRows(own_share(found), rows)
         place = (scratch or Path(tempfile.gettempdir())) / "rows"
         draft = opened.enter_context(draft_beside(place, "the encoded rows"))
         yield PreparedRows(rows, draft.folder, params, other)
@@ -323,14 +327,14 @@ def opened_files(
         formats = like.stream.formats if like.stream.is_copy else None
         return opened_stream(held_out, place, columns, tell=tell, formats=formats, **options)
 
-    further = None if held_out is None else open_held_out
-    with (
-        opened_stream(source, place, described, tell=tell, **options) as stream,
-        prepared_rows(
+    with ExitStack() as opened:
+        with together(processes):
+            stream = opened.enter_context(opened_stream(source, place, described, tell=tell, **options))
+        further = None if held_out is None else open_held_out
+        prepared = prepared_rows(
             stream, described, params, scratch=place, tell=tell, processes=processes, held_out=further
-        ) as prepared,
-    ):
-        yield prepared
+        )
+        yield opened.enter_context(prepared)
 
 
 def _names(given: str | Sequence[str]) -> tuple[str, ...]:

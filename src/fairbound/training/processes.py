@@ -17,7 +17,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from fairbound._errors import InputError, message_of
+from fairbound._errors import InputError, as_told, message_of
 from fairbound._journal import digest
 from fairbound.training.chunks import Chunk, WeightParts
 from fairbound.training.rows import MatrixRows, Rows
@@ -67,7 +67,7 @@ class Processes:
         with _explained_errors():
             dist.broadcast_object_list(found, src=0, device=self._device)
         if isinstance(found[0], Exception):
-            raise found[0]
+            raise found[0] if self.rank == 0 else as_told(found[0])
         return found[0]
 
     @contextmanager
@@ -79,11 +79,13 @@ class Processes:
         except (ValueError, TypeError, OSError) as raised:
             error = raised
         found = self.gather(None if error is None else str(message_of(error)))
+        if error is None:
+            for rank, message in enumerate(found):
+                if message is not None:
+                    facts = {"rank": rank, "count": self.count, "message": message}
+                    error = error or InputError("Process {rank} of {count}: {message}", **facts)
         if error is not None:
-            raise error
-        for rank, message in enumerate(found):
-            if message is not None:
-                raise InputError("Process {rank} of {count}: {message}", rank=rank, count=self.count, message=message)
+            raise error if self.rank == 0 else as_told(error)
 
 
 @contextmanager
