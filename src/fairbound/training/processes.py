@@ -79,11 +79,10 @@ class Processes:
         except (ValueError, TypeError, OSError) as raised:
             error = raised
         found = self.gather(None if error is None else str(message_of(error)))
-        if error is None:
-            for rank, message in enumerate(found):
-                if message is not None:
-                    facts = {"rank": rank, "count": self.count, "message": message}
-                    error = error or InputError("Process {rank} of {count}: {message}", **facts)
+        failed = [(rank, message) for rank, message in enumerate(found) if message is not None]
+        if error is None and failed:
+            rank, message = failed[0]
+            error = InputError("Process {rank} of {count}: {message}", rank=rank, count=self.count, message=message)
         if error is not None:
             raise error if self.rank == 0 else as_told(error)
 
