@@ -150,12 +150,33 @@ def distinct(array: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
             present = np.bincount(shifted, minlength=high - low + 1) > 0
             return (np.flatnonzero(present) + low).astype(array.dtype), (np.cumsum(present) - 1)[shifted]
     if array.ndim == 1 and array.dtype.kind in "US":
+        few = _few_words(array)
+        if few is not None:
+            return few
         listed = array.tolist()
         values = sorted(set(listed))
         places = {value: place for place, value in enumerate(values)}
         codes = np.fromiter((places[value] for value in listed), np.int64, len(listed))
         return np.array(values, dtype=array.dtype), codes
     return np.unique(array, return_inverse=True)
+
+
+FEW = 8
+"""So many words are found faster by comparing the array with each of them than by hashing every element."""
+
+
+def _few_words(array: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+    """Return the distinct words in order, and the position of each element; None if there are more than a few."""
+    codes, left, words = np.empty(len(array), dtype=np.int64), np.arange(len(array)), list[Any]()
+    while len(left):
+        if len(words) == FEW:
+            return None
+        words.append(array[left[0]])
+        same = array[left] == words[-1]
+        codes[left[same]] = len(words) - 1
+        left = left[~same]
+    order = np.argsort(np.array(words, dtype=array.dtype))
+    return np.array(words, dtype=array.dtype)[order], np.argsort(order)[codes]
 
 
 # --- weights --------------------------------------------------------------------------------------------------------

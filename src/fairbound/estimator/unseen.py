@@ -225,7 +225,7 @@ class Outlook:
             self._reason = "the fit was stopped early."
         elif result.multipliers is None or result.free_parameters is None:
             self._reason = "the fit has no model without limits to compare with."
-        else:
+        elif bool(result.multipliers.any()):  # else no limit binds, and the fit had no reason to use chance
             try:
                 self._optimism = measure_optimism(
                     self.problem,

@@ -172,9 +172,11 @@ def encode(column: Any, name: str) -> tuple[np.ndarray, tuple[Hashable, ...]]:
     else:
         listed = array.tolist()
         _check_single(listed, f"Sensitive column {name!r}")
-        values = tuple(in_order([value for value in listed if not is_missing(value)], f"Sensitive column {name!r}"))
+        gaps = {value: is_missing(value) for value in listed}
+        values = tuple(in_order([value for value in gaps if not gaps[value]], f"Sensitive column {name!r}"))
         positions = {value: position for position, value in enumerate(values)}
-        codes = np.array([-1 if is_missing(value) else positions[value] for value in listed])
+        places = {value: -1 if gap else positions[value] for value, gap in gaps.items()}
+        codes = np.fromiter(map(places.__getitem__, listed), np.int64, len(listed))
     if not values:
         raise ValueError(f"Sensitive column {name!r} has no known value: every row is missing.")
     if any(isinstance(value, float) and math.isinf(value) for value in values):
