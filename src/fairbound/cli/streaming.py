@@ -116,13 +116,14 @@ class RowProgress:
 
     def __init__(self, output: Output) -> None:
         self.output = output
-        self.name, self.started, self.shown = "", 0.0, 0.0
+        self.name, self.started, self.shown, self.last = "", 0.0, 0.0, time.perf_counter()
 
     def __call__(self, name: str, done: int, total: int) -> None:
         """Show the progress of a pass; `total` is 0 if it is not known."""
         now = time.perf_counter()
-        if name != self.name:
-            self.name, self.started = name, now
+        if name != self.name:  # the first rows were read since the end of the last pass
+            self.name, self.started = name, self.last
+        self.last = now
         if now - self.shown < 0.2:
             return
         self.shown = now

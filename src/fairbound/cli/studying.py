@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import time
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -111,6 +112,10 @@ def suggest(output: Output, summary: Mapping[str, Any]) -> None:
     )
 
 
+SLOW_STEP = 1.0
+"""Steps that take at least so many seconds are shown with their time."""
+
+
 # --- studying --------------------------------------------------------------------------------------------------------
 
 
@@ -137,11 +142,15 @@ def run_study(study: Study, output: Output, context: typer.Context, saved: Check
     if saved is not None:
         saved.begin(study)
     with Interruptible() as interrupt:
+        began, steps = time.perf_counter(), 0
 
         def watch(row: dict[str, Any]) -> bool:
-            step = row.get("iteration", row.get("epoch", 0))
+            nonlocal steps
+            step, steps = row.get("iteration", row.get("epoch", 0)), steps + 1
+            each = (time.perf_counter() - began) / steps
+            rate = f", {each:.1f} s a step" if each >= SLOW_STEP else ""
             bound = f", bound {row['bound']:g}" if isinstance(row.get("bound"), float) else ""
-            output.update(f"{row['stage']}{bound}: {row.get('phase', 'training')}, step {step}")
+            output.update(f"{row['stage']}{bound}: {row.get('phase', 'training')}, step {step}{rate}")
             asked = interrupt.asked(row)
             return asked if together is None else together.any(asked)
 
