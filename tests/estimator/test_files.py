@@ -146,6 +146,23 @@ def test_a_network_on_three_classes_with_codes_as_categories(tmp_path, small_blo
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("kind", ["file", "csv"])
+def test_all_at_once(tmp_path, kind):
+    """A category of 10,000 levels, three classes, weights, gaps, and 30% of the rows without a group."""
+    n = 30_000
+    columns = planted(n, classes=3)
+    columns["town"] = np.array([f"t{code}" for code in np.random.default_rng(1).permutation(n) % 10_000], dtype=object)
+    source = write(columns, tmp_path, kind)
+    kept, streamed, part = both(columns, source, source, {"ignore": ["age"], "weight": "w"})
+    assert len(set(columns["town"].tolist())) == 10_000
+    assert len(streamed.classes_) == 3
+    assert 0.29 * n < streamed.result_.missing["sex"] < 0.31 * n
+    for one, other in zip(kept.module_.parameters(), streamed.module_.parameters(), strict=True):
+        assert torch.equal(one, other)
+    assert (kept.predict(part.X) == streamed.predict(part.X)).all()
+
+
+@pytest.mark.slow
 def test_mini_batches_stream_too(tmp_path, small_blocks):
     columns = planted(900)
     source = write(columns, tmp_path, "file")

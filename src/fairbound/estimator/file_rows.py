@@ -388,7 +388,7 @@ class FileRows:
         needed, free = rows * self.layout.row_bytes(), shutil.disk_usage(folder).free
         if needed > (1 - DISK_RESERVE) * free:
             raise OSError(
-                f"The encoded rows need {needed / 1e6:,.0f} MB in {folder.parents[1]}, of which {free / 1e6:,.0f} MB are "
+                f"The encoded rows need {needed / 1e6:,.0f} MB in {folder.parents[1]}, where {free / 1e6:,.0f} MB are "
                 "free; write to a folder with more room (beside the output, or scratch= of fit_files)."
             )
 
