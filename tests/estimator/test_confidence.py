@@ -127,9 +127,9 @@ def test_where_none_passes_it_says_so_with_the_bound_of_the_first():
         clf = fit(confident("disparate_impact >= 0.95", confidence=0.99), toy(300))
     assert clf.result_.certified is False
     assert clf.certificate_.verdict is not Verdict.PASS
-    first = clf.result_.trials[0]
-    assert not first.returned
-    assert first.confidence == pytest.approx(0.995)  # its half of the 1%
+    assert not any(trial.returned for trial in clf.result_.trials)
+    # Nobody hands a level on, so each trial is a start with its own share, and the shares add up to the 1%.
+    assert sum(1 - trial.confidence for trial in clf.result_.trials) == pytest.approx(0.01)
     assert f"disparate_impact >= 0.95 ({sides_in_words(clf.certificate_.limits[0])})" in clf.result_.message
     assert "nothing is claimed" in str(clf.result_)
     assert clf.predict(ROWS[0][:2]).shape == (2,)  # the strictest model is there

@@ -1,7 +1,5 @@
 """Constraints as the user states them: a measure, a bound, and the surrogate used in training.
 
->>> DisparateImpact(0.8)
-DisparateImpact(0.8)
 >>> str(DisparateImpact(0.8, columns="sex"))
 'disparate_impact(sex) >= 0.8'
 """
@@ -106,24 +104,26 @@ class Constraint:
 
     def _check_value(self, measure: Measure, option: str) -> None:
         """Raise an error if a group or class is a list or an array; constraints must be hashable."""
+        value = getattr(self, option)
         try:
-            hash(getattr(self, option))
+            hash(value)
         except TypeError:
-            raise TypeError(
-                f"{measure.name}: {option}={getattr(self, option)!r} is no value of a column; give words or numbers."
-            ) from None
+            message = f"{measure.name}: {option}={value!r} is no value of a column; give words or numbers."
+            raise TypeError(message) from None
 
     def _check_surrogate(self, measure: Measure, surrogate: Surrogate) -> None:
         """Raise an error for an unbounded surrogate of a rate that divides by a sum of its values."""
         # Unbounded values of both signs can cancel in the denominator, and then the quotient is no rate.
-        divided = [rate.__name__ for rate in measure.rates if rate in QUOTIENT_RATES]
+        divided = next((rate.__name__ for rate in measure.rates if rate in QUOTIENT_RATES), None)
         if divided and not surrogate.bounded:
             bounded = ", ".join(repr(name) for name, kind in SURROGATES.items() if kind().bounded and name != "exact")
-            facts = {"measure": measure.name, "value": self.surrogate, "rate": divided[0], "bounded": bounded}
             raise InputError(
                 "{measure}: {surrogate=value} is unbounded, and {rate} divides by a sum of its values.",
                 "Choose one of {bounded}, or leave {surrogate=} out.",
-                **facts,
+                measure=measure.name,
+                value=self.surrogate,
+                rate=divided,
+                bounded=bounded,
             )
 
     def _check_comparison(self, measure: Measure) -> None:
