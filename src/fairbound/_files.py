@@ -29,6 +29,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
+from fairbound._words import did_you_mean
+
 try:
     import fcntl
 except ImportError:  # Windows: old drafts are not removed there, since we cannot tell whether their process has ended
@@ -53,6 +55,17 @@ _BRACKET = re.compile(rb"[\[\]{}]")
 
 class UnfitFileError(ValueError):
     """A file is of the wrong kind, too large, or not valid JSON in our sense; the message says which."""
+
+
+def existing_file(path: str | os.PathLike[str]) -> Path:
+    """Return the path of a file; the error for a file that does not exist offers the nearest name."""
+    file = Path(path)
+    if file.is_dir():
+        raise IsADirectoryError(f"{path} is a folder; give the path of a file.")
+    if not file.is_file():
+        beside = [each.name for each in file.parent.iterdir()] if file.parent.is_dir() else []
+        raise FileNotFoundError(f"There is no file {path}.{did_you_mean(file.name, beside)}")
+    return file
 
 
 def read_bytes(path: str | os.PathLike[str], largest: int, *, folder: int | None = None) -> bytes:

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fairbound._errors import Message, argument
+from fairbound._files import existing_file
 from fairbound._words import did_you_mean, listed
-from fairbound.cli.output import existing_file, open_table
+from fairbound.cli.output import open_table
 
 if TYPE_CHECKING:
     from fairbound.cli.decisions import DecisionOptions, JudgedOptions
@@ -94,6 +95,15 @@ FOR_FILES = (
 """Options that a known data set does not take."""
 
 
+def label_and_groups(name: str, reading: ReadingOptions) -> tuple[str, list[str]]:
+    """Return the column of the label and the sensitive columns; raise an error if one of them is not named."""
+    if reading.target is None:
+        raise ValueError(f"Which column of {name} is the label? Name it with --target.")
+    if not reading.sensitive:
+        raise ValueError(f"Which columns of {name} are sensitive? Name at least one with --sensitive.")
+    return reading.target, list(reading.sensitive)
+
+
 def load(source: str, reading: ReadingOptions, *, quiet: bool = False, like: Dataset | None = None) -> Dataset:
     """Return a known data set, or the user's file as a `Dataset`; `like` is another part of the same data."""
     if is_known_dataset(source):
@@ -108,14 +118,11 @@ def load(source: str, reading: ReadingOptions, *, quiet: bool = False, like: Dat
             f"Known data sets: {', '.join(DATASETS)}."
         )
     existing_file(source)
-    if reading.target is None:
-        raise ValueError(f"Which column of {path.name} is the label? Name it with --target.")
-    if not reading.sensitive:
-        raise ValueError(f"Which columns of {path.name} are sensitive? Name at least one with --sensitive.")
+    target, sensitive = label_and_groups(path.name, reading)
     data = read_table(
         path,
-        target=reading.target,
-        sensitive=list(reading.sensitive),
+        target=target,
+        sensitive=sensitive,
         positive=reading.positive or None,
         negative=reading.negative or None,
         drop_unlabelled=reading.drop_unlabelled,
@@ -130,7 +137,7 @@ def load(source: str, reading: ReadingOptions, *, quiet: bool = False, like: Dat
         encoding=reading.encoding,
         like=like,
     )
-    check_binary(as_array(data.target_names)[data.y], reading.target, reading.positive, reading.multiclass)
+    check_binary(as_array(data.target_names)[data.y], target, reading.positive, reading.multiclass)
     return data
 
 

@@ -86,8 +86,9 @@ def monitor_command(
     it stays. If all limits are kept, the probability of any alarm ever is at most 5% (1 - confidence), for any number
     of looks. Batches that were counted already are skipped. The exit code is 1 after an alarm.
     """
+    from fairbound._files import existing_file
     from fairbound.cli.inputs import check_choice, parse_limits, read_decided_columns
-    from fairbound.cli.output import existing_file, fresh_file
+    from fairbound.cli.output import fresh_file
 
     check_choice(reading.groups, GROUPS, "--groups")
     positive = reading.positive

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_origin, get_type_hints
 
 import typer
 
-from fairbound.cli.output import existing_file
+from fairbound._files import existing_file
 
 if TYPE_CHECKING:
     from fairbound.fairness import Constraint
@@ -45,7 +45,6 @@ TableOrName = Annotated[
         show_default=False,
     ),
 ]
-Target = Annotated[str, _option("--target", metavar="COLUMN", help="The column of the label.", show_default=False)]
 TargetIfAny = Annotated[
     str | None,
     _option("--target", metavar="COLUMN", help="The column of the label; not needed for measures of decisions alone."),

@@ -20,7 +20,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from fairbound._errors import Message, render
-from fairbound._files import CONTENT, draft_beside, resolved
+from fairbound._files import CONTENT, draft_beside, existing_file, resolved
 from fairbound._words import did_you_mean, escaped_json, visible
 from fairbound.cli.errors import CLOSED_PIPE, Terminated, option_name
 
@@ -289,17 +289,6 @@ def open_table(path: str, *, delimiter: str | None = None, encoding: str = "utf-
     from fairbound.data import TableFile
 
     return TableFile.open(existing_file(path), delimiter=delimiter, encoding=encoding)
-
-
-def existing_file(path: str) -> Path:
-    """Return the path of a file; raise an error that offers the nearest name if there is none."""
-    file = Path(path)
-    if file.is_dir():
-        raise IsADirectoryError(f"{path} is a folder; give the path of a file.")
-    if not file.is_file():
-        near = did_you_mean(file.name, [each.name for each in file.parent.iterdir()]) if file.parent.is_dir() else ""
-        raise FileNotFoundError(f"There is no file {path}.{near}")
-    return file
 
 
 def existing_rows(path: str) -> None:

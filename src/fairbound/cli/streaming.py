@@ -221,18 +221,14 @@ def stream_study(
 
     The scratch folder is beside the output, and is removed when `scratch` is closed.
     """
-    from fairbound.cli.inputs import check_binary, parse_bands
+    from fairbound.cli.inputs import check_binary, label_and_groups, parse_bands
     from fairbound.cli.studying import show_columns, show_label
     from fairbound.data import MISSING
     from fairbound.estimator import opened_files
     from fairbound.studies import StreamedStudy, check_streamed
 
     with together(processes):
-        target, sensitive = reading.target, list(reading.sensitive or ())
-        if target is None:
-            raise ValueError(f"Which column of {Path(source).name} is the label? Name it with --target.")
-        if not sensitive:
-            raise ValueError(f"Which columns of {Path(source).name} are sensitive? Name at least one with --sensitive.")
+        target, sensitive = label_and_groups(Path(source).name, reading)
         check_streamed(settings)
     options: dict[str, Any] = {
         "positive": reading.positive or None,

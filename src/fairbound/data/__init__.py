@@ -22,7 +22,7 @@ from fairbound.data.formats import MISSING, ColumnFormat
 from fairbound.data.labels import CodedLabels, LabelValue, as_word, code_labels
 from fairbound.data.loading import DATASETS, STATE, YEAR, load_dataset
 from fairbound.data.planted import PlantedData, PlantedRule, PlantedTruth, make_disparate_data
-from fairbound.data.reading import column_schema, read_table
+from fairbound.data.reading import check_named_once, column_schema, read_table
 from fairbound.data.splitting import draw_parts
 from fairbound.data.streams import RowCounts, TableStream, ValueCodes, as_numbers, blocks
 from fairbound.data.table import Backend, Table, installed_backend, make_frame, no_column
@@ -63,6 +63,7 @@ __all__ = [
     "blocks",
     "cache_folder",
     "census_source",
+    "check_named_once",
     "code_labels",
     "column_schema",
     "column_values",

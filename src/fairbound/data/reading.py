@@ -236,14 +236,7 @@ def _check_names(
         for name in given:
             if name not in names:  # also for `ignore`: a misspelt column would become an input
                 raise no_column(place, name, names, argument(role))
-    roles = Counter([target, *groups, *ignored, *weights])
-    twice = [name for name, count in roles.items() if count > 1]
-    if twice:
-        raise InputError(
-            "Column {column!r} is named twice among {target=}, {sensitive=}, {ignore=} and {weight=}.",
-            "Name it once.",
-            column=twice[0],
-        )
+    check_named_once([target, *groups, *ignored, *weights])
     if "" in names and "" not in ignored:
         position = list(names).index("") + 1
         raise InputError(
@@ -318,3 +311,14 @@ def _inputs_like(like: Dataset, inputs: Sequence[str], place: str) -> list[str]:
 def _groups(name: str, values: NDArray[Any], bands: Mapping[str, Sequence[float]]) -> NDArray[Any]:
     """Return the groups of a sensitive column, in bands if `bands` has cuts for it."""
     return into_bands(values, bands[name], name) if name in bands else group_values(values)
+
+
+def check_named_once(names: Iterable[str]) -> None:
+    """Reject a column that is named for two roles; `names` are those of label, groups, ignored columns and weights."""
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    if twice:
+        raise InputError(
+            "Column {column!r} is named twice among {target=}, {sensitive=}, {ignore=} and {weight=}.",
+            "Name it once.",
+            column=twice[0],
+        )

@@ -20,11 +20,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairbound._errors import InputError, missing_extra
+from fairbound._files import existing_file
 from fairbound._values import distinct
-from fairbound._words import did_you_mean
 from fairbound.data.formats import MISSING, ColumnFormat
 from fairbound.data.table import no_column
-from fairbound.data.tablefile import column_values, is_supported
+from fairbound.data.tablefile import column_values, is_supported, unreadable_parquet, unsupported_type
 
 Progress = Callable[[int], None]
 """Called with the number of rows that were read since the last call."""
@@ -101,13 +101,7 @@ class TableStream:
             if name not in self.formats:
                 raise no_column(self.place, name, self.names, role)
             if not is_supported(kinds.field(name).type):
-                raise InputError(
-                    "Column {column!r} of {place} has the type {kind}.",
-                    "Give numbers or text, or leave it out with {ignore=}.",
-                    column=name,
-                    place=self.place,
-                    kind=kinds.field(name).type,
-                )
+                raise unsupported_type(name, self.place, kinds.field(name).type)
         if not self.n_rows:
             raise ValueError(f"{self.place} has no row; give at least one.")
 
@@ -145,10 +139,7 @@ class TableStream:
                             first += batch.num_rows
                 start += _metadata(path).num_rows
             except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-                reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-                raise ValueError(
-                    f"{path.name} is not a Parquet file that can be read ({reason}); write it again."
-                ) from error
+                raise unreadable_parquet(path.name, error) from error
 
     def head(self, rows: int) -> Any:
         """Return the first rows as a pyarrow table."""
@@ -320,10 +311,7 @@ def parquet_files(path: Path) -> tuple[Path, ...]:
                 f"{path} is a folder without Parquet files; give a Parquet file or a folder of them."
             )
         return tuple(found)
-    if not path.is_file():
-        beside = [each.name for each in path.parent.iterdir()] if path.parent.is_dir() else []
-        raise FileNotFoundError(f"There is no file {path}.{did_you_mean(path.name, beside)}")
-    return (path,)
+    return (existing_file(path),)
 
 
 def _schema(path: Path) -> Any:
@@ -342,8 +330,7 @@ def _metadata(path: Path) -> Any:
     try:
         return pq.read_metadata(path)
     except (pa.ArrowException, OSError) as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise ValueError(f"{path.name} is not a Parquet file that can be read ({reason}); write it again.") from error
+        raise unreadable_parquet(path.name, error) from error
 
 
 def _is_text(kind: Any) -> bool:

@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairbound._errors import InputError, InputTypeError, argument, bad_value, missing_extra
+from fairbound._files import existing_file
 from fairbound._values import as_array
-from fairbound._words import did_you_mean
 from fairbound.data.delimited import Texts, decoded, read_records, read_texts
 from fairbound.data.formats import MISSING, ColumnFormat
 from fairbound.data.table import Columns, no_column
@@ -65,8 +65,7 @@ def read_arrow(stream: BinaryIO, *, place: str, ignore: Collection[str] = ()) ->
         if table is not None:
             table.validate(full=True)  # damaged pages may contain invalid text, or codes outside their dictionary
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise ValueError(f"{place} is not a Parquet file that can be read ({reason}); write it again.") from error
+        raise unreadable_parquet(place, error) from error
     if twice:
         raise ValueError(f"Two columns of {place} are named {twice[0]!r}; give each its own name.")
     if unknown:
@@ -74,6 +73,23 @@ def read_arrow(stream: BinaryIO, *, place: str, ignore: Collection[str] = ()) ->
     if not table.num_rows:
         raise ValueError(f"{place} has no row; give at least one.")
     return table
+
+
+def unreadable_parquet(place: str, error: Exception) -> ValueError:
+    """Return the error of a file that pyarrow cannot read."""
+    reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+    return ValueError(f"{place} is not a Parquet file that can be read ({reason}); write it again.")
+
+
+def unsupported_type(name: str, place: str, kind: Any) -> InputError:
+    """Return the error of a column that has neither numbers nor text."""
+    return InputError(
+        "Column {column!r} of {place} has the type {kind}.",
+        "Give numbers or text, or leave it out with {ignore=}.",
+        column=name,
+        place=place,
+        kind=kind,
+    )
 
 
 def column_values(column: Any, name: str, place: str) -> NDArray[Any]:
@@ -86,13 +102,7 @@ def column_values(column: Any, name: str, place: str) -> NDArray[Any]:
         kind = kind.value_type
         column = column.cast(kind)
     if not is_supported(kind):
-        raise InputError(
-            "Column {column!r} of {place} has the type {kind}.",
-            "Give numbers or text, or leave it out with {ignore=}.",
-            column=name,
-            place=place,
-            kind=kind,
-        )
+        raise unsupported_type(name, place, kind)
     if types.is_boolean(kind) or str(kind) in _TEXTS:
         texts = [None if value is None else str(value) for value in column.to_pylist()]
         return np.array(texts, dtype=object) if column.null_count else as_array(texts)
@@ -157,12 +167,7 @@ class TableFile:
             raise InputTypeError("{path=value} must be the path of a file.", value=path)
         if not isinstance(encoding, str):
             raise InputTypeError("{encoding=value} must be the name of an encoding, such as 'utf-8'.", value=encoding)
-        path = Path(path)
-        if path.is_dir():
-            raise IsADirectoryError(f"{path} is a folder; give the path of a file.")
-        if not path.is_file():
-            beside = [each.name for each in path.parent.iterdir()] if path.parent.is_dir() else []
-            raise FileNotFoundError(f"There is no file {path}.{did_you_mean(path.name, beside)}")
+        path = existing_file(path)
         if delimiter is None:
             delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
         if not isinstance(delimiter, str) or len(delimiter) != 1 or delimiter in '"\r\n':

@@ -30,6 +30,7 @@ from fairbound.data import (
     as_numbers,
     as_word,
     blocks,
+    check_named_once,
     code_labels,
     group_values,
     into_bands,
@@ -91,14 +92,7 @@ class FileColumns:
             for name in names:
                 if name not in (*stream.names, *stream.dropped):
                     stream.check({name: argument(role)})
-        once = [self.target, *self.sensitive, *self.ignore, *roles["weight"]]
-        twice = [name for name in once if once.count(name) > 1]
-        if twice:
-            raise InputError(
-                "Column {column!r} is named twice among {target=}, {sensitive=}, {ignore=} and {weight=}.",
-                "Name it once.",
-                column=twice[0],
-            )
+        check_named_once([self.target, *self.sensitive, *self.ignore, *roles["weight"]])
         inputs = self.inputs(stream.names)
         if not inputs:
             raise ValueError(f"{stream.place} has no column left for the inputs; give at least one besides the label.")

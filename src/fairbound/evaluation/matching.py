@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from fairbound._errors import InputError, Message
 from fairbound._words import listed
-from fairbound.fairness import as_array, conventional_positive, is_missing
+from fairbound.fairness import Constraint, as_array, conventional_positive, is_missing, resolve_measure
 
 _WHOLE = re.compile(r"(0|-?[1-9]\d{0,17})(\.0+)?")
 _SHOWN = 10
@@ -281,3 +281,14 @@ def _order(value: Any) -> tuple[int, Any]:
     if isinstance(value, bool | int | float):
         return 0, value
     return (1, value) if isinstance(value, str) else (2, str(value))
+
+
+def check_needs_no_labels(limits: Iterable[Constraint]) -> None:
+    """Reject limits whose measures compare decisions with labels, for rows that have no labels."""
+    for limit in limits:
+        if resolve_measure(limit.measure).uses_label:
+            raise InputError(
+                "{limit} compares decisions with labels, but the rows have none.",
+                "Give labels with {y=}, or a measure of decisions alone, such as disparate_impact.",
+                limit=limit.name,
+            )

@@ -26,6 +26,7 @@ from fairbound._files import write_file
 from fairbound._words import count, listed, page_as_html, page_as_text, percent
 from fairbound.evaluation.betting import RECENT, EProcesses
 from fairbound.evaluation.intervals import check_confidence
+from fairbound.evaluation.matching import check_needs_no_labels
 from fairbound.evaluation.monitor_state import (
     CountedBatch,
     LimitEvidence,
@@ -48,7 +49,7 @@ from fairbound.evaluation.watching import (
     outcomes,
     read_two_values,
 )
-from fairbound.fairness import Combine, Constraint, as_constraints, resolve_measure
+from fairbound.fairness import Combine, Constraint, as_constraints
 
 
 class Monitor:
@@ -162,14 +163,9 @@ class Monitor:
             prediction, self._values[0], chosen, argument("prediction"), "positive_decision"
         )
         labelled, labels = np.zeros(len(decided), dtype=bool), self._values[1]
-        for limit in self.constraints if y is None else ():
-            if resolve_measure(limit.measure).uses_label:
-                raise InputError(
-                    "{limit} compares decisions with labels, but the rows have none.",
-                    "Give labels with {y=}, or a measure of decisions alone, such as disparate_impact.",
-                    limit=limit.name,
-                )
-        if y is not None:
+        if y is None:
+            check_needs_no_labels(self.constraints)
+        else:
             labelled, labels = read_two_values(y, labels, self.pos_label, argument("y"), "pos_label")
         if len(labelled) != len(decided):
             raise InputError(

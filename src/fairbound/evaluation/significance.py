@@ -31,9 +31,6 @@ from fairbound._records import as_json
 from fairbound._words import TextTable, count, data_frame, group_text, number, p_text
 from fairbound.evaluation.intervals import binomial_interval
 
-FOUR_FIFTHS = 0.8
-"""The ratio below which a selection rate counts as substantially different (29 CFR 1607.4 D)."""
-
 FEW_EXPECTED = 5.0
 """If the expected count of a cell is below this, the exact test replaces that of Z."""
 

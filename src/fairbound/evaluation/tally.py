@@ -18,9 +18,9 @@ from typing import Any
 
 import numpy as np
 
-from fairbound._errors import InputError, bad_value
+from fairbound._errors import bad_value
 from fairbound.evaluation.intervals import MonotoneRate, Share, Statistic, WeightedShare
-from fairbound.evaluation.matching import match_decisions, read_decisions
+from fairbound.evaluation.matching import check_needs_no_labels, match_decisions, read_decisions
 from fairbound.fairness import (
     Cells,
     Combine,
@@ -37,7 +37,6 @@ from fairbound.fairness import (
     group_sums,
     negative_predictive_value,
     precision,
-    resolve_measure,
     selection_rate,
     share_of_selected,
     true_negative_rate,
@@ -310,13 +309,8 @@ class Tally:
     def compile_all(self, limits: Iterable[Constraint]) -> tuple[ConstraintSystem, ...]:
         """Compile several limits in one go; return a system for each."""
         limits = list(limits)
-        for limit in () if self.labelled else limits:
-            if resolve_measure(limit.measure).uses_label:
-                raise InputError(
-                    "{limit} compares decisions with labels, but the rows have none.",
-                    "Give labels with {y=}, or a measure of decisions alone, such as disparate_impact.",
-                    limit=limit.name,
-                )
+        if not self.labelled:
+            check_needs_no_labels(limits)
         return ConstraintSystem.compare(limits, self.cells)
 
     def defined(self, rate: RateFunction, grouping: Grouping, outcome: int) -> list[bool]:
