@@ -3,6 +3,7 @@
     linear, network           fairbound without a base, linear and with 32 hidden units; no group at decision time
     boosted                   fairbound over the booster, with default settings; no group at decision time
     boosted, averaged         the same with `cv=3, ensemble=True`
+    booster alone             the booster without limits
     ExponentiatedGradient     fairlearn, over the same booster; draws one of several models at random for each row
     ThresholdOptimizer        fairlearn, over the same booster; thresholds by group, which it needs at decision time
     OxonFair                  likewise; its thresholds are fitted on a fifth of the training rows
@@ -49,6 +50,7 @@ OWN_RATIOS = {
         0.99,
     ),  # it bounds the ratio to the rate of everyone, which is a weaker limit
     "ThresholdOptimizer": (1.0,),  # its rates are equal by construction, so one run tells all
+    "booster alone": (0.0,),
 }
 MOST_ROWS = 75_000
 """Larger data sets are sampled, to save time."""
@@ -82,6 +84,12 @@ def fairbound(**options: object) -> Callable[..., Decide]:
         return lambda rows, _: clf.predict(rows)
 
     return fit
+
+
+def alone(X, y, groups, asked: float) -> Decide:  # noqa: ARG001 (nothing is asked for)
+    """Return the decisions of the booster without limits."""
+    model = booster().fit(X, y)
+    return lambda rows, _: model.predict(rows)
 
 
 def exponentiated_gradient(X, y, groups, asked: float) -> Decide:
@@ -119,6 +127,7 @@ def oxonfair(X, y, groups, asked: float) -> Decide:
 
 
 METHODS: dict[str, Callable[..., Decide]] = {
+    "booster alone": alone,
     "linear": fairbound(),
     "network": fairbound(hidden=(32,)),
     "boosted": fairbound(base=booster),
