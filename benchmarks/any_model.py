@@ -1,10 +1,10 @@
 """Boosted trees under a limit: ACSIncome of all states by race, nine groups, on the parts of Aequitas Flow.
 
 Trained on its validation part and judged on its test part (332,900 rows each), with default settings and without the
-group at decision time.  It is also judged on the 99,870 rows of the sample of all states that are in neither part.  With
-`--train test` the two parts change places; with `--train half` a random half of the sample (382,835 rows) is trained on,
-and the other one judged.  What is asked for follows from the numbers of training rows alone.  To reach a ratio on other
-rows, each group gets a reserve of two standard errors of its selection rate:
+group at decision time.  It is also judged on the 99,870 rows of the sample of all states that are in neither part.
+With `--train test` the two parts change places.  With `--train half` a random half of the sample (382,835 rows) is
+trained on, and the other one judged.  What is asked for follows from the numbers of training rows alone.  To reach a
+ratio on other rows, each group gets a reserve of two standard errors of its selection rate:
 
     groups of 1,000 rows and more    one ratio for all pairs, with the reserve of the smallest of them
     each smaller group               a floor for its own rate, with its own reserve

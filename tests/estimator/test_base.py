@@ -11,7 +11,12 @@ import sklearn
 import torch
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.dummy import DummyClassifier
-from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
+from sklearn.ensemble import (
+    HistGradientBoostingClassifier,
+    RandomForestClassifier,
+    StackingClassifier,
+    VotingClassifier,
+)
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LinearRegression, LogisticRegression, RidgeClassifier
 from sklearn.model_selection import GridSearchCV, KFold, TimeSeriesSplit
@@ -24,8 +29,7 @@ from tests.estimator.helpers import quick, toy
 from fairbound import ConstrainedClassifier, DemographicParity, certify
 from fairbound._errors import LimitWarning
 from fairbound.estimator import FitResult
-from fairbound.estimator.base import ScoreScale
-from fairbound.estimator.correction import corrected_module
+from fairbound.estimator.correction import ScoreScale, corrected_module
 from fairbound.estimator.cross_fitting import deal_folds
 from fairbound.estimator.scores import BaseScores
 from fairbound.fairness import Cells
@@ -410,7 +414,7 @@ def test_given_scores_of_three_classes():
         (np.linspace(0.1, 0.9, 100), "look like probabilities"),
         (np.linspace(-1, 1, 99), "100 rows"),
         (np.where(np.arange(100) == 7, np.nan, 1.0), "row 7"),
-        (np.zeros(100), "base_score= has only numbers from 0 to 1"),
+        (np.zeros(100), "base_score= gives every row the same score"),
         (np.full(100, -2.0), "the same score"),
         (np.ones((100, 3)), "3 columns"),
         (np.full((100, 2), -1.5), "2 columns"),
@@ -655,6 +659,46 @@ class Narrow(LogisticRegression):
         return super().predict_proba(X)[:, :1]
 
 
+class Short(LogisticRegression):
+    """Gives scores of five rows."""
+
+    def predict_proba(self, X):
+        return super().predict_proba(X)[:5]
+
+
+class Beyond(LogisticRegression):
+    """Gives probabilities above 1."""
+
+    def predict_proba(self, X):
+        return 3.0 * super().predict_proba(X)
+
+
+class Silent(LogisticRegression):
+    """Fails without a word."""
+
+    def fit(self, X, y, sample_weight=None):
+        raise RuntimeError
+
+
+class Greedy(LogisticRegression):
+    """Needs more memory than there is."""
+
+    def fit(self, X, y, sample_weight=None):
+        raise MemoryError("3 TiB")
+
+
+class Foreign:
+    """A classifier of no library, which cannot be copied; its probabilities are those of the last class alone."""
+
+    def fit(self, X, y):
+        self.inner_ = LogisticRegression().fit(X, y)
+        self.classes_ = self.inner_.classes_
+        return self
+
+    def predict_proba(self, X):
+        return self.inner_.predict_proba(X)[:, 1]
+
+
 @pytest.mark.parametrize(
     ("params", "error", "said"),
     [
@@ -664,9 +708,22 @@ class Narrow(LogisticRegression):
         ({"base": Failing()}, ValueError, r"Failing \(base=\) failed .* fold 3 of 5: no luck"),
         ({"base": Nowhere()}, ValueError, r"Nowhere \(base=\) .*NaN or infinity by predict_proba.*row 3"),
         ({"base": Narrow()}, ValueError, r"Narrow \(base=\) gives scores of shape \(20, 1\)"),
+        ({"base": Short()}, ValueError, r"Short \(base=\) gives scores of shape \(5, 2\).* need \(20, 2\)"),
+        ({"base": Beyond()}, ValueError, r"Beyond \(base=\) gives \d\.\d+ by predict_proba.*row.*from 0 to 1"),
+        ({"base": Silent()}, ValueError, r"Silent \(base=\) failed .* fold 1 of 5: RuntimeError"),
+        ({"base": Greedy()}, MemoryError, "3 TiB"),
+        ({"base": Foreign()}, TypeError, r"Foreign \(base=\) has no method get_params.*prefit"),
+        (
+            {"base": VotingClassifier([("one", LogisticRegression())])},
+            TypeError,
+            r"VotingClassifier \(base=\) gives no scores.*predict_proba",
+        ),
         ({"base": DummyClassifier()}, ValueError, r"DummyClassifier \(base=\) .*same score"),
         ({"cv": 1}, ValueError, "cv=1 must be at least 2"),
         ({"cv": "five"}, ValueError, "cv='five' must be .*folds"),
+        ({"cv": 101}, ValueError, "cv=101 must be at most the number of rows, 100"),
+        ({"cv": []}, ValueError, "row 0 of X in 0 test parts"),
+        ({"cv": [1, 2]}, ValueError, r"cv=\[1, 2\] must be pairs of row numbers"),
         ({"cv": True}, ValueError, "cv=True must be .*folds"),
         ({"cv": TimeSeriesSplit(3)}, ValueError, "row 0 of X in 0 test parts"),
         ({"module": lambda n, m: None}, ValueError, "base= and module= exclude each other"),
@@ -678,6 +735,34 @@ def test_what_cannot_be_is_said_in_a_sentence(params, error, said):
     Failing.count = 0
     with pytest.raises(error, match=said):
         brief(**{"base": LogisticRegression(), **params}).fit(X, y, sensitive_features=group)
+
+
+def test_scores_that_appear_with_the_fit():
+    X, y, group = toy(200)
+    stacked = StackingClassifier([("one", LogisticRegression())], cv=2)
+    assert not hasattr(stacked, "predict_proba")
+    clf = brief("demographic_parity <= 0.3", base=stacked, cv=2).fit(X, y, sensitive_features=group)
+    assert clf.base_.scale.probabilities
+    assert clf.result_.base.accuracy > 0.8
+
+
+@pytest.mark.parametrize("positive", [0, 1])
+def test_one_column_of_probabilities_is_that_of_the_last_class(positive):
+    X, y, group = toy(200)
+    both = LogisticRegression().fit(X, y)
+    given = [
+        brief(base=base, cv="prefit", pos_label=positive).fit(X, y, sensitive_features=group)
+        for base in (both, Foreign().fit(X, y))
+    ]
+    assert given[1].base_score_ == pytest.approx(given[0].base_score_)
+
+
+def test_given_scores_may_be_an_array_that_cannot_be_written():
+    X, y, group = toy(200)
+    scores = X[:, 0].copy()
+    scores.flags.writeable = False
+    clf = brief("demographic_parity <= 0.3").fit(X, y, sensitive_features=group, base_score=scores)  # no warning
+    assert (clf.predict(X, base_score=scores) == clf.predict(X, base_score=scores.copy())).all()
 
 
 def test_folds_without_a_class_or_a_group():

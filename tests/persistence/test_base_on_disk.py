@@ -8,6 +8,7 @@ import sys
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import clone
 from sklearn.ensemble import ExtraTreesClassifier, HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
@@ -158,8 +159,12 @@ def test_a_base_that_cannot_be_written_is_given_again(base, said, tmp_path):
     assert (load(tmp_path / "model", base=clf.base_).predict_proba(X) == clf.predict_proba(X)).all()
     read = load(tmp_path / "model", base=clf.base_.estimators)
     assert (read.predict_proba(X) == clf.predict_proba(X)).all()
+    with pytest.raises(ModelFileError, match=rf"{type(base).__name__}.*not fitted"):
+        load(tmp_path / "model", base=clone(base))
+    with pytest.raises(ModelFileError, match=r"a base of 1 columns.*one of 3"):
+        load(tmp_path / "model", base=clone(base).fit(X[:, :1], y))
     with pytest.raises(ModelFileError, match="1 more models"):
-        load(tmp_path / "model", base=[*clf.base_.estimators, base])
+        load(tmp_path / "model", base=[*clf.base_.estimators, *clf.base_.estimators])
 
 
 def test_a_base_for_a_model_without_one(tmp_path):

@@ -7,9 +7,9 @@ from fairbound._errors import (
     PositiveLabelWarning,
     SmallGroupWarning,
 )
-from fairbound.estimator.base import BaseModel, CodedColumns, EncodedColumns, RawColumns, ScoreScale, base_name, is_a
+from fairbound.estimator.base import BaseModel, CodedColumns, EncodedColumns, RawColumns, base_name, is_a
 from fairbound.estimator.classifier import ConstrainedClassifier
-from fairbound.estimator.correction import Corrected
+from fairbound.estimator.correction import Corrected, ScoreScale
 from fairbound.estimator.cross_fitting import FittedBase
 from fairbound.estimator.encoded_columns import FARTHEST, CategoryColumn, NumberColumn
 from fairbound.estimator.encoder import TableEncoder, module_inputs

@@ -1,4 +1,4 @@
-"""A base model: any classifier with scores, its input columns, and its scores as logits.
+"""A base model: any classifier with scores, its input columns, and its outputs.
 
 A base gets the columns in one of three forms:
 
@@ -6,10 +6,7 @@ A base gets the columns in one of three forms:
     codes     numbers with NaN for missing values, categories as codes: for boosters that split on categories
     encoded   the encoded columns of the correction: for all other models
 
-It returns probabilities or margins.  Both become scores on the scale of logits:
-
-    probability p   log p/(1 − p); with several classes log p_k − mean log p.  p = 0 is replaced by half the least p > 0
-    margin m        m / standard deviation.  The sign stays the same, and v = 1 is a sensible start
+It returns probabilities or margins, which `ScoreScale` turns into scores.
 """
 
 from __future__ import annotations
@@ -25,6 +22,7 @@ import sklearn
 from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import _num_samples
 
 from fairbound._errors import InputError, InputTypeError, Message, message_of
 from fairbound._values import as_array
@@ -38,8 +36,8 @@ Floats = NDArray[np.float64]
 MOST_CODES = 10_000
 """Most categories of a column for a booster without a limit of its own.  The rarest beyond it share one code."""
 
-LEAST_CLIP, MOST_CLIP = 1e-6, 1e-2
-"""Range of the distance from 0 and 1 to which extreme probabilities are clipped."""
+PROBABILITY_TOLERANCE = 1e-6
+"""How far beyond 0 and 1 a probability may be by rounding."""
 
 
 # --- what a base can do --------------------------------------------------------------------------------------------
@@ -77,12 +75,18 @@ def check_base(params: Parameters) -> None:
         raise InputTypeError(
             "{base=base} has no method fit.", "Give a classifier, such as HistGradientBoostingClassifier().", base=base
         )
-    if not hasattr(base, "predict_proba") and not hasattr(base, "decision_function"):
-        raise InputTypeError(
-            "{base} gives no scores.",
-            "It needs the method predict_proba or decision_function.",
-            base=named_base(base),
-        )
+    if not _has_scores(type(base)) and not _has_scores(base):  # a StackingClassifier has them only after its fit
+        raise _no_scores(base)
+
+
+def _has_scores(base: Any) -> bool:
+    return hasattr(base, "predict_proba") or hasattr(base, "decision_function")
+
+
+def _no_scores(base: Any) -> InputTypeError:
+    return InputTypeError(
+        "{base} gives no scores.", "It needs the method predict_proba or decision_function.", base=named_base(base)
+    )
 
 
 def is_a(base: Any, *names: str) -> bool:
@@ -239,30 +243,42 @@ class BaseModel:
     def outputs(self, table: Any, classes: Sequence[Hashable]) -> Floats:
         """Return probabilities or margins of the classes, in their order; for two classes (n, 1), of the last."""
         name = named_base(self.estimator)
+        if not _has_scores(self.estimator):
+            raise _no_scores(self.estimator)
         method = "predict_proba" if gives_probabilities(self.estimator) else "decision_function"
         try:
             with sklearn.config_context(enable_metadata_routing=False, transform_output="default"):
                 found = np.asarray(getattr(self.estimator, method)(table), dtype=np.float64)
+        except MemoryError:
+            raise
         except Exception as error:
             raise InputError(
-                "{base} failed in {method}: {error}", base=name, method=method, error=message_of(error)
+                "{base} failed in {method}: {error}", base=name, method=method, error=_said(error)
             ) from error
         places = self.places(classes)
         if found.ndim == 1 and len(classes) == 2:
-            found = np.stack([-found, found], axis=1)
-        if found.ndim != 2 or found.shape[1] != len(classes):
+            found = np.stack([1.0 - found if method == "predict_proba" else -found, found], axis=1)
+        needed = _num_samples(table), len(classes)
+        if found.shape != needed:
             raise InputError(
-                "{base} gives scores of shape {shape} by {method}, but {count} classes need one score for each class.",
+                "{base} gives scores of shape {shape} by {method}, but {rows} rows of {count} classes need {needed}.",
                 base=name,
                 shape=found.shape,
                 method=method,
-                count=len(classes),
+                rows=needed[0],
+                count=needed[1],
+                needed=needed,
             )
-        if not np.isfinite(found).all():
-            row = int(np.argwhere(~np.isfinite(found))[0][0])
+        allowed = np.isfinite(found)
+        if method == "predict_proba":
+            allowed &= (found >= -PROBABILITY_TOLERANCE) & (found <= 1.0 + PROBABILITY_TOLERANCE)
+        if not allowed.all():
+            row, column = np.argwhere(~allowed)[0].tolist()
             raise InputError(
-                "{base} gives NaN or infinity by {method}, first for row {row} of those that it scored.",
+                "{base} gives {value} by {method}, first for row {row} of those that it scored.",
+                "Scores must be finite, and probabilities from 0 to 1.",
                 base=name,
+                value="NaN or infinity" if not np.isfinite(found[row, column]) else float(found[row, column]),
                 method=method,
                 row=row,
             )
@@ -311,6 +327,12 @@ def fit_base(base: Any, columns: Columns, table: Any, y: NDArray[Any], weights: 
     where : str
         A description of the rows, for messages.
     """
+    if not hasattr(base, "get_params"):
+        raise InputTypeError(
+            "{base} has no method get_params, so no copies of it can be trained.",
+            "Derive it from sklearn.base.BaseEstimator, or fit it and use {cv='prefit'}.",
+            base=named_base(base),
+        )
     estimator, options = clone(base), _category_options(base, columns)
     if is_a(base, "HistGradientBoostingClassifier"):
         estimator.set_params(**options)
@@ -323,14 +345,21 @@ def fit_base(base: Any, columns: Columns, table: Any, y: NDArray[Any], weights: 
     try:
         with sklearn.config_context(enable_metadata_routing=False, transform_output="default"):
             estimator.fit(table, y, **options)
+    except MemoryError:
+        raise
     except Exception as error:
         raise InputError(
             "{base} failed when it was fitted on {where}: {error}",
             base=named_base(base),
             where=where,
-            error=message_of(error),
+            error=_said(error),
         ) from error
     return BaseModel(estimator, columns)
+
+
+def _said(error: Exception) -> str:
+    """Return the message of an error of the base; the name of its class if it has none."""
+    return message_of(error) or type(error).__name__
 
 
 def _category_options(base: Any, columns: Columns) -> dict[str, Any]:
@@ -339,40 +368,3 @@ def _category_options(base: Any, columns: Columns) -> dict[str, Any]:
         return {}
     named = "categorical_features" if is_a(base, "HistGradientBoostingClassifier") else "categorical_feature"
     return {named: columns.categories}
-
-
-@dataclass(frozen=True)
-class ScoreScale:
-    """The conversion of a base's outputs to scores.
-
-    Attributes
-    ----------
-    probabilities : bool
-        Whether the outputs are probabilities; otherwise they are margins.
-    unit : float
-        For probabilities the least distance from 0 and 1, for margins their standard deviation.
-    """
-
-    probabilities: bool
-    unit: float
-
-    @classmethod
-    def learn(cls, outputs: Floats, probabilities: bool) -> ScoreScale:
-        """Learn the scale from the outputs for the training rows."""
-        if not probabilities:
-            return cls(False, float(outputs.std()) or 1.0)
-        distance = np.minimum(outputs, 1.0 - outputs)
-        if distance.min() > 0:  # no probability is exactly 0 or 1, so clipping is only for overflow
-            return cls(True, LEAST_CLIP)
-        least = distance[distance > 0].min(initial=1.0)
-        return cls(True, float(np.clip(0.5 * least, LEAST_CLIP, MOST_CLIP)))
-
-    def __call__(self, outputs: Floats) -> Floats:
-        """Return scores of outputs."""
-        if not self.probabilities:
-            return outputs / self.unit
-        p = np.clip(outputs, self.unit, 1.0 - self.unit)
-        if outputs.shape[1] == 1:
-            return np.log(p) - np.log1p(-p)
-        logs = np.log(p)
-        return logs - logs.mean(axis=1, keepdims=True)

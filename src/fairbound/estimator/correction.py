@@ -5,11 +5,17 @@
 
 The inputs of the module are the encoded columns, then the scores: one for two classes, otherwise one per class.  A
 linear correction is one linear layer of all inputs.  If h is a network, the scores bypass it.
+
+A base returns probabilities or margins.  Both become scores on the scale of logits:
+
+    probability p   log p/(1 − p); with several classes log p_k − mean log p.  p = 0 is replaced by half the least p > 0
+    margin m        m / standard deviation.  The sign stays the same, and v = 1 is a sensible start
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -23,6 +29,46 @@ Floats = NDArray[np.float64]
 
 PROBABILITY_TOLERANCE = 1e-6
 """How far from 1 the sums of rows of probabilities may be."""
+
+LEAST_CLIP, MOST_CLIP = 1e-6, 1e-2
+"""Range of the distance from 0 and 1 to which extreme probabilities are clipped."""
+
+
+@dataclass(frozen=True)
+class ScoreScale:
+    """The conversion of a base's outputs to scores.
+
+    Attributes
+    ----------
+    probabilities : bool
+        Whether the outputs are probabilities; otherwise they are margins.
+    unit : float
+        For probabilities the least distance from 0 and 1, for margins their standard deviation.
+    """
+
+    probabilities: bool
+    unit: float
+
+    @classmethod
+    def learn(cls, outputs: Floats, probabilities: bool) -> ScoreScale:
+        """Learn the scale from the outputs for the training rows."""
+        if not probabilities:
+            return cls(False, float(outputs.std()) or 1.0)
+        distance = np.minimum(outputs, 1.0 - outputs)
+        if distance.min() > 0:  # no probability is exactly 0 or 1, so clipping is only for overflow
+            return cls(True, LEAST_CLIP)
+        least = distance[distance > 0].min(initial=1.0)
+        return cls(True, float(np.clip(0.5 * least, LEAST_CLIP, MOST_CLIP)))
+
+    def __call__(self, outputs: Floats) -> Floats:
+        """Return scores of outputs."""
+        if not self.probabilities:
+            return outputs / self.unit
+        p = np.clip(outputs, self.unit, 1.0 - self.unit)
+        if outputs.shape[1] == 1:
+            return np.log(p) - np.log1p(-p)
+        logs = np.log(p)
+        return logs - logs.mean(axis=1, keepdims=True)
 
 
 class Corrected(nn.Module):
@@ -93,7 +139,7 @@ def score_names(classes: Sequence[Hashable]) -> list[str]:
 def read_base_score(given: Any, n_rows: int) -> Floats:
     """Return scores that the user gives, one row for each row of X."""
     try:
-        scores = np.asarray(given, dtype=np.float64)
+        scores = np.array(given, dtype=np.float64)  # a copy: torch warns of arrays that may not be written
     except (TypeError, ValueError) as error:
         raise ValueError(f"base_score= must be numbers, one or one for each class in every row: {error}.") from error
     if scores.ndim not in (1, 2) or len(scores) != n_rows:
@@ -128,7 +174,7 @@ def orient_scores(scores: Floats, n_labels: int, *, flipped: bool, fitting: bool
             return wide
         found = wide[:, 1:] - wide[:, :1]
     elif wide.shape[1] == 1 and n_labels == 2:
-        if fitting and len(wide) > 1 and wide.min() >= 0 and wide.max() <= 1:
+        if fitting and np.ptp(wide) > 0 and wide.min() >= 0 and wide.max() <= 1:
             raise ValueError(
                 "base_score= has only numbers from 0 to 1, which look like probabilities, but one column holds logits: "
                 "give both columns of predict_proba, or the logits."

@@ -11,7 +11,7 @@ the models of the folds.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any
 
@@ -27,7 +27,6 @@ from fairbound.estimator.base import (
     BaseModel,
     Columns,
     RawColumns,
-    ScoreScale,
     base_name,
     choose_columns,
     fit_base,
@@ -36,6 +35,7 @@ from fairbound.estimator.base import (
     named_base,
     warn_of_unused_weights,
 )
+from fairbound.estimator.correction import ScoreScale
 from fairbound.estimator.inputs import Inputs, read_inputs
 from fairbound.estimator.rows import Data, Parameters
 from fairbound.fairness import Cells
@@ -116,7 +116,7 @@ def cross_fit(
     if isinstance(base, FittedBase):  # of a model that was read from a folder, or `base_` of another
         check_classes(base, cells)
         return base.scores(data.inputs), base, None
-    probabilities, work = gives_probabilities(base), None
+    work = None
     if is_prefit(params):
         _check_fitted(base)
         models: tuple[BaseModel, ...] = (BaseModel(base, RawColumns()),)
@@ -128,21 +128,23 @@ def cross_fit(
         folds = make_folds(params.cv, data, cells, seed)
         work = CrossFitting(base, _Table(choose_columns(params, data, encoder), data), folds, bool(params.ensemble))
         outputs, models = work.outputs(data.y, cells.classes)
+        work = replace(work, probabilities=gives_probabilities(models[0].estimator))
         check_spread([outputs[test] for _, test in folds], named_base(base))
         later = "the average of these models" if params.ensemble else "the base refitted on all rows"
         scored = f"Each row was scored by a model that had not seen it ({len(folds)} folds); predict uses {later}."
-    scale = ScoreScale.learn(outputs, probabilities)
+    scale = ScoreScale.learn(outputs, gives_probabilities(models[0].estimator))
     return scale(outputs), FittedBase(models, scale, cells.classes, scored), work
 
 
 @dataclass(frozen=True, eq=False)
 class CrossFitting:
-    """A base, the rows in its form, and the folds."""
+    """A base, the rows in its form, the folds, and whether its fitted copies give probabilities."""
 
     base: Any
     table: _Table
     folds: Folds
     ensemble: bool
+    probabilities: bool = False
 
     def outputs(
         self, y: NDArray[Any], classes: Sequence[Hashable], usable: NDArray[np.bool_] | None = None
@@ -208,6 +210,8 @@ def is_prefit(params: Parameters) -> bool:
 
 
 def _check_fitted(base: Any) -> None:
+    if not hasattr(base, "get_params"):  # of no library that could tell; its scores will show it
+        return
     try:
         check_is_fitted(base)
     except (NotFittedError, TypeError) as error:
@@ -246,8 +250,8 @@ def make_folds(cv: Any, data: Data, cells: Cells, seed: int) -> Folds:
     """
     n_rows = len(data.y)
     if isinstance(cv, Integral) and not isinstance(cv, bool):
-        if cv < 2:
-            raise bad_value("cv", cv, ALLOWED_CV)
+        if not 2 <= int(cv) <= n_rows:
+            raise bad_value("cv", cv, ALLOWED_CV if int(cv) < 2 else f"at most the number of rows, {n_rows}")
         fold_of = deal_folds(cells, int(cv), seed)
         folds = [(np.flatnonzero(fold_of != fold), np.flatnonzero(fold_of == fold)) for fold in range(int(cv))]
     elif isinstance(cv, str) or not (hasattr(cv, "split") or isinstance(cv, Iterable)):
@@ -255,8 +259,11 @@ def make_folds(cv: Any, data: Data, cells: Cells, seed: int) -> Folds:
     elif hasattr(cv, "split"):
         folds = [(np.asarray(train), np.asarray(test)) for train, test in cv.split(np.zeros((n_rows, 1)), data.y)]
     else:
-        folds = [(_here(train, data), _here(test, data)) for train, test in cv]
-    times = np.bincount(np.concatenate([test for _, test in folds]), minlength=n_rows)
+        try:
+            folds = [(_here(train, data), _here(test, data)) for train, test in cv]
+        except (TypeError, ValueError) as error:
+            raise bad_value("cv", cv, "pairs of row numbers, (train, test), if it is a sequence") from error
+    times = np.bincount(np.concatenate([np.zeros(0, dtype=np.intp), *(test for _, test in folds)]), minlength=n_rows)
     if (times != 1).any():
         row = int(np.argmax(times != 1))
         raise InputError(

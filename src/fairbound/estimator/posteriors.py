@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairbound._errors import InputError, LimitWarning, Message
-from fairbound.estimator.base import BaseModel, gives_probabilities, named_base
+from fairbound.estimator.base import BaseModel, named_base
 from fairbound.estimator.cross_fitting import CrossFitting
 from fairbound.estimator.groups import needed_labels
 from fairbound.estimator.inputs import Inputs
@@ -97,7 +97,7 @@ def fit_posteriors(
         raise InputError(
             "{correction='groups'} and 'both' need limits between groups.", "Give limits with {constraints=}."
         )
-    if not gives_probabilities(work.base):
+    if not work.probabilities:
         raise InputError(
             "{base} has no predict_proba, so it cannot estimate the group.",
             "Use {correction='columns'}, or another base.",

@@ -19,6 +19,8 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from fairbound._errors import missing_extra
@@ -186,6 +188,14 @@ def base_from_parts(
                 f"load(path, base={type(each).__name__}(...)) is given a base without scores: give the fitted model, "
                 "which has predict_proba or decision_function."
             )
+        if hasattr(each, "get_params"):
+            try:
+                check_is_fitted(each)
+            except NotFittedError as error:
+                raise ModelFileError(
+                    f"load(path, base={type(each).__name__}(...)) is given a base that is not fitted: give the fitted "
+                    "model that was corrected."
+                ) from error
     count = 0
 
     def models_from_json(listed: Any) -> tuple[BaseModel, ...]:
@@ -303,7 +313,14 @@ def _read(stated: Mapping[str, Any], arrays: dict[str, NDArray[Any]], given: lis
         raise ModelFileError(
             f"The model was saved without its base ({name}): give the fitted base with load(path, base=...)."
         )
-    return given.pop(0)
+    found = given.pop(0)
+    needed, there = expect(stated["n_features"], int, "n_features"), getattr(found, "n_features_in_", 0)
+    if needed and there and needed != there:
+        raise ModelFileError(
+            f"load(path, base={base_name(found)}(...)) is given a base of {there} columns, but the model was trained "
+            f"with one of {needed}: give that one."
+        )
+    return found
 
 
 def _columns_to_json(model: BaseModel) -> dict[str, Any]:
