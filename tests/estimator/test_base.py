@@ -797,8 +797,8 @@ def test_a_base_that_numbers_its_classes():
     assert clf.result_.base.accuracy > 0.8
 
 
-def test_onnx_holds_no_base(tmp_path):
+def test_onnx_holds_only_some_bases(tmp_path):
     X, y, group = toy(100)
-    clf = brief(base=LogisticRegression()).fit(X, y, sensitive_features=group)
-    with pytest.raises(ValueError, match="LogisticRegression cannot be written as ONNX"):
+    clf = brief(base=KNeighborsClassifier()).fit(X, y, sensitive_features=group)
+    with pytest.raises(ValueError, match="KNeighborsClassifier cannot be written as ONNX"):
         clf.to_onnx(tmp_path / "model.onnx")

@@ -1,4 +1,4 @@
-"""ONNX with a base of trees inside: decisions and probabilities in onnxruntime are those of `predict`."""
+"""ONNX with a base inside, trees or linear: decisions and probabilities in onnxruntime are those of `predict`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.ensemble import ExtraTreesClassifier, HistGradientBoostingClassifier, RandomForestClassifier
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import LogisticRegression, RidgeClassifier
+from sklearn.naive_bayes import GaussianNB
+from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 from tests.conftest import absent
 from tests.persistence.test_onnx import agree, onnxruntime, run
@@ -28,12 +30,23 @@ def lightgbm(**options):
     return module.LGBMClassifier(n_estimators=12, verbose=-1, n_jobs=1, **options)
 
 
+def xgboost(**options):
+    module = pytest.importorskip("xgboost")
+    return module.XGBClassifier(n_estimators=12, max_depth=3, n_jobs=1, **options)
+
+
+SINGLE = 1e-5
+"""XGBoost adds leaves and gives probabilities in single precision."""
+
 BASES = {
     "boosted": lambda: HistGradientBoostingClassifier(max_iter=12),
     "lightgbm": lightgbm,
     "forest": lambda: RandomForestClassifier(12, max_depth=6, random_state=0),
     "extra trees": lambda: ExtraTreesClassifier(5, max_depth=5, random_state=0),
     "tree": lambda: DecisionTreeClassifier(max_depth=5, random_state=0),
+    "xgboost": xgboost,
+    "logistic": LogisticRegression,
+    "ridge": RidgeClassifier,
 }
 
 
@@ -64,34 +77,44 @@ def test_trees_of_every_kind(name, text, tmp_path):
     other.loc[:20, "code"] = 99.0
     if text:
         other.loc[10:30, "word"] = "black"
-    agree(clf, tmp_path / "model.onnx", other)
+    agree(clf, tmp_path / "model.onnx", other, digits=SINGLE if name == "xgboost" else 1e-9)
 
 
-@pytest.mark.parametrize("name", ["boosted", "lightgbm", "forest"])
+@pytest.mark.parametrize("name", ["boosted", "lightgbm", "forest", "xgboost", "logistic", "ridge"])
 def test_three_classes_and_the_average_of_folds(name, tmp_path):
     X, y, groups = rows(classes=3)
     clf = ConstrainedClassifier("accuracy >= 0.3", base=BASES[name](), cv=2, ensemble=True, hidden=(3,))
     clf.fit(X, y, sensitive_features=groups)
     clf.to_onnx(tmp_path / "model.onnx")
-    agree(clf, tmp_path / "model.onnx", rows(seed=1)[0])
+    agree(clf, tmp_path / "model.onnx", rows(seed=1)[0], digits=SINGLE if name == "xgboost" else 1e-9)
 
 
-@pytest.mark.parametrize("name", ["boosted", "lightgbm", "forest"])
+@pytest.mark.parametrize("name", ["boosted", "lightgbm", "forest", "xgboost"])
 def test_a_model_that_was_read_from_a_folder(name, tmp_path):
     X, y, groups = rows(200)
     fitted = ConstrainedClassifier(LIMIT, base=BASES[name](), cv=2).fit(X, y, sensitive_features=groups)
     fitted.save(tmp_path / "model")
     fairbound.load(tmp_path / "model").to_onnx(tmp_path / "model.onnx")
-    agree(fitted, tmp_path / "model.onnx", X)
+    agree(fitted, tmp_path / "model.onnx", X, digits=SINGLE if name == "xgboost" else 1e-9)
 
 
 def test_a_fitted_base_on_a_matrix(tmp_path):
     X, y, groups = rows(text=False)
-    base = HistGradientBoostingClassifier(max_iter=8).fit(X.to_numpy(), y)
-    clf = ConstrainedClassifier(LIMIT, base=base, cv="prefit", pos_label="c")
-    clf.fit(X.to_numpy(), y, sensitive_features=groups)
-    clf.to_onnx(tmp_path / "model.onnx")
-    agree(clf, tmp_path / "model.onnx", X.to_numpy())
+    for base in (HistGradientBoostingClassifier(max_iter=8), LinearSVC()):
+        X = X if isinstance(base, HistGradientBoostingClassifier) else X.fillna(0.0)
+        fitted = base.fit(X.to_numpy(), y)
+        clf = ConstrainedClassifier(LIMIT, base=fitted, cv="prefit", pos_label="c")
+        clf.fit(X.to_numpy(), y, sensitive_features=groups)
+        clf.to_onnx(tmp_path / "model.onnx")
+        agree(clf, tmp_path / "model.onnx", X.to_numpy())
+
+
+def test_what_xgboost_can_do_and_onnx_cannot(tmp_path):
+    X, y, groups = rows(200, text=False)
+    for options, part in (({"booster": "dart"}, "'dart'"), ({"missing": 0.0}, "missing=0.0")):
+        clf = ConstrainedClassifier(LIMIT, base=xgboost(**options), cv=2).fit(X, y, sensitive_features=groups)
+        with pytest.raises(ValueError, match=f"cannot be written as ONNX.*{part}"):
+            clf.to_onnx(tmp_path / "model.onnx")
 
 
 @pytest.mark.parametrize("positive", ["a", "c"])
@@ -111,7 +134,7 @@ def test_scores_that_were_given_are_an_input(positive, tmp_path):
 @pytest.mark.parametrize(
     ("options", "parts"),
     [
-        ({"base": LogisticRegression()}, ["LogisticRegression", "base_score="]),
+        ({"base": GaussianNB()}, ["GaussianNB", "base_score="]),
         ({"base": HistGradientBoostingClassifier(max_iter=3), "correction": "both"}, ["correction='both'"]),
     ],
 )

@@ -23,8 +23,8 @@ from fairbound._errors import missing_extra
 from fairbound._files import begins_with, resolved, write_file
 from fairbound._version import __version__
 from fairbound.estimator import CategoryColumn, Corrected, NumberColumn, TableEncoder, module_inputs
+from fairbound.persistence.onnx_bases import add_base
 from fairbound.persistence.onnx_graph import OPSET, Graph, difference_of_two, is_known
-from fairbound.persistence.onnx_trees import add_base
 from fairbound.persistence.parts import plain
 
 OUTPUTS = {

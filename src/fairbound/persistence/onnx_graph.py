@@ -90,6 +90,11 @@ class Graph:
         """Convert flags or numbers."""
         return self.add("Cast", values, to=self.helper.np_dtype_to_tensor_dtype(np.dtype(np.float64)))
 
+    def rounded(self, values: str) -> str:
+        """Round to single precision; the result is in double precision."""
+        single = self.helper.np_dtype_to_tensor_dtype(np.dtype(np.float32))
+        return self.as_double(self.add("Cast", values, to=single))
+
     # --- the network ---
 
     def layers(self, x: str, network: nn.Sequential) -> str:

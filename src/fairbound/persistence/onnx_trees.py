@@ -1,4 +1,4 @@
-"""A base of trees in an ONNX graph: boosted trees of scikit-learn or LightGBM, forests, and single trees.
+"""Trees in an ONNX graph: boosted trees of scikit-learn, LightGBM or XGBoost, forests, and single trees.
 
 The trees become one `TreeEnsembleRegressor`, which gives the leaf of each tree, and a table gives the leaf's values in
 double precision.  ONNX compares numbers only, so each set of categories
@@ -8,16 +8,16 @@ category, and for missing and unknown ones the value that leads to their side.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import json
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from functools import reduce
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fairbound.estimator import BaseModel, CategoryColumn, CodedColumns, EncodedColumns, FittedBase, base_name, is_a
-from fairbound.persistence.bases import FORESTS, LightGBMModel, takes_arrays
+from fairbound.estimator import base_name, is_a
+from fairbound.persistence.bases import FORESTS, LightGBMModel, XGBoostModel, takes_arrays
 from fairbound.persistence.onnx_graph import Graph
 from fairbound.persistence.trees import TreeModel, boosted_arrays, forest_arrays
 
@@ -67,6 +67,8 @@ class Ensemble:
     link : {"sigmoid", "softmax", "none"}
     single : bool
         Whether the inputs are rounded to single precision.
+    single_outputs : bool
+        Whether the probabilities are, too.
     """
 
     trees: list[list[Node]]
@@ -74,6 +76,7 @@ class Ensemble:
     average: bool = False
     link: str = "none"
     single: bool = False
+    single_outputs: bool = False
 
 
 @dataclass
@@ -85,73 +88,10 @@ class TreeInputs:
     """By column: the position of the row's code, (n,), and the number of codes.  The last position means missing."""
 
 
-def add_base(graph: Graph, base: FittedBase, inputs: Sequence[str], encoded: str) -> str:
-    """Add a base; return the name of its scores, (n, 1) for two classes and (n, classes) for more.
-
-    Parameters
-    ----------
-    graph : Graph
-    base : FittedBase
-    inputs : sequence of str
-        The inputs of the graph: one matrix "X", or one column each.
-    encoded : str
-        The encoded matrix, which is the input of some bases.
-    """
-    scores = [_scores(graph, base, model, inputs, encoded) for model in base.models]
-    total = reduce(lambda one, other: graph.add("Add", one, other), scores)  # some runtimes have no mean of doubles
-    return total if len(scores) == 1 else graph.add("Div", total, graph.number(len(scores)))
-
-
-def _scores(graph: Graph, base: FittedBase, model: BaseModel, inputs: Sequence[str], encoded: str) -> str:
-    ensemble = read_ensemble(model.estimator)
-    outputs = _trees(graph, ensemble, _inputs(graph, model, inputs, encoded))
-    if ensemble.link != "none":
-        outputs = graph.add("Softmax", outputs, axis=1) if ensemble.link == "softmax" else graph.add("Sigmoid", outputs)
-    places = model.places(base.classes)
-    least = base.scale.unit
-    if len(places) == 2:
-        if ensemble.link == "none":  # one column for each class
-            p = graph.add("Gather", outputs, graph.constant(np.array([places[1]])), axis=1)
-        else:
-            p = outputs if places[1] == 1 else graph.add("Sub", graph.number(1.0), outputs)
-        p = graph.add("Clip", p, graph.number(least), graph.number(1.0 - least))
-        return graph.add("Sub", graph.add("Log", p), graph.add("Log", graph.add("Sub", graph.number(1.0), p)))
-    p = graph.add("Gather", outputs, graph.constant(np.array(places)), axis=1)
-    logs = graph.add("Log", graph.add("Clip", p, graph.number(least), graph.number(1.0 - least)))
-    return graph.add("Sub", logs, graph.add("ReduceMean", logs, graph.constant(np.array([1])), keepdims=1))
-
-
-# --- columns -------------------------------------------------------------------------------------------------------
-
-
-def _inputs(graph: Graph, model: BaseModel, inputs: Sequence[str], encoded: str) -> TreeInputs:
-    columns = model.columns
-    if isinstance(columns, EncodedColumns) and columns.params is None:
-        return TreeInputs(_columns_of(graph, encoded))
-    whole = list(inputs) == ["X"]
-    if not isinstance(columns, CodedColumns):
-        if not whole:
-            raise _refusal(model.estimator, "it gets the columns as they are, and some of them are text")
-        return TreeInputs(_columns_of(graph, "X"))
-    table = TreeInputs(_columns_of(graph, "X") if whole else lambda position: inputs[position])
-    for position, column in enumerate(columns.encoder.columns_):
-        if isinstance(column, CategoryColumn):
-            flags = graph.category(inputs[position], column)
-            found = graph.add("ReduceSum", flags, graph.constant(np.array([1])), keepdims=1)
-            unknown = graph.add("Sub", graph.number(1.0), found)
-            both = graph.add("Concat", flags, unknown, axis=1)
-            table.codes[position] = graph.add("ArgMax", both, axis=1, keepdims=0), len(column.outputs)
-    return table
-
-
-def _columns_of(graph: Graph, matrix: str) -> Callable[[int], str]:
-    return lambda position: graph.add("Gather", matrix, graph.constant(np.array([position])), axis=1)
-
-
 # --- trees ---------------------------------------------------------------------------------------------------------
 
 
-def _trees(graph: Graph, ensemble: Ensemble, table: TreeInputs) -> str:
+def add_trees(graph: Graph, ensemble: Ensemble, table: TreeInputs) -> str:
     """Add the trees; return the name of their sums or averages, (n, outputs)."""
     nodes = [node for tree in ensemble.trees for node in tree if node.feature >= 0]
     used = sorted({node.feature for node in nodes if node.members is None})
@@ -171,7 +111,7 @@ def _trees(graph: Graph, ensemble: Ensemble, table: TreeInputs) -> str:
         parts = [table.numbers(0)]
     columns = graph.add("Concat", *parts, axis=1) if len(parts) > 1 else parts[0]
     if ensemble.single:
-        columns = graph.as_double(graph.add("Cast", columns, to=graph.helper.np_dtype_to_tensor_dtype(np.dtype("f4"))))
+        columns = graph.rounded(columns)
     made = _Operator()
     leaves: list[Floats] = []
     for number, tree in enumerate(ensemble.trees):
@@ -284,11 +224,17 @@ def read_ensemble(estimator: Any) -> Ensemble:
         return _from_lightgbm(estimator.booster, estimator)
     if is_a(estimator, "LGBMClassifier"):
         return _from_lightgbm(estimator.booster_, estimator)
+    if isinstance(estimator, XGBoostModel):
+        return _from_xgboost(estimator.text, estimator)
+    if is_a(estimator, "XGBClassifier"):
+        if estimator.objective not in XGBoostModel.OBJECTIVES or not np.isnan(estimator.missing):
+            raise refusal(estimator, f"it has objective={estimator.objective!r} and missing={estimator.missing!r}")
+        return _from_xgboost(XGBoostModel.written(estimator), estimator)
     if is_a(estimator, "HistGradientBoostingClassifier") and takes_arrays(estimator):
         return _from_arrays(boosted_arrays(estimator), len(estimator.classes_), boosted=True)
     if is_a(estimator, *FORESTS):
         return _from_arrays(forest_arrays(estimator), len(estimator.classes_), boosted=False)
-    raise _refusal(estimator, "only trees of scikit-learn and LightGBM can")
+    raise refusal(estimator, "only trees of scikit-learn, LightGBM and XGBoost, and linear models can")
 
 
 def _from_arrays(found: dict[str, NDArray[Any]], n_classes: int, *, boosted: bool) -> Ensemble:
@@ -329,10 +275,10 @@ def _from_lightgbm(booster: Any, estimator: Any) -> Ensemble:
     stated = booster.dump_model()
     objective, *options = str(stated.get("objective", "")).split()
     if objective not in ("binary", "multiclass") or stated.get("average_output"):
-        raise _refusal(estimator, f"its objective is {objective or 'its own'!r} or its trees are averaged")
+        raise refusal(estimator, f"its objective is {objective or 'its own'!r} or its trees are averaged")
     steepness = next((float(each.partition(":")[2]) for each in options if each.startswith("sigmoid:")), 1.0)
     if steepness != 1.0:
-        raise _refusal(estimator, f"it has sigmoid={steepness:g}")
+        raise refusal(estimator, f"it has sigmoid={steepness:g}")
     n_outputs = int(stated["num_tree_per_iteration"])
     trees = [list(_lightgbm_nodes(each["tree_structure"], estimator)) for each in stated["tree_info"]]
     return Ensemble(trees, np.zeros(n_outputs), link="sigmoid" if objective == "binary" else "softmax")
@@ -344,14 +290,14 @@ def _lightgbm_nodes(root: dict[str, Any], estimator: Any) -> Iterator[Node]:
     for node in stated:  # grows: the children of each node come behind all nodes found so far
         if "leaf_value" in node and "split_feature" not in node:
             if "leaf_coeff" in node:
-                raise _refusal(estimator, "its leaves are linear models")
+                raise refusal(estimator, "its leaves are linear models")
             yield Node(value=(float(node["leaf_value"]),))
             continue
         left, right = len(stated), len(stated) + 1
         stated += [node["left_child"], node["right_child"]]
         kind, gap = node["decision_type"], node["missing_type"]
         if gap == "Zero":
-            raise _refusal(estimator, "it counts 0 as missing")
+            raise refusal(estimator, "it counts 0 as missing")
         if kind == "==":
             members = frozenset(float(code) for code in str(node["threshold"]).split("||"))
             yield Node(int(node["split_feature"]), left=left, right=right, members=members)
@@ -362,7 +308,42 @@ def _lightgbm_nodes(root: dict[str, Any], estimator: Any) -> Iterator[Node]:
             yield Node(int(node["split_feature"]), threshold, missing_left, left, right)
 
 
-def _refusal(estimator: Any, reason: str) -> ValueError:
+def _from_xgboost(text: bytes, estimator: Any) -> Ensemble:
+    """Return the trees of XGBoost, which compares x < c in single precision: at most the number before c."""
+    learner = json.loads(text)["learner"]
+    stated = learner["gradient_booster"]
+    if stated["name"] != "gbtree":
+        raise refusal(estimator, f"its booster is {stated['name']!r}")
+    n_outputs = max(1, int(learner["learner_model_param"]["num_class"]))
+    base = np.atleast_1d(np.asarray(json.loads(learner["learner_model_param"]["base_score"]), dtype=np.float64))
+    if n_outputs == 1:
+        base = np.log(base / (1.0 - base))
+    trees = []
+    for output, each in zip(stated["model"]["tree_info"], stated["model"]["trees"], strict=True):
+        if any(each.get("split_type", ())):
+            raise refusal(estimator, "it splits on categories of its own")
+        conditions = np.asarray(each["split_conditions"], dtype=np.float32)
+        before = np.nextafter(conditions, np.float32(-np.inf))
+        trees.append(
+            [
+                Node(value=tuple(float(conditions[node]) * (np.arange(n_outputs) == output)))
+                if left < 0
+                else Node(
+                    int(each["split_indices"][node]),
+                    float(before[node]),
+                    bool(each["default_left"][node]),
+                    int(left),
+                    int(each["right_children"][node]),
+                )
+                for node, left in enumerate(each["left_children"])
+            ]
+        )
+    link = "sigmoid" if n_outputs == 1 else "softmax"
+    return Ensemble(trees, np.broadcast_to(base, n_outputs).copy(), link=link, single=True, single_outputs=True)
+
+
+def refusal(estimator: Any, reason: str) -> ValueError:
+    """Return the error of a base that cannot be written."""
     return ValueError(
         f"base={base_name(estimator)} cannot be written as ONNX: {reason}. Export the base by itself (skl2onnx, "
         "onnxmltools), and train on its scores: fit(..., base_score=...)."
