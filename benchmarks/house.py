@@ -4,7 +4,8 @@ How many functions and modules a run goes through, how often it crosses from one
 often the same rows are sorted, the same limits compiled and the same columns encoded.  The forecast of a model for new
 rows needs one more fit, to a part of the rows, which is counted by itself.  A crossing is a call of a function of one
 room by a function of another, properties included; the tools at the top of the package (`_files`, `_words`) belong to
-no room.  Nothing is timed, so the figures are the same on every machine.
+no room.  Most crossings are made once for each pass over the rows, so the number of passes is printed beside them.
+Nothing is timed, so the figures are the same on every machine.
 
     .venv/bin/python benchmarks/house.py --crossings
 """
@@ -31,6 +32,8 @@ FRONTIER = ["frontier", "law", "--measure", "disparate_impact", "--bounds", *BOU
 COUNTED = ("Cells.count", "ConstraintSystem.build", "ConstraintSystem.compare")
 ENCODER = "TableEncoder.encode"
 FIT = "reach_limits"
+FORECAST = "measure_optimism"
+PASSES = ("WholePassProblem.evaluate", "WholePassProblem.values")
 
 
 class House:
@@ -42,6 +45,7 @@ class House:
         self.crossings: Counter[tuple[str, str]] = Counter()
         self.encoded: Counter[int] = Counter()
         self.fits: Counter[int] = Counter()
+        self.forecasts, self.for_forecasts = 0, 0  # now under way; crossings in them
 
     def place(self, code: CodeType) -> tuple[str, str] | None:
         """Return the module of a function, as a path within the package, and its room; None outside of the package."""
@@ -52,6 +56,8 @@ class House:
 
     def __call__(self, frame: FrameType, event: str, _: Any) -> None:
         """Count one event of `sys.setprofile`."""
+        if event in ("call", "return") and frame.f_code.co_name == FORECAST:
+            self.forecasts += 1 if event == "call" else -1
         here = self.place(frame.f_code) if event == "call" else None
         if here is None or frame.f_code.co_name == "<module>":
             return
@@ -65,6 +71,7 @@ class House:
         there = None if frame.f_back is None else self.place(frame.f_back.f_code)
         if there is not None and there[1] != here[1] and not {here[1][0], there[1][0]} & {"_"}:
             self.crossings[there[1], here[1]] += 1
+            self.for_forecasts += self.forecasts
 
     def count(self, run: Callable[[], None]) -> None:
         """Run something with the counters on."""
@@ -105,7 +112,9 @@ def main() -> None:
     frontier.count(command(FRONTIER))
     modules = {name.partition(":")[0] for name in train.calls}
     write(f"train: {len(train.calls):,} functions in {len(modules)} modules\n")
-    write(f"  {'crossings between rooms':<28} {train.crossings.total():,}\n")
+    crossings = f"{train.crossings.total():,}, {train.for_forecasts:,} of them for the forecast"
+    write(f"  {'crossings between rooms':<28} {crossings}\n")
+    write(f"  {'passes over the rows':<28} {sum(map(train.of, PASSES)):,}\n")
     for name in COUNTED:
         write(f"  {name:<28} {train.of(name)}\n")
     for rows, times in train.encoded.items():

@@ -6,6 +6,7 @@ import hashlib
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -249,6 +250,7 @@ def test_a_link_stays_a_link(model, there, tmp_path):
 
 SWAPPED_OVER_AND_OVER = """
 import sys
+from pathlib import Path
 from fairbound import load
 for _ in range(300):
     load(sys.argv[1])
@@ -336,3 +338,15 @@ def test_a_model_of_before_the_version_was_written_still_loads(model, tmp_path):
     document["sha256"] = hashlib.sha256(text.encode()).hexdigest()
     path.write_text(json.dumps(document))
     assert load(tmp_path / "model").result_ == model.result_
+
+
+@pytest.mark.parametrize("name", ["linear", "network"])
+def test_a_model_that_version_0_1_has_saved_still_loads(name):
+    saved = Path(__file__).parent / "saved"
+    expected = json.loads((saved / "expected.json").read_text(encoding="utf-8"))
+    rows, known = pd.DataFrame(expected["rows"]), expected["models"][name]
+    clf = load(saved / name)
+    assert clf.predict(rows).tolist() == known["decisions"]
+    # Another build of torch may round the last digits otherwise.
+    np.testing.assert_allclose(clf.predict_proba(rows), known["probabilities"], rtol=0, atol=1e-12)
+    assert (clf.result_.limits[0].reached, clf.result_.accuracy) == (known["reached"], known["accuracy"])

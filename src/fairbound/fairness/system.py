@@ -247,7 +247,9 @@ class ConstraintSystem:
         If the bound is a pair, the value has a direction: r_a/r_b, r_a − r_b or the covariance with its sign.  Of all
         pairs of groups, it is the value nearest to a bound, or furthest beyond it.
         """
-        rates = self.rates(S)
+        return self._measured(self.rates(S))
+
+    def _measured(self, rates: Array) -> list[float]:
         numbers: list[list[float]] = [[] for _ in self.constraints]
         for comparison in self.comparisons:
             constraint = self.constraints[comparison.constraint]
@@ -261,10 +263,12 @@ class ConstraintSystem:
             numbers[comparison.constraint] += found
         return [_worst(constraint, found) for constraint, found in zip(self.constraints, numbers, strict=True)]
 
-    def judge(self, S: Array) -> tuple[list[float], bool]:
-        """Return the measured value of each constraint, and whether they keep all of them."""
-        measured = self.measured(S)
-        return measured, all(limit.keeps(value) for limit, value in zip(self.constraints, measured, strict=True))
+    def judge(self, sums: Array) -> tuple[Array, list[float], bool]:
+        """Return c̄ from sums of decisions, (K, 2·O), the measured values, and whether they keep all limits."""
+        rates = self.rates(sums.expand(len(self.surrogates), -1, -1))
+        measured = self._measured(rates)
+        kept = all(limit.keeps(value) for limit, value in zip(self.constraints, measured, strict=True))
+        return rates @ self.coefficients.T, measured, kept
 
     def worst(self, S: Array) -> list[ComparedPair | None]:
         """Return for each constraint the pair of groups that determines its measured value; None if there is none."""

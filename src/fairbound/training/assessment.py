@@ -38,9 +38,6 @@ from fairbound.training.sweep import Sweep, add_by_segment, segment_sums
 
 ROUNDING = 1e-12
 
-CLEARLY_VIOLATED = 1e-6
-"""A violation of the rows c̄ above this is no rounding error."""
-
 HANDFUL = 5
 """A model that decides at most this many rows differently from the rest is nearly constant; see `near_constant`."""
 
@@ -84,7 +81,7 @@ class Assessment:
     @cached_property
     def exact(self) -> Tensor:
         """Return c̄, the constraint values of the decisions, of shape (m,)."""
-        return self.system.exact(self.counts)
+        return self._judged[0]
 
     @cached_property
     def violations(self) -> tuple[Tensor, Tensor]:
@@ -105,9 +102,7 @@ class Assessment:
     @cached_property
     def kept(self) -> bool:
         """Return whether the decisions keep every limit."""
-        if self.exact_violation > CLEARLY_VIOLATED:
-            return False  # the measured values say the same, but take longer to compute
-        return self._judged[1]
+        return self._judged[2]
 
     @property
     def gain(self) -> float:
@@ -155,11 +150,11 @@ class Assessment:
     @property
     def measured(self) -> list[float]:
         """Return the measured value of each constraint, such as a ratio or a difference, by the decisions."""
-        return self._judged[0]
+        return self._judged[1]
 
     @cached_property
-    def _judged(self) -> tuple[list[float], bool]:
-        return self.system.judge(self.counts.expand(max(1, len(self.system.surrogates)), -1, -1))
+    def _judged(self) -> tuple[Tensor, list[float], bool]:
+        return self.system.judge(self.counts)
 
     @property
     def measured_surrogate(self) -> list[float]:
