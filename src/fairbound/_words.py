@@ -146,6 +146,20 @@ def number(value: float | None, digits: int = 3) -> str:
     return f"{value:.{digits}f}" if math.isfinite(value) else str(value)
 
 
+def beside(value: float, bounds: Iterable[float], digits: int = 4) -> str:
+    """Return a number with few digits, or with as many as show on which side of each bound it lies.
+
+    >>> beside(0.90054, [0.9]), beside(0.899999, [0.9]), beside(0.79997, [0.8], 3), beside(0.8, [0.8], 3)
+    ('0.9005', '0.899999', '0.79997', '0.800')
+    """
+    known = list(bounds)
+    for each in range(digits, 13):
+        shown = float(f"{value:.{each}f}")
+        if all((shown < bound) == (value < bound) and (shown > bound) == (value > bound) for bound in known):
+            return number(value, each)
+    return number(value, digits)  # the difference is only rounding
+
+
 def at_least(value: float) -> str:
     """Return a bound from below in four digits, rounded down so that it stays one.
 

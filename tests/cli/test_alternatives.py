@@ -30,6 +30,7 @@ def test_it_writes_a_folder_and_prints_the_sentence(fairbound, loans, tmp_path):
     found = fairbound("alternatives", loans, *GIVEN, "--ignore", "decision", "score", "--out", str(out))
     assert found.code == 0
     assert says(found.stdout, "baseline: linear, no limit", "Among the 2 models searched", "0.5 points of accuracy")
+    assert says(found.stdout, "holds by itself", "not adjusted for the number of models")
     names = {each.name for each in out.iterdir()}
     assert {"search.json", "alternatives.csv", "report.html", "limits.lock"} <= names
     log = json.loads((out / "search.json").read_text(encoding="utf-8"))
@@ -50,7 +51,10 @@ def test_a_column_can_be_the_baseline_and_is_no_input(fairbound, loans, tmp_path
     found = fairbound("alternatives", loans, *GIVEN, *given, "--out", str(tmp_path / "x"), "--json")
     assert found.code == 0
     content = json.loads(found.stdout)
-    assert content["baseline"]["name"] == "the given decisions"
+    assert content["baseline"]["name"] == {
+        "--baseline-prediction": "the column 'decision'",
+        "--baseline-score": "the column 'score', from 0.5 on",
+    }.get(given[0])
     assert content["columns"] == ["income", "age"]
     assert content["baseline"]["judged"]["changed"] == 0
     assert (content["baseline"]["judged"]["auc"] is not None) == ("--baseline-score" in given)
@@ -63,7 +67,7 @@ def test_a_saved_model_can_be_the_baseline(fairbound, loans, tmp_path):
     given = ["--ignore", "decision", "score", "--baseline", str(model), "--out", str(out), "--json"]
     found = fairbound("alternatives", loans, *GIVEN, *given)
     assert found.code == 0
-    assert json.loads(found.stdout)["baseline"]["name"] == "the given model"
+    assert json.loads(found.stdout)["baseline"]["name"] == f"the model in {model}"
 
 
 @pytest.mark.parametrize(
@@ -75,6 +79,8 @@ def test_a_saved_model_can_be_the_baseline(fairbound, loans, tmp_path):
         (["--baseline-prediction", "income"], ["baseline"]),
         (["--measure", "disparate_impakt"], ["disparate_impakt", "disparate_impact"]),
         (["--choosing", "0.9"], ["--choosing", "--final"]),
+        (["--choosing", "1.9"], ["--choosing", "1.9"]),
+        (["--models", "lineer"], ["--models", "lineer", "boosted"]),
         (["--baseline-prediction", "decision", "--within", "auc 1"], ["--within", "auc", "--baseline-score"]),
     ],
 )

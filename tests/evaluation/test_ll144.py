@@ -10,7 +10,7 @@ from datetime import date
 from html.parser import HTMLParser
 
 import pytest
-from tests.refusals import refused
+from tests.refusals import refused, says
 
 from fairbound.evaluation import audit
 
@@ -123,6 +123,34 @@ def test_exactly_two_percent_is_not_under_two_percent():
     assert one.category("c").left_out
     assert one.category("c").rate == 1.0
     assert one.category("a").impact_ratio == 1.0  # c is no longer the category that others are divided by
+
+
+def test_ratios_that_cannot_be_had_are_explained():
+    nobody = audit(None, ["no"] * 4, {"sex": [FEMALE, FEMALE, MALE, None]}).to_ll144()
+    assert [each.impact_ratio for each in nobody.tables[0].categories] == [None, None]
+    assert any(says(note, "sex", "is 0", "no impact ratio") for note in nobody.notes)
+    assert any(says(note, "(unknown)", "none of the rates") for note in nobody.notes)
+    many = {"race": [f"r{number % 60}" for number in range(600)]}
+    every = audit(None, [1, 0, 0] * 200, many).to_ll144(small_category_note="few")
+    assert all(each.left_out for each in every.tables[0].categories)
+    assert any(says(note, "race", "every category", "no impact ratio") for note in every.notes)
+    assert not any("unknown" in note for note in every.notes)
+
+
+def test_a_ratio_just_below_four_fifths_keeps_its_side():
+    decided = [1] * 3_998 + [0] * 6_002 + [1] * 5_000 + [0] * 5_000
+    found = audit(None, decided, {"sex": [FEMALE] * 10_000 + [MALE] * 10_000}).to_ll144()
+    assert "<td>0.7996</td>" in found.to_html()
+    assert "| 0.7996 |" in found.to_markdown()
+    assert "| 1.000 |" in found.to_markdown()
+
+
+def test_what_cannot_be_counted_is_refused_with_its_reason():
+    sex = [FEMALE, MALE, FEMALE, MALE]
+    with refused("'maybe', 'no', 'yes'", "two values", "not decided"):
+        audit(None, ["no", "yes", "maybe", "no"], {"sex": sex}).to_ll144()
+    with refused("weights", "sample_weight="):
+        audit(None, [0, 1, 0, 1], {"sex": sex}, sample_weight=[1, 2, 1, 2]).to_ll144()
 
 
 def test_csv_markdown_and_html_have_the_same_numbers_and_every_fact():

@@ -138,6 +138,23 @@ def test_equalized_odds_watches_both_rates():
 # --- groups ----------------------------------------------------------------------------------------------------------
 
 
+def test_without_evidence_the_requirement_of_the_least_margin_is_most_in_doubt():
+    rng = np.random.default_rng(2)
+    groups = np.array(["f", "m"] * 300)
+    monitor = Monitor("disparate_impact >= 0.8")
+    monitor.update((rng.random(600) < np.where(groups == "f", 0.42, 0.5)).astype(int), groups)
+    found = {each.text: each for each in monitor.limits[0].requirements}
+    doubted = found["selection_rate(f) >= 0.8 selection_rate(m)"]
+    rates = dict(zip("fm", doubted.rates, strict=True))
+    assert doubted.margin == pytest.approx(rates["f"] - 0.8 * rates["m"])
+    assert all(each.log_evidence <= 0 for each in found.values())
+    assert monitor.limits[0].strongest == doubted
+    assert doubted.log_evidence < max(each.log_evidence for each in found.values())  # money was lost on it
+    limit = Monitor("selection_rate <= 0.6")
+    limit.update([1, 0, 0, 1], list("aabb"))
+    assert [each.margin for each in limit.limits[0].requirements] == pytest.approx([0.1, 0.1])
+
+
 def test_a_new_group_joins_without_changing_the_evidence():
     monitor = watched(LIMIT, [rows(600, {"a": 0.42, "b": 0.6})])
     before = monitor.limits[0].log_evidence

@@ -161,7 +161,7 @@ def test_bad_scores_are_refused():
     y, group = [0, 1, 0, 1], list("aabb")
     with refused("score=", "nan", "row 2"):
         audit(y, None, group, score=[0.1, float("nan"), 0.2, 0.3])
-    with refused("score=", "text"):
+    with refused("score=", "'high'", "row 1", "number"):
         audit(y, None, group, score=["high", "low", "low", "low"])
     with refused("score=", "3", "4"):
         audit(y, y, group, score=[0.1, 0.2, 0.3])

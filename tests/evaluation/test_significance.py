@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
-from tests.refusals import refused
+from tests.refusals import refused, says
 
-from fairbound.evaluation import audit, compare_selections
+from fairbound.evaluation import Significance, audit, compare_selections
 from fairbound.evaluation.significance import holm
 
 
@@ -81,6 +81,41 @@ def test_the_reference_is_the_most_selected_group_or_a_named_one():
     assert {test.reference for test in compare_selections("race", counts, reference="a")} == {"a"}
     with refused("'d'", "a, b, c", "race"):
         compare_selections("race", counts, reference="d")
+
+
+def test_a_handful_of_people_is_not_the_reference():
+    counts = [("few", 8, 4), ("a", 400, 150), ("b", 300, 80)]
+    tests = compare_selections("race", counts)
+    assert {test.reference for test in tests} == {"a"}
+    assert tests[0].ratio == pytest.approx(0.5 / 0.375)
+    assert {test.reference for test in compare_selections("race", counts, reference="few")} == {"few"}
+    exactly = [("few", 20, 10), ("a", 580, 150), ("b", 400, 80)]  # 2% of 1,000 rows is not under 2%
+    assert {test.reference for test in compare_selections("race", exactly)} == {"few"}
+    many = [(f"g{number}", 10, number % 9) for number in range(60)]  # every group has less than 2%
+    assert {test.reference for test in compare_selections("race", many)} == {"g8"}
+
+
+def test_notes_name_the_groups_that_were_not_taken_and_single_groups():
+    decided = [1] * 4 + [0] * 4 + [1] * 150 + [0] * 250
+    groups = {"race": ["few"] * 8 + ["a"] * 400, "sex": ["f"] * 408}
+    found = audit(None, decided, groups)
+    small, single, intervals = found.significance().notes
+    assert says(small, "race", "2%", "few 0.500")
+    assert says(single, "sex", "one group")
+    assert "wider" in intervals
+    assert found.significance().notes[0] in str(found.significance())
+    assert not any("few" in note for note in found.significance({"race": "few"}).notes)
+
+
+def test_a_ratio_just_below_four_fifths_is_not_shown_as_four_fifths():
+    (test,) = compare_selections("sex", [("f", 10_000, 3_998), ("m", 10_000, 5_000)])
+    assert test.below_four_fifths
+    (line,), _ = (table.rows for table in Significance((test,), 0.95).tables())
+    assert line[4].startswith("0.7996 ")
+    (test,) = compare_selections("sex", [("f", 5, 2), ("m", 10, 5)])  # exactly four fifths
+    (line,), _ = (table.rows for table in Significance((test,), 0.95).tables())
+    assert line[4].startswith("0.800 ")
+    assert not test.below_four_fifths
 
 
 def test_several_groups_are_adjusted_together_by_holm():

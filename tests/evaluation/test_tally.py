@@ -248,9 +248,9 @@ def test_predictions_are_matched_by_value():
         (
             [0, 1],
             [0, 2],
-            r"prediction contains 2\b.*no label.*0, 1;.*0, 2\.",
+            r"prediction contains 2\b.*no label.*0, 1, and .*0, 2\.",
         ),
-        ([0, 1], [0.3, 0.7], r"prediction contains 0.3, which is no label of y\. .* not scores or probabilities"),
+        ([0, 1], [0.3, 0.7], r"prediction contains 0.3, which is no label of y: .* not scores or probabilities"),
         (["a", "b"], [0, 1], r"prediction contains 0\b.*no label.*'a', 'b'"),
         ([0, 1], [0, None], "contains None in row 2"),
         ([0, 1], [0.0, float("nan")], "contains nan in row 2"),
@@ -259,7 +259,7 @@ def test_predictions_are_matched_by_value():
         (
             list(range(12)),
             [99] * 12,
-            r"y has the values 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, …; prediction .* 99\.",
+            r"y has the values 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, …, and prediction .* 99\.",
         ),
     ],
 )

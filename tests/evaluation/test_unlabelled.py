@@ -82,6 +82,8 @@ def test_nobody_selected_is_counted():
         ([True, False, True, False], None, 2),
         (["1", "0", "1", "1.0"], None, 3),
         (["no", "yes", "no", "no"], "no", 3),
+        (["no", "no", "no", "no"], None, 0),
+        (["Yes", "Yes", "Yes", "Yes"], None, 4),
     ],
 )
 def test_the_decision_that_selects(decided, positive, selected):

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import csv
 import json
+from dataclasses import replace
 
+import narwhals as nw
 import numpy as np
 import pytest
 from scipy import stats
 from sklearn.metrics import log_loss, roc_auc_score
-from tests.refusals import refused
+from tests.refusals import refused, says
 
 import fairbound
 from fairbound import alternatives, audit, load_dataset
@@ -138,8 +140,6 @@ def test_the_final_rows_have_no_part_in_training_or_choosing(law, found):
     search = AlternativeSearch(law, plan_of())
     y = law.y.copy()
     y[search.final_rows] = 1 - y[search.final_rows]
-    from dataclasses import replace
-
     other = AlternativeSearch(law, plan_of())
     other.data = replace(law, y=y, raw=law.table)
     again = other.run()
@@ -193,12 +193,13 @@ class Rule:
         return np.where(np.asarray(X["lsat"]) >= 30, self.names[1], self.names[0])
 
 
-@pytest.mark.parametrize("kind", ["model", "decisions", "scores"])
+@pytest.mark.parametrize("kind", ["model", "decisions", "codes", "scores"])
 def test_baselines_of_each_kind(search, found, law, kind):
     lsat = law.X[:, law.feature_names.index("lsat")]
     given = {
         "model": Baseline("own", model=Rule(law)),
         "decisions": Baseline("own", decisions=np.where(lsat >= 30, law.target_names[1], law.target_names[0])),
+        "codes": Baseline("own", decisions=(lsat >= 30).astype(int)),
         "scores": Baseline("own", scores=lsat, threshold=30),
     }[kind]
     search.baseline = given
@@ -218,8 +219,6 @@ def test_baselines_of_each_kind(search, found, law, kind):
     ("text", "inside"), [("accuracy 0.5", True), ("accuracy 0.4", False), ("auc 1", True), ("log_loss 0.05", False)]
 )
 def test_a_tolerance(text, inside, found):
-    from dataclasses import replace
-
     reference = replace(found.reference, accuracy=Estimate(0.9, 0, 1), auc=Estimate(0.8, 0, 1), log_loss=0.3)
     judged = replace(reference, accuracy=Estimate(0.895, 0, 1), auc=Estimate(0.795, 0, 1), log_loss=0.36)
     assert Tolerance.parse(text).holds(judged, reference) == inside
@@ -238,8 +237,63 @@ def test_what_cannot_be_searched_is_refused(law):
         alternatives(law, baseline=[0, 1, 1])
     with refused("final_size", "0"):
         alternatives(law, final_size=0)
-    with refused("model", "forst"):
-        alternatives(law, models=["forst"])
+    with refused("models=", "forst"):
+        alternatives(law, models=["linear", "forst"])
+    with refused("confidence=", "95"):
+        alternatives(law, confidence=95)
+
+
+def test_a_baseline_that_does_not_fit_is_refused_before_training(law):
+    income = np.where(law.X[:, 0] > 0, "high", "low")
+    with refused("'high'", "the baseline", repr(law.target), error=ValueError):
+        AlternativeSearch(law, plan_of(), Baseline("own", decisions=income))
+    with refused("within=", "log_loss", "between 0 and 1", "baseline_score="):
+        AlternativeSearch(law, plan_of(tolerance=Tolerance("log_loss", 0.1)), Baseline("own", scores=law.X[:, 0]))
+    other = Columns(["lsat", "shoe_size"])
+    with refused("'shoe_size'", "columns"):
+        AlternativeSearch(law, plan_of(), Baseline("own", model=other))
+
+
+def test_a_baseline_may_use_fewer_columns(search, law):
+    few = Columns(["lsat", "ugpa"])
+    again = AlternativeSearch(law, plan_of(), Baseline("own", model=few))
+    assert few.given == ["lsat", "ugpa"]
+    assert again.lock["content"]["baseline"]["name"] == "own"
+    decided = again.baseline.decide(again.choosing, again.choosing_rows).decisions
+    assert again.lock["content"]["baseline"]["choosing_decisions_sha256"] == content_hash(decided.tolist())
+    assert "without limits" in search.lock["content"]["baseline"]["name"]
+
+
+class Columns:
+    """A model of someone else that insists on its own columns."""
+
+    classes_ = ("0", "1")
+
+    def __init__(self, names):
+        self.feature_names_in_ = names
+
+    def predict(self, X):
+        self.given = list(nw.from_native(X, eager_only=True).columns)
+        assert self.given == self.feature_names_in_
+        return np.zeros(len(X), dtype=int)
+
+
+def test_an_improvement_that_the_final_rows_do_not_show_is_called_so(found):
+    assert "not confirmed" not in found.verdict
+    swapped = replace(found, final={"baseline": found.final["chosen"], "chosen": found.final["baseline"]})
+    assert says(swapped.verdict, "disparate_impact", "not confirmed on the final rows")
+
+
+def test_nothing_within_the_tolerance_is_said_once(found):
+    outside = replace(
+        found,
+        candidates=tuple(replace(each, within=False) for each in found.candidates),
+        chosen=None,
+        final=None,
+    )
+    assert says(outside.sentence, "none is within 0.5 points of accuracy of the baseline")
+    assert says(outside.verdict, "No candidate is within the tolerance")
+    assert str(Tolerance("auc", 1.0)) == "1 point of AUC"
 
 
 def test_two_measures_have_a_grid_each_and_one_model_without_limits(law):

@@ -153,6 +153,7 @@ def alternatives_command(
         output.text()
     output.text(found.sentence)
     output.text(found.verdict)
+    output.text(found.note)
     output.text(
         f"Written to {out}: search.json, alternatives.csv, report.html, limits.lock"
         + (", model." if found.chosen else ".")
@@ -177,7 +178,7 @@ def _baseline(
     if model is not None:
         from fairbound.cli.output import load_model
 
-        return as_baseline(load_model(model), None, threshold)
+        return as_baseline(load_model(model), None, threshold, name=f"the model in {model}")
     if prediction is None and score is None:
         return None
     from fairbound._errors import argument
@@ -199,5 +200,8 @@ def _baseline(
     wanted = {name for name, _ in names}
     columns, _ = table.learn(ignore=[name for name in table.names if name not in wanted], words=words)
     return as_baseline(
-        None if prediction is None else columns[prediction], None if score is None else columns[score], threshold
+        None if prediction is None else columns[prediction],
+        None if score is None else columns[score],
+        threshold,
+        name=f"the column {prediction!r}" if prediction is not None else f"the column {score!r}, from {threshold:g} on",
     )

@@ -71,7 +71,8 @@ GroupsIfSeveral = Annotated[
 SignificanceTests = Annotated[
     bool,
     typer.Option(
-        "--significance", help="Also test each group's selection rate against that of the most selected group."
+        "--significance",
+        help="Also test each group's selection rate against that of the most selected group (of at least 2%).",
     ),
 ]
 AuditDate = Annotated[str | None, typer.Option("--audit-date", metavar="DAY", help="For ll144: the day of the audit.")]
@@ -256,6 +257,8 @@ def audit_command(
     for table in () if tests is None else tests.tables():
         output.text()
         output.table(table.title, table.header, table.rows, left=table.left)
+    if tests is not None:
+        output.text("\n" + "\n".join(tests.notes))
     if checked:
         output.text()
         output.table(

@@ -75,6 +75,7 @@ OPTIONS = {
     "min_group_size": "--min-group-size",
     "missing": "--missing",
     "model": "--model",
+    "models": "--models",
     "negative": "--negative",
     "no_group_worse": "--no-group-worse",
     "pos_label": "--positive",

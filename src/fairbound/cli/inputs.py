@@ -252,7 +252,7 @@ def read_decisions(
     if prediction is None:
         return DecidedRows(classes[codes], None, positive=pos_label, read_as=tuple(labels_read), **further)
     named: dict[str, Any] = {
-        "names": (f"Column {target!r} (--target)", f"column {prediction!r} (--prediction)"),
+        "names": (f"column {target!r} (--target)", f"column {prediction!r} (--prediction)"),
         "positive_decision": reading.positive_decision,
     }
     if len(values) > len(names):  # --positive makes two labels of many

@@ -12,7 +12,7 @@ from fairbound._records import as_json
 from fairbound._words import EVERYONE, as_text, data_frame, group_text, lookup, number, page_as_html, page_as_text
 from fairbound.evaluation.audit_tables import audit_notes, audit_page
 from fairbound.evaluation.ll144 import LL144Tables, RateKind, check_ll144, ll144_tables
-from fairbound.evaluation.significance import SelectionTest, Significance, compare_selections
+from fairbound.evaluation.significance import INTERVALS, SelectionTest, Significance, compare_selections, notes_on
 
 if TYPE_CHECKING:
     from fairbound.evaluation.scores import ScoreAudit
@@ -200,12 +200,13 @@ class Audit:
         return found[0]
 
     def significance(self, reference: Hashable | Mapping[str, Hashable] | None = None) -> Significance:
-        """Test the selection rate of each group against that of the most selected one.
+        """Test the selection rate of each group against that of a reference group.
 
         Parameters
         ----------
         reference : group, or mapping of grouping to group, optional
-            Compare with this group instead: a group of the first sensitive column, or of each column that is named.
+            The group to compare with: of the first sensitive column, or of each column that is named.  By default the
+            most selected one of its column, among groups with at least 2% of the rows.
         """
         if not self.countable:
             raise ValueError("Tests of selection rates count people: give two classes, and no sample_weight.")
@@ -214,9 +215,13 @@ class Audit:
         for grouping in named:
             lookup(selections, grouping, "grouping")
         tests: list[SelectionTest] = []
+        notes: list[str] = []
         for grouping, counts in selections.items():
-            tests += compare_selections(grouping, counts, reference=named.get(grouping), confidence=self.confidence)
-        return Significance(tuple(tests), self.confidence)
+            chosen = named.get(grouping)
+            found = compare_selections(grouping, counts, reference=chosen, confidence=self.confidence)
+            tests += found
+            notes += notes_on(found, grouping, named=chosen is not None)
+        return Significance(tuple(tests), self.confidence, (*notes, *([INTERVALS] if tests else [])))
 
     def to_ll144(
         self,

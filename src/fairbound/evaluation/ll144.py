@@ -27,13 +27,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from fairbound._errors import InputError, bad_value
 from fairbound._records import as_json
-from fairbound._words import TextTable, count, for_spreadsheet, group_text, number, visible
+from fairbound._words import TextTable, beside, count, for_spreadsheet, group_text, listed, number, visible
+from fairbound.evaluation.significance import FOUR_FIFTHS, SMALL_SHARE
 
 if TYPE_CHECKING:
     from fairbound.evaluation.audit_result import Audit
-
-SMALL_SHARE = 0.02
-"""A category below this share of all people audited may be left out of the impact ratios."""
 
 UNKNOWN = "(unknown)"
 NOT_STATED = "not stated"
@@ -144,7 +142,16 @@ class LL144Tables:
             rate,
             f"The impact ratio is the {self.kind} rate of a category over the highest one in the table.",
         ]
+        if any(table.unknown for table in self.tables):
+            found.append(
+                "(unknown): people whose category is not known; they are in none of the rates."
+                + (" For intersections, one of the two is not known." if len(self.tables) > 1 else "")
+            )
         for table in self.tables:
+            if all(each.left_out for each in table.categories):
+                found.append(f"{table.grouping}: every category is under 2% of the data, so there is no impact ratio.")
+            elif all(each.impact_ratio is None for each in table.categories):
+                found.append(f"{table.grouping}: the highest {self.kind} rate is 0, so there is no impact ratio.")
             small = [each for each in table.categories if self.is_small(each)]
             if small and not self._leaves_out:
                 listed = ", ".join(f"{each.name} {count(each.applicants)}" for each in small)
@@ -222,7 +229,7 @@ class LL144Tables:
                             count(each.applicants),
                             count(each.selected),
                             number(each.rate),
-                            "left out (under 2%)" if each.left_out else number(each.impact_ratio),
+                            _ratio_text(each),
                         )
                         for each in table.categories
                     ),
@@ -236,7 +243,7 @@ class LL144Tables:
         """Return tables, facts and notes as Markdown."""
         lines = []
         for table in self.text_tables():
-            lines += [f"## {_marked(table.title)}", "", "| " + " | ".join(table.header) + " |"]
+            lines += [f"## {_marked(table.title)}", "", "| " + " | ".join(map(_capital, table.header)) + " |"]
             lines.append("| --- |" + " ---: |" * (len(table.header) - 1))
             lines += ["| " + " | ".join(map(_marked, row)) + " |" for row in table.rows]
             lines.append("")
@@ -249,7 +256,7 @@ class LL144Tables:
         parts = ['<section class="ll144">']
         for table in self.text_tables():
             parts.append(f"<table>\n<caption>{_escaped(table.title)}</caption>")
-            header = "".join(f'<th scope="col">{_escaped(name)}</th>' for name in table.header)
+            header = "".join(f'<th scope="col">{_escaped(_capital(name))}</th>' for name in table.header)
             parts.append(f"<thead><tr>{header}</tr></thead>\n<tbody>")
             for name, *cells in table.rows:
                 values = "".join(f"<td>{_escaped(cell)}</td>" for cell in cells)
@@ -271,8 +278,15 @@ def check_ll144(audit: Audit, kind: RateKind) -> None:
         raise bad_value("rate", kind, '"selection" or "scoring"')
     if kind == "scoring" and audit.scores is None:
         raise InputError("Scoring rates need scores.", "Give them with {score=}.")
+    if audit.weighted:
+        raise InputError("The tables count people, so rows cannot have weights.", "Leave out {sample_weight=}.")
     if not audit.countable:
-        raise InputError("The tables count people.", "Give decisions of two kinds, without {sample_weight=}.")
+        raise InputError(
+            "The tables need decisions of two values, selected and not selected, but there are {count}: {values}.",
+            "Write every decision as one of two values, and leave out rows that are not decided yet.",
+            count=len(audit.classes),
+            values=listed(audit.classes, 10),
+        )
     if audit.merged:
         raise InputError("{min_group_size=} merged categories, but the tables need each of them.", "Leave it out.")
     names = list(audit.missing)
@@ -357,6 +371,18 @@ def _day(given: str | date | None, name: str) -> str | None:
         return (given if isinstance(given, date) else date.fromisoformat(given)).isoformat()[:10]
     except (TypeError, ValueError):
         raise bad_value(name, given, "a day such as 2026-03-31") from None
+
+
+def _ratio_text(category: Category) -> str:
+    """Return the impact ratio with three digits, or with as many as show on which side of four fifths it lies."""
+    if category.left_out:
+        return "left out (under 2%)"
+    ratio = category.impact_ratio
+    return number(ratio) if ratio is None else beside(ratio, [FOUR_FIFTHS], 3)
+
+
+def _capital(name: str) -> str:
+    return name[:1].upper() + name[1:]
 
 
 def _escaped(text: str) -> str:

@@ -13,12 +13,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairbound._errors import InputError, Message
+from fairbound._errors import InputError, Message, argument
 from fairbound._words import listed
 from fairbound.fairness import Constraint, as_array, conventional_positive, is_missing, resolve_measure
 
 _WHOLE = re.compile(r"(0|-?[1-9]\d{0,17})(\.0+)?")
 _SHOWN = 10
+_USUAL = ("no", "yes", "n", "y", "negative", "positive")
 
 
 def canonical(value: Any) -> Any:
@@ -48,6 +49,7 @@ def match_decisions(
     *,
     positive_decision: Hashable | None = None,
     names: tuple[str, str] = ("y", "prediction"),
+    nameable: bool = True,
 ) -> NDArray[np.int64]:
     """Return the index in `classes` of the label that each decision counts as.
 
@@ -62,6 +64,8 @@ def match_decisions(
         The decision that means the positive one of two labels; the other decision means the negative one.
     names : tuple of str
         Names of the labels and the decisions in error messages.
+    nameable : bool
+        Whether a message may advise the argument `positive_decision`: whether the caller has it.
     """
     decisions = _Decisions(prediction, n_rows, classes, names)
     if positive_decision is not None:
@@ -74,16 +78,16 @@ def match_decisions(
                 labels=_listed(classes),
             )
         return decisions.are(positive_decision).astype(np.int64)
-    return decisions.places(classes[1] if len(classes) == 2 else None)
+    return decisions.places(classes[1] if len(classes) == 2 and nameable else None)
 
 
 def read_decisions(
-    prediction: Any, positive_decision: Hashable | None = None, *, name: str = "prediction"
+    prediction: Any, positive_decision: Hashable | None = None, *, name: str = argument("prediction")
 ) -> tuple[NDArray[np.int64], tuple[Hashable, ...]]:
     """Return decisions that have no labels to match: the index of each, and the distinct decisions in order.
 
     Of two, the second one selects: `positive_decision`, 1 of 0 and 1, or the usual one of a pair such as "no" and
-    "yes".  More than two are kept as they are.
+    "yes", of which one may be absent.  More than two are kept as they are.
     """
     decisions = _Decisions(prediction, np.shape(as_array(prediction))[0], (), ("y", name))
     distinct = in_order({canonical(value) for value in decisions.distinct})
@@ -102,6 +106,12 @@ def read_decisions(
             decisions=name,
             values=_listed(distinct),
         )
+    for other in _USUAL if len(distinct) == 1 else ():  # everybody or nobody is selected
+        positive = conventional_positive([distinct[0], other])
+        if positive is not None:
+            everybody = positive == distinct[0]
+            pair = (other, distinct[0]) if everybody else (distinct[0], other)
+            return np.full(len(decisions.values), int(everybody), dtype=np.int64), pair
     if len(distinct) <= 2:
         positive = conventional_positive(distinct) if len(distinct) == 2 else None
         if positive is None:
@@ -217,6 +227,7 @@ class _Decisions:
         if len(distinct) > 2:
             raise InputError(
                 "{positive_decision=value} needs decisions of two values, but {decisions} has {values}.",
+                "Write every decision as one of two values, and leave out rows that are not decided yet.",
                 value=positive_decision,
                 decisions=self.name,
                 values=_listed(self.distinct),
@@ -248,7 +259,7 @@ class _Decisions:
         else:
             remedy = "Name the decision that counts as {positive!r} with {positive_decision=}."
         return InputError(
-            "{problem}. {y} has the values {labels}; {decisions} has the values {values}.",
+            "{problem}: {y} has the values {labels}, and {decisions} has the values {values}.",
             remedy,
             problem=problem,
             y=self.y_name,

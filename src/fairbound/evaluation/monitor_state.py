@@ -102,6 +102,8 @@ class RequirementEvidence:
         The rates over recent rows: older rows count less.
     rows : tuple of int
         The rows of each rate.
+    margin : float or None
+        By how much the rates over all rows keep the requirement; negative if they break it, None without rows.
     """
 
     text: str
@@ -109,6 +111,7 @@ class RequirementEvidence:
     rates: tuple[float | None, ...]
     recent: tuple[float | None, ...]
     rows: tuple[int, ...]
+    margin: float | None
 
     @classmethod
     def of(
@@ -124,12 +127,17 @@ class RequirementEvidence:
             share = float(counts[place + 1] / counts[place])
             return 1.0 - share if one_minus else share
 
+        with np.errstate(divide="ignore", invalid="ignore"):
+            first, second = totals[[1, 3]] / totals[[0, 2]]
+        slope, shift = side.line
+        margin = float(first - shift - (slope * second if slope else 0.0))
         return cls(
             text,
             log_evidence,
             tuple(rate(totals, place) for place in places),
             tuple(rate(recent, place) for place in places),
             tuple(int(totals[place]) for place in places),
+            margin if math.isfinite(margin) else None,
         )
 
 
@@ -144,8 +152,8 @@ class LimitEvidence:
 
     @property
     def strongest(self) -> RequirementEvidence | None:
-        """Return the requirement with the most evidence against it."""
-        return max(self.requirements, key=lambda each: each.log_evidence, default=None)
+        """Return the requirement most in doubt: with the most evidence against it; without any, of the least margin."""
+        return min(self.requirements, key=_doubt, default=None)
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as a dictionary of JSON values."""
@@ -157,6 +165,10 @@ class LimitEvidence:
                 "requirements": [asdict(each) for each in self.requirements],
             }
         )
+
+
+def _doubt(requirement: RequirementEvidence) -> tuple[float, float]:
+    return min(-requirement.log_evidence, 0.0), math.inf if requirement.margin is None else requirement.margin
 
 
 def evidence_text(log_evidence: float) -> str:
@@ -185,7 +197,7 @@ def monitor_page(monitor: Monitor) -> tuple[str, list[TextTable], list[str]]:
     heading = (
         f"Monitor: {count(monitor.rows)} rows, {batches}; an alarm needs evidence of {number(monitor.threshold, 0)}."
     )
-    header = ("limit", "", "evidence", "most evidence against", "rates", "recently")
+    header = ("limit", "", "evidence", "requirement most in doubt", "rates", "recently")
     notes = [*monitor.notes, f"Recently: with a memory of about {memory} of the smaller group."]
     return heading, [TextTable("Limits", header, tuple(lines), left=2)], notes
 

@@ -187,6 +187,11 @@ class LimitSide:
     limit: float
     reversed: bool = False
 
+    @property
+    def line(self) -> tuple[float, float]:
+        """Return slope and shift of the requirement p ≥ slope · r + shift."""
+        return {"ratio": (self.limit, 0.0), "difference": (1.0, self.limit)}.get(self.kind, (0.0, self.limit))
+
 
 def requirement_text(side: LimitSide, keys: Sequence[RateKey]) -> str:
     """Return a requirement on the rates `keys` as text."""

@@ -26,6 +26,7 @@ from scipy import special
 
 from fairbound._errors import InputError
 from fairbound._records import as_json
+from fairbound._values import as_array
 from fairbound._words import EVERYONE, TextTable, as_text, count, group_text, number
 from fairbound.evaluation.audit_result import Estimate
 from fairbound.evaluation.intervals import binomial_interval
@@ -269,12 +270,28 @@ def _selected_by(scores: FloatArray, threshold: float | None) -> tuple[NDArray[n
     return scores > median, f"There are no decisions: rows with a score above the median, {median:g}, are selected."
 
 
+def first_not_a_number(values: Any) -> tuple[int, Any]:
+    """Return the place and the value of the first one that is no number."""
+    for row, value in enumerate(as_array(values).tolist()):
+        try:
+            float(value)
+        except (TypeError, ValueError):
+            return row, value
+    return 0, values
+
+
 def check_scores(score: Any) -> FloatArray:
     """Return scores as numbers; raise an error for text, missing and infinite values."""
     try:
         values = np.asarray(score, dtype=np.float64)
     except (TypeError, ValueError):
-        raise InputError("{score=} must be numbers, but some values are text or have another type.") from None
+        row, value = first_not_a_number(score)
+        raise InputError(
+            "{score=} has {value!r} in row {row}, which is no number.",
+            "Give a number for each row.",
+            value=value,
+            row=row + 1,
+        ) from None
     if values.ndim != 1 or not len(values):
         raise InputError("{score=} must have one number per row, but has shape {shape}.", shape=values.shape)
     if not np.isfinite(values).all():

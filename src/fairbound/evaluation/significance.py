@@ -10,10 +10,13 @@ With n rows and x selections in a group, m and y in the reference group, and rat
                           group would have the higher rate if one selection went to it instead of to the reference
                           group (Questions and Answers on the Uniform Guidelines, 44 FR 11996)
 
-The reference group is the most selected one of its column, or a named one.  The p-value is that of the exact test if a
-cell of the table has an expected count below five (q·n, q·m, (1 − q)·n or (1 − q)·m), else that of Z.  If several
-groups are compared with the reference, there are also adjusted p-values (Holm 1979): if all rates are equal, the
-probability that any adjusted p-value falls below a level is at most that level.
+The reference group is a named one, or the most selected one of its column.  Groups under 2% of the column's rows are
+not taken, unless all are: the rate of a handful of people would decide about every other group, with next to no power
+(the Guidelines ask for determinations about groups of at least 2%, 29 CFR 1607.15 A (2)).
+
+The p-value is that of the exact test if a cell of the table has an expected count below five (q·n, q·m, (1 − q)·n or
+(1 − q)·m), else that of Z.  If several groups are compared with the reference, there are also adjusted p-values (Holm
+1979): if all rates are equal, the probability that any adjusted p-value falls below a level is at most that level.
 """
 
 from __future__ import annotations
@@ -28,8 +31,14 @@ from numpy.typing import NDArray
 from scipy import special
 
 from fairbound._records import as_json
-from fairbound._words import TextTable, count, data_frame, group_text, number, p_text
+from fairbound._words import TextTable, beside, count, data_frame, group_text, number, p_text
 from fairbound.evaluation.intervals import binomial_interval
+
+FOUR_FIFTHS = 0.8
+"""The ratio below which a selection rate counts as substantially different (29 CFR 1607.4 D)."""
+
+SMALL_SHARE = 0.02
+"""A group below this share of the rows is not taken as the reference, and may be left out of impact ratios."""
 
 FEW_EXPECTED = 5.0
 """If the expected count of a cell is below this, the exact test replaces that of Z."""
@@ -101,10 +110,18 @@ class Significance:
     """Tests of the selection rates of an audit; `Audit.significance` makes it.
 
     Use it through `print`, `to_dict()`, `to_frame()`, or `tests`.
+
+    Attributes
+    ----------
+    tests : tuple of SelectionTest
+    confidence : float
+    notes : tuple of str
+        How to read the tests.
     """
 
     tests: tuple[SelectionTest, ...]
     confidence: float
+    notes: tuple[str, ...] = ()
 
     def test(self, group: Hashable, grouping: str | None = None) -> SelectionTest:
         """Return the test of a group; `grouping` is needed if several groupings have such a group."""
@@ -131,10 +148,10 @@ class Significance:
         found = []
         for grouping in dict.fromkeys(test.grouping for test in self.tests):
             tests = [test for test in self.tests if test.grouping == grouping]
-            beside = f"{grouping}: selection rates beside {group_text(tests[0].reference)}"
+            title = f"{grouping}: selection rates beside {group_text(tests[0].reference)}"
             found.append(
                 TextTable(
-                    f"{beside} ({number(tests[0].reference_rate)})",
+                    f"{title} ({number(tests[0].reference_rate)})",
                     ("group", "selected", "rows", "rate", "ratio", "std. dev.", "p", "test", "adjusted p"),
                     tuple(
                         (
@@ -142,7 +159,7 @@ class Significance:
                             count(test.selected),
                             count(test.rows),
                             number(test.rate),
-                            f"{number(test.ratio)} [{number(test.lower)}, {number(test.upper)}]",
+                            f"{beside(test.ratio, [FOUR_FIFTHS], 3)} [{number(test.lower)}, {number(test.upper)}]",
                             number(test.standard_deviations, 2),
                             p_text(test.p),
                             "exact" if test.exact else "Z",
@@ -181,7 +198,7 @@ class Significance:
         return found
 
     def __str__(self) -> str:
-        return "\n\n".join(table.as_text() for table in self.tables())
+        return "\n\n".join([*(table.as_text() for table in self.tables()), "\n".join(self.notes)]).strip()
 
 
 def compare_selections(
@@ -191,7 +208,7 @@ def compare_selections(
     reference: Hashable | None = None,
     confidence: float = 0.95,
 ) -> tuple[SelectionTest, ...]:
-    """Compare the selection rate of each group with that of the most selected one, or of a named one.
+    """Compare the selection rate of each group with that of a reference group.
 
     Parameters
     ----------
@@ -200,7 +217,7 @@ def compare_selections(
     counts : sequence of (group, rows, selected)
         Groups without rows are left out.
     reference : group, optional
-        The group to compare with.
+        By default the most selected group among those with at least 2% of the rows; among all if there are none.
     confidence : float
         The simultaneous confidence of the intervals of the ratios.
 
@@ -214,7 +231,9 @@ def compare_selections(
     if len(known) < 2:
         return ()
     if reference is None:
-        base = max(known, key=lambda each: each[2] / each[1])  # the first of several that are equal
+        least = SMALL_SHARE * sum(rows for _, rows, _ in known)
+        large = [each for each in known if each[1] >= least] or known
+        base = max(large, key=lambda each: each[2] / each[1])  # the first of several that are equal
     else:
         matching = [each for each in known if reference in (each[0], group_text(each[0]))]
         if not matching:
@@ -225,6 +244,23 @@ def compare_selections(
     pairs = [_pair(grouping, each, base, level) for each in known if each is not base]
     adjusted = holm([pair["exact_p"] if pair["exact"] else pair["z_p"] for pair in pairs])
     return tuple(SelectionTest(**pair, adjusted_p=p) for pair, p in zip(pairs, adjusted, strict=True))
+
+
+def notes_on(tests: Sequence[SelectionTest], grouping: str, *, named: bool) -> tuple[str, ...]:
+    """Return notes on the tests of one grouping; `named` tells whether the user has named the reference group."""
+    if not tests:
+        return (f"{grouping}: there is one group only, so nothing is compared.",)
+    higher = [f"{group_text(test.group)} {number(test.rate)}" for test in tests if test.rate > test.reference_rate]
+    if named or not higher:
+        return ()
+    taken = "groups under 2% of the rows are not taken as the reference, also if their rate is higher"
+    return (f"{grouping}: {taken} ({', '.join(higher)}).",)
+
+
+INTERVALS = (
+    "Intervals of ratios are exact, and hold for all groups of a column at once. So they are wider than a single test: "
+    "one may contain 1 although p is small."
+)
 
 
 def _pair(

@@ -114,8 +114,7 @@ class WatchedRequirement:
 
     def line(self, limits: Sequence[Constraint]) -> tuple[float, float]:
         """Return slope and shift of the requirement p ≥ slope · r + shift."""
-        side = self.limit_side(limits)
-        return {"ratio": (side.limit, 0.0), "difference": (1.0, side.limit)}.get(side.kind, (0.0, side.limit))
+        return self.limit_side(limits).line
 
     def text(self, limits: Sequence[Constraint]) -> str:
         """Return the requirement as text, as a certificate writes it."""

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fairbound._words import count, group_text, p_text
+from fairbound._words import beside, count, group_text, p_text
 from fairbound.report import numbers
 from fairbound.report.tables import RateTable, count_tables, rate_tables
 from fairbound.report.templating import AXIS, Figure, base, digits, escaped, line, render_page
@@ -157,14 +157,22 @@ def _test_cells(test: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
         f"{test[name]:.{places}f}".replace("-", numbers.MINUS)
         for name, places in (("standard_deviations", 2), ("shortfall", 1), ("pooled_shortfall", 1))
     )
+    flips = [
+        words
+        for words, found in (
+            ("one more reaches", test["one_more_reverses"]),
+            ("one different exceeds", test["one_different_exceeds"]),
+        )
+        if found
+    ]
     return (
         (numbers.rate(test["rate"]), f"{count(test['selected'])} of {count(test['rows'])}"),
-        (numbers.rate(test["ratio"]), numbers.interval(test)),
+        (beside(test["ratio"], [0.8], 3), numbers.interval(test)),
         (deviations, ""),
         (p_text(test["p"]), "exact" if test["exact"] else "Z"),
         (p_text(test["adjusted_p"]), ""),
         *((each, "") for each in missing),
-        ("below" if test["below_four_fifths"] else "reached", "one more reaches" if test["one_more_reverses"] else ""),
+        ("below" if test["below_four_fifths"] else "reached", ", ".join(flips)),
     )
 
 

@@ -228,12 +228,12 @@ def holds_summary(folder: Path) -> bool:
 
 # --- Annex IV ---------------------------------------------------------------------------------------------------------
 
-TITLE = "Technical documentation: Annex IV, points 2(g), 3 and 4"
+TITLE = "Technical documentation: EU AI Act, Annex IV, points 2(g), 3 and 4"
 MOST_GROUPS = 20
 """The most groups whose sizes are listed in the log of the tests."""
 PREFACE = (
-    "These answers are measured figures. They do not say that a requirement is met. A gap names information that a "
-    "person must add."
+    "Annex IV is that of Regulation (EU) 2024/1689. These answers are measured figures. They do not say that a "
+    "requirement is met. A gap names information that a person must add."
 )
 
 

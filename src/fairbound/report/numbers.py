@@ -45,13 +45,7 @@ def beside(value: float | None, bounds: Sequence[float]) -> str:
     """
     if value is None:
         return "undefined"
-    for digits in range(4, 13):
-        text = f"{value:.{digits}f}"
-        if all(
-            (float(text) < bound) == (value < bound) and (float(text) > bound) == (value > bound) for bound in bounds
-        ):
-            return text.replace("-", MINUS)
-    return f"{value:.4f}".replace("-", MINUS)  # the difference is only rounding
+    return _words.beside(value, bounds).replace("-", MINUS)
 
 
 def at_least(value: float) -> str:

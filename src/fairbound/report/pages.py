@@ -188,6 +188,7 @@ def _points(
 # --- the page of a monitor -------------------------------------------------------------------------------------------
 
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 760, 260, 64, 16, 14, 40
+RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 LEAST_POWER, MOST_POWER = -3.0, 12.0
 """The range of powers of ten in the picture; evidence outside is drawn at its edge."""
 
@@ -231,7 +232,12 @@ MOST_LINES = 50
 
 
 def _by_evidence(requirements: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    return sorted(requirements, key=lambda each: -each["log_evidence"])[:MOST_LINES]
+    """Return the requirements most in doubt: by the evidence against them, then by their margins."""
+
+    def doubt(each: Mapping[str, Any]) -> tuple[float, float]:
+        return min(-each["log_evidence"], 0.0), math.inf if each["margin"] is None else each["margin"]
+
+    return sorted(requirements, key=doubt)[:MOST_LINES]
 
 
 def _line(found: Mapping[str, Any]) -> dict[str, str]:
@@ -248,10 +254,17 @@ def _line(found: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _evidence(power: float) -> str:
-    """Return evidence in few digits, from its decimal logarithm."""
+    """Return evidence in few digits, from its decimal logarithm.
+
+    >>> _evidence(0.5), _evidence(5.0), _evidence(12.3), _evidence(-4.0)
+    ('3.16', '100,000', '2.0 × 10¹²', '1.0 × 10⁻⁴')
+    """
     if -2.0 <= power < 4.0:
         return f"{10.0**power:.2f}".removesuffix(".00")
-    return f"10^{power:.1f}"
+    if 4.0 <= power < 7.0:
+        return f"{10.0**power:,.0f}"
+    whole = math.floor(power)
+    return f"{10.0 ** (power - whole):.1f} × 10{str(whole).translate(RAISED)}"
 
 
 def _picture(

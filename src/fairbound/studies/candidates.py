@@ -25,7 +25,7 @@ from fairbound._words import (
 )
 from fairbound.evaluation import Estimate
 from fairbound.fairness import Measure
-from fairbound.studies.judged import Judgement, dominates
+from fairbound.studies.judged import Judgement, better, dominates
 from fairbound.studies.plan import write_lock
 from fairbound.studies.tables import MODEL_FOLDER
 
@@ -34,8 +34,9 @@ if TYPE_CHECKING:
     from fairbound.studies.plan import SearchPlan
 
 CHOSEN_ON = (
-    "Intervals and p-values are not adjusted for the number of models. The choice was made on the rows of the table, "
-    "so the numbers of the chosen model are too optimistic there; on the final rows they are not."
+    "Each interval and each p-value holds by itself: they are not adjusted for the number of models; adjusted p-values "
+    "are in the log and the CSV file. The choice was made on the rows of the table, so the numbers of the chosen model "
+    "are too optimistic there; on the final rows they are not."
 )
 LOG_FILE = "search.json"
 TABLE_FILE = "alternatives.csv"
@@ -140,36 +141,51 @@ class Alternatives:
     @property
     def sentence(self) -> str:
         """What the search found within the tolerance, for each measure."""
-        return " ".join(self._within(measure) for measure in self.plan.measures)
+        if any(each.within for each in self.candidates):
+            return " ".join(self._within(measure) for measure in self.plan.measures)
+        rows = f"on {count(self.reference.rows)} held-out rows"
+        return f"{self._searched} is within {self.plan.tolerance} of the baseline ({rows})."
+
+    @property
+    def _searched(self) -> str:
+        models = "model" if len(self.candidates) == 1 else "models"
+        return f"Among the {len(self.candidates)} {models} searched, none"
 
     def _within(self, measure: Measure) -> str:
-        searched = f"Among the {len(self.candidates)} models searched, none"
+        searched = self._searched
         inside = [each.judged.measures[measure.name].value for each in self.candidates if each.within]
         values = [value for value in inside if value is not None]
         where = f"(on {count(self.reference.rows)} held-out rows; the baseline has {{value}})."
         where = where.format(value=number(self.reference.measures[measure.name].value, 4))
         if not values:
-            return f"{searched} is within {self.plan.tolerance} of the baseline {where}"
+            return f"{searched} within {self.plan.tolerance} has a defined {measure.name} {where}"
         if measure.larger_is_stricter:
             return f"{searched} within {self.plan.tolerance} has a {measure.name} above {at_most(max(values))} {where}"
         return f"{searched} within {self.plan.tolerance} has a {measure.name} below {at_least(min(values))} {where}"
+
+    note = CHOSEN_ON
 
     @property
     def verdict(self) -> str:
         """The evaluation of the chosen model on the final rows, in a sentence."""
         if self.chosen is None or self.final is None:
-            return "No candidate within the tolerance has a smaller disparity than the baseline."
+            if any(each.within for each in self.candidates):
+                return "No candidate within the tolerance has a smaller disparity than the baseline: none is chosen."
+            return "No candidate is within the tolerance: none is chosen."
         before, after = self.final["baseline"], self.final["chosen"]
         moved = "; ".join(
             f"{measure.name} {_shown(after.measures[measure.name])} instead of {_shown(before.measures[measure.name])}"
             for measure in self.plan.measures
         )
         paired = after.paired
+        first = self.plan.measures[0]
+        confirmed = better(first, after.measures[first.name], before.measures[first.name])
         return (
             f"Chosen: {self.chosen.name}. On {count(after.rows)} final rows, which had no part in training or "
             f"choosing: {moved}; accuracy {after.accuracy.value:.2%} instead of {before.accuracy.value:.2%} "
             f"({100 * paired.difference:+.2f} points, McNemar p: {p_text(paired.p)}); {count(after.changed)} decisions "
             "change."
+            + ("" if confirmed else f" So its smaller disparity ({first.name}) is not confirmed on the final rows.")
         )
 
     def to_dict(self) -> dict[str, Any]:

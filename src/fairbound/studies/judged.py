@@ -10,11 +10,13 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
 from fairbound._errors import InputError
 from fairbound._values import as_array
+from fairbound._words import listed
 from fairbound.evaluation import (
     Estimate,
     PairedTest,
@@ -30,6 +32,8 @@ from fairbound.studies.parts import Part
 
 Scores = NDArray[np.float64]
 SMALLEST = 1e-12  # of a probability in the log loss
+CODES = {"0": 0, "0.0": 0, "False": 0, "1": 1, "1.0": 1, "True": 1}
+"""Codes of a label of two words, as text."""
 
 
 @dataclass(frozen=True)
@@ -117,12 +121,11 @@ class Baseline:
 
     def decide(self, part: Part, rows: NDArray[np.int64]) -> Decided:
         """Return the decisions about a part, whose rows are `rows` of the data."""
-        classes = part.data.target_names
         if self.model is not None:
             return decided_by(self.model, part)
         scores = None if self.scores is None else self.scores[rows]
         if self.decisions is not None:
-            found = match_decisions(self.decisions[rows], classes, len(rows), names=("the label", "baseline"))
+            found = _class_indices(self.decisions[rows], len(rows), part)
         else:
             assert scores is not None
             found = (scores >= self.threshold).astype(np.int64)
@@ -142,22 +145,43 @@ def _numbers(values: Any) -> Scores:
 
 def decided_by(model: Any, part: Part) -> Decided:
     """Return the decisions and, if it has them, the probabilities of a model."""
-    classes = part.data.target_names
-    own = hasattr(model, "result_")  # ours shares the encoding of the rows among models
-    inputs = part.inputs if own else part.X
-    decisions = match_decisions(model.predict(inputs), classes, len(part), names=("the label", "baseline"))
+    decisions = _class_indices(model.predict(_inputs_of(model, part)), len(part), part)
     return Decided(decisions, scores_by(model, part))
 
 
 def scores_by(model: Any, part: Part) -> Scores | None:
     """Return a model's probabilities of the positive class; None without `predict_proba` or with several classes."""
-    classes = part.data.target_names
-    if not hasattr(model, "predict_proba") or len(classes) != 2:
+    if not hasattr(model, "predict_proba") or len(part.data.target_names) != 2:
         return None
-    inputs = part.inputs if hasattr(model, "result_") else part.X
-    known = [str(label) for label in model.classes_]
-    place = match_decisions(np.asarray(known), classes, len(known), names=("the label", "baseline")).tolist().index(1)
-    return np.asarray(model.predict_proba(inputs), dtype=np.float64)[:, place]
+    place = _class_indices([str(label) for label in model.classes_], 2, part).tolist().index(1)
+    return np.asarray(model.predict_proba(_inputs_of(model, part)), dtype=np.float64)[:, place]
+
+
+def _class_indices(decisions: Any, rows: int, part: Part) -> NDArray[np.int64]:
+    """Return decisions, in the words of the label or in its codes 0 and 1, as class indices."""
+    given, classes = as_array(decisions), part.data.target_names
+    words = [str(value) for value in given.tolist()]
+    if given.shape == (rows,) and {*words} <= {*CODES} and {*map(str, classes)}.isdisjoint(CODES):
+        return np.array([CODES[word] for word in words], dtype=np.int64)
+    names = (f"column {part.data.target!r}", "the baseline")
+    return match_decisions(given, classes, rows, names=names, nameable=False)
+
+
+def _inputs_of(model: Any, part: Part) -> Any:
+    """Return the rows as inputs of a model, which may have been trained with fewer columns than they have."""
+    table = nw.from_native(part.X, eager_only=True)
+    names = getattr(model, "feature_names_in_", None)
+    if names is None or set(names) == set(table.columns):
+        # Ours share the encoding of the rows among models.
+        return part.inputs if hasattr(model, "result_") else part.X
+    missing = [str(name) for name in names if name not in table.columns]
+    if missing:
+        raise InputError(
+            "The baseline was trained with the columns {missing}, which these rows do not have as inputs.",
+            "Give rows with all of its columns, or its decisions.",
+            missing=listed(missing),
+        )
+    return table.select([str(name) for name in names]).to_native()
 
 
 class Judge:

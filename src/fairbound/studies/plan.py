@@ -20,14 +20,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairbound._errors import InputError, bad_value
+from fairbound._errors import InputError, argument, bad_value
 from fairbound._files import json_bytes
 from fairbound.data import Dataset
 from fairbound.fairness import Measure, parse_constraint, resolve_measure
 from fairbound.studies.explained import collected_warnings
 from fairbound.studies.judged import Judgement
 from fairbound.studies.parts import Part
-from fairbound.studies.settings import StudySettings, make_base
+from fairbound.studies.settings import StudySettings, hidden_layers, make_base
 
 KINDS = ("linear", "mlp:16", "boosted")
 RATIOS = (0.7, 0.8, 0.9, 0.95)
@@ -66,7 +66,9 @@ class Tolerance:
 
     def __str__(self) -> str:
         return (
-            f"{self.amount:g} of log loss" if self.metric == "log_loss" else f"{self.amount:g} points of {self._name}"
+            f"{self.amount:g} of log loss"
+            if self.metric == "log_loss"
+            else f"{self.amount:g} point{'s' * (self.amount != 1)} of {self._name}"
         )
 
     @property
@@ -91,6 +93,19 @@ class SearchPlan:
     min_group_size: int
     max_categories: int
     no_group_worse: bool | str
+
+    def __post_init__(self) -> None:
+        for kind in self.models:
+            try:
+                hidden_layers(kind)
+            except InputError as error:
+                raise error.with_facts(argument=argument("models", kind)) from None
+            for measure in self.measures:
+                self.settings(kind, measure)
+        check_share("choosing_size", self.choosing_size)
+        check_share("final_size", self.final_size)
+        if not 0.5 <= self.confidence < 1:
+            raise bad_value("confidence", self.confidence, "at least 0.5 and below 1")
 
     def settings(self, kind: str, measure: Measure) -> StudySettings:
         """Return the settings of one frontier."""
@@ -164,11 +179,10 @@ def grids(measures: tuple[Measure, ...], given: Any) -> dict[str, tuple[float, .
     return found
 
 
-def check_share(name: str, value: float) -> float:
-    """Return a share of the rows; raise an error unless it is between 0 and 1."""
+def check_share(name: str, value: float) -> None:
+    """Raise an error unless a share of the rows is between 0 and 1."""
     if not 0 < value < 1:
         raise bad_value(name, value, "a share of the rows, above 0 and below 1")
-    return float(value)
 
 
 # --- the lock ---------------------------------------------------------------------------------------------------------

@@ -33,7 +33,6 @@ from fairbound.studies.plan import (
     KINDS,
     SearchPlan,
     Tolerance,
-    check_share,
     compared_measures,
     content_hash,
     grids,
@@ -120,8 +119,8 @@ def alternatives(
         bounds=grids(resolved, bounds),
         models=(models,) if isinstance(models, str) else tuple(models),
         tolerance=Tolerance.parse(within),
-        choosing_size=check_share("choosing_size", choosing_size),
-        final_size=check_share("final_size", final_size),
+        choosing_size=choosing_size,
+        final_size=final_size,
         confidence=confidence,
         seed=seed,
         groups=groups,
@@ -134,13 +133,13 @@ def alternatives(
     return AlternativeSearch(with_sensitive(data, sensitive), plan, given).run(callback)
 
 
-def as_baseline(baseline: Any, scores: Any, threshold: float) -> Baseline | None:
+def as_baseline(baseline: Any, scores: Any, threshold: float, *, name: str | None = None) -> Baseline | None:
     """Return the given baseline; None if there is none, so that a trained model becomes the baseline."""
     if hasattr(baseline, "predict"):
-        return Baseline("the given model", model=baseline)
+        return Baseline(name or "the given model", model=baseline)
     if baseline is None and scores is None:
         return None
-    return Baseline("the given decisions", decisions=baseline, scores=scores, threshold=threshold)
+    return Baseline(name or "the given decisions", decisions=baseline, scores=scores, threshold=threshold)
 
 
 class AlternativeSearch:
@@ -166,7 +165,23 @@ class AlternativeSearch:
         self.choosing = Part.of(data.take(self.choosing_rows))
         self.command = plan.as_call()
         self.interrupted = False
-        self.lock = locked({"search": plan.as_dict(), "rows": len(data), "rows_sha256": rows_hash(data)})
+        rows = {"rows": len(data), "rows_sha256": rows_hash(data)}
+        self.lock = locked({"search": plan.as_dict(), "baseline": self._describe_baseline(), **rows})
+
+    def _describe_baseline(self) -> dict[str, str]:
+        """Return the baseline in plain values; raise an error if it does not fit the rows or the tolerance."""
+        if self.baseline is None:
+            return {"name": "the most accurate of the models trained without limits"}
+        decided = self.baseline.decide(self.choosing, self.choosing_rows)
+        metric = self.plan.tolerance.metric
+        if metric != "accuracy" and (decided.scores is None or (metric == "log_loss" and not decided.probabilities)):
+            raise InputError(
+                "{within=} needs {metric}, but the baseline has no {needed}.",
+                "Give {baseline_score=}, or a tolerance of accuracy.",
+                metric=metric,
+                needed="scores" if decided.scores is None else "scores between 0 and 1",
+            )
+        return {"name": self.baseline.name, "choosing_decisions_sha256": content_hash(decided.decisions.tolist())}
 
     def _draw(
         self, rows: NDArray[np.int64], share: float, draws: np.random.RandomState
@@ -227,12 +242,6 @@ class AlternativeSearch:
         options: dict[str, Any] = {"confidence": plan.confidence, "groups": plan.groups}
         judge = Judge(self.choosing, beside, plan.measures, **options)
         reference = judge.judge(beside)
-        if plan.tolerance.metric != "accuracy" and getattr(reference, plan.tolerance.metric) is None:
-            raise InputError(
-                "{within=} needs {metric}, but the baseline has no scores.",
-                "Give {baseline_score=}, or a tolerance of accuracy.",
-                metric=plan.tolerance.metric,
-            )
         judged = [judge.judge(each) for each in decided]
         adjusted = holm([each.paired.p for each in judged])
         candidates = tuple(
