@@ -148,15 +148,15 @@ def together(processes: Any) -> AbstractContextManager[None]:
     return nullcontext() if processes is None else processes.together()
 
 
-def as_told(error: Exception) -> Exception:
+def as_reported(error: Exception) -> Exception:
     """Return an error that the first of several processes raises, too, so that the others need not print it."""
-    error.__dict__["told"] = True
+    error.__dict__["reported"] = True
     return error
 
 
-def is_told(error: BaseException) -> bool:
+def is_reported(error: BaseException) -> bool:
     """Return whether another process prints this error."""
-    return bool(error.__dict__.get("told"))
+    return bool(error.__dict__.get("reported"))
 
 
 def message_of(error: BaseException) -> str:

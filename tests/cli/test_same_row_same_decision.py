@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.cli.helpers import write_csv
 from tests.estimator.helpers import quick
+from tests.refusals import says
 
 from fairbound import ConstrainedClassifier, load, read_table
 from fairbound.cli.predict import read_rows
@@ -145,10 +146,7 @@ def test_more_than_fifty_codes_that_training_has_not_seen(fairbound, run):
     run([f"c{place}" for place in range(80)])
     write_csv(Path("new.csv"), ("code", "x"), [("c7", "0"), ("zz", "0"), ("zz", "1"), ("yy", "0"), ("c61", "1")])
     found = fairbound("predict", "run", "new.csv", "--out", "decided.csv")
-    assert (
-        "'code' has values that did not occur in training: 'zz', 'yy' (3 rows; each counts as a rare value)"
-        in found.stdout
-    )
+    assert says(found.stdout, "'code'", "'zz', 'yy' (3 rows", "rare value")
 
 
 def test_the_culprit_is_named_with_its_line(fairbound, run):

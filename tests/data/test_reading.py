@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.refusals import refused
+from tests.refusals import refused, says
 
 from fairbound.data import Dataset, read_table
 from fairbound.data.columns import Categorical, Numeric
@@ -56,9 +56,7 @@ def test_a_file_with_numbers_words_and_gaps(loans):
         "region": Numeric("region"),
     }
     assert data.target == "approved"
-    assert data.description == (
-        "Read from loans.csv; the label is approved: 0 for 'no' (2 rows), 1 for 'yes' (2 rows)."
-    )
+    assert says(data.description, "loans.csv", "approved: 0 for 'no' (2 rows), 1 for 'yes' (2 rows)")
 
 
 def test_the_frame_has_the_raw_columns(loans):

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from scipy import stats
 from sklearn import metrics as sk
 from tests.evaluation.helpers import rows, selected_at
-from tests.refusals import refused
+from tests.refusals import refused, says
 
 from fairbound.evaluation import audit
 from fairbound.fairness import MEASURES, RATES, Measure
@@ -215,8 +215,8 @@ def test_groups_without_positives_are_listed_and_left_out():
     assert result.measure("demographic_parity").left_out == ()
     assert result.missing == {"sensitive_feature": 6}
     text = " ".join(str(result).split())
-    assert "group c (rows: 4) is left out of measures whose rates are undefined there: true_positive_rate" in text
-    assert "6 rows have no known group and count in no rate" in text
+    assert says(text, "group c (rows: 4) is left out", "undefined there: true_positive_rate")
+    assert "6 rows have no known group" in text
     assert "fewer than 30 rows (c 4)" in text
     assert "undefined" in text
 

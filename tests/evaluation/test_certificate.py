@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.evaluation.helpers import rows
-from tests.refusals import refused
+from tests.refusals import refused, says
 
 from fairbound import Constraint, Covariance, DemographicParity, DisparateImpact, EqualizedOdds, Measure, rate_limit
 from fairbound.cli.errors import option_name
@@ -248,7 +248,7 @@ def test_a_group_of_which_nothing_is_known_is_inconclusive():
     certificate = certify(y, decision, group, ["equal_opportunity <= 0.2", "disparate_impact >= 0.01"])
     unknown = certificate.limits[0]
     assert unknown.verdict is Verdict.INCONCLUSIVE
-    assert unknown.reason == "no row tells anything about true_positive_rate(c)."
+    assert "true_positive_rate(c)" in unknown.reason
     assert unknown.value == 0.0
     assert unknown.rows_needed is None
     nobody = _only(certify(y, [0] * len(y), group, "precision[a] >= 0.5"))
@@ -320,10 +320,8 @@ def test_the_certificate_in_words():
     assert line.split()[:7] == ["disparate_impact", ">=", "0.8", "PASS", "0.9556", "at", "least"]
     assert "demographic_parity <= 0.05: about " in words
     assert "times as many rows would decide at the observed rates (sensitive_feature: a " in words
-    assert "selection_rate >= 0.95: broken with 95% confidence: it needs selection_rate(b) >= 0.95." in words
-    assert (
-        "Claim: if any limit is broken in the population, PASS for all limits has a probability of at most 5%" in words
-    )
+    assert says(words, "selection_rate >= 0.95: broken with 95%", "selection_rate(b) >= 0.95")
+    assert says(words, "Claim: if any limit is broken", "PASS", "at most 5%")
     assert certificate._repr_html_().count("<table>") == 2
 
 

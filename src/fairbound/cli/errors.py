@@ -20,7 +20,7 @@ import traceback
 from types import FrameType, TracebackType
 from typing import Any
 
-from fairbound._errors import Message, is_told, message_of, render
+from fairbound._errors import Message, is_reported, message_of, render
 from fairbound._words import visible
 
 # 70 and 71 are those of sysexits.h.  After a signal, the code is 128 plus its number, as in shells.
@@ -267,7 +267,7 @@ class Guard:
             )
             raise SystemExit(NO_MEMORY) from error
         if isinstance(error, ValueError | OSError | ImportError):
-            if not is_told(error):
+            if not is_reported(error):
                 complain(sentence_of(error))
             raise SystemExit(BAD_INPUT) from error
         if not os.environ.get(TRACEBACK_VARIABLE):

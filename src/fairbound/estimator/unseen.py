@@ -67,11 +67,11 @@ def rate_distribution(
     cells = system.cells
     indicators = decision_indicators(decisions, cells.outcomes)
     counts, spread = cells.sums(indicators), system.rate_spread(indicators)
-    pull = torch.zeros(len(spread), dtype=torch.float64)
+    shift = torch.zeros(len(spread), dtype=torch.float64)
     if multipliers is not None and optimism > 0.0:
-        pull = optimism * (spread @ (system.coefficients.T @ multipliers))
+        shift = optimism * (spread @ (system.coefficients.T @ multipliers))
     rates = system.rates(counts.expand(len(system.surrogates), -1, -1))
-    return RateDistribution(system, rates.numpy(), pull.numpy(), spread.numpy(), asked)
+    return RateDistribution(system, rates.numpy(), shift.numpy(), spread.numpy(), asked)
 
 
 def measure_optimism(

@@ -17,7 +17,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from fairbound._errors import InputError, as_told, message_of
+from fairbound._errors import InputError, as_reported, message_of
 from fairbound._journal import digest
 from fairbound.training.chunks import Chunk, WeightParts
 from fairbound.training.rows import MatrixRows, Rows
@@ -67,7 +67,7 @@ class Processes:
         with _explained_errors():
             dist.broadcast_object_list(found, src=0, device=self._device)
         if isinstance(found[0], Exception):
-            raise found[0] if self.rank == 0 else as_told(found[0])
+            raise found[0] if self.rank == 0 else as_reported(found[0])
         return found[0]
 
     @contextmanager
@@ -84,7 +84,7 @@ class Processes:
             rank, message = failed[0]
             error = InputError("Process {rank} of {count}: {message}", rank=rank, count=self.count, message=message)
         if error is not None:
-            raise error if self.rank == 0 else as_told(error)
+            raise error if self.rank == 0 else as_reported(error)
 
 
 @contextmanager
