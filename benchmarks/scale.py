@@ -1,16 +1,21 @@
-"""Time and memory of fits to files of millions of rows, which are streamed.
+"""Time and memory of fits to files of millions of rows, which are streamed, and of fits to a million rows in memory.
 
-    python benchmarks/scale.py 1 5 20 --folder FOLDER               (millions of rows, 10 columns)
+    python benchmarks/scale.py 1 5 20 100 --folder FOLDER           (millions of rows, 10 columns)
     python benchmarks/scale.py 5 --processes 2 --folder FOLDER      (the same fit in one process and in two)
+    python benchmarks/scale.py 1 --in-memory                        (20 columns, beside scikit-learn)
 
 Planted rows are written in parts of 500,000 to Parquet files, once.  Each size is fitted in a process of its own under
-`disparate_impact >= 0.9`.  Printed for each size, in seconds of processor time and for each million rows: learning the
-encoding (which reads the file), writing the encoded rows (which reads it again), solving, and counting the decisions;
-and the peak of anonymous memory, which leaves out mapped files.  Results are kept in FOLDER/scale.json.
+`disparate_impact >= 0.9`.  Printed for each size, in seconds of processor time: reading the files and nothing else,
+learning the encoding (which reads the files), writing the encoded rows (which reads them again), and training, with the
+count of the decisions at its end; and the peak of anonymous memory, which leaves out mapped files.  100 million rows
+take 9 GB of Parquet files and 12 GB of scratch files.  Results are kept in FOLDER/scale.json.
 
 With `--processes`, the groups are spread unevenly: 10% of the rows of every second file are of group b, and 70% of the
 others, so that of two processes one has few of them.  The efficiency of P processes is the time of one, divided by P
 times the time of each, for training alone: of processor time (summed over the processes), and of wall time.
+
+With `--in-memory`, the time of `ConstrainedClassifier.fit` is divided into that of the solver and the rest: reading the
+inputs before it, and counting and forecasting after it.  Each is the least of three, with one thread.
 """
 
 from __future__ import annotations
@@ -97,7 +102,11 @@ def measure(folder: str, scratch: str, send: Any) -> None:
         last = now
 
     with MemoryWatch() as watch:
-        rows = FileRows(TableStream.open(folder), FileColumns(target="label", sensitive=("group",)))
+        stream = TableStream.open(folder)
+        for _ in stream.batches(stream.names):
+            pass
+        lap("reading")
+        rows = FileRows(stream, FileColumns(target="label", sensitive=("group",)))
         lap("learning")
         prepared = PreparedRows(rows, Path(scratch), classifier)
         lap("writing")
@@ -198,13 +207,75 @@ def compare_processes(options: argparse.Namespace) -> None:
     print(f"parameters differ by at most {apart:.1e}; other decisions: {others:,}")
 
 
+def measure_in_memory(millions: float, limits: str | None, send: Any) -> None:
+    """Fit to rows in memory, and send the processor time of the fit, of its solver, and of scikit-learn."""
+    from unittest.mock import patch
+
+    import torch
+    from sklearn.linear_model import LogisticRegression
+
+    from fairbound import ConstrainedClassifier
+    from fairbound.estimator import fitting
+
+    torch.set_num_threads(1)
+    draw, rows, columns = np.random.default_rng(3), round(millions * 1e6), 2 * COLUMNS
+    group = draw.random(rows) < 0.4
+    X = draw.normal(size=(rows, columns)) - 0.3 * group[:, None]
+    y = (X @ draw.normal(size=columns) + draw.logistic(size=rows) * 2.0 > 0.3).astype(np.int64)
+    groups, solve = np.where(group, "b", "a"), fitting.fit
+    solved = 0.0
+
+    def timed(*given: Any, **named: Any) -> Any:
+        nonlocal solved
+        start = time.process_time()
+        found = solve(*given, **named)
+        solved += time.process_time() - start
+        return found
+
+    taken = []
+    with patch.object(fitting, "fit", timed):
+        for _ in range(3):
+            solved, start = 0.0, time.process_time()
+            model = ConstrainedClassifier(limits or ()).fit(X, y, sensitive_features=groups)
+            taken.append((time.process_time() - start, solved))
+    theirs = []
+    for _ in range(3):
+        start = time.process_time()
+        LogisticRegression().fit(X, y)
+        theirs.append(time.process_time() - start)
+    whole, solver = min(taken)
+    send.send({"whole": whole, "solver": solver, "sklearn": min(theirs), "accuracy": model.result_.accuracy})
+
+
+def compare_in_memory(millions: float) -> None:
+    """Print the time of fits to rows in memory, without a limit and with one."""
+    print("limit                     fit  solver    rest  scikit-learn   ratio  accuracy")
+    for limits in (None, "disparate_impact >= 0.9"):
+        receive, send = multiprocessing.Pipe(duplex=False)
+        given = (millions, limits, send)
+        process = multiprocessing.get_context("spawn").Process(target=measure_in_memory, args=given)
+        process.start()
+        send.close()
+        each = receive.recv()
+        process.join()
+        rest, ratio = each["whole"] - each["solver"], each["whole"] / each["sklearn"]
+        print(
+            f"{limits or 'none':<24} {each['whole']:5.2f}  {each['solver']:6.2f}  {rest:6.2f}  {each['sklearn']:12.2f}"
+            f"  {ratio:6.1f}  {each['accuracy']:.4f}"
+        )
+
+
 def main() -> None:
     """Write the rows, measure each size, and print the table."""
     parser = argparse.ArgumentParser()
     parser.add_argument("millions", type=float, nargs="+")
-    parser.add_argument("--folder", type=Path, required=True)
+    parser.add_argument("--folder", type=Path, default=Path("scale"))
     parser.add_argument("--processes", type=int)
+    parser.add_argument("--in-memory", action="store_true")
     options = parser.parse_args()
+    if options.in_memory:
+        compare_in_memory(options.millions[0])
+        return
     if options.processes is not None:
         compare_processes(options)
         return
@@ -229,15 +300,17 @@ def main() -> None:
             for each in scratch.iterdir():
                 each.rmdir()
         kept.write_text(json.dumps(results, indent=1))
-    stages = ("learning", "writing", "training")
-    print("millions  " + "  ".join(f"{stage:>9}" for stage in stages) + "   s per million  passes  peak GB  kept")
+    stages = ("reading", "learning", "writing", "training")
+    heads = "  ".join(f"{stage:>9}" for stage in stages)
+    print(f"millions  {heads}   s per million, wall time  passes  peak GB  kept")
     for millions, found in sorted(results.items(), key=lambda item: float(item[0])):
-        each = [found[stage] / float(millions) for stage in stages]
+        each = [found[stage] / float(millions) for stage in stages[1:]]
+        wall = sum(found[f"{stage}, wall"] for stage in stages[1:])
         print(
             f"{millions:>8}  "
             + "  ".join(f"{found[stage]:9.1f}" for stage in stages)
-            + f"   {sum(each):13.2f}  {found['passes'] + found['value_passes']:6d}  {found['peak'] / 1e9:7.2f}  "
-            + f"{found['reached']:.4f} {found['kept']}"
+            + f"   {sum(each):13.2f}, {wall:9.1f}  {found['passes'] + found['value_passes']:6d}  "
+            + f"{found['peak'] / 1e9:7.2f}  {found['reached']:.4f} {found['kept']}"
         )
 
 
