@@ -153,6 +153,11 @@ def test_a_fit_of_few_rows_searches_at_random_alike():
 def test_what_one_process_refuses_ends_all_with_a_sentence():
     parts = divided(2, "by chance")
 
+    def with_value(rank, value):
+        X = TABLE.X[parts[rank]].copy()
+        X[0, 2] = value if rank else X[0, 2]
+        return ConstrainedClassifier(LIMIT).fit(X, TABLE.y[parts[rank]], sensitive_features=TABLE.group[parts[rank]])
+
     def work(rank):
         errors = []
         cases = [
@@ -163,6 +168,8 @@ def test_what_one_process_refuses_ends_all_with_a_sentence():
             lambda: ConstrainedClassifier(LIMIT).fit(
                 TABLE.X[parts[rank]][:, : 4 + rank], TABLE.y[parts[rank]], sensitive_features=TABLE.group[parts[rank]]
             ),
+            lambda: with_value(rank, 10**400),  # found where the encoding is learnt, before the others hear of it
+            lambda: with_value(rank, "word"),
         ]
         for case in cases:
             try:
@@ -183,6 +190,10 @@ def test_what_one_process_refuses_ends_all_with_a_sentence():
     assert second[3]
     assert "columns" in first[4]
     assert "columns" in second[4]
+    assert "Process 1 of 2: " in first[5]
+    assert second[5]
+    assert "words" in first[6]
+    assert "words" in second[6]
 
 
 @pytest.mark.parametrize(
@@ -212,8 +223,9 @@ def test_processes_share_the_row_groups_of_a_file(tmp_path):
     numbers = {f"x{place}": TABLE.X[order, place].astype(float) for place in (0, 2, 3, 4)}
     words = {"job": TABLE.X[order, 1], "group": TABLE.group[order], "y": TABLE.y[order], "w": TABLE.weight[order]}
     table = pa.table({**numbers, **words})
-    parquet.write_table(table, tmp_path / "rows.parquet", row_group_size=700)
-    parquet.write_table(table, tmp_path / "one.parquet")
+    parquet.write_table(table, tmp_path / "rows.parquet", row_group_size=400)  # each process has some of the groups
+    parquet.write_table(table, tmp_path / "one.parquet")  # one row group, of which each process takes its rows
+    parquet.write_table(table.slice(0, 1), tmp_path / "few.parquet")
 
     def fit_file(name):
         model = ConstrainedClassifier(LIMIT, effort=SHORT)
@@ -221,17 +233,18 @@ def test_processes_share_the_row_groups_of_a_file(tmp_path):
         return parameters(model).numpy(), model.predict(table.drop_columns(["y", "group", "w"])), model.result_.rows
 
     def work(_):
-        found = fit_file("rows.parquet")
+        found = [fit_file("rows.parquet"), fit_file("one.parquet")]
         try:
-            fit_file("one.parquet")
+            fit_file("few.parquet")
         except ValueError as error:
             return found, str(error)
         return found, ""
 
-    ((whole, _),) = in_processes(1, work)
-    for found, said in in_processes(2, work):
-        assert np.abs(found[0] - whole[0]).max() <= SAME
-        assert np.array_equal(found[1], whole[1])
-        assert found[2] == whole[2] == len(TABLE.y)
-        assert "one.parquet has no row to train on for process 1 of 2" in said
-    assert sorted(each.name for each in tmp_path.iterdir()) == ["one.parquet", "rows.parquet"]
+    (((whole, _), _),) = in_processes(1, work)
+    for results, said in in_processes(2, work):
+        for found in results:
+            assert np.abs(found[0] - whole[0]).max() <= SAME
+            assert np.array_equal(found[1], whole[1])
+            assert found[2] == whole[2] == len(TABLE.y)
+        assert "few.parquet has no row to train on for process 0 of 2" in said
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["few.parquet", "one.parquet", "rows.parquet"]

@@ -12,7 +12,6 @@ import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +30,9 @@ Progress = Callable[[int], None]
 
 BLOCK_ROWS = 2**16
 """Rows of a block; only the last block of a pass may have fewer."""
+
+GROUPS_PER_PROCESS = 4
+"""With fewer row groups for each process their shares would be uneven, so each reads all of them and takes its part."""
 
 MOST_VALUES = 1_000_000
 """The most distinct values of a column of words.  A column with more is an identifier, and would fill the memory."""
@@ -51,7 +53,8 @@ class TableStream:
     dropped : tuple of str
         Columns of a text file that were not copied.
     share : pair of int
-        The rank of this process and the number of processes.  Each reads its share of the row groups; (0, 1) reads all.
+        The rank of this process and the number of processes; (0, 1) reads all rows.  Each process reads its share of
+        the row groups if there are many, and else takes its share of the rows of each block.
     is_copy : bool
         Whether this is the typed copy of a text file.
     """
@@ -94,6 +97,11 @@ class TableStream:
         """Return the number of rows."""
         return sum(_metadata(path).num_rows for path in self.paths)
 
+    @cached_property
+    def n_row_groups(self) -> int:
+        """Return the number of row groups of all files."""
+        return sum(_metadata(path).num_row_groups for path in self.paths)
+
     def check(self, columns: Mapping[str, str]) -> None:
         """Reject unknown columns, and columns of unsupported types; `columns` maps names to roles for messages."""
         kinds = _schema(self.paths[0])
@@ -120,11 +128,12 @@ class TableStream:
         # Few batches are read ahead: the default of pyarrow keeps hundreds of megabytes.
         options = {"columns": list(columns), "batch_size": BLOCK_ROWS, "batch_readahead": 2, "fragment_readahead": 1}
         group, start, (rank, count) = 0, 0, self.share
+        by_group = count > 1 and self.n_row_groups >= GROUPS_PER_PROCESS * count
         for path in self.paths:
             try:
                 dataset = ds.dataset(path, format="parquet")
                 pieces = [(0, dataset)]
-                if count > 1:
+                if by_group:
                     groups = [each for part in dataset.get_fragments() for each in part.split_by_row_group()]
                     sizes = [each.row_groups[0].num_rows for each in groups]
                     places = [sum(sizes[:place]) for place in range(len(groups))]
@@ -134,9 +143,11 @@ class TableStream:
                 for place, piece in pieces:
                     first = start + place
                     for batch in piece.to_batches(**options):
-                        if batch.num_rows:
-                            yield first, pa.Table.from_batches([batch])
-                            first += batch.num_rows
+                        rows, table = batch.num_rows, pa.Table.from_batches([batch])
+                        begin, end = (0, rows) if by_group else (rows * rank // count, rows * (rank + 1) // count)
+                        if end > begin:
+                            yield first + begin, table.slice(begin, end - begin)
+                        first += rows
                 start += _metadata(path).num_rows
             except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
                 raise unreadable_parquet(path.name, error) from error
@@ -145,7 +156,11 @@ class TableStream:
         """Return the first rows as a pyarrow table."""
         import pyarrow as pa
 
-        parts = list(islice(self.batches(self.names), -(-rows // 1024)))
+        parts: list[Any] = []
+        for table in self.batches(self.names):
+            parts.append(table)
+            if sum(each.num_rows for each in parts) >= rows:
+                break
         return pa.concat_tables(parts).slice(0, rows)
 
     def distinct(self, name: str, values: Sequence[Any]) -> NDArray[Any]:

@@ -250,8 +250,8 @@ class FileRows:
         entries = [each[0] for each in found]
         if empty := [rank for rank, each in enumerate(entries) if not any(rows[TRAINING] for _, rows, _ in each)]:
             raise ValueError(
-                f"{self.stream.place} has no row to train on for process {empty[0]} of {processes.count}, since each "
-                "reads its share of the row groups: start fewer processes, or write smaller row groups."
+                f"{self.stream.place} has no row to train on for process {empty[0]} of {processes.count}: start fewer "
+                "processes, or give more rows."
             )
         self.counts, self.own = RowCounts(self.columns.keys), RowCounts(self.columns.keys)
         nothing = [(key, [0, 0], [0.0, 0.0]) for each in entries for key, _, _ in each]
@@ -320,7 +320,7 @@ class FileRows:
             own = counted & (held_out == part)
             done += table.num_rows
             if self.tell is not None:
-                self.tell(said, done, self.stream.n_rows)
+                self.tell(said, done, self.stream.n_rows // self.stream.share[1])
             if own.all():
                 yield table, entries, weights
             elif own.any():

@@ -94,8 +94,8 @@ class PreparedShard:
         self.data, self.processes = data, processes
         self.classes: NDArray[Any] = np.unique(np.concatenate(processes.gather(np.unique(data.y))))
         self.cells, index = shared_cells(params, data, processes)
+        self._encoder = self._agreed_encoder(params)
         with processes.together():
-            self._encoder = self._agreed_encoder(params)
             Z = encode(self._encoder, data.inputs)
         self.n_inputs = Z.shape[1]
         own = replace(
@@ -134,11 +134,13 @@ class PreparedShard:
         return self._encoder
 
     def _agreed_encoder(self, params: Parameters) -> Any:
-        encoder = fitted_encoder(params, self.data)
+        with self.processes.together():  # before anything is exchanged, for which a process that fails would not come
+            encoder = fitted_encoder(params, self.data)
+            learnt = None if encoder is None else encoder.learn(self.data.inputs, self.data.loss_weights)
         if encoder is None:
             return None
         assert isinstance(encoder, TableEncoder)
-        facts, *others = self.processes.gather(encoder.learn(self.data.inputs, self.data.loss_weights))
+        facts, *others = self.processes.gather(learnt)
         for other in others:
             if len(other) != len(facts):
                 raise ValueError(
