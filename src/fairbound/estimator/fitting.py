@@ -177,7 +177,8 @@ class Fitting:
         }
         effort, solver = self._effort(), stated_solver(self.params)
         asked = len(self.constraints) - len(self.floors)
-        choice, outlook = None, Outlook(self.problem, self.Z, self.loss_weights, asked)
+        known = self.decisions if self.params.device is None else None  # they are counted after the fit
+        choice, outlook = None, Outlook(self.problem, self.Z, self.loss_weights, asked, known)
         if calibration is None:
             if self.params.early_stopping and validation is not None and eval_inputs is not None:
                 options["judge"] = partial(

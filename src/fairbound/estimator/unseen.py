@@ -174,6 +174,8 @@ class Outlook:
         The problem, inputs and weights of the fit.
     asked : int, optional
         Only the first `asked` limits get a forecast and a margin; by default all.
+    decisions : function, optional
+        Returns the decisions of the module about the training rows, if somebody computes them anyway.
 
     Attributes
     ----------
@@ -184,9 +186,15 @@ class Outlook:
     """
 
     def __init__(
-        self, problem: TrainingProblem, Z: NDArray[np.float64], loss_weights: Any, asked: int | None = None
+        self,
+        problem: TrainingProblem,
+        Z: NDArray[np.float64],
+        loss_weights: Any,
+        asked: int | None = None,
+        decisions: Callable[[], Tensor] | None = None,
     ) -> None:
         self.problem, self.Z, self.loss_weights, self.asked = problem, Z, loss_weights, asked
+        self._known_decisions = decisions
         self.margin: MarginResult | None = None
         self.calibrated: Callable[[], Forecast] | None = None
         self._multipliers: Tensor | None = None
@@ -215,6 +223,8 @@ class Outlook:
         return found.forecast(optimism=self._optimism * math.sqrt(max(0.0, float(price @ found.spread @ price))))
 
     def _decide(self) -> Tensor:
+        if self._known_decisions is not None:
+            return self._known_decisions()
         return decide(logits(self.problem.module, self.Z, self.problem.cells.n_labels), self.problem.threshold)
 
     def _measure(self, result: TrainingResult, effort: Effort | None) -> None:
