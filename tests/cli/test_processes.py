@@ -106,3 +106,24 @@ def test_an_error_ends_all_processes_with_a_sentence(place):
     assert process.returncode != 0
     assert said.count("rows.parquet has no column 'nothing' (--target)") == 1  # the first process says it
     assert not (place / "wrong").exists()
+
+
+def test_an_error_of_one_process_names_it_and_the_option(place):
+    from pyarrow import parquet
+
+    table = parquet.read_table(place / "rows.parquet")
+    weights = np.ones(len(table))
+    weights[600] = -1.0  # of the second row group, which the second process reads
+    parquet.write_table(table.append_column("w", [weights]), place / "bad.parquet", row_group_size=500)
+    parquet.write_table(table.slice(0, 1), place / "one.parquet")
+    cases = {
+        "bad.parquet": ["fairbound: Process 1 of 2: Column 'w' (--weight) has the value -1.", "--weight", "w"],
+        "one.parquet": ["one.parquet has no row to train on for process 0 of 2"],
+    }
+    for name, (sentence, *further) in cases.items():
+        process = launch(2, ["train", name, *TRAIN[2:], *further, "--out", "wrong"], place)
+        said = process.communicate()[1].decode()
+        (place / name).unlink()
+        assert process.returncode != 0
+        assert said.count(sentence) == 1
+        assert not (place / "wrong").exists()

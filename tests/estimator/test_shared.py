@@ -248,3 +248,41 @@ def test_processes_share_the_row_groups_of_a_file(tmp_path):
             assert found[2] == whole[2] == len(TABLE.y)
         assert "few.parquet has no row to train on for process 0 of 2" in said
     assert sorted(each.name for each in tmp_path.iterdir()) == ["few.parquet", "one.parquet", "rows.parquet"]
+
+
+@pytest.mark.parametrize("weight", [None, "w"])
+def test_a_process_may_have_no_held_out_row(tmp_path, weight):
+    pa = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    from fairbound.estimator import opened_files
+
+    table = pa.table({"x": TABLE.X[:300, 2].astype(float), "group": TABLE.group[:300], "y": TABLE.y[:300]})
+    parquet.write_table(table.append_column("w", [TABLE.weight[:300]]), tmp_path / "rows.parquet")
+    model = ConstrainedClassifier(effort=SHORT)
+    reading = {"weight": weight, "ignore": () if weight else ("w",)}
+
+    def work(rank):
+        with opened_files(
+            tmp_path / "rows.parquet",
+            "y",
+            "group",
+            model,
+            tmp_path,
+            reading,
+            test_size=0.008,
+            processes=Processes.present(),
+        ) as prepared:
+            fitted = model.fit_prepared(prepared)
+            found = prepared.decided(1, [fitted])
+            return (
+                len(prepared.parts[1].own),
+                prepared.sizes[1],
+                int(found.repeats.rows.sum()),
+                parameters(fitted).numpy(),
+            )
+
+    first, second = in_processes(2, work)
+    assert 0 in (first[0], second[0])
+    assert first[0] + second[0] == first[1] == first[2] == second[2] > 0
+    assert np.array_equal(first[3], second[3])

@@ -248,11 +248,13 @@ class FileRows:
         values = {name: codes.values for name, codes in self.words.items()}
         found = processes.gather((self.counts.listed(), values, self.lightest, self.heaviest, facts))
         entries = [each[0] for each in found]
-        if empty := [rank for rank, each in enumerate(entries) if not any(rows[TRAINING] for _, rows, _ in each)]:
-            raise ValueError(
-                f"{self.stream.place} has no row to train on for process {empty[0]} of {processes.count}: start fewer "
-                "processes, or give more rows."
-            )
+        empty = [rank for rank, each in enumerate(entries) if not any(rows[TRAINING] for _, rows, _ in each)]
+        with processes.together():
+            if empty:
+                raise ValueError(
+                    f"{self.stream.place} has no row to train on for process {empty[0]} of {processes.count}: start "
+                    "fewer processes, or give more rows."
+                )
         self.counts, self.own = RowCounts(self.columns.keys), RowCounts(self.columns.keys)
         nothing = [(key, [0, 0], [0.0, 0.0]) for each in entries for key, _, _ in each]
         for each in (nothing, *entries):  # in the same order everywhere

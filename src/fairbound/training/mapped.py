@@ -238,7 +238,7 @@ class MappedRows(Rows):
     def loss_parts(self) -> WeightParts:
         """Return the parts of the weights in the loss, for exact sums."""
         if not self._differ[0]:
-            return WeightParts(1.0 / len(self), (), float(len(self)))
+            return WeightParts(1.0 / max(len(self), 1), (), float(len(self)))  # a process may have none of some rows
         return self._parts(self._loss_weights)
 
     @cached_property
@@ -254,7 +254,7 @@ class MappedRows(Rows):
         sizes = torch.tensor(self.offsets).diff()
         labels = self.cell_of_segment % self.n_labels
         if not self._differ[0]:
-            return torch.bincount(labels, sizes, minlength=self.n_labels) * self.loss_parts.unit
+            return torch.bincount(labels, sizes, minlength=self.n_labels).to(torch.float64) * self.loss_parts.unit
         found = torch.zeros(2, self.n_labels, dtype=torch.float64)  # of both parts, which are exact
         for rows, of_rows, _ in self._cuts(BLOCK):
             for place, part in enumerate(self.loss_parts.split(self._loss_weights(rows, of_rows))):
@@ -271,7 +271,7 @@ class MappedRows(Rows):
 
     def _parts(self, weights: Callable[[slice, Tensor], Tensor]) -> WeightParts:
         """Return the parts of the weights that a function has for rows with given labels, in two passes over them."""
-        largest = max(float(weights(rows, labels).max()) for rows, labels, _ in self._cuts(BLOCK))
+        largest = max((float(weights(rows, labels).max()) for rows, labels, _ in self._cuts(BLOCK)), default=1.0)
         blank = WeightParts.of_size(largest, len(self), 0.0)
         totals = [0.0, 0.0]
         for rows, labels, _ in self._cuts(BLOCK):

@@ -7,6 +7,7 @@ numbers below 2⁵³, or exact parts of weights (`WeightParts`), so no division 
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -78,13 +79,22 @@ class Processes:
             yield
         except (ValueError, TypeError, OSError) as raised:
             error = raised
-        found = self.gather(None if error is None else str(message_of(error)))
+        found = self.gather(None if error is None else _as_sent(message_of(error)))
         failed = [(rank, message) for rank, message in enumerate(found) if message is not None]
         if error is None and failed:
             rank, message = failed[0]
             error = InputError("Process {rank} of {count}: {message}", rank=rank, count=self.count, message=message)
         if error is not None:
             raise error if self.rank == 0 else as_reported(error)
+
+
+def _as_sent(message: str) -> str:
+    """Return a message with its arguments as parts, or as plain text if it has facts that cannot be sent."""
+    try:
+        pickle.dumps(message)
+    except (pickle.PicklingError, TypeError, AttributeError):
+        return str(message)
+    return message
 
 
 @contextmanager
@@ -263,6 +273,8 @@ def _by_class(rows: Rows, n_labels: int) -> Tensor:
 
 def _weight_range(rows: Rows, kind: str, weight: float) -> tuple[float, float]:
     """Return the least and the largest weight of some rows, in the unit in which they were given."""
+    if not len(rows):
+        return float("inf"), 0.0
     parts, factor = (rows.loss_parts, weight) if kind == "loss" else (rows.cell_parts, 1.0)
     if not parts.steps:
         return parts.unit * factor, parts.unit * factor
