@@ -38,6 +38,9 @@ from fairbound.training.sweep import Sweep, add_by_segment, segment_sums
 
 ROUNDING = 1e-12
 
+CLEARLY_VIOLATED = 1e-6
+"""A violation of the rows c̄ above this is no rounding error."""
+
 HANDFUL = 5
 """A model that decides at most this many rows differently from the rest is nearly constant; see `near_constant`."""
 
@@ -102,6 +105,8 @@ class Assessment:
     @cached_property
     def kept(self) -> bool:
         """Return whether the decisions keep every limit."""
+        if self.exact_violation > CLEARLY_VIOLATED:
+            return False  # the rows have the reserve of a margin, too, which the measured values do not know
         return self._judged[2]
 
     @property
