@@ -130,6 +130,42 @@ def test_the_journal_of_another_fit_is_refused(changed, tmp_path):
     assert path.exists()
 
 
+def own_module(activation):
+    torch.manual_seed(0)
+    return torch.nn.Sequential(torch.nn.Linear(24, 3), activation(), torch.nn.Linear(3, 1))
+
+
+def squared_error(logits, labels):
+    return (torch.sigmoid(logits) - labels) ** 2
+
+
+def squared_double_error(logits, labels):
+    return (torch.sigmoid(2 * logits) - labels) ** 2
+
+
+BATCHES = {"solver": "stochastic", "epochs": 2}
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ({"module": own_module(torch.nn.Tanh)}, {"module": own_module(torch.nn.ReLU)}),
+        ({"loss": squared_error}, {"loss": squared_double_error}),
+        ({**BATCHES, "l2": 1e-4}, {**BATCHES, "l2": 1e-1}),
+        (
+            {**BATCHES, "module": own_module(torch.nn.Tanh), "random_state": 0},
+            {**BATCHES, "module": own_module(torch.nn.Tanh), "random_state": 1},
+        ),
+    ],
+    ids=["activation", "loss", "penalty of mini-batches", "seed of mini-batches"],
+)
+def test_a_journal_is_not_taken_for_that_of_another_model_with_the_same_parameters(before, after, tmp_path):
+    path = tmp_path / "fit.journal"
+    path.write_bytes(whole_journal(path, lambda passes: fitted(before, passes))[1])
+    with refused("fit.journal", "another run", "pass 1 ", "delete the file"):
+        fitted(after, path)
+
+
 def test_a_drawn_seed_cannot_be_resumed(tmp_path):
     with refused("resume=", "random_state=None", "a number"):
         fitted({"random_state": None}, tmp_path / "fit.journal")

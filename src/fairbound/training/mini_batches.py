@@ -150,8 +150,9 @@ class MiniBatches:
 
     def _key(self, phase: str, epoch: int, problem: TrainingProblem) -> bytes:
         """Return a digest of the point at which an epoch begins, and of what its steps depend on."""
-        settings = f"{phase} {epoch} {self.batches.counts.tolist()} {problem.system.constraints} {self.state.effort}"
-        return digest(problem.point(), self.state.rows.digest, settings.encode())
+        rows, draws = self.state.rows, self.generator.get_state().numpy().tobytes()
+        settings = phase, epoch, self.batches.counts.tolist(), problem.system.constraints, problem.regularizers
+        return digest(problem.point(rows), rows.digest, draws, f"{settings} {self.state.effort}".encode())
 
 
 def refuse_batch_statistics(modes: LayerModes) -> None:

@@ -263,11 +263,14 @@ class TrainingProblem:
         if rows.halves:  # of samples, a journal has only the ends of epochs
             return compute()
         settings = (*what, type(self.loss).__name__, self.threshold, self.chunk_rows)
-        return self.passes.recorded(lambda: digest(self.point(), rows.digest, str(settings).encode()), compute)
+        return self.passes.recorded(lambda: digest(self.point(rows), rows.digest, str(settings).encode()), compute)
 
-    def point(self) -> bytes:
-        """Return a digest of the module's present parameters and buffers."""
-        return tensor_digest(*self.parameters, *self.module.buffers())
+    def point(self, rows: Rows) -> bytes:
+        """Return a digest of the present parameters and buffers, and of what module and loss compute for a few rows."""
+        few = rows.few()  # equal parameters may belong to another module, such as one with another activation
+        with evaluation_mode(self.module), torch.no_grad():
+            logits = as_logits(self.module(few.X), self.cells.n_labels)
+        return tensor_digest(*self.parameters, *self.module.buffers(), logits, self.loss.values(logits, few.labels))
 
     def logits(self, rows: Rows) -> Iterator[tuple[Chunk, Tensor]]:
         """Pass over the rows once, and yield each chunk with its logits."""

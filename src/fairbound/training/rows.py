@@ -95,10 +95,14 @@ class Rows(ABC):
     def in_double(self) -> Rows:
         """Return the rows with inputs in double precision."""
 
-    def probe(self, count: int = 8) -> Tensor:
-        """Return the inputs of a few rows from all over the data, since neighbours may be alike."""
+    def few(self, count: int = 8) -> MatrixRows:
+        """Return a few rows from all over the data, since neighbours may be alike."""
         count = min(len(self), count)
-        return self.take(torch.arange(count) * (len(self) - 1) // max(count - 1, 1)).X
+        return self.take(torch.arange(count) * (len(self) - 1) // max(count - 1, 1))
+
+    def probe(self, count: int = 8) -> Tensor:
+        """Return the inputs of a few rows."""
+        return self.few(count).X
 
     @cached_property
     def digest(self) -> bytes:
