@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
+from tests.refusals import refused
 
 from fairbound import ConstrainedClassifier, read_table
 from fairbound.data import ColumnFormat, streams
@@ -191,6 +192,7 @@ def test_what_needs_all_rows_is_refused(tmp_path, params, named):
         ({"target": "lable"}, r"no column 'lable' \(target=\).*'label'"),
         ({"sensitive": "sexx"}, r"no column 'sexx' \(sensitive=\)"),
         ({"weight": "x0"}, r"Column 'x0' \(weight=\) has the value -"),
+        ({"weight": "job"}, r"Column 'job' of rows.parquet has text. Give numbers."),
         ({"ignore": ["label"]}, r"'label' is named twice"),
         ({"sensitive": ()}, r"no column of groups.*sensitive="),
     ],
@@ -200,6 +202,63 @@ def test_wrong_columns_are_refused(tmp_path, options, match):
     given = {"target": "label", "sensitive": "sex", "positive": "yes", **options}
     with pytest.raises(ValueError, match=match):
         ConstrainedClassifier("disparate_impact >= 0.8").fit_files(source, **given)
+
+
+KINDS = {
+    "whole numbers, then fractions": ("age", pa.int32(), pa.float64()),
+    "no value, then numbers": ("age", pa.null(), pa.int64()),
+    "numbers, then no value": ("age", pa.int64(), pa.null()),
+    "words, then a dictionary": ("job", pa.string(), pa.dictionary(pa.int32(), pa.string())),
+    "two kinds of text": ("label", pa.string(), pa.large_string()),
+    "groups without a value first": ("sex", pa.null(), pa.string()),
+}
+
+
+def folder_of(tmp_path, name, kinds):
+    """Write two files in which a column has different types, and one file with the same rows."""
+    table = pa.table({key: pa.array(values, from_pandas=True) for key, values in planted(800).items()})
+    parts = []
+    for place, kind in enumerate(kinds):
+        part = table.slice(place * 400, 400)
+        column = pa.nulls(400, kind) if pa.types.is_null(kind) else part.column(name).cast(kind)
+        parts.append(part.set_column(part.column_names.index(name), name, column))
+    folder, file = tmp_path / "folder", tmp_path / "whole.parquet"
+    folder.mkdir()
+    for place, part in enumerate(parts):
+        pq.write_table(part, folder / f"{place}.parquet")
+    common = max((part.schema.field(name).type for part in parts), key=str)
+    common = next((kind for kind in (pa.float64(), pa.int64(), pa.string()) if kind in kinds), common)
+    whole = [part.set_column(part.column_names.index(name), name, part.column(name).cast(common)) for part in parts]
+    pq.write_table(pa.concat_tables(whole), file)
+    return folder, file
+
+
+@pytest.mark.parametrize("case", KINDS)
+def test_files_of_a_folder_may_have_types_that_one_type_holds(tmp_path, case):
+    name, *kinds = KINDS[case]
+    sources = folder_of(tmp_path, name, kinds)
+    options = {"target": "label", "sensitive": "sex", "positive": "yes", "ignore": "town"}
+    one, other = (
+        ConstrainedClassifier(effort=BRIEF).fit_files(source, scratch=tmp_path, **options) for source in sources
+    )
+    assert one.encoder_.columns_ == other.encoder_.columns_
+    assert torch.equal(one.module_[0].weight, other.module_[0].weight)
+
+
+@pytest.mark.parametrize("name", ["age", "label", "sex"])
+def test_types_of_a_folder_that_no_type_holds_are_refused_unless_ignored(tmp_path, name):
+    columns = planted(800)
+    table = pa.table({key: pa.array(values, from_pandas=True) for key, values in columns.items()})
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    place = table.column_names.index(name)
+    pq.write_table(table.set_column(place, name, pa.array(np.arange(800) % 2)), folder / "0.parquet")
+    pq.write_table(table.set_column(place, name, pa.array([str(each % 2) for each in range(800)])), folder / "1.parquet")
+    options = {"target": "label", "sensitive": "sex", "positive": "yes"}
+    with refused(repr(name), "int64 in 0.parquet", "string in 1.parquet", "same types"):
+        ConstrainedClassifier(effort=BRIEF).fit_files(folder, scratch=tmp_path, **options)
+    if name == "age":
+        ConstrainedClassifier(effort=BRIEF).fit_files(folder, scratch=tmp_path, ignore="age", **options)
 
 
 def test_rows_without_a_label_are_dropped_if_asked(tmp_path):

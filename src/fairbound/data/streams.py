@@ -23,7 +23,7 @@ from fairbound._files import existing_file
 from fairbound._values import distinct
 from fairbound.data.formats import MISSING, ColumnFormat
 from fairbound.data.table import no_column
-from fairbound.data.tablefile import column_values, is_supported, unreadable_parquet, unsupported_type
+from fairbound.data.tablefile import TEXTS, column_values, is_supported, unreadable_parquet, unsupported_type
 
 Progress = Callable[[int], None]
 """Called with the number of rows that were read since the last call."""
@@ -84,8 +84,9 @@ class TableStream:
             raise ValueError(f"Two columns of {Path(path).name} are named {twice[0]!r}; give each its own name.")
         # Parquet has types and nulls, so nothing is inferred; only an empty text also counts as missing.
         text = replace(ColumnFormat(), missing=("",) if tuple(missing) == MISSING else tuple(missing))
-        formats = {name: text if _is_text(kinds.field(name).type) else ColumnFormat("number") for name in kinds.names}
-        return cls(found, formats, Path(path).name)
+        opened = cls(found, dict.fromkeys(kinds.names, text), Path(path).name)
+        formats = {name: text if _is_text(kind) else ColumnFormat("number") for name, kind in opened.kinds.items()}
+        return replace(opened, formats=formats)
 
     @property
     def names(self) -> list[str]:
@@ -102,14 +103,29 @@ class TableStream:
         """Return the number of row groups of all files."""
         return sum(_metadata(path).num_row_groups for path in self.paths)
 
+    @cached_property
+    def kinds(self) -> dict[str, Any]:
+        """Return the pyarrow type of each column; if the files have different types, the one that holds them all."""
+        schemas = [_schema(path) for path in self.paths]
+        return {name: _common_type([each.field(name).type for each in schemas]) for name in schemas[0].names}
+
     def check(self, columns: Mapping[str, str]) -> None:
         """Reject unknown columns, and columns of unsupported types; `columns` maps names to roles for messages."""
-        kinds = _schema(self.paths[0])
         for name, role in columns.items():
             if name not in self.formats:
                 raise no_column(self.place, name, self.names, role)
-            if not is_supported(kinds.field(name).type):
-                raise unsupported_type(name, self.place, kinds.field(name).type)
+            kind = self.kinds[name]
+            if kind is None:
+                known = {str(_schema(path).field(name).type): path.name for path in self.paths}
+                raise InputError(
+                    "Column {column!r} of {place} has different types: {known}.",
+                    "Write all files of a folder with the same types, or leave the column out with {ignore=}.",
+                    column=name,
+                    place=self.place,
+                    known=", ".join(f"{kind} in {file}" for kind, file in known.items()),
+                )
+            if not is_supported(kind):
+                raise unsupported_type(name, self.place, kind)
         if not self.n_rows:
             raise ValueError(f"{self.place} has no row; give at least one.")
 
@@ -146,11 +162,19 @@ class TableStream:
                         rows, table = batch.num_rows, pa.Table.from_batches([batch])
                         begin, end = (0, rows) if by_group else (rows * rank // count, rows * (rank + 1) // count)
                         if end > begin:
-                            yield first + begin, table.slice(begin, end - begin)
+                            yield first + begin, self._typed(table.slice(begin, end - begin))
                         first += rows
                 start += _metadata(path).num_rows
             except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
                 raise unreadable_parquet(path.name, error) from error
+
+    def _typed(self, table: Any) -> Any:
+        """Return a table with the types that all files have in common."""
+        for place, field in enumerate(table.schema):
+            if field.type != self.kinds[field.name]:
+                cast = table.column(place).cast(self.kinds[field.name], safe=False)  # large integers are rounded
+                table = table.set_column(place, field.name, cast)
+        return table
 
     def head(self, rows: int) -> Any:
         """Return the first rows as a pyarrow table."""
@@ -167,8 +191,7 @@ class TableStream:
         """Return distinct values of a column as `read_table` would read them."""
         import pyarrow as pa
 
-        kind = _schema(self.paths[0]).field(name).type
-        kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+        kind = _plain_type(self.kinds[name])
         found = column_values(pa.chunked_array([pa.array(values, kind)]), name, self.place)
         return found if found.dtype.kind in "if" else self.formats[name].read(found.tolist(), name)
 
@@ -195,7 +218,10 @@ def blocks(tables: Iterator[Any]) -> Iterator[Any]:
 
 def as_numbers(column: Any, name: str, place: str) -> NDArray[np.float64]:
     """Return a pyarrow column of numbers as float64, NaN for missing ones; infinity is an error."""
-    found = np.asarray(column_values(column, name, place), dtype=np.float64)
+    values = column_values(column, name, place)
+    if values.dtype.kind not in "iuf":
+        raise InputError("Column {column!r} of {place} has text.", "Give numbers.", column=name, place=place)
+    found = np.asarray(values, dtype=np.float64)
     if np.isinf(found).any():
         raise ValueError(f"Column {name!r} of {place} has the value {found[np.isinf(found)][0]}; give finite numbers.")
     return found
@@ -348,8 +374,29 @@ def _metadata(path: Path) -> Any:
         raise unreadable_parquet(path.name, error) from error
 
 
-def _is_text(kind: Any) -> bool:
+def _plain_type(kind: Any) -> Any:
+    """Return the type of the values of a column with a dictionary; other types as they are."""
     from pyarrow import types
 
-    kind = kind.value_type if types.is_dictionary(kind) else kind
-    return types.is_boolean(kind) or str(kind) in ("string", "large_string", "string_view")
+    return kind.value_type if types.is_dictionary(kind) else kind
+
+
+def _common_type(kinds: Sequence[Any]) -> Any:
+    """Return a type for the values of several files: their own, or one that holds them all; None if there is none."""
+    import pyarrow as pa
+
+    if all(kind == kinds[0] for kind in kinds):
+        return kinds[0]
+    plain = {kind for kind in map(_plain_type, kinds) if not pa.types.is_null(kind)}
+    if len(plain) == 1:
+        return plain.pop()
+    if all(str(kind) in TEXTS for kind in plain):
+        return pa.large_string()
+    if not all(is_supported(kind) and not _is_text(kind) for kind in plain):
+        return None
+    whole = all(pa.types.is_integer(kind) and not pa.types.is_uint64(kind) for kind in plain)
+    return pa.int64() if whole else pa.float64()
+
+
+def _is_text(kind: Any) -> bool:
+    return kind is not None and str(_plain_type(kind)) in ("bool", *TEXTS)

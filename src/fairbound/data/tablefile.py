@@ -29,7 +29,7 @@ from fairbound.data.table import Columns, no_column
 
 
 MAGIC = b"PAR1"  # the first bytes of every such file
-_TEXTS = ("string", "large_string", "string_view")
+TEXTS = ("string", "large_string", "string_view")
 
 
 def read_parquet(stream: BinaryIO, *, place: str, ignore: Collection[str] = ()) -> Columns:
@@ -118,7 +118,7 @@ def is_supported(kind: Any) -> bool:
 
     kind = kind.value_type if types.is_dictionary(kind) else kind
     tests = (types.is_integer, types.is_floating, types.is_null, types.is_decimal, types.is_boolean)
-    return str(kind) in _TEXTS or any(test(kind) for test in tests)
+    return str(kind) in TEXTS or any(test(kind) for test in tests)
 
 
 # --- files of either kind --------------------------------------------------------------------------------------------
