@@ -204,6 +204,24 @@ def test_wrong_columns_are_refused(tmp_path, options, match):
         ConstrainedClassifier("disparate_impact >= 0.8").fit_files(source, **given)
 
 
+def test_the_positive_label_of_the_estimator_is_used(tmp_path):
+    columns = planted(600)
+    columns["label"] = (columns["label"] == "yes").astype(int)
+    source = write(columns, tmp_path, "file")
+    options = {"target": "label", "sensitive": "sex", "ignore": "town", "scratch": tmp_path}
+    model = ConstrainedClassifier("demographic_parity <= 0.1", pos_label=0, effort=BRIEF)
+    found = model.fit_files(source, **options)
+    assert found.pos_label_ == "0"
+    selected = found.result_.groups[0].rates["0"]["selection_rate"]
+    known = columns["sex"] == found.result_.groups[0].group
+    data = read_table(source, target="label", sensitive=("sex",), ignore="town")
+    assert selected == pytest.approx(np.mean(found.predict(data.frame())[known] == "0"))
+    with refused("pos_label=0", "positive=", "'1'", "one of them"):
+        model.fit_files(source, positive=1, **options)
+    with refused("pos_label='2'", "0", "1"):
+        ConstrainedClassifier(pos_label=2, effort=BRIEF).fit_files(source, **options)
+
+
 KINDS = {
     "whole numbers, then fractions": ("age", pa.int32(), pa.float64()),
     "no value, then numbers": ("age", pa.null(), pa.int64()),
@@ -253,7 +271,7 @@ def test_types_of_a_folder_that_no_type_holds_are_refused_unless_ignored(tmp_pat
     folder.mkdir()
     place = table.column_names.index(name)
     pq.write_table(table.set_column(place, name, pa.array(np.arange(800) % 2)), folder / "0.parquet")
-    pq.write_table(table.set_column(place, name, pa.array([str(each % 2) for each in range(800)])), folder / "1.parquet")
+    pq.write_table(table.set_column(place, name, pa.array(["0", "1"] * 400)), folder / "1.parquet")
     options = {"target": "label", "sensitive": "sex", "positive": "yes"}
     with refused(repr(name), "int64 in 0.parquet", "string in 1.parquet", "same types"):
         ConstrainedClassifier(effort=BRIEF).fit_files(folder, scratch=tmp_path, **options)

@@ -26,7 +26,7 @@ from fairbound.estimator.inputs import Floats, Inputs, read_inputs
 from fairbound.estimator.modules import logits
 from fairbound.estimator.names import learn_names
 from fairbound.estimator.parameters import class_weights
-from fairbound.estimator.rows import Parameters
+from fairbound.estimator.rows import Parameters, stated_positive
 from fairbound.evaluation import Repeats
 from fairbound.fairness import as_constraints, decide
 from fairbound.training import MappedRows, Processes, Rows, SharedRows
@@ -113,7 +113,8 @@ class PreparedRows:
     def __init__(self, rows: FileRows, folder: Path, params: Parameters, held_out: FileRows | None = None) -> None:
         self.rows, self.folder = rows, folder
         self.sources = (rows, held_out or rows)
-        self.pos_label = rows.labels.names[1] if len(rows.labels.names) == 2 else None
+        own = rows.labels.names[1] if len(rows.labels.names) == 2 else None
+        self.pos_label = stated_positive(params.pos_label, own, is_stated=self.positive_is_stated)
         self.cells, cell_of_entry = rows.cells(groups=params.groups, pos_label=self.pos_label)
         with together(rows.processes):
             own = rows.write(self._fresh("training"), TRAINING, cell_of_entry, self.cells.n_labels)

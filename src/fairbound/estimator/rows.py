@@ -20,7 +20,7 @@ from sklearn.utils.multiclass import type_of_target
 
 from fairbound._errors import InputError, Message, PositiveLabelWarning, argument
 from fairbound._values import as_array, as_values, check_weights, in_order, scale_weights, with_gaps
-from fairbound.data import is_missing
+from fairbound.data import as_word, is_missing
 from fairbound.estimator.correction import read_base_score
 from fairbound.estimator.groups import ARRAY_NAME, LISTED, MISSING, distinct, name_missing, read_groups
 from fairbound.estimator.inputs import Inputs, read_inputs
@@ -85,6 +85,20 @@ def read_weights(weights: Any, n_rows: int, name: str, *, scale: bool = True) ->
         weights = np.full(n_rows, float(weights))
     found = check_weights(with_gaps(weights), n_rows, name)
     return scale_weights(found) if scale else found
+
+
+def stated_positive(stated: Any, own: str | None, *, is_stated: bool) -> str | None:
+    """Return the positive label of rows of a file, as a word: `pos_label`, or that of the file."""
+    if stated is None:
+        return own
+    if is_stated and as_word(stated) != own:
+        raise InputError(
+            "{pos_label=value} contradicts {positive=}, by which {own!r} is the positive label.",
+            "Leave out one of them.",
+            value=stated,
+            own=own,
+        )
+    return as_word(stated)
 
 
 def warn_if_guessed(classes: Sequence[Hashable], limits: Sequence[Constraint], *, who: str, stacklevel: int) -> None:
