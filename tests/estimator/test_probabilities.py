@@ -125,6 +125,16 @@ def test_an_audit_counts_and_bounds_by_weight():
     assert "known with probabilities" in str(found)
 
 
+def test_bounds_of_weighted_rows_take_the_heaviest_row_and_not_its_heaviest_part():
+    draw = np.random.default_rng(4)
+    decided, weights = draw.integers(0, 2, 400), draw.uniform(1, 4, 400)
+    probability = np.full(400, 0.5)  # every part has half of the weight of its row
+    divided = audit(decided, decided, {"group": {"a": probability}}, sample_weight=weights)
+    whole = audit(decided, decided, {"group": ["a", "b"] * 200}, sample_weight=weights)
+    found, expected = (each.groups[-1].rate("selection_rate") for each in (divided, whole))
+    assert (found.lower, found.upper) == pytest.approx((expected.lower, expected.upper), rel=1e-9)
+
+
 def test_bounds_of_a_plain_column_are_not_touched_by_probabilities_beside_it():
     X, y, probability = guessed()
     decided, sex = (X[:, 2] > 0).astype(int), np.where(X[:, 1] > 0, "f", "m")

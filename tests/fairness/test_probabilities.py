@@ -57,6 +57,8 @@ def test_a_single_column_has_a_complement():
         ({"a": [0.5, 0.5], "b": [0.1]}, ("different numbers of rows",)),
         ({"a": [None, None]}, ("no known value",)),
         ({}, ("no group",)),
+        ({"": [0.5, 0.5], "b": [0.5, 0.5]}, ("a group without a name", "named column")),
+        (pd.DataFrame({1: [0.5, 0.5], "1": [0.5, 0.5]}), ("1 and '1'", "a name of its own")),
     ],
 )
 def test_bad_probabilities_are_named(table, parts):

@@ -220,6 +220,8 @@ class Tally:
         squares = None if repeats is None else repeats.squared_weight
         if divided or squares is not None or (known != known[0]).any():
             heaviest = float(known.max()) if repeats is None or squares is None else repeats.heaviest
+            if cells.division is not None:  # a row may count in a group with several entries
+                heaviest = float(np.bincount(cells.division.rows, cells.weights).max())
             largest = heaviest if largest_weight is None else float(largest_weight)
         powers = _powers(cells, decisions, weighted=largest is not None, squares=squares)
         return cls(

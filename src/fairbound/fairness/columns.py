@@ -252,14 +252,16 @@ def read_probabilities(name: str, table: Any) -> np.ndarray:
     array([(0.25, 0.75), (1.  , 0.  )], dtype=[('old', '<f8'), ('not old', '<f8')])
     """
     if isinstance(table, Mapping):
-        given = name_columns(table.items(), f"Sensitive column {name!r}")
+        pairs: Iterable[tuple[Any, Any]] = table.items()
     elif isinstance(table, np.ndarray) and table.dtype.names is None:
-        given = {str(place): table[:, place] for place in range(table.shape[1])}
+        pairs = enumerate(table.T)
     else:
         names = table.dtype.names if isinstance(table, np.ndarray) else getattr(table, "column_names", table.columns)
-        given = {str(group): table[group] for group in names}
-    if not given:
-        raise ValueError(f"Sensitive column {name!r} has no group: give a column of probabilities for each one.")
+        pairs = ((group, table[group]) for group in names)
+    given = name_columns(pairs, f"Sensitive column {name!r}")
+    if not given or "" in given:
+        lacks = "a group without a name" if given else "no group"
+        raise ValueError(f"Sensitive column {name!r} has {lacks}: give a named column of probabilities for each one.")
     columns = {group: _read_numbers(name, group, values) for group, values in given.items()}
     lengths = {group: len(values) for group, values in columns.items()}
     if len(set(lengths.values())) > 1:
