@@ -133,6 +133,15 @@ def test_a_reserve_makes_the_limit_hold_with_the_probability(probability):
     assert after.holds == pytest.approx(probability, abs=0.03)
 
 
+def test_a_limit_that_cannot_hold_does_not_tighten_the_others_without_end():
+    y, group, decided = rows(600)
+    alone, _ = distribution("selection_rate >= 0.3", y, group, decided)
+    beside, _ = distribution(["selection_rate >= 0.3", "disparate_impact >= 0.999"], y, group, decided)
+    of_floor = [row.constraint == 0 for row in beside.system.rows]
+    errors = np.sqrt(np.diag(alone.spread))[:3]  # of the rates of the groups; the last rate is that of everyone
+    assert (beside.reserve(0.9)[of_floor] / errors).max() < 3.5  # 5 is the most that is tried
+
+
 def test_small_groups_have_larger_reserves_and_no_reserve_passes_equal_rates():
     rng = np.random.default_rng(0)
     group = np.repeat(["a", "b", "c"], [5000, 5000, 50])

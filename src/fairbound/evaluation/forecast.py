@@ -262,9 +262,12 @@ class RateDistribution:
             return float(((moved >= lower) & (moved <= upper))[:, asked].all(axis=1).mean())
 
         few, many = -1.0, 5.0
+        # If the largest reserve of one limit is too small, the others must not get as many errors as there are.
+        reached = holds(many)
+        wanted = probability if reached >= probability else probability * reached
         for _ in range(30):
             middle = 0.5 * (few + many)
-            few, many = (middle, many) if holds(middle) < probability else (few, middle)
+            few, many = (middle, many) if holds(middle) < wanted else (few, middle)
         return reserve(many)
 
     def _room(self) -> FloatArray:
