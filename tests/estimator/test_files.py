@@ -275,6 +275,10 @@ def test_types_of_a_folder_that_no_type_holds_are_refused_unless_ignored(tmp_pat
     options = {"target": "label", "sensitive": "sex", "positive": "yes"}
     with refused(repr(name), "int64 in 0.parquet", "string in 1.parquet", "same types"):
         ConstrainedClassifier(effort=BRIEF).fit_files(folder, scratch=tmp_path, **options)
+    stream = streams.TableStream.open(folder)
+    assert stream.head(10).column_names == [each for each in table.column_names if each != name]
+    with refused(repr(name), "int64 in 0.parquet", "same types"):
+        list(stream.batches([name]))
     if name == "age":
         ConstrainedClassifier(effort=BRIEF).fit_files(folder, scratch=tmp_path, ignore="age", **options)
 

@@ -150,6 +150,25 @@ def test_a_fit_of_few_rows_searches_at_random_alike():
     assert np.array_equal(found[0][1], expected[1])
 
 
+def test_columns_of_groups_keep_their_order_and_probabilities_are_refused():
+    one, other = TABLE.group == "a", np.arange(len(TABLE.y)) % 2
+    limit = "disparate_impact(sex & age) >= 0.5"
+
+    def work(_rank):
+        model = ConstrainedClassifier(limit, groups="both", effort=SHORT)
+        found = model.fit(TABLE.X, TABLE.y, sensitive_features={"sex": one, "age": other})
+        try:
+            model.fit(TABLE.X, TABLE.y, sensitive_features={"race": {"a": 0.5 * one}})
+        except ValueError as error:
+            return [each.grouping for each in found.result_.groups], str(error)
+        return None
+
+    ((groupings, said),) = in_processes(1, work)
+    assert list(dict.fromkeys(groupings)) == ["sex", "age", "sex & age"]
+    assert "'race'" in said
+    assert "distributed='off'" in said
+
+
 def test_what_one_process_refuses_ends_all_with_a_sentence():
     parts = divided(2, "by chance")
 

@@ -60,6 +60,20 @@ def test_many_models_are_assessed_as_one_model_is(name, classes):
     assert len(kept.W) == int((found.violation <= 1e-12).sum())
 
 
+def test_none_of_many_models_keeps_the_limits_on_rows_in_several_chunks():
+    X, y, group = planted(300, 3, 0)
+    problem = TrainingProblem(
+        nn.Linear(3, 1).double(),
+        "cross_entropy",
+        "disparate_impact >= 0.9999999",
+        Cells.build(y, group),
+        chunk_rows=100,
+    )
+    W = torch.tensor([[1.0, 0.0, 0.0, bias] for bias in (-0.4, -0.2, 0.0, 0.2)], dtype=torch.float64)
+    found = ManyModelsProblem(problem, problem.rows(X))(W, only_kept=True)
+    assert len(found.W) == len(found.objective) == len(found.error) == 0
+
+
 def test_it_finds_the_branch_that_selects_more_rows():
     """Derivatives lead to 0.571 or more: there the inputs that differ by group lose their weight.
 

@@ -109,21 +109,25 @@ class TableStream:
         schemas = [_schema(path) for path in self.paths]
         return {name: _common_type([each.field(name).type for each in schemas]) for name in schemas[0].names}
 
+    def _kind(self, name: str) -> Any:
+        """Return the type of a column; raise an error if the files have types that no type holds."""
+        if self.kinds[name] is None:
+            known = {str(_schema(path).field(name).type): path.name for path in self.paths}
+            raise InputError(
+                "Column {column!r} of {place} has different types: {known}.",
+                "Write all files of a folder with the same types, or leave the column out with {ignore=}.",
+                column=name,
+                place=self.place,
+                known=", ".join(f"{kind} in {file}" for kind, file in known.items()),
+            )
+        return self.kinds[name]
+
     def check(self, columns: Mapping[str, str]) -> None:
         """Reject unknown columns, and columns of unsupported types; `columns` maps names to roles for messages."""
         for name, role in columns.items():
             if name not in self.formats:
                 raise no_column(self.place, name, self.names, role)
-            kind = self.kinds[name]
-            if kind is None:
-                known = {str(_schema(path).field(name).type): path.name for path in self.paths}
-                raise InputError(
-                    "Column {column!r} of {place} has different types: {known}.",
-                    "Write all files of a folder with the same types, or leave the column out with {ignore=}.",
-                    column=name,
-                    place=self.place,
-                    known=", ".join(f"{kind} in {file}" for kind, file in known.items()),
-                )
+            kind = self._kind(name)
             if not is_supported(kind):
                 raise unsupported_type(name, self.place, kind)
         if not self.n_rows:
@@ -171,17 +175,17 @@ class TableStream:
     def _typed(self, table: Any) -> Any:
         """Return a table with the types that all files have in common."""
         for place, field in enumerate(table.schema):
-            if field.type != self.kinds[field.name]:
-                cast = table.column(place).cast(self.kinds[field.name], safe=False)  # large integers are rounded
-                table = table.set_column(place, field.name, cast)
+            kind = self._kind(field.name)
+            if field.type != kind:  # large integers are rounded, as in text files
+                table = table.set_column(place, field.name, table.column(place).cast(kind, safe=False))
         return table
 
     def head(self, rows: int) -> Any:
-        """Return the first rows as a pyarrow table."""
+        """Return the first rows as a pyarrow table, without columns whose types no type holds."""
         import pyarrow as pa
 
         parts: list[Any] = []
-        for table in self.batches(self.names):
+        for table in self.batches([name for name, kind in self.kinds.items() if kind is not None]):
             parts.append(table)
             if sum(each.num_rows for each in parts) >= rows:
                 break

@@ -103,7 +103,7 @@ def column_values(column: Any, name: str, place: str) -> NDArray[Any]:
         column = column.cast(kind)
     if not is_supported(kind):
         raise unsupported_type(name, place, kind)
-    if types.is_boolean(kind) or str(kind) in _TEXTS:
+    if types.is_boolean(kind) or str(kind) in TEXTS:
         texts = [None if value is None else str(value) for value in column.to_pylist()]
         return np.array(texts, dtype=object) if column.null_count else as_array(texts)
     if types.is_integer(kind) and not column.null_count and not types.is_uint64(kind):

@@ -113,8 +113,8 @@ class PreparedRows:
     def __init__(self, rows: FileRows, folder: Path, params: Parameters, held_out: FileRows | None = None) -> None:
         self.rows, self.folder = rows, folder
         self.sources = (rows, held_out or rows)
-        own = rows.labels.names[1] if len(rows.labels.names) == 2 else None
-        self.pos_label = stated_positive(params.pos_label, own, is_stated=self.positive_is_stated)
+        positive = rows.labels.names[1] if len(rows.labels.names) == 2 else None
+        self.pos_label = stated_positive(params.pos_label, positive, is_stated=self.positive_is_stated)
         self.cells, cell_of_entry = rows.cells(groups=params.groups, pos_label=self.pos_label)
         with together(rows.processes):
             own = rows.write(self._fresh("training"), TRAINING, cell_of_entry, self.cells.n_labels)

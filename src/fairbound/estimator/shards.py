@@ -23,7 +23,7 @@ from fairbound.estimator.file_fits import NEED_ALL_ROWS, FileFitting
 from fairbound.estimator.inputs import read_inputs
 from fairbound.estimator.parameters import allow_only, checked_resume, class_weights
 from fairbound.estimator.rows import Data, Parameters, read_data
-from fairbound.fairness import Cells
+from fairbound.fairness import Cells, is_divided
 from fairbound.training import MatrixRows, Processes, SharedRows, resumed
 
 
@@ -70,6 +70,13 @@ def fit_shared(
         check_shared(estimator, **given)
         inputs = read_inputs(X)
         data = read_data(estimator, inputs, y, sensitive_features, sample_weight, None)
+        divided = [name for name, values in (data.groups or {}).items() if is_divided(values)]
+        if divided:
+            raise InputError(
+                "The groups of {column!r} are probabilities, which are for a fit in one process.",
+                "Give one group for each row, or use {distributed='off'} for the rows of this process alone.",
+                column=divided[0],
+            )
     prepared = PreparedShard(estimator, data, processes)
     with resumed(checked_resume(estimator, resume), processes) as passes:
         fitting = FileFitting(estimator, prepared, passes)
@@ -165,7 +172,17 @@ def with_agreed_weights(params: Parameters, data: Data, processes: Processes) ->
 
 def shared_cells(params: Parameters, data: Data, processes: Processes) -> tuple[Cells, torch.Tensor]:
     """Return the cells of the rows of all processes, and the cell of each row of this one."""
-    names = sorted(data.groups or {})
+    given = processes.gather(list(data.groups or {}))
+    names = given[0]
+    for rank, theirs in enumerate(given):
+        if sorted(theirs) != sorted(names):
+            raise InputError(
+                "Process {rank} has groups of {theirs}, process 0 of {first}.",
+                "Give all processes the same sensitive columns.",
+                rank=rank,
+                theirs=", ".join(theirs) or "no column",
+                first=", ".join(names) or "no column",
+            )
     columns = [as_array(data.y), *((data.groups or {})[name] for name in names)]
     keys = list(zip(*(_plain(column) for column in columns), strict=True))
     own: dict[tuple[Any, ...], list[float]] = {}
@@ -174,15 +191,7 @@ def shared_cells(params: Parameters, data: Data, processes: Processes) -> tuple[
         found[0], found[1] = found[0] + 1, found[1] + weight
         found[2] = min(found[2], weight) if weight > 0 else found[2]
     everywhere: dict[tuple[Any, ...], list[float]] = {}
-    for rank, (other_names, entries) in enumerate(processes.gather((names, own))):
-        if other_names != names:
-            raise InputError(
-                "Process {rank} has groups of {theirs}, this one of {ours}.",
-                "Give all processes the same sensitive columns.",
-                rank=rank,
-                theirs=", ".join(other_names) or "no column",
-                ours=", ".join(names) or "no column",
-            )
+    for entries in processes.gather(own):
         for key, (rows, weight, least) in entries.items():
             found = everywhere.setdefault(key, [0, 0.0, np.inf])
             found[:] = [found[0] + rows, found[1] + weight, min(found[2], least)]

@@ -139,6 +139,8 @@ class ManyModelsProblem:
         if only_kept:
             kept = violation <= ROUNDING
             W, z, decisions = W[kept], z[kept], decisions[kept]
+            if not len(W):
+                return violation
         objective, error = torch.zeros(2, len(W), dtype=torch.float64)
         for chunk, _ in self._chunks():
             if self._only is None:
