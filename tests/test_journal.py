@@ -95,6 +95,33 @@ def test_another_file_is_refused_and_left_alone(tmp_path):
     assert path.read_text() == "my notes\n"
 
 
+@pytest.mark.parametrize("resume", [True, False])
+@pytest.mark.parametrize(
+    "content", [b"one line", b"2026-01-01 rent\n  expenses  10\n", b"\x80\x04" * 50_000, b'{"a": 1}']
+)
+def test_another_file_without_a_line_end_or_without_resume_is_left_alone_too(tmp_path, content, resume):
+    path = tmp_path / "trip.journal"
+    path.write_bytes(content)
+    with refused("trip.journal", "not a journal"):
+        Journal(path, FACTS, resume=resume, seconds=0.0)
+    assert path.read_bytes() == content
+
+
+def test_a_folder_is_refused(tmp_path):
+    with refused(str(tmp_path), "not a journal", "another file"):
+        Journal(tmp_path, FACTS)
+
+
+def test_a_file_that_appears_during_the_run_is_left_alone(tmp_path):
+    path = tmp_path / "trip.journal"
+    journal = Journal(path, FACTS, resume=False, seconds=0.0)
+    path.write_text("mine")
+    with pytest.warns(JournalWarning, match="another file is there"):
+        journal.add(KEYS[0], CONTENTS[0])
+    journal.remove()
+    assert path.read_text() == "mine"
+
+
 def test_without_resume_a_journal_is_replaced_by_the_first_write(tmp_path):
     path = written(tmp_path / "a")
     before = path.read_bytes()

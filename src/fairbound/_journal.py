@@ -18,6 +18,7 @@ are appended every few seconds.  A kill can leave an incomplete record at the en
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import json
 import os
@@ -90,6 +91,7 @@ class Journal:
         self._file: BinaryIO | None = None
         self._end = 0  # the length of the file up to the last whole record that was read or written
         self._reading, self._adding = False, True
+        self._refuse_others()
         if resume and self.path.exists():
             try:
                 self._open()
@@ -184,6 +186,13 @@ class Journal:
             with contextlib.suppress(OSError):
                 self.path.unlink()
 
+    def _refuse_others(self) -> None:
+        """Raise an error if the path has something else than a journal, which would be replaced."""
+        if self.path.is_dir() or (self.path.exists() and not _is_journal(self.path)):
+            raise InputError(
+                "{path} is not a journal of fairbound.", "Name another file, or move it away.", path=str(self.path)
+            )
+
     def _open(self) -> None:
         self._file = self.path.open("r+b")
         self._lock()
@@ -191,11 +200,7 @@ class Journal:
         if not header.endswith(b"\n"):  # the run was killed during its first write
             self._end = 0
             return
-        known = _facts(header)
-        if known is None:
-            raise InputError(
-                "{path} is not a journal of fairbound.", "Name another file, or delete it.", path=str(self.path)
-            )
+        known = _facts(header) or {}
         asked = json.loads(self._header)
         if known != asked:
             name = next(name for name in (*asked, *known) if asked.get(name) != known.get(name))
@@ -226,6 +231,8 @@ class Journal:
 
     def _write(self) -> None:
         if self._file is None:
+            if self.path.exists() and not _is_journal(self.path):  # it has appeared since the run began
+                raise FileExistsError(errno.EEXIST, "another file is there", str(self.path))
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self._file = self.path.open("a+b")
             self._lock()
@@ -242,8 +249,9 @@ class Journal:
         self._end += len(written)
 
     def _drop_incomplete(self) -> None:
-        with contextlib.suppress(OSError):
-            os.truncate(self.path, self._end)
+        if self._file is not None:
+            with contextlib.suppress(OSError):
+                os.truncate(self.path, self._end)
 
     def _lock(self) -> None:
         """Refuse a journal that another process uses.  The operating system releases the lock when a process ends."""
@@ -260,6 +268,16 @@ class Journal:
             ) from error
         except OSError:  # some file systems have no locks
             return
+
+
+def _is_journal(path: Path) -> bool:
+    """Return whether a file is a journal, or the beginning of one: a kill during the first write leaves that."""
+    start = json.dumps({MARK: VERSION}).encode()[:-1]
+    with path.open("rb") as file:
+        header = file.readline(2**16)
+    if not header.endswith(b"\n"):
+        return start.startswith(header[: len(start)]) and len(header) < 2**16
+    return _facts(header) is not None
 
 
 def _facts(header: bytes) -> dict[str, Any] | None:
