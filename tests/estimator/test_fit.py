@@ -512,3 +512,18 @@ def test_an_assessment_that_is_replaced_is_worked_out_anew(limited):
     found = assess_now(problem, problem.rows(X))
     assert found.exact is not None
     assert float(replace(found, counts=torch.zeros_like(found.counts)).exact.abs().max()) == 0.0
+
+
+@pytest.mark.parametrize(("seed", "intercept", "threshold"), [(1, -3.2, 0.5), (0, -1.0, 0.05)])
+@pytest.mark.parametrize("limits", [(), "demographic_parity <= 0.9"])
+def test_a_model_that_is_less_accurate_than_a_constant_is_not_replaced_by_it(seed, intercept, threshold, limits):
+    """With rare positives or a low threshold, accuracy is no reason to give up the probabilities."""
+    draw = np.random.default_rng(seed)
+    X, group = draw.normal(size=(800, 5)), draw.integers(0, 2, 800)
+    y = (draw.random(800) < 1 / (1 + np.exp(-(X[:, 0] + intercept + 0.3 * group)))).astype(int)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", LimitWarning)
+        model = ConstrainedClassifier(limits, threshold=threshold).fit(X, y, sensitive_features=group)
+    assert model.result_.gain < 0
+    assert model.result_.loss == pytest.approx(model.result_.least_loss, rel=1e-4)
+    assert len(np.unique(model.predict_proba(X))) > 700

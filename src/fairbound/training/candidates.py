@@ -46,7 +46,8 @@ class Candidates:
     judge : function of a point, optional
         Returns a number; of the models that keep every limit, the one with the least number is the choice.
     enough : float
-        An accuracy, such as that of the model without limits, above which more is not worth a larger objective.
+        An accuracy, such as that of the model without limits, above which more is not worth a larger objective.  If a
+        constant has more, as with rare positives or a low threshold, constants are only chosen if nothing else is kept.
 
     Attributes
     ----------
@@ -106,6 +107,8 @@ class Candidates:
         """Return all candidates that keep the limits, the best first."""
         allowed = self.least_objective + self.slack * abs(self.least_objective)
         best_constant = max((held.assessment.accuracy for held in self.constants), default=-math.inf)
+        if self.enough < best_constant:  # by accuracy, even the model without limits would be worse than a constant
+            best_constant = -math.inf
 
         def rank(candidate: Candidate) -> tuple[bool, float, float]:
             found = candidate.assessment
