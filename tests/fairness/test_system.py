@@ -570,3 +570,15 @@ def test_more_limits_than_memory_holds_are_refused():
     cells = Cells.build(labels, labels % 2)
     with pytest.raises(ValueError, match=r"Limits on 1,200 rates of 800 cells .* 2.9 GiB .* name the classes"):
         ConstraintSystem.build("demographic_parity <= 0.1", cells)
+
+
+def test_a_limit_with_a_reserve_is_kept_only_with_the_reserve():
+    y, group = [0, 1] * 20, ["a"] * 20 + ["b"] * 20
+    cells = Cells.build(y, group)
+    decided = torch.tensor([1] * 10 + [0] * 10 + [1] * 9 + [0] * 11)  # selection rates 0.5 and 0.45
+    counts = cells.sums(torch.stack([decided, 1 - decided], dim=1))
+    for reserve, expected in (((), True), ((0.04, 0.04), True), ((0.06, 0.06), False)):  # 0.8 · 0.5 - 0.45 = -0.05
+        system = ConstraintSystem.build(Constraint(0.8, measure="disparate_impact", reserve=reserve), cells)
+        _, (measured,), kept = system.judge(counts)
+        assert measured == pytest.approx(0.9)
+        assert kept is expected

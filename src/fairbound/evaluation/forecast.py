@@ -46,6 +46,9 @@ DOUBT = 1 / 3
 CLEARLY_SHORT = 0.1
 """A margin falls short if the probability by the forecast is lower than the one asked for by more than this."""
 
+NEGLIGIBLE = 0.005
+"""A difference of probabilities that is smaller than the error of the draws."""
+
 LARGEST_SHARE = 0.9
 """The largest share of the distance between a bound and equal rates that a reserve may take."""
 
@@ -262,9 +265,8 @@ class RateDistribution:
             return float(((moved >= lower) & (moved <= upper))[:, asked].all(axis=1).mean())
 
         few, many = -1.0, 5.0
-        # If the largest reserve of one limit is too small, the others must not get as many errors as there are.
-        reached = holds(many)
-        wanted = probability if reached >= probability else probability * reached
+        # If the largest reserve of one limit is too small, further errors serve nothing and tighten the others.
+        wanted = min(probability, holds(many) - NEGLIGIBLE)
         for _ in range(30):
             middle = 0.5 * (few + many)
             few, many = (middle, many) if holds(middle) < wanted else (few, middle)

@@ -22,7 +22,7 @@ from fairbound._torch import torch
 from fairbound.fairness.cells import Cells
 from fairbound.fairness.columns import Array, concatenate, like
 from fairbound.fairness.compiler import Compiler, GroupComparison, RateBlock, Row, group_shares
-from fairbound.fairness.constraints import Constraint
+from fairbound.fairness.constraints import KEPT_TOLERANCE, Constraint
 from fairbound.fairness.decisions import DecisionSurrogate, check_threshold
 from fairbound.fairness.measures import resolve_measure
 from fairbound.fairness.rates import AFFINE_RATES, evaluate, group_sums
@@ -266,9 +266,13 @@ class ConstraintSystem:
     def judge(self, sums: Array) -> tuple[Array, list[float], bool]:
         """Return c̄ from sums of decisions, (K, 2·O), the measured values, and whether they keep all limits."""
         rates = self.rates(sums.expand(len(self.surrogates), -1, -1))
-        measured = self._measured(rates)
+        measured, exact = self._measured(rates), rates @ self.coefficients.T
         kept = all(limit.keeps(value) for limit, value in zip(self.constraints, measured, strict=True))
-        return rates @ self.coefficients.T, measured, kept
+        if any(limit.reserve for limit in self.constraints):  # a reserve tightens rows of c, not the bound of the limit
+            kept = kept and bool(
+                ((exact >= self.lower - KEPT_TOLERANCE) & (exact <= self.upper + KEPT_TOLERANCE)).all()
+            )
+        return exact, measured, kept
 
     def worst(self, S: Array) -> list[ComparedPair | None]:
         """Return for each constraint the pair of groups that determines its measured value; None if there is none."""
