@@ -23,7 +23,15 @@ from fairbound._files import existing_file
 from fairbound._values import distinct
 from fairbound.data.formats import MISSING, ColumnFormat
 from fairbound.data.table import no_column
-from fairbound.data.tablefile import TEXTS, column_values, is_supported, unreadable_parquet, unsupported_type
+from fairbound.data.tablefile import (
+    column_values,
+    common_type,
+    is_supported,
+    is_text,
+    plain_type,
+    unreadable_parquet,
+    unsupported_type,
+)
 
 Progress = Callable[[int], None]
 """Called with the number of rows that were read since the last call."""
@@ -85,7 +93,7 @@ class TableStream:
         # Parquet has types and nulls, so nothing is inferred; only an empty text also counts as missing.
         text = replace(ColumnFormat(), missing=("",) if tuple(missing) == MISSING else tuple(missing))
         opened = cls(found, dict.fromkeys(kinds.names, text), Path(path).name)
-        formats = {name: text if _is_text(kind) else ColumnFormat("number") for name, kind in opened.kinds.items()}
+        formats = {name: text if is_text(kind) else ColumnFormat("number") for name, kind in opened.kinds.items()}
         return replace(opened, formats=formats)
 
     @property
@@ -107,7 +115,7 @@ class TableStream:
     def kinds(self) -> dict[str, Any]:
         """Return the pyarrow type of each column; if the files have different types, the one that holds them all."""
         schemas = [_schema(path) for path in self.paths]
-        return {name: _common_type([each.field(name).type for each in schemas]) for name in schemas[0].names}
+        return {name: common_type([each.field(name).type for each in schemas]) for name in schemas[0].names}
 
     def _kind(self, name: str) -> Any:
         """Return the type of a column; raise an error if the files have types that no type holds."""
@@ -195,7 +203,7 @@ class TableStream:
         """Return distinct values of a column as `read_table` would read them."""
         import pyarrow as pa
 
-        kind = _plain_type(self.kinds[name])
+        kind = plain_type(self.kinds[name])
         found = column_values(pa.chunked_array([pa.array(values, kind)]), name, self.place)
         return found if found.dtype.kind in "if" else self.formats[name].read(found.tolist(), name)
 
@@ -376,31 +384,3 @@ def _metadata(path: Path) -> Any:
         return pq.read_metadata(path)
     except (pa.ArrowException, OSError) as error:
         raise unreadable_parquet(path.name, error) from error
-
-
-def _plain_type(kind: Any) -> Any:
-    """Return the type of the values of a column with a dictionary; other types as they are."""
-    from pyarrow import types
-
-    return kind.value_type if types.is_dictionary(kind) else kind
-
-
-def _common_type(kinds: Sequence[Any]) -> Any:
-    """Return a type for the values of several files: their own, or one that holds them all; None if there is none."""
-    import pyarrow as pa
-
-    if all(kind == kinds[0] for kind in kinds):
-        return kinds[0]
-    plain = {kind for kind in map(_plain_type, kinds) if not pa.types.is_null(kind)}
-    if len(plain) == 1:
-        return plain.pop()
-    if all(str(kind) in TEXTS for kind in plain):
-        return pa.large_string()
-    if not all(is_supported(kind) and not _is_text(kind) for kind in plain):
-        return None
-    whole = all(pa.types.is_integer(kind) and not pa.types.is_uint64(kind) for kind in plain)
-    return pa.int64() if whole else pa.float64()
-
-
-def _is_text(kind: Any) -> bool:
-    return kind is not None and str(_plain_type(kind)) in ("bool", *TEXTS)

@@ -121,6 +121,35 @@ def is_supported(kind: Any) -> bool:
     return str(kind) in TEXTS or any(test(kind) for test in tests)
 
 
+def plain_type(kind: Any) -> Any:
+    """Return the type of the values of a column with a dictionary; other types as they are."""
+    from pyarrow import types
+
+    return kind.value_type if types.is_dictionary(kind) else kind
+
+
+def common_type(kinds: Sequence[Any]) -> Any:
+    """Return a type for the values of several files: their own, or one that holds them all; None if there is none."""
+    import pyarrow as pa
+
+    if all(kind == kinds[0] for kind in kinds):
+        return kinds[0]
+    plain = {kind for kind in map(plain_type, kinds) if not pa.types.is_null(kind)}
+    if len(plain) == 1:
+        return plain.pop()
+    if all(str(kind) in TEXTS for kind in plain):
+        return pa.large_string()
+    if not all(is_supported(kind) and not is_text(kind) for kind in plain):
+        return None
+    whole = all(pa.types.is_integer(kind) and not pa.types.is_uint64(kind) for kind in plain)
+    return pa.int64() if whole else pa.float64()
+
+
+def is_text(kind: Any) -> bool:
+    """Return whether a pyarrow type is text or truth values, which are read as words."""
+    return kind is not None and str(plain_type(kind)) in ("bool", *TEXTS)
+
+
 # --- files of either kind --------------------------------------------------------------------------------------------
 
 
