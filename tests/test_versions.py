@@ -54,6 +54,13 @@ def test_the_version_is_that_of_the_changelog_and_of_the_citation() -> None:
     assert __version__ == latest.group(1)
 
 
+def test_a_release_has_each_kind_of_change_once() -> None:
+    for release in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8").split("\n## ")[1:]:
+        kinds = re.findall(r"^### (\w+)$", release, re.MULTILINE)
+        order = [kind for kind in ("Added", "Changed", "Deprecated", "Removed", "Fixed", "Security") if kind in kinds]
+        assert kinds == order, release.splitlines()[0]
+
+
 def test_the_workflow_runs_ci_on_every_python_from_the_oldest_that_is_allowed() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     workflow = (ROOT / ".github" / "workflows" / "ci.yml").read_text(encoding="utf-8")
