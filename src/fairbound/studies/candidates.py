@@ -159,9 +159,10 @@ class Alternatives:
         where = where.format(value=number(self.reference.measures[measure.name].value, 4))
         if not values:
             return f"{searched} within {self.plan.tolerance} has a defined {measure.name} {where}"
+        a_measure = f"{'an' if measure.name[0] in 'aeiou' else 'a'} {measure.name}"
         if measure.larger_is_stricter:
-            return f"{searched} within {self.plan.tolerance} has a {measure.name} above {at_most(max(values))} {where}"
-        return f"{searched} within {self.plan.tolerance} has a {measure.name} below {at_least(min(values))} {where}"
+            return f"{searched} within {self.plan.tolerance} has {a_measure} above {at_most(max(values))} {where}"
+        return f"{searched} within {self.plan.tolerance} has {a_measure} below {at_least(min(values))} {where}"
 
     note = CHOSEN_ON
 
@@ -179,14 +180,18 @@ class Alternatives:
         )
         paired = after.paired
         first = self.plan.measures[0]
-        confirmed = better(first, after.measures[first.name], before.measures[first.name])
-        return (
+        doubts = []
+        if not better(first, after.measures[first.name], before.measures[first.name]):
+            doubts.append(f"Its smaller disparity ({first.name}) is not confirmed on the final rows.")
+        if not self.plan.tolerance.holds(after, before):
+            doubts.append(f"On the final rows it is not within {self.plan.tolerance} of the baseline.")
+        found = (
             f"Chosen: {self.chosen.name}. On {count(after.rows)} final rows, which had no part in training or "
             f"choosing: {moved}; accuracy {after.accuracy.value:.2%} instead of {before.accuracy.value:.2%} "
             f"({100 * paired.difference:+.2f} points, McNemar p: {p_text(paired.p)}); {count(after.changed)} decisions "
             "change."
-            + ("" if confirmed else f" So its smaller disparity ({first.name}) is not confirmed on the final rows.")
         )
+        return " ".join([found, *doubts])
 
     def to_dict(self) -> dict[str, Any]:
         """Return the complete log of the search as JSON values."""
