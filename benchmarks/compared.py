@@ -50,12 +50,13 @@ OWN_RATIOS = {
 MOST_ROWS = 45_000
 """Larger data sets are sampled, to save time."""
 BEYOND = 0.02
-"""How far the line of the two tightest runs is extended within a split, where ratios vary more than their means."""
+"""How far the line of the two tightest runs is extended."""
 NOTES = f"""A fifth of the rows is held out, at random. Larger data sets are sampled to {MOST_ROWS:,} rows first. Of
 methods that decide at random, expected accuracies and rates are counted. Accuracies at a ratio are interpolated
-linearly between the two nearest means; if all runs of a method have a larger ratio, the column has the accuracy of its
-loosest run. Differences are also taken within each split, by the same interpolation (extended by up to {BEYOND} beyond
-the tightest run); their spread is beside them. Tables are of the splits that all of their methods have finished."""
+linearly between the two nearest means, and extended by up to {BEYOND} beyond the tightest run; if all runs of a method
+have a larger ratio, the column has the accuracy of its loosest run. Differences are also taken within each split, in
+the same way; their spread is beside them. Tables are of the splits that all of their methods have finished; a
+method that has finished fewer splits than the others is shown on its own, with their number behind its name."""
 RIVAL = "ExponentiatedGradient"
 """The other method that needs no group at decision time."""
 OURS = ("linear", "network", "boosted", "boosted, averaged")
@@ -199,11 +200,25 @@ def means(results: list[dict]) -> dict[tuple[str, str], list[dict[str, float]]]:
     }
 
 
-def interpolated(lines: list[dict[str, float]], goal: float, beyond: float = 0.0) -> float | None:
+def shown(results: list[dict], data: str) -> tuple[dict[str, list[dict[str, float]]], int]:
+    """Return the means of each method, and the number of splits; a method with fewer splits is shown on its own."""
+    own = {
+        method: means([each for each in results if each["data"] == data and each["method"] == method])
+        for method in METHODS
+    }
+    splits = {method: found[data, method][0]["splits"] for method, found in own.items() if found}
+    most = max(splits.values(), default=0)
+    full = [each for each in results if each["data"] == data and splits.get(each["method"]) == most]
+    common = means(full)
+    lines = {method: common[data, method] if splits[method] == most else own[method][data, method] for method in splits}
+    return lines, max((line["splits"] for found in common.values() for line in found), default=0)
+
+
+def interpolated(lines: list[dict[str, float]], goal: float) -> float | None:
     """Return the mean accuracy at a mean held-out ratio, between the two nearest runs.
 
     If all runs have a larger ratio, it is the accuracy of the loosest one; None without runs, or if all have a ratio
-    that is smaller by more than `beyond`.  Up to there the line of the last two runs is extended.
+    that is smaller by more than `BEYOND`.  Up to there the line of the last two runs is extended.
     """
     ordered = sorted(lines, key=lambda line: line["ratio"])
     if not ordered:
@@ -211,7 +226,7 @@ def interpolated(lines: list[dict[str, float]], goal: float, beyond: float = 0.0
     if ordered[0]["ratio"] > goal:
         return ordered[0]["accuracy"]
     for one, other in pairwise(ordered):
-        last = ordered[-1]["ratio"] + beyond if other is ordered[-1] else other["ratio"]
+        last = ordered[-1]["ratio"] + BEYOND if other is ordered[-1] else other["ratio"]
         if one["ratio"] <= goal <= last:
             part = (goal - one["ratio"]) / max(other["ratio"] - one["ratio"], 1e-12)
             return one["accuracy"] + part * (other["accuracy"] - one["accuracy"])
@@ -220,35 +235,33 @@ def interpolated(lines: list[dict[str, float]], goal: float, beyond: float = 0.0
 
 def page(results: list[dict], target: Path) -> None:
     """Write the tables and pictures."""
-    found = means(results)
-    names = {data: [method for method in METHODS if (data, method) in found] for data in GROUPS}
     text = [NOTES, ""]
-    for data, methods in names.items():
-        if not methods:
+    for data in GROUPS:
+        found, splits = shown(results, data)
+        if not splits:
             continue
-        draw(data, {method: found[data, method] for method in methods}, target.parent / "figures")
-        splits = max(line["splits"] for method in methods for line in found[data, method])
+        draw(data, found, target.parent / "figures")
         text += [f"### {TITLES[data]}, by {GROUPS[data]}, {splits} splits", ""]
         text += [f"![Accuracy against ratio on held-out rows, {data}](figures/compared_{data}.svg)", ""]
         heads = [f"accuracy at {goal}" for goal in COMPARED]
         text += [f"| method | group at decision time | {' | '.join(heads)} | processor time |", "| --- " * 5 + "|"]
-        for method in methods:
-            lines = found[data, method]
+        for method, lines in found.items():
             goals = [interpolated(lines, goal) for goal in COMPARED]
             cells = ["–" if goal is None else f"{goal:.2%}" for goal in goals]
             seconds = np.mean([line["processor"] for line in lines])
             needs = "needed" if method in NEEDS_GROUP else "no"
-            text.append(f"| {method} | {needs} | {' | '.join(cells)} | {seconds:.1f} s |")
+            name = method if lines[0]["splits"] == splits else f"{method} ({lines[0]['splits']:.0f} splits)"
+            text.append(f"| {name} | {needs} | {' | '.join(cells)} | {seconds:.1f} s |")
         text += [
             "",
             *_beside(results, data),
             "| method | asked | accuracy | ratio | processor time |",
             "| --- " * 5 + "|",
         ]
-        for method in methods:
-            for line in found[data, method]:
+        for method, lines in found.items():
+            for line in lines:
                 text.append(
-                    f"| {method} | {line['asked']} | {line['accuracy']:.2%} | {line['ratio']:.3f} | "
+                    f"| {method} | {line['asked'] or '–'} | {line['accuracy']:.2%} | {line['ratio']:.3f} | "
                     f"{line['processor']:.1f} s |"
                 )
         text.append("")
@@ -263,9 +276,9 @@ def page(results: list[dict], target: Path) -> None:
 
 
 def _beside(results: list[dict], data: str) -> list[str]:
-    """Return a sentence on each booster of fairbound beside the other one that needs no group, on all their splits."""
+    """Return a sentence on each model of fairbound beside the other one that needs no group, on all their splits."""
     sentences = []
-    for method in ("boosted", "boosted, averaged"):
+    for method in ("boosted", "boosted, averaged", "linear", "network"):
         both = [each for each in results if each["data"] == data and each["method"] in (method, RIVAL)]
         found = means(both)
         ours, theirs = (found.get((data, name), []) for name in (method, RIVAL))
@@ -287,7 +300,7 @@ def _spread(results: list[dict], data: str, method: str, goal: float) -> str:
     found = []
     for seed in sorted({each["seed"] for each in results}):
         lines = means([each for each in results if each["seed"] == seed])
-        one, other = (interpolated(lines.get((data, name), []), goal, BEYOND) for name in (method, RIVAL))
+        one, other = (interpolated(lines.get((data, name), []), goal) for name in (method, RIVAL))
         if one is not None and other is not None:
             found.append(100 * (one - other))
     if len(found) < 2:
