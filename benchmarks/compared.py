@@ -47,7 +47,7 @@ OWN_RATIOS = {
     "ThresholdOptimizer": (1.0,),  # its rates are equal by construction, so one run tells all
     "booster alone": (0.0,),
 }
-MOST_ROWS = 45_000
+MOST_ROWS = 75_000
 """Larger data sets are sampled, to save time."""
 BEYOND = 0.02
 """How far the line of the two tightest runs is extended."""
