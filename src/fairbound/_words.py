@@ -160,6 +160,15 @@ def beside(value: float, bounds: Iterable[float], digits: int = 4) -> str:
     return number(value, digits)  # the difference is only rounding
 
 
+def factor_text(value: float) -> str:
+    """Return a rough factor in two digits.
+
+    >>> factor_text(1.23), factor_text(18.2), factor_text(233.5), factor_text(12345.0)
+    ('1.2', '18', '230', '12,000')
+    """
+    return f"{value:.1f}" if value < 10 else f"{float(f'{value:.2g}'):,.0f}"
+
+
 def at_least(value: float) -> str:
     """Return a bound from below in four digits, rounded down so that it stays one.
 

@@ -151,7 +151,7 @@ class LimitMargin:
         width = (
             f"{self.least:.3f}"
             if f"{self.least:.3f}" == f"{self.most:.3f}"
-            else (f"{self.least:.3f} to {self.most:.3f}, by pair of groups")
+            else f"{self.least:.3f} to {self.most:.3f}, by pair of groups and its order"
         )
         return f"{self.limit} was trained with a margin of {width}"
 

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from fairbound._errors import Message
 from fairbound._records import as_json, read_value
-from fairbound._words import at_least, at_most, count, group_text, number, percent
+from fairbound._words import at_least, at_most, count, factor_text, group_text, percent
 from fairbound.evaluation.requirements import Requirement, times_as_many
 from fairbound.evaluation.tally import WHOLES, Tally
 from fairbound.fairness import Constraint, ConstraintSystem, parse_constraint, resolve_measure
@@ -217,12 +217,12 @@ def _inconclusive_reason(
     if unknown:
         return f"no row tells anything about {', '.join(sorted(unknown))}."
     least_sure = _least_certain(tested, rows, needed)
-    if needed is not None:
+    if needed is not None and times is not None:
         listed = "; ".join(
             f"{name}: {', '.join(f'{group_text(group)} {count(rows)}' for group, rows in groups.items())}"
             for name, groups in needed.items()
         )
-        many = f"about {number(times, 1)} times as many rows would decide at the observed rates ({listed})."
+        many = f"about {factor_text(times)} times as many rows would decide at the observed rates ({listed})."
         return f"{many} {least_sure}"
     return f"not even a million times as many rows would decide at the observed rates. {least_sure}"
 

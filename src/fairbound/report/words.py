@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from fairbound._words import count, group_text, percent, probability_text
+from fairbound._words import count, factor_text, group_text, percent, probability_text
 from fairbound.report import numbers
 
 Tone = Literal["good", "open", "bad", "plain"]
@@ -305,9 +305,7 @@ def _certificate_lines(limits: Sequence[Mapping[str, Any]]) -> Iterator[tuple[st
 def _reason(limit: Mapping[str, Any]) -> str:
     if limit["times_as_many"] is None:
         return sentence(limit["reason"])
-    times = limit["times_as_many"]
-    many = f"{times:.1f}" if times < 10 else f"{float(f'{times:.2g}'):,.0f}"
-    return f"About {many} times as many rows would decide at the observed rates."
+    return f"About {factor_text(limit['times_as_many'])} times as many rows would decide at the observed rates."
 
 
 def sentence(text: str) -> str:
