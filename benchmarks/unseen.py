@@ -68,18 +68,20 @@ class Outcome:
         return self.setting, self.kind, self.draw
 
 
-def judge(data: Dataset, setting: str, kind: str, draw: int) -> Outcome:
-    """Train one model, and measure it on the truth."""
+def group_codes(data: Dataset, column: str) -> tuple[np.ndarray, np.ndarray]:
+    """Return the names of the groups, and the place of each row's group among them."""
+    return np.unique(data.groups(column).astype(str), return_inverse=True)
+
+
+def judge(data: Dataset, coded: tuple[np.ndarray, np.ndarray], setting: str, kind: str, draw: int) -> Outcome:
+    """Train one model, and measure it on the truth; `coded` has the groups of all rows, by `group_codes`."""
     column, bound, hidden = SETTINGS[setting]
-    groups = data.groups(column)
+    names, codes = coded
     order = np.random.default_rng(draw).permutation(len(data))
     training, calibration = order[:TRAINING], order[TRAINING : TRAINING + CALIBRATION]
     truth = np.sort(order[TRAINING + CALIBRATION :])
-    names, counts = np.unique(groups[training].astype(str), return_counts=True)
-    large = names[counts >= LEAST]
-    training, calibration, truth = (
-        rows[np.isin(groups[rows].astype(str), large)] for rows in (training, calibration, truth)
-    )
+    large = np.bincount(codes[training], minlength=len(names)) >= LEAST
+    training, calibration, truth = (rows[large[codes[rows]]] for rows in (training, calibration, truth))
     if kind == "truth":
         training = truth
     clf = ConstrainedClassifier(DisparateImpact(bound), hidden=hidden)
@@ -88,16 +90,16 @@ def judge(data: Dataset, setting: str, kind: str, draw: int) -> Outcome:
         clf.set_params(margin="auto")
     if kind == "certified":
         clf.set_params(confidence=0.95)
-        further["calibration_set"] = data.X[calibration], data.y[calibration], {column: groups[calibration]}
+        further["calibration_set"] = data.X[calibration], data.y[calibration], {column: names[codes[calibration]]}
     start = time.process_time()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what they warn of is what is counted here
-        clf.fit(data.X[training], data.y[training], sensitive_features={column: groups[training]}, **further)
+        clf.fit(data.X[training], data.y[training], sensitive_features={column: names[codes[training]]}, **further)
     seconds = time.process_time() - start
     ratio = accuracy = None
     if kind != "certified" or clf.result_.certified:
-        decided, there = clf.predict(data.X[truth]), groups[truth].astype(str)
-        rates = [float(decided[there == group].mean()) for group in large]
+        decided, there = clf.predict(data.X[truth]), codes[truth]
+        rates = [float(decided[there == group].mean()) for group in np.flatnonzero(large)]
         ratio, accuracy = min(rates) / max(rates), float((decided == data.y[truth]).mean())
     found = clf.result_.forecast
     limit = found.limits[0] if found is not None and found.limits else None
@@ -261,8 +263,11 @@ def main() -> None:
         except FileNotFoundError as error:
             console.print(f"Skipped: {error}", highlight=False)
             return
+        columns = {SETTINGS[setting][0] for setting in settings} if data is not None else ()
+        coded = {column: group_codes(data, column) for column in columns}
         for key in wanted:
-            outcome = known[key] = judge_planted(*key) if data is None else judge(data, *key)
+            outcome = judge_planted(*key) if data is None else judge(data, coded[SETTINGS[key[0]][0]], *key)
+            known[key] = outcome
             console.print(json.dumps(asdict(outcome)), highlight=False)
             if options.results is not None:
                 with options.results.open("a", encoding="utf-8") as stream:

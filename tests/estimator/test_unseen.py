@@ -9,7 +9,8 @@ import pytest
 from tests.estimator.helpers import quick, toy
 
 from fairbound import ConstrainedClassifier, load
-from fairbound.estimator import FitResult, ForecastWarning
+from fairbound.estimator import FitResult, ForecastWarning, unseen
+from fairbound.training import Effort, TrainingResult
 
 LIMIT = "disparate_impact >= 0.8"
 
@@ -66,6 +67,23 @@ def test_a_fit_with_many_columns_of_noise_is_forecast_to_break_its_limit_and_war
     assert forecast.optimism > 1.0
     assert limit.expected < 0.8
     assert ratio(clf, there, groups) < 0.8
+
+
+@pytest.mark.parametrize(("rows", "phases"), [(1_000, False), (30_000, True)])
+def test_the_part_of_a_large_fit_has_an_accurate_phase_as_the_whole_has(monkeypatch, rows, phases):
+    """A part without it had twice the optimism, so that networks were forecast to break limits that held."""
+    seen: list[Effort] = []
+
+    def watched(problem, Z, *, effort, **options) -> TrainingResult:
+        seen.append(effort)
+        raise ValueError("enough is known")
+
+    monkeypatch.setattr(unseen, "tighten", watched)
+    X, y, group = toy(rows)
+    result = ConstrainedClassifier("disparate_impact >= 0.9").fit(X, y, sensitive_features=group).result_
+    assert "enough is known" in result.forecast.reason
+    assert [each.starts for each in seen] == [1]
+    assert [np.isfinite(each.worth) for each in seen] == [phases]
 
 
 @pytest.mark.parametrize(

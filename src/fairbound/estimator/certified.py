@@ -39,7 +39,7 @@ from fairbound.training import (
     trainable,
 )
 
-TRIED = (0.1, 0.25, 0.5, 0.9)
+TRIED = (0.1, 0.25, 0.5, 0.97)
 """The strictness of the models that are tried on training rows, to place the second start."""
 
 MIDDLE = STRICTNESS[len(STRICTNESS) // 2]

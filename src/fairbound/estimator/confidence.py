@@ -32,7 +32,7 @@ from fairbound.evaluation import Certificate, Verdict, certify
 from fairbound.fairness import Cells, Constraint, Measure, resolve_measure
 from fairbound.training import FRONTIER_EFFORT, PathPoint, TrainingProblem, follow_path
 
-STRICTNESS = (0.0, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.75, 0.9)
+STRICTNESS = (0.0, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.75, 0.9, 0.97)
 """How much stricter each model is trained, from loose to strict: 0 is the requested bound, 1 the strictest one."""
 
 SEQUENCE_EFFORT = replace(FRONTIER_EFFORT, worth=0.0, accurate_rounds=1)

@@ -109,18 +109,16 @@ def measure_optimism(
     scale = float(price @ spread @ price)
     if scale <= 0.0:
         return 0.0  # no limit binds, so the fit had no reason to fit noise
-    inside = draw_part(problem.cells, seed, SMALL_SHARE if _is_small(problem) else LARGE_SHARE)
+    small = is_small(len(problem.cells), problem.n_parameters)
+    inside = draw_part(problem.cells, seed, SMALL_SHARE if small else LARGE_SHARE)
     # The part must be fitted like the whole: a hurried fit stays near the model without limits, and has less optimism.
-    whole = choose_effort(len(Z), problem.n_parameters) if effort is None else effort
+    # The accurate phase lowers the optimism, so the part needs it, too; in small fits a random search takes its place.
+    whole = replace(choose_effort(len(Z), problem.n_parameters) if effort is None else effort, starts=1)
     lost = _optimism_of_part(
-        problem, Z, decisions, free, loss_weights, inside, replace(whole, starts=1, worth=math.inf)
+        problem, Z, decisions, free, loss_weights, inside, replace(whole, worth=math.inf) if small else whole
     )
     share = float(inside.to(torch.float64).mean())
     return max(0.0, share**FALL * float(multipliers @ lost) / scale)
-
-
-def _is_small(problem: TrainingProblem) -> bool:
-    return is_small(len(problem.cells), problem.n_parameters)
 
 
 def _optimism_of_part(
