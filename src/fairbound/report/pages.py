@@ -235,7 +235,8 @@ def _by_evidence(requirements: Sequence[Mapping[str, Any]]) -> list[Mapping[str,
     """Return the requirements most in doubt: by the evidence against them, then by their margins."""
 
     def doubt(each: Mapping[str, Any]) -> tuple[float, float]:
-        return min(-each["log_evidence"], 0.0), math.inf if each["margin"] is None else each["margin"]
+        margin = each.get("margin")  # pages of earlier versions have none
+        return min(-each["log_evidence"], 0.0), math.inf if margin is None else margin
 
     return sorted(requirements, key=doubt)[:MOST_LINES]
 
