@@ -25,6 +25,7 @@ from torch import Tensor
 
 from fairbound.fairness import DecisionSurrogate, SmoothedStep
 from fairbound.sqp import Evaluation, kkt_residuals
+from fairbound.training.assessment import Assessment
 from fairbound.training.candidates import Candidate, Candidates
 from fairbound.training.effort import Phase
 from fairbound.training.problem import TrainingProblem
@@ -35,7 +36,13 @@ from fairbound.training.random_search import (
     suits_random_search,
 )
 from fairbound.training.state import FitState
-from fairbound.training.whole_pass import WholePassProblem, at_scale, band_fraction, scale_fractions
+from fairbound.training.whole_pass import (
+    WholePassProblem,
+    at_scale,
+    band_fraction,
+    half_row_margin,
+    scale_fractions,
+)
 
 # --- prices ----------------------------------------------------------------------------------------------------------
 
@@ -86,20 +93,20 @@ RESTART_DISTANCE = 0.3
 RESTART_GAIN = 1e-3
 """Two successive restarts that lower the objective by less than this fraction are the last ones."""
 
-GENTLE_FRACTIONS: tuple[float, ...] = (0.03, 0.1, 0.3, 1.0)
-"""Fractions of the full scale at which the first rounds of the accurate phase take their derivatives."""
+SMOOTH_FRACTIONS = (0.1, 0.3, 1.0)
+"""Fractions of the full scale in `follow_error`."""
 
-FURTHER_FRACTIONS = (0.3, 1.0)
-"""The same of the further rounds, in turn, and of the few rounds on few rows."""
+ROUND_FRACTIONS, FEW_ROUNDS = (1.0, 0.3), 2
+"""The same of the rounds of the accurate phase, in turn.  Efforts with few rounds do without `follow_error`."""
 
 WORTHWHILE_GAIN = 2e-4
 """A round of the accurate phase that gains less accuracy than this was in vain."""
 
-SMOOTH_FRACTIONS, FEW_CONSTRAINTS = (0.1, 0.3, 1.0), 4
-"""Fractions of the full scale in `follow_error`; networks with more constraint values than this take it first."""
-
 BISECTIONS = 8
 """Points that `return_excess_accuracy` tries."""
+
+NEAREST = Phase(4, rounding=1e-3)
+"""Stopping rule of the search for the nearest point that keeps the limits, in `assess_nearest`."""
 
 Objective = Literal["loss", "accuracy"]
 
@@ -308,9 +315,9 @@ def seek_accuracy(
 def follow_error(state: FitState, problem: TrainingProblem) -> None:
     """Minimise the smoothed error under limits on surrogates, from a small scale to the full one.
 
-    Every limited group makes exact values jump at its own rows.  With many groups a solve ends at the first jumps, so
-    that the first parameters of a network decide.  Values of surrogates are smooth, and the solve goes on.  A constant
-    has no slope: if it is the best model so far, start from the free model.
+    Exact values jump at the rows of every limited group, and a solve ends at the first jumps, near its start.  Values
+    of surrogates are smooth, and at a small scale nearly all rows have a slope, so that the solve goes on past the many
+    local minima of the full scale.  A constant has no slope: if it is the best model so far, start from the free model.
     """
     best, phase = state.candidates.choice(), state.effort.accurate
     state.w = state.free_w if best.assessment.degenerate and state.free_w is not None else best.w
@@ -321,33 +328,24 @@ def follow_error(state: FitState, problem: TrainingProblem) -> None:
 
 
 def seek_accuracy_in_rounds(state: FitState, problem: TrainingProblem) -> None:
-    """Run `seek_accuracy` at scales from gentle to full, then from the best model until two rounds gain almost nothing.
+    """Follow the smoothed error, then run `seek_accuracy` with exact values until two rounds gain almost nothing.
 
-    At full scale the error has many local minima near the least loss.  At a gentle scale nearly all rows have a slope,
-    and the way leads past them; so each of the first rounds starts where the last one ended.  The further ones
-    alternate between two scales.  Each starts with a new BFGS matrix, which helps where the last one got stuck.
-    All end as soon as the model is as accurate as the one without limits.
+    The first round starts where the smoothed error led, the others at the best model.  They alternate between two
+    scales.  Each starts with a new BFGS matrix, which helps where the last one got stuck.  All end as soon as the model
+    is as accurate as the one without limits.
     """
     rounds, slack, phase = state.effort.accurate_rounds, state.effort.loss_slack, state.effort.accurate
-    gentle = GENTLE_FRACTIONS if rounds >= len(GENTLE_FRACTIONS) else ()
-    point = state.candidates.choice().w
-    is_network = len(problem.parameters) > 3  # a linear model has 2, over a base 3
-    if gentle and is_network and problem.system.n_rows > FEW_CONSTRAINTS:
+    if rounds > FEW_ROUNDS:
         follow_error(state, problem)
-        gentle, point = GENTLE_FRACTIONS[-1:], state.w
-    for fraction in gentle:
-        if state.candidates.suffice():
-            return
-        seek_accuracy(state, problem, point, slack, phase, fraction)
-        point = state.w
+    point = state.w if rounds > FEW_ROUNDS else state.candidates.choice().w
     in_vain = 0
-    for turn in range(rounds - len(gentle)):
-        start = state.candidates.choice()
-        seek_accuracy(state, problem, start.w, slack, phase, FURTHER_FRACTIONS[turn % 2])
-        gain = state.candidates.choice().assessment.accuracy - start.assessment.accuracy
-        in_vain = in_vain + 1 if gain < WORTHWHILE_GAIN else 0
+    for turn in range(rounds):
         if in_vain == 2 or state.candidates.suffice():
             return
+        before = state.candidates.choice().assessment.accuracy
+        seek_accuracy(state, problem, point, slack, phase, ROUND_FRACTIONS[turn % 2])
+        best = state.candidates.choice()
+        point, in_vain = best.w, in_vain + 1 if best.assessment.accuracy - before < WORTHWHILE_GAIN else 0
 
 
 def return_excess_accuracy(state: FitState, problem: TrainingProblem) -> None:
@@ -362,10 +360,26 @@ def return_excess_accuracy(state: FitState, problem: TrainingProblem) -> None:
     shares = 0.0, 1.0  # of the way to the least objective: enough accuracy, and too little
     for _ in range(BISECTIONS):
         middle = 0.5 * sum(shares)
-        w = torch.lerp(chosen.w, least.w, middle)
-        found = state.assess(problem, w)
-        state.candidates.offer(w, found)
+        found = assess_nearest(state, problem, torch.lerp(chosen.w, least.w, middle))
         shares = (middle, shares[1]) if found.kept and found.accuracy >= enough else (shares[0], middle)
+
+
+def assess_nearest(state: FitState, problem: TrainingProblem, w: Tensor) -> Assessment:
+    """Offer w or, if it violates a limit, the nearest point that keeps them; return the assessment of that point.
+
+    Between two points at a limit, the straight line may leave it by a few rows.
+    """
+    found = state.assess(problem, w)
+    state.candidates.offer(w, found)
+    if found.kept:
+        return found
+    converged_at, state.w = state.converged_at, w
+    nearest = WholePassProblem(
+        problem, state.rows, exact=True, margin=half_row_margin(problem), anchor=w, watch=state.candidates.offer
+    )
+    state.solve("accurate", nearest, NEAREST)
+    state.converged_at = converged_at  # the status is about the optimality of the loss
+    return state.assess(problem, state.w)
 
 
 def confirm(state: FitState, problem: TrainingProblem) -> Candidate:
@@ -384,17 +398,3 @@ def confirm(state: FitState, problem: TrainingProblem) -> Candidate:
         state.w = ranked[0].w
         solve_exact(state, problem, state.effort.repair)
     return state.candidates.choice()
-
-
-def half_row_margin(problem: TrainingProblem) -> Tensor:
-    """Return half of the change that the decision of the lightest row can make in each constraint value of c̄.
-
-    A decision changes one cell sum by the weight of its row, hence c̄ by at most weight · max |∂c/∂S|, taken at S = N/2.
-    """
-    if not problem.system.n_rows:
-        return torch.zeros(0, dtype=torch.float64)
-    halves = 0.5 * problem.cells.totals[None, :, None].expand(
-        len(problem.system.surrogates), -1, len(problem.cells.outcomes)
-    )
-    _, derivative = problem.system.values_and_derivative(halves)
-    return 0.5 * problem.cells.smallest_weight * derivative.abs().flatten(1).amax(dim=1)

@@ -156,6 +156,20 @@ class WholePassProblem:
         return value, torch.einsum("qo,qon->n", wrong, sweep.sum_gradients[position]) / total
 
 
+def half_row_margin(problem: TrainingProblem) -> Tensor:
+    """Return half of the change that the decision of the lightest row can make in each constraint value of c̄.
+
+    A decision changes one cell sum by the weight of its row, hence c̄ by at most weight · max |∂c/∂S|, taken at S = N/2.
+    """
+    if not problem.system.n_rows:
+        return torch.zeros(0, dtype=torch.float64)
+    halves = 0.5 * problem.cells.totals[None, :, None].expand(
+        len(problem.system.surrogates), -1, len(problem.cells.outcomes)
+    )
+    _, derivative = problem.system.values_and_derivative(halves)
+    return 0.5 * problem.cells.smallest_weight * derivative.abs().flatten(1).amax(dim=1)
+
+
 # --- scales ----------------------------------------------------------------------------------------------------------
 
 # The homotopy in the scale of the surrogates: from a small scale, where many rows have a slope, to the full scale.
