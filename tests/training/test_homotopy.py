@@ -16,6 +16,7 @@ from fairbound.training.effort import SMALL_EFFORT, TINY_EFFORT, choose_effort
 from fairbound.training.fitting import suitable_threads
 from fairbound.training.frontiers import loss_price
 from fairbound.training.stages import (
+    assess_nearest,
     find_free_optimum,
     least_squares_multipliers,
     reach_limits,
@@ -100,18 +101,19 @@ def test_the_loss_of_the_choice_is_within_the_slack() -> None:
     assert result.assessment.objective <= 1.05 * result.least_loss + 1e-3  # the regularizer is below 1e-3
 
 
-def test_many_groups_are_followed_by_smooth_values_first() -> None:
-    """77.2%; 75.4% by exact values alone, whose jumps at the rows of five groups end each solve."""
-    random = np.random.default_rng(0)
-    group, X = random.integers(0, 5, 2000), random.normal(size=(2000, 4))
-    X[:, 0] += 0.2 * group
+@pytest.mark.parametrize(("n_groups", "shift", "seed", "least"), [(5, 0.2, 0, 0.763), (2, 0.5, 5, 0.76)])
+def test_the_error_is_followed_by_smooth_values_first(n_groups, shift, seed, least) -> None:
+    """77.1% and 76.9%; 75.4% and 70.2% by exact values alone, whose jumps at the rows of a group end each solve."""
+    random = np.random.default_rng(seed)
+    group, X = random.integers(0, n_groups, 2000), random.normal(size=(2000, 4))
+    X[:, 0] += shift * group
     y = (X[:, 0] + 0.7 * X[:, 1] + random.normal(size=2000) > 0.8).astype(int)
-    module = make_model(4, hidden=(4,), generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    module = make_model(4, hidden=(4,), generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
     cells = Cells.build(y, group)
     problem = TrainingProblem(module, "cross_entropy", "disparate_impact >= 0.8", cells, regularizers=[L2(1e-5)])
     result = fit(problem, X, effort=Effort())
     assert result.assessment.kept
-    assert result.assessment.accuracy >= 0.763
+    assert result.assessment.accuracy >= least
 
 
 def test_nothing_accurate_is_lost(result) -> None:
@@ -132,6 +134,24 @@ def test_accuracy_beyond_that_without_limits_is_returned_for_a_smaller_loss() ->
     found = state.candidates.choice().assessment
     assert state.candidates.enough <= found.accuracy < accurate.assessment.accuracy
     assert found.objective < accurate.assessment.objective
+
+
+def test_a_point_beyond_the_limit_is_moved_to_the_nearest_within() -> None:
+    """The straight line between two kept models may leave the limit; the way back is short."""
+    X, y, group = planted(400)
+    problem = make_problem(X, y, group)
+    fit(problem, X, effort=Effort(accurate_rounds=0))
+    kept = problem.current()
+    state = FitState(problem, X, None, Effort(), None)
+    find_free_optimum(state)
+    assert not state.begin(problem, 0.05).kept
+    converged_at, beyond = state.converged_at, torch.lerp(kept, state.w, 0.05)
+    between = torch.linalg.vector_norm(state.w - kept)
+    assert not state.assess(problem, beyond).kept
+    assert assess_nearest(state, problem, beyond).kept
+    assert torch.linalg.vector_norm(state.w - beyond) < 0.1 * between
+    assert state.candidates.kept
+    assert state.converged_at == converged_at
 
 
 def test_the_limits_do_not_go_on_with_a_training_that_ended_without_them() -> None:
