@@ -52,25 +52,20 @@ from fairbound.training.whole_pass import (
 
 
 NEAR = 5e-3
-"""Distance from a bound at which a constraint counts as active.  The best model found need not lie exactly on it."""
+"""Distance from a bound at which a constraint is active, or two rows if that is more: models end near their limits."""
 
 
-def least_squares_multipliers(here: Evaluation, exact: Tensor) -> Tensor:
+def least_squares_multipliers(here: Evaluation, exact: Tensor, near: Tensor | float = NEAR) -> Tensor:
     """Return the multipliers y of the active constraints that minimise ‖g + Jᵀy‖; all others are 0.
 
-    A constraint is active if c̄ is within `NEAR` of a bound.  Its multiplier is ≥ 0 at the upper bound and ≤ 0 at the
+    A constraint is active if c̄ is within `near` of a bound.  Its multiplier is ≥ 0 at the upper bound and ≤ 0 at the
     lower one, so this is a non-negative least-squares problem in |y|.
 
-    Parameters
-    ----------
-    here : Evaluation
-        Of the training problem, by surrogate.
-    exact : Tensor of shape (m,)
-        c̄ at the same parameters.
+    `here` is the evaluation of the training problem, by surrogate, and `exact` is c̄ at the same parameters.
     """
     to_upper, to_lower = (here.upper - exact).abs(), (exact - here.lower).abs()
-    at_upper = (to_upper <= NEAR) & (to_upper <= to_lower)  # if both bounds are near, take the nearer
-    at_lower = (to_lower <= NEAR) & ~at_upper
+    at_upper = (to_upper <= near) & (to_upper <= to_lower)  # if both bounds are near, take the nearer
+    at_lower = (to_lower <= near) & ~at_upper
     multipliers = torch.zeros_like(exact)
     active = torch.nonzero(at_upper | at_lower).flatten()
     if len(active):
@@ -225,7 +220,8 @@ def compute_prices(state: FitState, problem: TrainingProblem) -> None:
     problem.assign(least.w)
     here = problem.evaluate(state.rows)
     state.evaluations += 1
-    state.multipliers = least_squares_multipliers(here, least.assessment.exact)
+    near = (4.0 * half_row_margin(problem)).clamp_min(NEAR)
+    state.multipliers = least_squares_multipliers(here, least.assessment.exact, near)
     state.kkt = kkt_residuals(here, state.multipliers)
 
 
