@@ -24,7 +24,7 @@ from scipy.optimize import nnls
 from torch import Tensor
 
 from fairbound.fairness import DecisionSurrogate, SmoothedStep
-from fairbound.sqp import Evaluation, kkt_residuals
+from fairbound.sqp import Evaluation, LineSearch, QuasiNewtonSQP, kkt_residuals
 from fairbound.training.assessment import Assessment
 from fairbound.training.candidates import Candidate, Candidates
 from fairbound.training.effort import Phase
@@ -100,8 +100,8 @@ WORTHWHILE_GAIN = 2e-4
 BISECTIONS = 8
 """Points that `return_excess_accuracy` tries."""
 
-NEAREST = Phase(4, rounding=1e-3)
-"""Stopping rule of the search for the nearest point that keeps the limits, in `assess_nearest`."""
+NEAREST = QuasiNewtonSQP(max_iterations=4, line_search=LineSearch(rounding=1e-3))
+"""Finds the nearest point that keeps the limits, in `assess_nearest`."""
 
 Objective = Literal["loss", "accuracy"]
 
@@ -367,15 +367,15 @@ def assess_nearest(state: FitState, problem: TrainingProblem, w: Tensor) -> Asse
     """
     found = state.assess(problem, w)
     state.candidates.offer(w, found)
-    if found.kept:
+    if found.kept or state.stopped:
         return found
-    converged_at, state.w = state.converged_at, w
     nearest = WholePassProblem(
         problem, state.rows, exact=True, margin=half_row_margin(problem), anchor=w, watch=state.candidates.offer
     )
-    state.solve("accurate", nearest, NEAREST)
-    state.converged_at = converged_at  # the status is about the optimality of the loss
-    return state.assess(problem, state.w)
+    solution = NEAREST.solve(nearest, w)
+    state.evaluations += nearest.evaluations
+    state.value_evaluations += nearest.value_evaluations
+    return state.assess(problem, solution.w)
 
 
 def confirm(state: FitState, problem: TrainingProblem) -> Candidate:
