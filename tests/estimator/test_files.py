@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import csv
 import os
 from pathlib import Path
@@ -16,7 +17,7 @@ from tests.refusals import refused
 from fairbound import ConstrainedClassifier, read_table
 from fairbound.data import ColumnFormat, streams
 from fairbound.data.formats import FormatLearner
-from fairbound.estimator import encoded_columns
+from fairbound.estimator import encoded_columns, opened_files
 from fairbound.studies.parts import Part
 from fairbound.training import Effort, Phase, TrainingProblem
 
@@ -281,6 +282,22 @@ def test_types_of_a_folder_that_no_type_holds_are_refused_unless_ignored(tmp_pat
         list(stream.batches([name]))
     if name == "age":
         ConstrainedClassifier(effort=BRIEF).fit_files(folder, scratch=tmp_path, ignore="age", **options)
+
+
+def test_the_decisions_of_many_models_are_counted_in_one_pass(tmp_path):
+    columns = planted(600)
+    source = write(columns, tmp_path, "file")
+    inputs = read_table(source, target="label", sensitive=("sex",), positive="yes", ignore="town").frame()
+    free = ConstrainedClassifier(effort=BRIEF)
+    reading = {"positive": "yes", "ignore": "town"}
+    with opened_files(source, "label", "sex", free, tmp_path, reading) as prepared:
+        models = [free.fit_prepared(prepared)]
+        for threshold in np.linspace(0.02, 0.98, 69):  # one digit for each would not fit in 64 bits
+            models.append(copy.copy(free))
+            models[-1].threshold_ = float(threshold)
+        found = prepared.decided(0, models)
+    for model, decided in zip(models, found.decisions, strict=True):
+        assert found.repeats.rows[decided == "yes"].sum() == (model.predict(inputs) == "yes").sum()
 
 
 def test_rows_without_a_label_are_dropped_if_asked(tmp_path):

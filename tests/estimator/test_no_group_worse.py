@@ -108,6 +108,8 @@ def test_a_frontier_has_the_floors_at_every_bound(rows, free):
         assert point.result.kept
         assert all(after[name] >= before[name] for name in before)
         assert [str(each) for each in point.classifier.constraints] == [f"disparate_impact >= {point.bound}"]
+        # The floors are rates on the training rows, so there is nothing to forecast about them.
+        assert [each.limit for each in point.result.forecast.limits] == [f"disparate_impact >= {point.bound}"]
 
 
 def test_without_limits_there_is_nothing_to_lift(rows, free):

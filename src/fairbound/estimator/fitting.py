@@ -229,7 +229,8 @@ class Fitting:
         return found
 
     def _forecasts(self, points: Sequence[FrontierPoint], effort: Effort) -> Sequence[Forecast | None]:
-        return forecast_frontier(self.problem, self.Z, self.loss_weights, points, effort)
+        asked = len(self.constraints) - len(self.floors)
+        return forecast_frontier(self.problem, self.Z, self.loss_weights, points, effort, asked)
 
     def _finish(
         self,

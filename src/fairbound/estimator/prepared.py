@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from fairbound._errors import InputError, argument, together
 from fairbound._files import draft_beside
-from fairbound._values import as_array
+from fairbound._values import as_array, distinct
 from fairbound.data import MISSING, ColumnFormat, TableFile, TableStream, as_word, make_frame, typed_copy
 from fairbound.estimator.encoded_columns import Column, ColumnFacts
 from fairbound.estimator.encoder import TableEncoder
@@ -158,35 +158,34 @@ class PreparedRows:
         """Decide the rows of a part by some fitted classifiers, and count equal combinations."""
         rows, classes = self.parts[part], self.cells.classes
         weighted = self.rows.columns.weight is not None
-        counted: list[tuple[NDArray[np.int64], Floats]] = []  # the codes that occur in a chunk, and sums of weights
+        counted: list[tuple[NDArray[np.int64], Floats]] = []  # the combinations of a chunk, and sums of weights
         heaviest = 0.0
         for chunk in rows.in_double().chunks(CHUNK_ROWS):
-            code = np.concatenate([np.full(stop - start, segment) for segment, start, stop in chunk.slices])
+            segments = np.concatenate([np.full(stop - start, segment) for segment, start, stop in chunk.slices])
+            known, place = distinct(segments)
+            found = known[:, None]  # a segment and the decisions of each classifier so far
             for each in classifiers:
                 z = logits(each.module_, chunk.X.numpy(), len(classes))
-                code = code * len(classes) + decide(z, each.threshold_).numpy()
+                known, place = distinct(place * len(classes) + decide(z, each.threshold_).numpy())
+                found = np.column_stack([found[known // len(classes)], known % len(classes)])
             weights = chunk.cell_weights.numpy()
             heaviest = max(heaviest, float(weights.max()))
-            found, place = np.unique(code, return_inverse=True)
             sums = [np.bincount(place, weights**power) for power in range(3 if weighted else 1)]
             counted.append((found, np.stack(sums)))
         if self.rows.processes is not None:
             gathered = self.rows.processes.gather((counted, heaviest))
             counted, heaviest = [each for own, _ in gathered for each in own], max(each for _, each in gathered)
-        found, place = np.unique(np.concatenate([codes for codes, _ in counted]), return_inverse=True)
+        found, place = np.unique(np.concatenate([keys for keys, _ in counted]), axis=0, return_inverse=True)
         totals = np.zeros((3 if weighted else 1, len(found)))
         for total, each in zip(totals, np.concatenate([sums for _, sums in counted], axis=1), strict=True):
-            np.add.at(total, place, each)
-        rest, decisions = found, []
-        for _ in classifiers:
-            rest, last = np.divmod(rest, len(classes))
-            decisions.append(as_array(classes)[last])
-        entry, source = self.entry_of_cell[part][rows.cell_of_segment.numpy()[rest]], self.sources[part]
+            np.add.at(total, place.reshape(-1), each)
+        decisions = [as_array(classes)[column] for column in found[:, 1:].T]
+        entry, source = self.entry_of_cell[part][rows.cell_of_segment.numpy()[found[:, 0]]], self.sources[part]
         mean = (totals / totals[0])[1:]
         return DecidedEntries(
             y=source.classes[source.labels.codes[entry]],
             groups={name: values[entry] for name, values in source.groups.items()},
-            decisions=tuple(reversed(decisions)),
+            decisions=tuple(decisions),
             weight=mean[0] if weighted else None,
             repeats=Repeats(totals[0].astype(np.int64), mean[1] if weighted else None, heaviest),
         )

@@ -254,13 +254,15 @@ def forecast_frontier(
     loss_weights: Any,
     points: Sequence[FrontierPoint],
     effort: Effort | None,
+    asked: int | None = None,
 ) -> list[Forecast | None]:
     """Return the forecasts of models for several bounds.  They share one κ, measured at the strictest bound."""
     found: list[Forecast | None] = []
     measured: Outlook | None = None
     for point in reversed(points):
         problem.assign(point.parameters)
-        outlook = Outlook(problem.with_constraints(point.result.assessment.system.constraints), Z, loss_weights)
+        limits = point.result.assessment.system.constraints
+        outlook = Outlook(problem.with_constraints(limits), Z, loss_weights, asked)
         if point.result.multipliers is None:
             outlook._reason = "the model was trained for a stricter bound."
         elif measured is None:
