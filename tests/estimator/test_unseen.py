@@ -10,7 +10,7 @@ from tests.estimator.helpers import quick, toy
 
 from fairbound import ConstrainedClassifier, load
 from fairbound.estimator import FitResult, ForecastWarning, unseen
-from fairbound.training import Effort, TrainingResult
+from fairbound.training import Effort, Phase, TrainingResult
 
 LIMIT = "disparate_impact >= 0.8"
 
@@ -203,3 +203,21 @@ def test_the_forecast_of_a_certified_fit_is_that_of_its_calibration_rows():
     assert result.forecast.limits[0].expected == pytest.approx(result.certificate.limits[0].value, abs=0.02)
     if result.certified:
         assert result.forecast.holds > 0.85
+
+
+def test_a_margin_does_not_lose_limits_that_are_kept_without_it():
+    draw = np.random.default_rng(5)
+    X, group = draw.normal(size=(150, 3)), draw.integers(0, 4, 150)
+    y = (X[:, 0] + 0.8 * group / 3 + draw.normal(size=150) > 0.5).astype(int)
+    limits = ["disparate_impact >= 0.8", "selection_rate <= 0.45", "selection_rate >= 0.3", "equal_opportunity <= 0.3"]
+    effort = Effort(free=Phase(20), coarse=Phase(10), exact=Phase(10), repair=Phase(5), worth=float("inf"))
+    options = {"effort": effort, "small_groups": "warn", "min_group_size": 2}
+    plain, found = (
+        ConstrainedClassifier(limits, margin=margin, **options).fit(X, y, sensitive_features=group)
+        for margin in (None, 0.95)
+    )
+    assert plain.result_.kept  # else there is no test
+    assert found.result_.kept
+    assert not found.result_.margin.reached
+    selected = [found.predict(X)[group == each].mean() for each in range(4)]
+    assert 0.3 <= min(selected) <= max(selected) <= 0.45

@@ -344,17 +344,17 @@ def train_with_margin(
         rates = rate_distribution(asked, decide_rows(), found.multipliers, optimism, asked_limits)
         if (rates.forecast().holds or 0.0) >= probability - NEAR_ENOUGH:
             break
-        reserve = np.maximum(reserve, rates.reserve(probability))
-        tightened = problem.with_constraints(_with_reserve(asked, reserve))
-        again = tighten(tightened, Z, free=result.free, **options)
-        reached = again.assessment.kept
-        assessment = replace(again.assessment, system=asked)
+        reserve, before = np.maximum(reserve, rates.reserve(probability)), problem.current()
+        again = tighten(problem.with_constraints(_with_reserve(asked, reserve)), Z, free=result.free, **options)
+        reached, assessment = again.assessment.kept, replace(again.assessment, system=asked)
         status = again.status if reached else choose_status(assessment, converged=False, locally_infeasible=False)
+        if lost := found.assessment.kept and not assessment.kept:
+            problem.assign(before)  # the last model has less of a margin, but keeps the limits
         found = replace(
-            again,
-            status=status,
-            assessment=assessment,
-            conflicts=[] if assessment.kept else again.conflicts,
+            found if lost else again,
+            status=found.status if lost else status,
+            assessment=found.assessment if lost else assessment,
+            conflicts=[] if lost or assessment.kept else again.conflicts,
             history=[*found.history, *again.history],
             seconds=found.seconds + again.seconds,
             evaluations=found.evaluations + again.evaluations,
@@ -363,7 +363,7 @@ def train_with_margin(
             solver=result.solver,
             free_parameters=result.free_parameters,
         )
-        if found.stopped:
+        if lost or found.stopped:
             break
     rates = rate_distribution(asked, decide_rows())
     return found, MarginResult(probability, _limit_margins(asked, reserve, rates.rates)[:asked_limits], reached)
