@@ -169,5 +169,7 @@ def test_bad_scores_are_refused():
         audit(y, y, group, score=[0.1, 0.2, 0.3, 0.4], threshold=0.5)
     with refused("sample_weight="):
         audit(y, y, group, score=[0.1, 0.2, 0.3, 0.4], sample_weight=[1, 2, 3, 4])
+    with refused("score=", "probabilities of groups"):
+        audit(y, y, {"race": {"a": [0.1, 0.2, 0.9, 0.8]}}, score=[0.1, 0.2, 0.3, 0.4])
     with refused("above every score"):
         audit(y, y, group, score=[0.1, 0.2, 0.3, 0.4]).scores.curve().at(0.5)

@@ -129,7 +129,7 @@ def test_cost_and_gain_of_the_law_model():
     summary = law_summary()
     answers = {answer.question: answer for answer in words.answers(summary)}
     accuracy = summary["parts"]["held_out"]["accuracy"]
-    cost, gain = answers["What did it cost in accuracy?"], answers["Better than a constant prediction?"]
+    cost, gain = answers["How did the accuracy change?"], answers["Better than a constant prediction?"]
     assert cost.short == f"−{100 * accuracy['cost']:.2f} points"
     assert gain.short == f"+{100 * accuracy['gain']:.2f} points"
     assert gain.tone == "good"

@@ -235,6 +235,10 @@ def audit_scores(
     """Audit the scores of the rows of a tally; `rates` and `measures` are those shown at each threshold."""
     given, rule = scores
     cells = tally.cells
+    if cells.division is not None:
+        raise InputError(
+            "{score=} needs the group of each row; probabilities of groups were given.", "Leave out {score=}."
+        )
     if tally.weighted or cells.n_labels != 2:
         raise InputError("{score=} needs two classes and rows of equal weight.", "Leave out {sample_weight=}.")
     if len(given) != len(cells):

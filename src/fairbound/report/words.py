@@ -323,7 +323,7 @@ def _cost(summary: Summary) -> Iterator[Answer]:
     if summary["parts"]["held_out"] is not None:
         other = f" On the training rows {numbers.points(-summary['parts']['training']['accuracy']['cost'])}."
     yield Answer(
-        "What did it cost in accuracy?",
+        "How did the accuracy change?",
         "plain",
         numbers.points(-cost),
         f"{sentence(rows)} rows: {numbers.percent(accuracy['before']['value'])} without limits, "
