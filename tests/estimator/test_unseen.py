@@ -121,6 +121,14 @@ def test_rows_too_few_to_be_divided_have_no_forecast_and_say_so():
         assert result.forecast.limits[0].upper - result.forecast.limits[0].lower > 0.2
 
 
+def test_a_handful_of_rows_has_no_forecast_and_says_so():
+    group, y = np.arange(12) % 2, np.arange(12) // 2 % 2
+    X = np.random.default_rng(1).normal(size=(12, 1)) + group[:, None]
+    clf = ConstrainedClassifier("disparate_impact >= 0.9", min_group_size=1).fit(X, y, sensitive_features=group)
+    assert not clf.result_.forecast.limits
+    assert "too few to be divided" in str(clf.result_)
+
+
 def test_a_margin_tightens_the_limit_and_the_forecast_agrees():
     X, y, group = toy(2000)
     plain = quick(LIMIT).fit(X, y, sensitive_features=group).result_

@@ -111,6 +111,8 @@ def measure_optimism(
         return 0.0  # no limit binds, so the fit had no reason to fit noise
     small = is_small(len(problem.cells), problem.n_parameters)
     inside = draw_part(problem.cells, seed, SMALL_SHARE if small else LARGE_SHARE)
+    if bool(inside.all()):
+        raise ValueError("none would be outside the part.")
     # The part must be fitted like the whole: a hurried fit stays near the model without limits, and has less optimism.
     # The accurate phase lowers the optimism, so the part needs it, too; in small fits a random search takes its place.
     whole = replace(choose_effort(len(Z), problem.n_parameters) if effort is None else effort, starts=1)
