@@ -115,10 +115,13 @@ def test_the_second_order_correction_defeats_the_maratos_effect(angle):
     plain = LineSearch(correct=False).search(problem.values, w, here, steered.core, steered.solution)
     assert plain.accepted
     assert plain.length < 1.0
-    corrected = LineSearch().search(problem.values, w, here, steered.core, steered.solution)
+    trials = []
+    values = lambda point: trials.append(point) or problem.values(point)  # noqa: E731
+    corrected = LineSearch().search(values, w, here, steered.core, steered.solution)
     assert corrected.corrected
     assert corrected.length == 1.0
-    assert corrected.evaluations == 2
+    assert not corrected.is_full_step
+    assert len(trials) == 2
     assert float(torch.linalg.vector_norm(w + corrected.change - optimum)) < angle**2
 
 
@@ -131,6 +134,77 @@ def test_a_search_that_finds_nothing_says_so():
     assert not found.accepted
     assert found.length == 0.0
     assert not bool(found.change.any())
+
+
+class Traced:
+    """A problem that records which of its points were evaluated, and how."""
+
+    def __init__(self, problem):
+        self.problem, self.calls = problem, []
+
+    def initial_point(self):
+        return self.problem.initial_point()
+
+    def evaluate(self, w):
+        self.calls.append(("evaluate", tuple(w.tolist())))
+        return self.problem.evaluate(w)
+
+    def values(self, w):
+        self.calls.append(("values", tuple(w.tolist())))
+        return self.problem.values(w)
+
+
+def test_an_accepted_full_step_is_evaluated_once():
+    """The minimum of a sphere is one full step away from the start, scaled as it is."""
+    sphere = Traced(program("sphere", lambda x: ((x - 1) ** 2).sum() / 2, lambda x: [], (), (), (1.0, 2.0)))
+    solution = QuasiNewtonSQP().solve(sphere)
+    assert solution.status is Status.CONVERGED
+    assert sphere.calls == [("evaluate", (1.0, 2.0)), ("evaluate", (1.0, 1.0))]
+    assert (solution.evaluations, solution.value_evaluations) == (2, 0)
+
+
+@pytest.mark.parametrize("name", sorted(PROBLEMS))
+def test_no_point_is_evaluated_with_derivatives_twice_and_the_counts_are_right(name):
+    problem = Traced(PROBLEMS[name])
+    solution = QuasiNewtonSQP().solve(problem)
+    evaluated = [point for how, point in problem.calls if how == "evaluate"]
+    assert len(evaluated) == len(set(evaluated)) == solution.evaluations
+    assert len(problem.calls) - len(evaluated) == solution.value_evaluations
+
+
+def test_after_a_rejected_full_step_the_next_is_tried_without_derivatives():
+    """On Rosenbrock's function some full steps are rejected; each iteration accepts exactly one point."""
+    rosenbrock = Traced(
+        program("r", lambda x: 100 * (x[1] - x[0] ** 2) ** 2 + (1 - x[0]) ** 2, lambda x: [], (), (), (-1.2, 1.0))
+    )
+    rejected = 0
+    lengths = [row["step_length"] for row in QuasiNewtonSQP().solve(rosenbrock).history]
+    calls = rosenbrock.calls[1:]
+    before_full = True
+    for length in lengths[:-1]:
+        assert calls[0][0] == ("evaluate" if before_full else "values")
+        full = length == 1.0
+        rejected += not full
+        # A full step that was tried without derivatives, or a shorter one, is evaluated after it was accepted.
+        if full and before_full:
+            del calls[0]
+        else:
+            last = next(i for i in range(1, len(calls)) if calls[i][0] == "evaluate")
+            assert calls[last][1] == calls[last - 1][1]
+            del calls[: last + 1]
+        before_full = full
+    assert rejected > 0
+    assert not calls
+
+
+def test_a_full_step_into_overflow_is_shortened():
+    """At −0.1 the slope of exp(800 x) − 700 x is −700, and the first step has length 1, to where exp overflows."""
+    steep = program("steep", lambda x: torch.exp(800 * x[0]) - 700 * x[0], lambda x: [], (), (), (-0.1,))
+    with pytest.raises(ValueError, match="f is inf"):
+        steep.evaluate(torch.tensor([0.9], dtype=torch.float64))
+    solution = QuasiNewtonSQP().solve(steep)
+    assert solution.status is Status.CONVERGED
+    assert solution.w.item() == pytest.approx(math.log(700 / 800) / 800, abs=1e-8)
 
 
 def test_no_constraints_is_lbfgs_with_backtracking():

@@ -115,6 +115,7 @@ class LimitedMemoryBFGS:
         self._inverse_middle = torch.cat(
             [torch.cat([corner, -inverse.T], 1), torch.cat([-inverse, torch.zeros_like(identity)], 1)]
         )
+        self._frame, self._inverse_frame = torch.cat([gamma * S, R]), torch.cat([S, R / gamma])
 
     def _stored_pairs(self) -> tuple[Tensor, Tensor]:
         if self._steps is None or self._changes is None:
@@ -125,18 +126,15 @@ class LimitedMemoryBFGS:
         """H⁻¹V for every row of V."""
         if self.pairs == 0:
             return V / self.scale
-        S, R = self._stored_pairs()
-        frame = torch.cat([S, R / self.scale])
+        frame = self._inverse_frame
         return V / self.scale + ((V @ frame.T) @ self._inverse_middle) @ frame
 
     def product(self, d: Tensor) -> Tensor:
         """H d."""
         if self.pairs == 0:
             return d * self.scale
-        S, R = self._stored_pairs()
-        frame = torch.cat([self.scale * S, R])
-        inner = torch.linalg.lu_solve(*self._middle, (frame @ d)[:, None])[:, 0]
-        return self.scale * d - inner @ frame
+        inner = torch.linalg.lu_solve(*self._middle, (self._frame @ d)[:, None])[:, 0]
+        return self.scale * d - inner @ self._frame
 
     def state_dict(self) -> dict[str, Any]:
         """Return the pairs and the scale."""

@@ -13,7 +13,7 @@ second-order correction repairs that.  From the trial point w + d, a further cha
 So d̂ solves the same QP with c(w + d) − Jd in place of c, and the same H and J.  If α = 1 fails, d̂ is tried at full
 length.  If that fails too, the search continues along the arc w + αd + α²(d̂ − d), which starts in direction d.
 
-The search evaluates f and c, but no derivatives.
+The search uses f and c, but no derivatives.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Values = Callable[[Tensor], tuple[float, Tensor]]
 
 @dataclass(frozen=True)
 class SearchResult:
-    """Result of a search: the change of w, the length α, whether it includes the correction, and the evaluations used.
+    """Result of a search: the change of w, the length α, and whether it includes the correction.
 
     If no length gave a sufficient decrease, `accepted` is False and the change is zero.
     """
@@ -43,7 +43,11 @@ class SearchResult:
     length: float
     corrected: bool
     accepted: bool
-    evaluations: int
+
+    @property
+    def is_full_step(self) -> bool:
+        """Return whether the step itself was accepted, the first trial."""
+        return self.accepted and self.length == 1.0 and not self.corrected
 
 
 @dataclass(frozen=True)
@@ -72,51 +76,72 @@ class LineSearch:
             if not 0.0 < getattr(self, name) < 1.0:
                 raise ValueError(f"LineSearch({name}={getattr(self, name)!r}): must be between 0 and 1.")
 
-    def search(self, values: Values, w: Tensor, here: Evaluation, core: Core, solution: QPSolution) -> SearchResult:
-        """Search along the step of `solution`; `here` is the evaluation at w, and `core` the core of the QP."""
-        return _Search(self, values, w, here, solution.penalty).run(core, solution)
+    def search(
+        self,
+        values: Values,
+        w: Tensor,
+        here: Evaluation,
+        core: Core,
+        solution: QPSolution,
+        *,
+        first: Values | None = None,
+    ) -> SearchResult:
+        """Search along the step of `solution`.
+
+        Parameters
+        ----------
+        values : function of a point
+            Returns f and c.
+        w : Tensor of shape (n,)
+        here : Evaluation
+            At w.
+        core : Core
+            That of the QP.
+        solution : QPSolution
+        first : function of a point, optional
+            Replaces `values` at w + d, the first trial.
+        """
+        return _Search(self, values, w, here, solution.penalty).run(core, solution, first or values)
 
 
 class _Search:
-    """One line search, with the merit value at its start and a count of evaluations."""
+    """One line search, with the merit value at its start."""
 
     def __init__(self, constants: LineSearch, values: Values, w: Tensor, here: Evaluation, penalty: float) -> None:
         self.constants, self.values, self.w, self.here, self.penalty = constants, values, w, here, penalty
         self.start = here.f + penalty * here.violation
         size = abs(here.f) + penalty * float(here.c.abs().sum())
         self.rounding = constants.rounding * max(size, abs(self.start))
-        self.evaluations = 0
 
-    def merit(self, change: Tensor) -> tuple[float, Tensor]:
+    def merit(self, change: Tensor, values: Values) -> tuple[float, Tensor]:
         """Return φ and c at w + change; φ is inf if it is not finite."""
-        self.evaluations += 1
-        f, c = self.values(self.w + change)
+        f, c = values(self.w + change)
         value = f + self.penalty * violation(c, self.here.lower, self.here.upper)
         return (value if math.isfinite(value) else math.inf), c
 
-    def run(self, core: Core, solution: QPSolution) -> SearchResult:
+    def run(self, core: Core, solution: QPSolution, first: Values) -> SearchResult:
         d = solution.d
         slope = solution.slope - self.penalty * (self.here.violation - solution.violation)
         slope = min(slope, 0.0)
-        value, c = self.merit(d)
+        value, c = self.merit(d, first)
         if self._decreases_enough(value, 1.0, slope):
             return self._result(d, 1.0, corrected=False)
         correction = torch.zeros_like(d)
         if self.constants.correct and c.numel() and math.isfinite(value) and bool(torch.isfinite(c).all()):
             correction = self._correction(core, c, d)
             if bool(correction.any()):
-                corrected_value, _ = self.merit(d + correction)
+                corrected_value, _ = self.merit(d + correction, self.values)
                 if self._decreases_enough(corrected_value, 1.0, slope):
                     return self._result(d + correction, 1.0, corrected=True)
                 value = min(value, corrected_value)
         length = _shorter(1.0, self.start, slope, value)
         while length >= self.constants.shortest:
             change = length * d + length**2 * correction
-            value, _ = self.merit(change)
+            value, _ = self.merit(change, self.values)
             if self._decreases_enough(value, length, slope):
                 return self._result(change, length, corrected=bool(correction.any()))
             length = _shorter(length, self.start, slope, value)
-        return SearchResult(torch.zeros_like(d), 0.0, corrected=False, accepted=False, evaluations=self.evaluations)
+        return SearchResult(torch.zeros_like(d), 0.0, corrected=False, accepted=False)
 
     def _decreases_enough(self, value: float, length: float, slope: float) -> bool:
         return value <= self.start + self.constants.sufficient * length * slope + self.rounding
@@ -131,7 +156,7 @@ class _Search:
         return correction
 
     def _result(self, change: Tensor, length: float, *, corrected: bool) -> SearchResult:
-        return SearchResult(change, length, corrected, accepted=True, evaluations=self.evaluations)
+        return SearchResult(change, length, corrected, accepted=True)
 
 
 def _shorter(length: float, start: float, slope: float, value: float) -> float:

@@ -122,11 +122,15 @@ def _vector(name: str, value: object) -> Tensor:
     return value.detach().to(torch.float64, copy=True)
 
 
+class NotFiniteError(ValueError):
+    """A value or a derivative is NaN or infinite."""
+
+
 def _require_finite(name: str, value: Tensor) -> None:
     # If the sum is finite, so is every entry.  That is quicker to find out; the sum of finite numbers may overflow.
     if not math.isfinite(float(value.sum())) and not bool(torch.isfinite(value).all()):
         bad = int((~torch.isfinite(value)).sum())
-        raise ValueError(
+        raise NotFiniteError(
             f"Evaluation: {name} has {bad} entries that are NaN or infinite out of {value.numel()}; "
             "check the model's outputs and the step that led here."
         )
@@ -254,7 +258,7 @@ class Evaluation:
 
     def _check_values(self) -> None:
         if not math.isfinite(self.f):
-            raise ValueError(f"Evaluation: f is {self.f}; check the model's outputs and the step that led here.")
+            raise NotFiniteError(f"Evaluation: f is {self.f}; check the model's outputs and the step that led here.")
         _require_finite("g", self.g)
         _require_finite("c", self.c)
         _require_finite("J (rows)", self.J.rows)

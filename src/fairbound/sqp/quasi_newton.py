@@ -7,7 +7,8 @@ One iteration at w:
     3. w⁺ = w + change along d, with a second-order correction           `line_search`
     4. update H with s = w⁺ − w and ∇L(w⁺, y) − ∇L(w, y)                 `lbfgs`
 
-An iteration takes one evaluation with derivatives, and usually one of values only.
+The full step is usually accepted, so it is evaluated with derivatives at once: most iterations take that evaluation and
+no other.  After a full step that was rejected, the next one is first evaluated without derivatives.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from torch import Tensor
 
 from fairbound.sqp.lbfgs import LimitedMemoryBFGS
 from fairbound.sqp.line_search import LineSearch, SearchResult
-from fairbound.sqp.problem import Problem
+from fairbound.sqp.problem import Evaluation, NotFiniteError, Problem
 from fairbound.sqp.solution import IterationRecord, KKTResiduals, Solution, Status, WarmStart, kkt_residuals
 from fairbound.sqp.steering import SteeredStep, Steering, steered_step
 
@@ -154,8 +155,10 @@ class _Run:
     def __init__(self, options: QuasiNewtonSQP, problem: Problem, w: Tensor, callback: Callback | None) -> None:
         self.options, self.problem, self.callback = options, problem, callback
         self.w = w
-        self.here = problem.evaluate(w)
-        self.evaluations, self.value_evaluations = 1, 0
+        self.evaluations, self.value_evaluations = 0, 0
+        self.here = self._evaluate(w)
+        self.ahead: Evaluation | None = None  # at the full step of the present iteration
+        self.full_steps = True  # whether the last full step was accepted
         self.penalty = options.penalty
         self.hessian = LimitedMemoryBFGS(options.memory)
         self.hessian.reset(self._first_scale())
@@ -184,13 +187,12 @@ class _Run:
             if converged or out_of_patience or iteration >= options.max_iterations:
                 self._record(iteration, point, steered, None)
                 return self._finish(point, iteration, converged=converged, stalled=out_of_patience)
-            found = options.line_search.search(self._values, self.w, self.here, steered.core, steered.solution)
-            self.value_evaluations += found.evaluations
+            found = self._search(steered)
             if self._record(iteration, point, steered, found):
                 return self._finish(point, iteration, converged=False, stalled=False)
             iteration += 1
             if found.accepted:
-                without_progress = 0 if self._advance(found.change, steered) else without_progress + 1
+                without_progress = 0 if self._advance(found, steered) else without_progress + 1
             elif self.hessian.pairs:
                 # No length along the step lowers the merit function: restart from a multiple of the identity.
                 self.hessian.reset(self._first_scale())
@@ -213,7 +215,29 @@ class _Run:
         penalty = max(wanted, 0.5 * steered.penalty)
         return replace(steered, penalty=penalty, solution=replace(steered.solution, penalty=penalty))
 
+    def _evaluate(self, w: Tensor) -> Evaluation:
+        self.evaluations += 1
+        return self.problem.evaluate(w)
+
+    def _search(self, steered: SteeredStep) -> SearchResult:
+        """Search along a step; `ahead` is the evaluation at the full step, if it was taken with derivatives."""
+        self.ahead = None
+        first = self._look_ahead if self.full_steps else self._values
+        found = self.options.line_search.search(
+            self._values, self.w, self.here, steered.core, steered.solution, first=first
+        )
+        self.full_steps = found.is_full_step
+        return found
+
+    def _look_ahead(self, w: Tensor) -> tuple[float, Tensor]:
+        try:
+            self.ahead = self._evaluate(w)
+        except NotFiniteError:
+            return math.inf, self.here.c  # a step into overflow is too long, which is no error
+        return self.ahead.f, self.ahead.c
+
     def _values(self, w: Tensor) -> tuple[float, Tensor]:
+        self.value_evaluations += 1
         f, c = self.problem.values(w)
         return float(f), c.detach().to(torch.float64)
 
@@ -232,12 +256,11 @@ class _Run:
         """Return a sort key: feasible points first, by objective; then the others, by violation and objective."""
         return (False, 0.0, point.f) if self._is_feasible(point) else (True, point.violation, point.f)
 
-    def _advance(self, change: Tensor, steered: SteeredStep) -> bool:
+    def _advance(self, found: SearchResult, steered: SteeredStep) -> bool:
         """Move w, update H, and return whether the merit function fell."""
-        before, y = self.here, steered.solution.y
+        before, y, change = self.here, steered.solution.y, found.change
         self.w = self.w + change
-        self.here = self.problem.evaluate(self.w)
-        self.evaluations += 1
+        self.here = self.ahead if self.ahead is not None and found.is_full_step else self._evaluate(self.w)
         old = before.g + before.J.transpose_product(y)
         new = self.here.g + self.here.J.transpose_product(y)
         self.hessian.update(change, new - old)

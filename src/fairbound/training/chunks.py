@@ -74,6 +74,10 @@ class WeightParts:
     def __len__(self) -> int:
         return max(len(self.steps), 1)
 
+    def scale(self, values: Tensor, weights: Tensor) -> Tensor:
+        """Return values (..., n, D) times the weights of their rows."""
+        return values * (weights.to(values.dtype)[:, None] if self.steps else self.unit)
+
     def split(self, weights: Tensor) -> list[Tensor]:
         """Return the parts of some weights."""
         parts, rest = [], weights

@@ -46,15 +46,15 @@ class LinearLayers:
     def add_scaled(
         self, layer: nn.Linear, A: Tensor, B: Tensor, scales: Tensor, slices: Slices, gradients: Tensor
     ) -> None:
-        """Add (u_j ⊙ B_q)ᵀ A_q for all cotangents j and segments q; `scales` are the u_j of shape (n, J).
+        """Add (u_j ⊙ B_q)ᵀ A_q for all cotangents j and segments q; `scales` are the u_j, of shape (J, n, 1).
 
         (u ⊙ B)ᵀ A = Bᵀ (u ⊙ A), so the narrower of A and B is scaled.  The scaled copies of all j are concatenated, and
         one matrix product per segment serves them all.
         """
-        J, wide_in, wide_out = scales.shape[1], A.shape[1], B.shape[1]
+        J, wide_in, wide_out = len(scales), A.shape[1], B.shape[1]
         if wide_in < wide_out:
             scaled = self._scaled(A, scales, J * wide_in + J)
-            scaled[:, J * wide_in :] = scales
+            scaled[:, J * wide_in :] = scales[:, :, 0].T
             products = torch.stack([scaled[start:stop].T @ B[start:stop] for _, start, stop in slices])
             weights = products[:, : J * wide_in].unflatten(1, (J, wide_in)).transpose(2, 3)  # (q, J, out, in)
             biases = products[:, J * wide_in :]  # (q, J, out)
@@ -75,8 +75,8 @@ class LinearLayers:
         if held is None or len(held) < len(rows) or held.dtype != rows.dtype:
             held = self.memory[width] = torch.empty(len(rows), width, dtype=rows.dtype)
         result, wide = held[: len(rows)], rows.shape[1]
-        for j in range(scales.shape[1]):
-            torch.mul(rows, scales[:, j : j + 1], out=result[:, j * wide : (j + 1) * wide])
+        for j, scale in enumerate(scales):
+            torch.mul(rows, scale, out=result[:, j * wide : (j + 1) * wide])
         return result
 
     def add(self, layer: nn.Linear, A: Tensor, B: Tensor, j: int, slices: Slices, gradients: Tensor) -> None:
@@ -114,9 +114,8 @@ class LayerGradients:
         if u.shape[2] == 1:
             # With one output a cotangent only scales rows, so one backward pass with cotangent 1 serves them all.
             backward = pull_back(output, outputs, torch.ones_like(output), retain_graph=False)
-            scales = u[:, :, 0].T.contiguous()  # (n, J)
             for layer, A, B in zip(self.linear.layers, inputs, backward, strict=True):
-                self.linear.add_scaled(layer, A, B, scales, slices, gradients)
+                self.linear.add_scaled(layer, A, B, u, slices, gradients)
             return
         for j, cotangent in enumerate(u):
             backward = pull_back(output, outputs, cotangent)
@@ -179,9 +178,8 @@ class FeedForwardGradients:
         u = cotangents(before[-1]).to(X.dtype)  # (J, n, D)
         with torch.no_grad():
             if u.shape[2] == 1:
-                scales = u[:, :, 0].T.contiguous()
                 for layer, A, B in self._backward(torch.ones_like(before[-1]), inputs, before):
-                    self.linear.add_scaled(layer, A, B, scales, slices, gradients)
+                    self.linear.add_scaled(layer, A, B, u, slices, gradients)
             else:
                 for j, cotangent in enumerate(u):
                     for layer, A, B in self._backward(cotangent, inputs, before):

@@ -105,19 +105,21 @@ class SweepTotals:
         found = read_outputs(output, self.outcomes, self.threshold, self.surrogates, derivatives=True)
         self._add(chunk, found)
         z = found.logits
-        loss_weights, cell_weights = chunk.loss_weights.to(z.dtype)[:, None], chunk.cell_weights.to(z.dtype)[:, None]
-        of_loss = (self.loss_function.derivatives(z, chunk.labels) * loss_weights)[None]
-        stacked = torch.cat([of_loss, *(each * cell_weights for each in found.derivatives)])
+        of_loss = self.loss_function.derivatives(z, chunk.labels)[None]
+        weighted = [self.loss_parts.scale(of_loss, chunk.loss_weights)]
+        weighted += [self.cell_parts.scale(each, chunk.cell_weights) for each in found.derivatives]
+        stacked = torch.cat(weighted)
         # A module with two outputs for two classes has the logit z = output_1 − output_0.
         two_outputs = self.n_labels == 2 and output.reshape(len(z), -1).shape[1] == 2
         return torch.cat([-stacked, stacked], dim=2) if two_outputs else stacked
 
     def _add(self, chunk: Chunk, found: ReadOutputs) -> None:
         # Values of rows have the precision of the module; the sum over them is float64.
-        self.loss += chunk.loss_weights @ self.loss_function.values(found.logits, chunk.labels).to(torch.float64)
+        losses = self.loss_function.values(found.logits, chunk.labels).to(torch.float64)[:, None]
+        self.loss += self.loss_parts.scale(losses, chunk.loss_weights).sum()
         self._add_decisions(chunk, found.decisions, found.selected)
         for p, values in enumerate(found.surrogates):
-            weighted = values.to(torch.float64).mul_(chunk.cell_weights[:, None])
+            weighted = self.cell_parts.scale(values.to(torch.float64), chunk.cell_weights)
             add_by_segment(self.sums[p], segment_sums(weighted, chunk.slices), chunk.slices)
 
     def add_decisions(self, chunk: Chunk, decisions: Tensor) -> None:
@@ -131,9 +133,13 @@ class SweepTotals:
                 self.right[place] += part @ right.to(torch.float64)
         else:
             self.right += right.count_nonzero()
+        if not self.cell_parts.steps:
+            add_by_segment(self.selected[0], segment_sums(selected, chunk.slices), chunk.slices)
+            sizes = torch.tensor([stop - start for _, start, stop in chunk.slices], dtype=torch.float64)
+            add_by_segment(self.all[0], sizes, chunk.slices)
+            return
         for c, part in enumerate(self.cell_parts.split(chunk.cell_weights)):
-            weighted = selected * part[:, None] if self.cell_parts.steps else selected
-            add_by_segment(self.selected[c], segment_sums(weighted, chunk.slices), chunk.slices)
+            add_by_segment(self.selected[c], segment_sums(selected * part[:, None], chunk.slices), chunk.slices)
             add_by_segment(self.all[c], segment_sums(part, chunk.slices), chunk.slices)
 
     def round_off(self) -> None:
