@@ -16,6 +16,7 @@ from fairbound.training.effort import SMALL_EFFORT, TINY_EFFORT, choose_effort
 from fairbound.training.fitting import suitable_threads
 from fairbound.training.frontiers import loss_price
 from fairbound.training.stages import (
+    NEAR,
     assess_nearest,
     find_free_optimum,
     least_squares_multipliers,
@@ -26,7 +27,7 @@ from fairbound.training.stages import (
 from fairbound.training.state import FitState
 from fairbound.training.sweep import ordered_values
 from fairbound.training.trainer import assess_now
-from fairbound.training.whole_pass import at_scale, band_fraction, scale_fractions
+from fairbound.training.whole_pass import at_scale, band_fraction, half_row_margin, scale_fractions
 
 
 def planted(n: int = 800, d: int = 4, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -138,7 +139,7 @@ def test_accuracy_beyond_that_without_limits_is_returned_for_a_smaller_loss() ->
 
 def test_a_point_beyond_the_limit_is_moved_to_the_nearest_within() -> None:
     """The straight line between two kept models may leave the limit; the way back is short."""
-    X, y, group = planted(400)
+    X, y, group = planted(2000)
     problem = make_problem(X, y, group)
     fit(problem, X, effort=Effort(accurate_rounds=0))
     kept = problem.current()
@@ -179,8 +180,9 @@ def test_multipliers_balance_the_gradient_at_the_least_loss() -> None:
     rows = problem.rows(X)
     found = assess_now(problem, rows)
     here = problem.evaluate(rows)
-    multipliers = least_squares_multipliers(here, found.exact)
-    active = torch.nonzero((found.exact - here.upper).abs() <= 5e-3).flatten()
+    near = (4.0 * half_row_margin(problem)).clamp_min(NEAR)  # two rows
+    multipliers = least_squares_multipliers(here, found.exact, near)
+    active = torch.nonzero((found.exact - here.upper).abs() <= near).flatten()
     assert len(active) == 1
     slopes = here.J.matrix()[active]
     expected = torch.linalg.lstsq(slopes.T, -here.g[:, None]).solution.flatten().clamp_min(0.0)
@@ -194,7 +196,8 @@ def test_the_residual_is_that_of_the_surrogate_problem_at_the_least_loss() -> No
     # Slack 0: the model returned is the one with the least loss.
     result = fit(problem, X, effort=Effort(loss_slack=0.0))
     here = problem.evaluate(problem.rows(X))
-    expected = kkt_residuals(here, least_squares_multipliers(here, result.assessment.exact))
+    near = (4.0 * half_row_margin(problem)).clamp_min(NEAR)
+    expected = kkt_residuals(here, least_squares_multipliers(here, result.assessment.exact, near))
     assert result.kkt.as_dict() == pytest.approx(expected.as_dict(), rel=1e-6)
     assert 0 < result.kkt.largest < 0.2
 

@@ -258,23 +258,26 @@ def forecast_frontier(
     effort: Effort | None,
     asked: int | None = None,
 ) -> list[Forecast | None]:
-    """Return the forecasts of models for several bounds.  They share one κ, measured at the strictest bound."""
+    """Return the forecasts of models for several bounds, which share one κ, measured at the strictest that binds.
+
+    With few rows, the best model for a bound may end some rows away from it, without multipliers.  If a looser bound
+    binds, so does this one, and the multipliers of the looser one are used.
+    """
+    systems, prices = [p.result.assessment.system for p in points], [p.result.multipliers for p in points]
+    outlooks = [Outlook(problem.with_constraints(each.constraints), Z, loss_weights, asked) for each in systems]
+    strictest = max((i for i, price in enumerate(prices) if price is not None and price.any()), default=len(points) - 1)
+    measured = outlooks[strictest]
+    problem.assign(points[strictest].parameters)
+    measured.tighten(points[strictest].result, None, effort=effort)
     found: list[Forecast | None] = []
-    measured: Outlook | None = None
-    for point in reversed(points):
-        problem.assign(point.parameters)
-        limits = point.result.assessment.system.constraints
-        outlook = Outlook(problem.with_constraints(limits), Z, loss_weights, asked)
-        if point.result.multipliers is None:
+    for index, (outlook, price) in enumerate(zip(outlooks, prices, strict=True)):
+        problem.assign(points[index].parameters)
+        outlook._multipliers = measured._multipliers if index > strictest else price
+        outlook._optimism, outlook._reason = measured._optimism, measured._reason
+        if price is None:
             outlook._reason = "the model was trained for a stricter bound."
-        elif measured is None:
-            outlook.tighten(point.result, None, effort=effort)
-            measured = outlook
-        else:
-            outlook._multipliers, outlook._reason = point.result.multipliers, measured._reason
-            outlook._optimism = measured._optimism
         found.append(outlook.forecast(outlook._decide()))
-    return found[::-1]
+    return found
 
 
 def forecast_rows(

@@ -60,7 +60,7 @@ Solver = Literal["auto", "quasi-newton", "stochastic"]
 def on_other_rows(problem: TrainingProblem, cells: Cells) -> TrainingProblem:
     """Return the same problem for the rows of other cells, with a copy of the module."""
     return TrainingProblem(
-        copy.deepcopy(problem.module),
+        copy.deepcopy(problem.module).to(problem.precision),
         problem.loss,
         problem.system.constraints,
         cells,

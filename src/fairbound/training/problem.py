@@ -102,6 +102,7 @@ class TrainingProblem:
             raise ValueError(f"chunk_rows={chunk_rows!r}: must be at least 1.")
         self.module, self.passes = module, Passes() if passes is None else passes
         self.parameters = trainable(module)
+        self.precision = self.parameters[0].dtype  # a fit leaves the module in double precision; the next starts here
         widest = max(max(parameter.shape, default=1) for parameter in self.parameters)
         self.chunk_rows = chunk_rows or max(1024, CHUNK_NUMBERS // widest)
         self.loss = resolve_loss(loss)

@@ -71,9 +71,8 @@ class FitState:
         n_rows, n_parameters = len(problem.cells), problem.n_parameters
         self.effort = choose_effort(n_rows, n_parameters) if effort is None else effort
         self.callback = callback
-        if is_small(n_rows, n_parameters):
-            # With few rows, one decision changed by rounding makes the measures jump; double precision costs little.
-            problem.module.to(torch.float64)
+        # With few rows, one decision changed by rounding makes the measures jump; double precision costs little.
+        problem.module.to(torch.float64 if is_small(n_rows, n_parameters) else problem.precision)
         if isinstance(X, Rows):
             self.rows: Rows = X.in_double() if problem.parameters[0].dtype is torch.float64 else X
             problem.check_rows(self.rows)
@@ -142,7 +141,7 @@ class FitState:
 
         def after_iteration(record: IterationRecord, w: Tensor) -> bool:
             self.w = w  # an interrupt leaves this point in the module
-            stop = self.log(name, record.row | problem.history_columns(record.multipliers))
+            stop = self.log(name, record.row | problem.history_columns(w, record.multipliers))
             return stop or (until is not None and until()) or not progress.update(record)
 
         solver = QuasiNewtonSQP(

@@ -16,6 +16,7 @@ anchor           Minimise ½·NEARNESS·‖w − anchor‖² instead of the loss
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
@@ -70,8 +71,10 @@ class WholePassProblem:
     watch: Watch | None = None
     evaluations: int = field(default=0, init=False)
     value_evaluations: int = field(default=0, init=False)
-    last: Assessment | None = field(default=None, init=False, repr=False)
-    _last_error: float | None = field(default=None, init=False)
+    # The last two points, and what was found there: a solver evaluates the next point before it records the present.
+    _found: deque[tuple[Tensor, Assessment, float | None]] = field(
+        default_factory=lambda: deque(maxlen=2), init=False, repr=False
+    )
 
     def initial_point(self) -> Tensor:
         """Return the current parameters of the module."""
@@ -82,7 +85,9 @@ class WholePassProblem:
         self.evaluations += 1
         self.problem.assign(w)
         plain, sweep = self.problem.evaluate_with_sweep(self.rows)
-        self.last = found = assess(self.problem, self.rows, sweep, plain.f, plain.c)
+        found = assess(self.problem, self.rows, sweep, plain.f, plain.c)
+        error, error_gradient = (None, None) if self.error is None else self._error(sweep)
+        self._found.append((w, found, error))
         if self.watch is not None:
             self.watch(w, found)
         lower, upper = self.problem.system.lower + self.margin, self.problem.system.upper - self.margin
@@ -91,16 +96,14 @@ class WholePassProblem:
         c, J = (found.exact if self.exact else plain.c), plain.J
         if self.anchor is not None:
             return Evaluation(self._distance(w), NEARNESS * (w - self.anchor), c, J, lower, upper)
-        if self.error is None:
+        if error is None or error_gradient is None:
             return Evaluation(plain.f, plain.g, c, J, lower, upper)
-        f, g = self._error(sweep)
-        self._last_error = f
         if self.loss_limit is None:
-            return Evaluation(f, g, c, J, lower, upper)
+            return Evaluation(error, error_gradient, c, J, lower, upper)
         rows = torch.block_diag(J.rows, torch.ones(1, 1, dtype=torch.float64))
         return Evaluation(
-            f,
-            g,
+            error,
+            error_gradient,
             torch.cat([c, c.new_tensor([plain.f])]),
             Jacobian(rows, torch.cat([J.basis, plain.g[None]])),
             torch.cat([lower, lower.new_tensor([-torch.inf])]),
@@ -123,10 +126,10 @@ class WholePassProblem:
             c = torch.cat([c, c.new_tensor([objective])])
         return self._error(sweep)[0], c
 
-    def history_columns(self, multipliers: Tensor) -> dict[str, Any]:
-        """Return the columns of the history at the last point evaluated; they are the same whatever is minimised."""
-        assert self.last is not None, "`evaluate` comes first"
-        return {"error": self._last_error, **history_columns(self.last, multipliers)}
+    def history_columns(self, w: Tensor, multipliers: Tensor) -> dict[str, Any]:
+        """Return the columns of the history at w, one of the last two points, whatever is minimised."""
+        found, error = next((found, error) for point, found, error in self._found if torch.equal(point, w))
+        return {"error": error, **history_columns(found, multipliers)}
 
     def _distance(self, w: Tensor) -> float:
         assert self.anchor is not None
