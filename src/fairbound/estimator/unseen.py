@@ -98,9 +98,8 @@ def measure_optimism(
     multipliers : Tensor of shape (m,)
     free : Tensor
         Parameters of the model without limits.
-    loss_weights : array of shape (n,), optional
-    effort : Effort, optional
-        The effort of the fit, if one was stated.
+    loss_weights, effort
+        Of the fit, if they were stated.
     seed : int
     """
     system = problem.system
@@ -260,15 +259,13 @@ def forecast_frontier(
 ) -> list[Forecast | None]:
     """Return the forecasts of models for several bounds, which share one κ, measured at the strictest that binds.
 
-    With few rows, the best model for a bound may end some rows away from it, without multipliers.  If a looser bound
-    binds, so does this one, and the multipliers of the looser one are used.
+    With few rows, a model may end some rows away from its bound, without multipliers; it takes those of a looser one.
     """
     systems, prices = [p.result.assessment.system for p in points], [p.result.multipliers for p in points]
     outlooks = [Outlook(problem.with_constraints(each.constraints), Z, loss_weights, asked) for each in systems]
     strictest = max((i for i, price in enumerate(prices) if price is not None and price.any()), default=len(points) - 1)
-    measured = outlooks[strictest]
     problem.assign(points[strictest].parameters)
-    measured.tighten(points[strictest].result, None, effort=effort)
+    (measured := outlooks[strictest]).tighten(points[strictest].result, None, effort=effort)
     found: list[Forecast | None] = []
     for index, (outlook, price) in enumerate(zip(outlooks, prices, strict=True)):
         problem.assign(points[index].parameters)
