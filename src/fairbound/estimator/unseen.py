@@ -32,6 +32,7 @@ from fairbound.training import (
     FrontierPoint,
     TrainingProblem,
     TrainingResult,
+    assess_now,
     choose_effort,
     choose_status,
     is_small,
@@ -115,9 +116,8 @@ def measure_optimism(
     # The part must be fitted like the whole: a hurried fit stays near the model without limits, and has less optimism.
     # The accurate phase lowers the optimism, so the part needs it, too; in small fits a random search takes its place.
     whole = replace(choose_effort(len(Z), problem.n_parameters) if effort is None else effort, starts=1)
-    lost = _optimism_of_part(
-        problem, Z, decisions, free, loss_weights, inside, replace(whole, worth=math.inf) if small else whole
-    )
+    whole = replace(whole, worth=math.inf) if small else whole
+    lost = _optimism_of_part(problem, Z, decisions, free, loss_weights, inside, whole)
     share = float(inside.to(torch.float64).mean())
     return max(0.0, share**FALL * float(multipliers @ lost) / scale)
 
@@ -135,9 +135,9 @@ def _optimism_of_part(
     part, others = problem.cells.take(inside), problem.cells.take(~inside)
     trial = on_other_rows(problem, part)
     trial.assign(free)
-    rows = inside.numpy()
-    weights = None if loss_weights is None else np.asarray(loss_weights)[rows]
-    tighten(trial, Z[rows], loss_weights=weights, effort=effort)
+    mask = inside.numpy()
+    rows = trial.rows(Z[mask], loss_weights=None if loss_weights is None else np.asarray(loss_weights)[mask])
+    tighten(trial, rows, effort=effort, free=assess_now(trial, rows))
     refitted = decide(logits(trial.module, Z, problem.cells.n_labels), problem.threshold)
 
     def gap(decided: Tensor) -> Tensor:
