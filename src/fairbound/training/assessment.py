@@ -32,9 +32,9 @@ from fairbound.fairness import (
 )
 from fairbound.sqp import violations
 from fairbound.training.chunks import Chunk
-from fairbound.training.problem import TrainingProblem, cell_sums
+from fairbound.training.problem import TrainingProblem
 from fairbound.training.rows import Rows
-from fairbound.training.sweep import Sweep, add_by_segment, segment_sums
+from fairbound.training.sweep import Sweep, add_by_segment, cell_sums, segment_sums
 
 ROUNDING = 1e-12
 

@@ -30,7 +30,7 @@ from fairbound.training.losses import Loss, LossFunction, Regularizer, SquaredMe
 from fairbound.training.models import accepts, assign, check_rows_are_independent, evaluation_mode, flatten, trainable
 from fairbound.training.passes import Passes, tensor_digest
 from fairbound.training.rows import MatrixRows, Rows, as_matrix, as_tensor
-from fairbound.training.sweep import Sweep, SweepTotals
+from fairbound.training.sweep import Sweep, SweepTotals, cell_sums
 
 CHUNK_NUMBERS = 2**21
 """Activations of a layer in one chunk, by default: few enough for a cache, enough to make call overhead negligible."""
@@ -122,6 +122,7 @@ class TrainingProblem:
         self.surrogates = self._all_surrogates(extra_surrogates)
         self.n_parameters = sum(parameter.numel() for parameter in self.parameters)
         self._engine: GradientEngine | None = None
+        self._function: list[bytes] = []  # shared by all problems that differ in their constraints only
 
     def _all_surrogates(self, extra: Sequence[DecisionSurrogate]) -> list[DecisionSurrogate]:
         """Return the surrogates of the constraints, those of the penalties, and further ones."""
@@ -267,11 +268,13 @@ class TrainingProblem:
         return self.passes.recorded(lambda: digest(self.point(rows), rows.digest, str(settings).encode()), compute)
 
     def point(self, rows: Rows) -> bytes:
-        """Return a digest of the present parameters and buffers, and of what module and loss compute for a few rows."""
-        few = rows.few()  # equal parameters may belong to another module, such as one with another activation
-        with evaluation_mode(self.module), torch.no_grad():
-            logits = as_logits(self.module(few.X), self.cells.n_labels)
-        return tensor_digest(*self.parameters, *self.module.buffers(), logits, self.loss.values(logits, few.labels))
+        """Return a digest of the present parameters and buffers, and of what module and loss first computed."""
+        if not self._function:  # equal parameters may belong to another module, such as one with another activation
+            few = rows.few()
+            with evaluation_mode(self.module), torch.no_grad():
+                logits = as_logits(self.module(few.X), self.cells.n_labels)
+            self._function.append(tensor_digest(logits, self.loss.values(logits, few.labels)))
+        return digest(self._function[0], tensor_digest(*self.parameters, *self.module.buffers()))
 
     def logits(self, rows: Rows) -> Iterator[tuple[Chunk, Tensor]]:
         """Pass over the rows once, and yield each chunk with its logits."""
@@ -377,12 +380,6 @@ class TrainingProblem:
 
 def _parts(batch: Rows | Batch) -> tuple[Rows, Rows]:
     return (batch, batch) if isinstance(batch, Rows) else (batch.loss, batch.constraints)
-
-
-def cell_sums(sums: Tensor, rows: Rows, n_cells: int) -> Tensor:
-    """Add sums over segments (P, Q, O) up to sums over cells (P, K, O)."""
-    S = torch.zeros(sums.shape[0], n_cells, sums.shape[2], dtype=torch.float64)
-    return S.index_add_(1, rows.cell_of_segment, sums)
 
 
 def _sampling_variance(rows: Rows, cells: Cells) -> tuple[Tensor, Tensor]:

@@ -186,6 +186,12 @@ def add_by_segment(totals: Tensor, parts: Tensor, slices: Slices) -> None:
         totals.index_add_(0, torch.tensor([segment for segment, _, _ in slices]), parts)
 
 
+def cell_sums(sums: Tensor, rows: Rows, n_cells: int) -> Tensor:
+    """Add sums over segments (P, Q, O) up to sums over cells (P, K, O)."""
+    S = torch.zeros(sums.shape[0], n_cells, sums.shape[2], dtype=torch.float64)
+    return S.index_add_(1, rows.cell_of_segment, sums)
+
+
 # --- order statistics ------------------------------------------------------------------------------------------------
 
 
