@@ -30,6 +30,7 @@ from fairbound.estimator.parameters import (
     class_weights,
     one_callback,
     stated_effort,
+    stated_probability,
     stated_solver,
 )
 from fairbound.estimator.reached import FitFacts, count_rows, group_results, has_run_out, limit_results
@@ -38,7 +39,7 @@ from fairbound.estimator.rows import Data, Parameters, warn_if_guessed
 from fairbound.estimator.scores import BaseResult, fit_scores, moved_columns, penalties
 from fairbound.estimator.scoring import Watched, present_logits, validation_loss, watched_columns
 from fairbound.estimator.small_groups import SmallGroup, settle_small_groups
-from fairbound.estimator.unseen import Outlook, forecast_frontier, forecast_rows, stated_probability
+from fairbound.estimator.unseen import Outlook, forecast_frontier, forecast_rows
 from fairbound.evaluation import Forecast
 from fairbound.fairness import Cells, Constraint, ConstraintSystem, as_constraints, decide, decision_indicators
 from fairbound.training import (

@@ -57,6 +57,10 @@ ALLOWED: dict[str, list[Any]] = {
 """Allowed values by parameter, in scikit-learn's form.  Other parameters are checked where they are used."""
 
 
+AUTO = 2 / 3
+"""The probability that `margin="auto"` asks for: the limits are twice as likely to hold on new rows as to break."""
+
+
 def as_callbacks(stated: Any) -> list[Callback]:
     """Return the callbacks as a list."""
     several = isinstance(stated, Iterable) and not callable(stated) and getattr(stated, "ndim", 1) > 0
@@ -169,6 +173,11 @@ def stated_solver(params: Any) -> Any:
             name=argument(name),
         )
     return "stochastic" if stated else params.solver
+
+
+def stated_probability(margin: float | str | None) -> float | None:
+    """Return the probability that `margin=` asks for."""
+    return AUTO if margin == "auto" else None if margin is None else float(margin)
 
 
 def stated_effort(params: Any, n_rows: int, n_parameters: int) -> Effort | None:

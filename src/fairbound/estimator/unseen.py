@@ -32,7 +32,6 @@ from fairbound.training import (
     FrontierPoint,
     TrainingProblem,
     TrainingResult,
-    assess_now,
     choose_effort,
     choose_status,
     is_small,
@@ -83,6 +82,8 @@ def measure_optimism(
     free: Tensor,
     loss_weights: Any = None,
     effort: Effort | None = None,
+    *,
+    accurate: bool = True,
     seed: int = 0,
 ) -> float:
     """Return κ: the optimism of the limits is κ·A·Σ·Aᵀ·y.  Raise ValueError if the rows are too few to be divided.
@@ -101,6 +102,8 @@ def measure_optimism(
         Parameters of the model without limits.
     loss_weights, effort
         Of the fit, if they were stated.
+    accurate : bool
+        Whether the fit had an accurate phase.
     seed : int
     """
     system = problem.system
@@ -116,7 +119,7 @@ def measure_optimism(
     # The part must be fitted like the whole: a hurried fit stays near the model without limits, and has less optimism.
     # The accurate phase lowers the optimism, so the part needs it, too; in small fits a random search takes its place.
     whole = replace(choose_effort(len(Z), problem.n_parameters) if effort is None else effort, starts=1)
-    whole = replace(whole, worth=math.inf) if small else whole
+    whole = replace(whole, worth=whole.worth if accurate and not small else math.inf)
     lost = _optimism_of_part(problem, Z, decisions, free, loss_weights, inside, whole)
     share = float(inside.to(torch.float64).mean())
     return max(0.0, share**FALL * float(multipliers @ lost) / scale)
@@ -136,8 +139,8 @@ def _optimism_of_part(
     trial = on_other_rows(problem, part)
     trial.assign(free)
     mask = inside.numpy()
-    rows = trial.rows(Z[mask], loss_weights=None if loss_weights is None else np.asarray(loss_weights)[mask])
-    tighten(trial, rows, effort=effort, free=assess_now(trial, rows))
+    weights = None if loss_weights is None else np.asarray(loss_weights)[mask]
+    tighten(trial, Z[mask], loss_weights=weights, effort=effort)
     refitted = decide(logits(trial.module, Z, problem.cells.n_labels), problem.threshold)
 
     def gap(decided: Tensor) -> Tensor:
@@ -244,6 +247,7 @@ class Outlook:
                     result.free_parameters,
                     self.loss_weights,
                     effort,
+                    accurate=any(row["phase"] == "accurate" for row in result.history),
                 )
             except ValueError as error:  # a rate is undefined in a part of the rows
                 self._reason = f"the rows are too few to be divided ({error})"
@@ -295,19 +299,11 @@ def forecast_rows(
 # `margin=`: train again with bounds that are tightened by the reserve of each pair of groups.
 
 
-AUTO = 2 / 3
-"""The probability that `margin="auto"` asks for: the limits are twice as likely to hold on new rows as to break."""
-
 ROUNDS = 2
 """The most fits with a margin.  A second one is needed because the first changes which pairs of groups bind."""
 
 NEAR_ENOUGH = 0.03
 """A forecast may miss the probability by this much before a second round."""
-
-
-def stated_probability(margin: float | str | None) -> float | None:
-    """Return the probability that `margin=` asks for."""
-    return AUTO if margin == "auto" else None if margin is None else float(margin)
 
 
 def train_with_margin(
