@@ -82,8 +82,6 @@ def measure_optimism(
     free: Tensor,
     loss_weights: Any = None,
     effort: Effort | None = None,
-    *,
-    accurate: bool = True,
     seed: int = 0,
 ) -> float:
     """Return κ: the optimism of the limits is κ·A·Σ·Aᵀ·y.  Raise ValueError if the rows are too few to be divided.
@@ -102,8 +100,6 @@ def measure_optimism(
         Parameters of the model without limits.
     loss_weights, effort
         Of the fit, if they were stated.
-    accurate : bool
-        Whether the fit had an accurate phase.
     seed : int
     """
     system = problem.system
@@ -119,7 +115,7 @@ def measure_optimism(
     # The part must be fitted like the whole: a hurried fit stays near the model without limits, and has less optimism.
     # The accurate phase lowers the optimism, so the part needs it, too; in small fits a random search takes its place.
     whole = replace(choose_effort(len(Z), problem.n_parameters) if effort is None else effort, starts=1)
-    whole = replace(whole, worth=whole.worth if accurate and not small else math.inf)
+    whole = replace(whole, worth=math.inf) if small else whole
     lost = _optimism_of_part(problem, Z, decisions, free, loss_weights, inside, whole)
     share = float(inside.to(torch.float64).mean())
     return max(0.0, share**FALL * float(multipliers @ lost) / scale)
@@ -247,7 +243,6 @@ class Outlook:
                     result.free_parameters,
                     self.loss_weights,
                     effort,
-                    accurate=any(row["phase"] == "accurate" for row in result.history),
                 )
             except ValueError as error:  # a rate is undefined in a part of the rows
                 self._reason = f"the rows are too few to be divided ({error})"
