@@ -25,9 +25,18 @@ from fairbound.data.planted import PlantedData, PlantedRule, PlantedTruth, make_
 from fairbound.data.reading import check_named_once, column_schema, read_table
 from fairbound.data.splitting import draw_parts
 from fairbound.data.streams import RowCounts, TableStream, ValueCodes, as_numbers, blocks
-from fairbound.data.table import Backend, Table, installed_backend, make_frame, no_column
+from fairbound.data.table import (
+    Backend,
+    SuspectedLeak,
+    Table,
+    Taken,
+    find_leaks,
+    installed_backend,
+    make_frame,
+    no_column,
+    taken_for,
+)
 from fairbound.data.tablefile import TableFile, column_values
-from fairbound.data.taken import SuspectedLeak, Taken, find_leaks, taken_for
 from fairbound.data.writing import append_columns, extend_text, new_fields, text_blocks, typed_copy, write_columns
 
 __all__ = [

@@ -38,8 +38,7 @@ from fairbound.data.description import Description, describe
 from fairbound.data.formats import ColumnFormat
 from fairbound.data.labels import LabelValue
 from fairbound.data.splitting import draw_parts
-from fairbound.data.table import Backend, Table, make_frame
-from fairbound.data.taken import SuspectedLeak, Taken, find_leaks, taken_for
+from fairbound.data.table import Backend, SuspectedLeak, Table, Taken, find_leaks, make_frame, taken_for
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -229,7 +228,7 @@ class Dataset:
     def suspected_leaks(self) -> list[SuspectedLeak]:
         """Return the input columns that predict the label almost without error, each by itself.
 
-        Such a column often records the outcome, which is unknown at the time of the decision. `fairbound.data.taken`
+        Such a column often records the outcome, which is unknown at the time of the decision. `fairbound.data.table`
         has the criterion. It does not apply if fewer than 20 rows have another label than the most frequent one.
 
         Examples
