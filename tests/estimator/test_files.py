@@ -17,7 +17,7 @@ from tests.refusals import refused
 from fairbound import ConstrainedClassifier, read_table
 from fairbound.data import ColumnFormat, streams
 from fairbound.data.formats import FormatLearner
-from fairbound.estimator import encoded_columns, opened_files
+from fairbound.estimator import opened_files
 from fairbound.studies.parts import Part
 from fairbound.training import Effort, Phase, TrainingProblem
 
@@ -81,7 +81,7 @@ def both(columns: dict[str, np.ndarray], source: Path, file: Path, options: dict
 def small_blocks(monkeypatch):
     """Blocks and chunks of a few rows, so that a pass has many of them."""
     monkeypatch.setattr(streams, "BLOCK_ROWS", 256)
-    monkeypatch.setattr(encoded_columns, "MOMENT_ROWS", 256)
+    monkeypatch.setattr("fairbound.estimator.columns.MOMENT_ROWS", 256)
     monkeypatch.setattr("fairbound.estimator.encoder.MOMENT_ROWS", 256)
     monkeypatch.setattr("fairbound.estimator.file_fits.CHUNK_ROWS", 192)
     monkeypatch.setattr("fairbound.estimator.prepared.CHUNK_ROWS", 192)

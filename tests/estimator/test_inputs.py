@@ -18,7 +18,7 @@ from torch import nn
 
 from fairbound import ConstrainedClassifier
 from fairbound.estimator import TableEncoder
-from fairbound.estimator.encoded_columns import CategoryColumn, NumberColumn
+from fairbound.estimator.columns import CategoryColumn, NumberColumn
 from fairbound.estimator.inputs import read_inputs, share_inputs
 
 

@@ -13,7 +13,7 @@ from torch import nn
 
 from fairbound import ConstrainedClassifier, load
 from fairbound.estimator import InputScaleWarning
-from fairbound.estimator.encoded_columns import standardize
+from fairbound.estimator.columns import standardize
 
 X, Y, GROUP = toy(200)
 LIMIT = "disparate_impact >= 0.3"

@@ -9,17 +9,16 @@ from fairbound._errors import (
 )
 from fairbound.estimator.base import BaseModel, CodedColumns, EncodedColumns, RawColumns, base_name, is_a
 from fairbound.estimator.classifier import ConstrainedClassifier
-from fairbound.estimator.correction import Corrected, ScoreScale
+from fairbound.estimator.columns import FARTHEST, CategoryColumn, NumberColumn
+from fairbound.estimator.correction import BaseResult, Corrected, ScoreScale
 from fairbound.estimator.cross_fitting import FittedBase
-from fairbound.estimator.encoded_columns import FARTHEST, CategoryColumn, NumberColumn
 from fairbound.estimator.encoder import TableEncoder, module_inputs
 from fairbound.estimator.inputs import Inputs, share_inputs
 from fairbound.estimator.modules import FeedForward
-from fairbound.estimator.posteriors import GroupPosterior
 from fairbound.estimator.predictor import Recalibration, SidedMap, Temperature
 from fairbound.estimator.prepared import DecidedEntries, PreparedRows, opened_files
 from fairbound.estimator.result import FitResult, FrontierModel
-from fairbound.estimator.scores import BaseResult, BaseScores, cross_fitted_scores
+from fairbound.estimator.scores import BaseScores, GroupPosterior, cross_fitted_scores
 from fairbound.estimator.scoring import make_fairness_scorer
 from fairbound.training import L2, LOSSES, SmoothedL1, SquaredMeasure, as_regularizers
 

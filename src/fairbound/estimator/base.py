@@ -26,7 +26,7 @@ from sklearn.utils.validation import _num_samples
 
 from fairbound._errors import InputError, InputTypeError, Message, message_of
 from fairbound._values import as_array
-from fairbound.estimator.encoded_columns import CategoryColumn
+from fairbound.estimator.columns import CategoryColumn
 from fairbound.estimator.encoder import TableEncoder, encode, fitted_encoder
 from fairbound.estimator.inputs import Inputs
 from fairbound.estimator.rows import Data, Parameters

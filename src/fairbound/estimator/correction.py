@@ -1,4 +1,4 @@
-"""The model over a base: v · base score + correction, and the scores that a user gives.
+"""The model over a base: v · base score + correction, the scores that a user gives, the penalty, and the record.
 
     logit(x) = v · s(x) + h(x)          h is linear or a small network in the encoded columns; training starts at
                                         v = 1, h = 0
@@ -16,16 +16,28 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from fairbound.training import blank_linear, make_model
+from fairbound._words import TextTable, number
+from fairbound.estimator.groups import smallest_sample
+from fairbound.fairness import Cells, Constraint
+from fairbound.training import L2, LinearTerm, blank_linear, make_model
+
+if TYPE_CHECKING:
+    from fairbound.estimator.scores import BaseScores
 
 Floats = NDArray[np.float64]
+
+LEAST_L2 = 1e-5
+"""The automatic penalty of a model without a base or without limits, which keeps its optimum finite."""
+
+SHOWN = 8
+"""Number of columns in a printed record."""
 
 PROBABILITY_TOLERANCE = 1e-6
 """How far from 1 the sums of rows of probabilities may be."""
@@ -187,3 +199,80 @@ def orient_scores(scores: Floats, n_labels: int, *, flipped: bool, fitting: bool
             f"probabilities of shape (n, {n_labels})."
         )
     return -found if flipped else found
+
+
+# --- penalty ---------------------------------------------------------------------------------------------------------
+
+
+def penalties(
+    l2: float | str,
+    module: nn.Module,
+    n_inputs: int,
+    base: BaseScores | None,
+    constraints: Sequence[Constraint],
+    cells: Cells,
+) -> list[L2 | LinearTerm]:
+    """Return the penalty of the parameters; with a base that of the correction by columns, and what holds a given base.
+
+    The automatic weight of a correction is 1 / n.  For n rows this is the prior that each coefficient is normal with
+    standard deviation 1.  A correction must hold for its smallest group, so n is the number of rows of that group.
+    """
+    if base is None:
+        weight = LEAST_L2 if l2 == "auto" else float(l2)
+        return [L2(weight)] if weight else []
+    weight = max(LEAST_L2, 1.0 / smallest_sample(constraints, cells)) if l2 == "auto" else float(l2)
+    if not weight:
+        return [*base.held]
+    return [L2(weight, correction_weights(module, n_inputs - base.n_others)), *base.held]
+
+
+# --- record ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class BaseResult:
+    """The base of a fit beside the model, on the training rows.
+
+    Attributes
+    ----------
+    name : str
+        The class of the base.
+    scored : str
+        A sentence on how the training rows were scored.
+    accuracy : float
+        The accuracy of the base alone.
+    reached : tuple of float
+        The measure of each limit by the decisions of the base alone.
+    changed : float
+        The weighted share of rows for which the model and the base alone decide differently.
+    moved : dict
+        The size of the correction for each column of X, in logits, the largest first.  It is the mean absolute change
+        of the logit when the column is set to its mean.
+    """
+
+    name: str
+    scored: str
+    accuracy: float
+    reached: tuple[float, ...]
+    changed: float
+    moved: dict[str, float]
+
+    def table(self, limits: Sequence[str]) -> TextTable:
+        """Return a table of the base alone, and of the differences between the model and the base."""
+        return TextTable(
+            f"Base: {self.name}",
+            (),
+            (
+                ("accuracy of the base alone", f"{self.accuracy:.2%}"),
+                *(
+                    (f"{limit}, by the base alone", number(value, 4))
+                    for limit, value in zip(limits, self.reached, strict=True)
+                ),
+                ("decisions changed", f"{self.changed:.2%}"),
+                *(
+                    (f"correction by {column}, in logits", number(size, 3))
+                    for column, size in list(self.moved.items())[:SHOWN]
+                ),
+            ),
+            left=1,
+        )

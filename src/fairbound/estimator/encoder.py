@@ -26,16 +26,18 @@ from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
 from fairbound._errors import InputError, InputScaleWarning, Message, argument, bad_value
-from fairbound.estimator.encoded_columns import (
+from fairbound.estimator.columns import (
     MOMENT_ROWS,
     CategoryColumn,
     ColumnFacts,
+    Floats,
     Moments,
     NumberColumn,
+    check_names,
+    learn_names,
     standardize,
 )
-from fairbound.estimator.inputs import Floats, Inputs, read_inputs
-from fairbound.estimator.names import check_names, learn_names
+from fairbound.estimator.inputs import Inputs, read_inputs
 from fairbound.estimator.rows import Data, Parameters, read_weights
 from fairbound.training import accepts
 

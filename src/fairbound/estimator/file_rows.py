@@ -37,7 +37,7 @@ from fairbound.data import (
     is_missing,
     refuse_probabilities,
 )
-from fairbound.estimator.encoded_columns import CategoryColumn, Column, ColumnFacts, Moments, NumberColumn
+from fairbound.estimator.columns import CategoryColumn, Column, ColumnFacts, Moments, NumberColumn
 from fairbound.fairness import Cells
 from fairbound.training import CELL_WEIGHTS, CODES, LOSS_WEIGHTS, WIDE, MappedRows, Processes, RowLayout, RowWriter
 

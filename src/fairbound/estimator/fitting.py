@@ -22,6 +22,7 @@ from torch import Tensor, nn
 
 from fairbound.estimator.certified import choose, predictor, with_certificate
 from fairbound.estimator.confidence import SEQUENCE_EFFORT
+from fairbound.estimator.correction import BaseResult, penalties
 from fairbound.estimator.encoder import encode, encoded_names, fitted_encoder, module_inputs, warn_of_scales
 from fairbound.estimator.groups import check_floors, count_missing, floors_in_words, floors_of, lifted_rate
 from fairbound.estimator.modules import copied_module, first_module, logits, on_device, output_bias, try_module
@@ -36,7 +37,7 @@ from fairbound.estimator.parameters import (
 from fairbound.estimator.reached import FitFacts, count_rows, group_results, has_run_out, limit_results
 from fairbound.estimator.result import FitResult
 from fairbound.estimator.rows import Data, Parameters, warn_if_guessed
-from fairbound.estimator.scores import BaseResult, fit_scores, moved_columns, penalties
+from fairbound.estimator.scores import fit_scores, moved_columns
 from fairbound.estimator.scoring import Watched, present_logits, validation_loss, watched_columns
 from fairbound.estimator.small_groups import SmallGroup, settle_small_groups
 from fairbound.estimator.unseen import Outlook, forecast_frontier, forecast_rows

@@ -27,14 +27,8 @@ from sklearn.utils import check_array
 
 from fairbound._errors import InputError, InputTypeError
 from fairbound._values import as_objects, as_values, has_infinity, with_gaps
-from fairbound.data import ColumnFormat, Dataset, as_word, is_missing
-from fairbound.estimator.names import column_names, find_name
-
-Floats = NDArray[np.float64]
-Words = NDArray[np.object_]
-
-NUMBERS = ColumnFormat("number")
-"""How numbers are written as text, unless the file says otherwise."""
+from fairbound.data import Dataset, as_word, is_missing
+from fairbound.estimator.columns import NUMBERS, Floats, Words, column_names, find_name
 
 LARGEST_WHOLE = 2**53
 """A float holds every whole number up to this one."""

@@ -290,6 +290,63 @@ class NamedParameters(BaseEstimator):
         return self
 
 
+# --- all rows at once ------------------------------------------------------------------------------------------------
+
+NEED_ALL_ROWS: dict[str, tuple[Any, ...]] = {
+    "base": (None,),
+    "confidence": (None,),
+    "margin": (None,),
+    "early_stopping": (False,),
+    "warm_start": (False,),
+}
+"""Parameters that need all rows in the memory of one process, and the values that do not."""
+
+REFUSED: dict[str, tuple[Any, ...]] = NEED_ALL_ROWS | {
+    "preprocessing": ("auto",),
+    "sensitive_columns": (None,),
+    "missing_groups": ("ignore",),
+    "constraint_weight": ("same", "none"),
+}
+"""The same for rows of files, with the parameters that need rows of a table."""
+
+
+def check_files(params: Any) -> None:
+    """Reject parameters that need all rows in memory, for a fit to files."""
+    allow_only(
+        params,
+        REFUSED,
+        "{name}={value!r} needs all rows in memory, but files are read in parts.",
+        "Leave it out, or read the rows with read_table and call fit.",
+    )
+
+
+def check_shared(params: Any, **given: Any) -> None:
+    """Reject parameters and arguments of `fit` that need all rows in one process, for a fit that several share."""
+    allow_only(
+        params,
+        NEED_ALL_ROWS,
+        "{name}={value!r} needs all rows in one process, but this fit is shared by several.",
+        "Leave it out, or fit in one process with {distributed='off'}.",
+    )
+    if not (isinstance(params.constraint_weight, str) and given.pop("constraint_weight", None) is None):
+        raise InputError(
+            "{constraint_weight=} with an array is for a fit in one process.", "Use 'same' or 'none', or leave it out."
+        )
+    if not isinstance(params.random_state, int | np.integer):
+        raise InputError(
+            "{random_state=value} draws another seed in every process.", "Give a number.", value=params.random_state
+        )
+    if not (params.preprocessing is None or isinstance(params.preprocessing, str)):
+        raise InputError(
+            "{preprocessing=} with a transformer learns from the rows of one process, but this fit is shared by "
+            "several.",
+            "Use {preprocessing='auto'}, or transform the rows before the fit and use {preprocessing=None}.",
+        )
+    for name, value in given.items():
+        if value is not None:
+            raise InputError("{name}= is for a fit in one process.", "Leave it out.", name=name)
+
+
 # --- verbose= ---------------------------------------------------------------------------------------------------------
 
 

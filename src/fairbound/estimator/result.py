@@ -22,6 +22,7 @@ from fairbound._records import as_json, read_record
 from fairbound._words import TextTable, as_text, count, number, page_as_html, page_as_text
 from fairbound.data import make_frame
 from fairbound.estimator.confidence import claim_of_choice
+from fairbound.estimator.correction import BaseResult
 from fairbound.estimator.reached import (
     OPTIMALITY,
     SHOWN_RATES,
@@ -29,7 +30,6 @@ from fairbound.estimator.reached import (
     LimitResult,
     TrialResult,
 )
-from fairbound.estimator.scores import BaseResult
 from fairbound.estimator.small_groups import SmallGroup
 from fairbound.evaluation import Certificate, Forecast, MarginResult
 from fairbound.sqp import Status

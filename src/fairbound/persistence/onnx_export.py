@@ -308,12 +308,12 @@ def add_base(graph: Graph, base: FittedBase, inputs: Sequence[str], encoded: str
     encoded : str
         The encoded matrix, which is the input of some bases.
     """
-    scores = [_scores(graph, base, model, inputs, encoded) for model in base.models]
+    scores = [_base_scores(graph, base, model, inputs, encoded) for model in base.models]
     total = reduce(lambda one, other: graph.add("Add", one, other), scores)  # some runtimes have no mean of doubles
     return total if len(scores) == 1 else graph.add("Div", total, graph.number(len(scores)))
 
 
-def _scores(graph: Graph, base: FittedBase, model: BaseModel, inputs: Sequence[str], encoded: str) -> str:
+def _base_scores(graph: Graph, base: FittedBase, model: BaseModel, inputs: Sequence[str], encoded: str) -> str:
     places, estimator = model.places(base.classes), model.estimator
     if is_a(estimator, *MARGINS) and not base.scale.probabilities:
         margins = _linear(graph, estimator, _matrix(model, inputs, encoded))
