@@ -3,7 +3,17 @@
 The measures are those of `fairbound.fairness`, here with confidence intervals.
 """
 
-from fairbound.evaluation.audit_result import Audit, Estimate, GroupAudit, MeasureAudit, Undefined
+from fairbound.evaluation.audit_records import (
+    CalibrationBin,
+    Estimate,
+    GroupAudit,
+    GroupScores,
+    MeasureAudit,
+    ScoreAudit,
+    ThresholdCurves,
+    Undefined,
+)
+from fairbound.evaluation.audit_result import Audit
 from fairbound.evaluation.auditing import audit, audit_tally, audited_measures, overall_accuracy
 from fairbound.evaluation.certificate import Certificate, RateInterval, certify, certify_tally
 from fairbound.evaluation.forecast import Forecast, LimitForecast, LimitMargin, MarginResult, RateDistribution
@@ -19,15 +29,7 @@ from fairbound.evaluation.monitor_state import (
 )
 from fairbound.evaluation.monitoring import Monitor
 from fairbound.evaluation.requirements import rate_name
-from fairbound.evaluation.scores import (
-    CalibrationBin,
-    GroupScores,
-    ScoreAudit,
-    Scores,
-    auc_estimate,
-    check_scores,
-    tally_decisions,
-)
+from fairbound.evaluation.scores import Scores, auc_estimate, check_scores, tally_decisions
 from fairbound.evaluation.significance import (
     PairedTest,
     SelectionTest,
@@ -37,7 +39,6 @@ from fairbound.evaluation.significance import (
     paired_test,
 )
 from fairbound.evaluation.tally import Repeats, Tally
-from fairbound.evaluation.thresholds import ThresholdCurves
 from fairbound.evaluation.verdicts import Bounds, LimitCertificate, Verdict, sides_in_words
 
 __all__ = [

@@ -1,123 +1,31 @@
-"""The result of an audit: values by group, as text, HTML, JSON and data frames."""
+"""The result of an audit: values by group, as text, HTML, JSON and data frames, with its tables and notes."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import date
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from fairbound._records import as_json
-from fairbound._words import EVERYONE, as_text, data_frame, group_text, lookup, number, page_as_html, page_as_text
-from fairbound.evaluation.audit_tables import audit_notes, audit_page
+from fairbound._words import (
+    EVERYONE,
+    TextTable,
+    as_text,
+    count,
+    data_frame,
+    group_text,
+    lookup,
+    number,
+    page_as_html,
+    page_as_text,
+    percent,
+)
+from fairbound.evaluation.audit_records import GroupAudit, MeasureAudit, ScoreAudit, Undefined
 from fairbound.evaluation.ll144 import LL144Tables, RateKind, check_ll144, ll144_tables
 from fairbound.evaluation.significance import INTERVALS, SelectionTest, Significance, compare_selections, notes_on
-
-if TYPE_CHECKING:
-    from fairbound.evaluation.scores import ScoreAudit
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """A measured rate and its interval; all None if the rate is undefined."""
-
-    value: float | None
-    lower: float | None
-    upper: float | None
-
-    def __str__(self) -> str:
-        if self.value is None:
-            return "undefined"
-        return number(self.value) + ("" if self.lower is None else f" [{number(self.lower)}, {number(self.upper)}]")
-
-
-@dataclass(frozen=True)
-class GroupAudit:
-    """One group, or everyone whose group is known.
-
-    Attributes
-    ----------
-    grouping : str
-        The sensitive column, or columns.
-    group : group or None
-        The value as given, a tuple for an intersection; None for everyone.
-    everyone : bool
-    rows : int
-    labels : dict
-        Number of rows of each label; with weights, their total weight.  Empty without labels.
-    decisions : dict
-        Number of rows (or total weight) of each decision.
-    confusion : tuple of tuples
-        Number of rows (or total weight) by label and prediction, in the order of `Audit.classes`;
-        empty without labels.
-    rates : dict
-        `Estimate` of each rate, for each class whose selection is counted (of two, the positive one).
-    """
-
-    grouping: str
-    group: Hashable
-    everyone: bool
-    rows: int
-    labels: dict[Hashable, float]
-    decisions: dict[Hashable, float]
-    confusion: tuple[tuple[float, ...], ...]
-    rates: dict[Hashable, dict[str, Estimate]] = field(repr=False)
-
-    @property
-    def name(self) -> str:
-        """Return the name of the group as text."""
-        return group_text(self.group)
-
-    def rate(self, name: str, label: Hashable | None = None) -> Estimate:
-        """Return a rate by name; with several classes, `label` is needed."""
-        if label is None and len(self.rates) > 1:
-            raise ValueError(f"There is a {name} for each class: name one of {', '.join(map(repr, self.rates))}.")
-        chosen = next(iter(self.rates)) if label is None else label
-        if chosen not in self.rates:
-            raise ValueError(f"Unknown class {label!r}. Known: {', '.join(map(repr, self.rates))}.")
-        return lookup(self.rates[chosen], name, "rate")
-
-
-@dataclass(frozen=True)
-class MeasureAudit:
-    """A measure over the groups of one grouping, for one class or for all.
-
-    Attributes
-    ----------
-    measure, description, grouping : str
-    label : label or None
-        The class, if there are several and the measure has a value for each.
-    value : float or None
-        The measure over all pairs of groups where it is defined; None if there is no such pair.
-    lower, upper : float or None
-        Its interval; None if there is none (covariance).
-    pair : tuple or None
-        The two groups that are furthest apart, and the rate in which they are.
-    left_out : tuple
-        Groups for which the measure is undefined.
-    """
-
-    measure: str
-    description: str
-    grouping: str
-    label: Hashable | None
-    value: float | None
-    lower: float | None
-    upper: float | None
-    pair: tuple[Hashable, Hashable, str] | None
-    left_out: tuple[Hashable, ...]
-
-
-@dataclass(frozen=True)
-class Undefined:
-    """A rate that divides by zero in a group."""
-
-    grouping: str
-    group: Hashable
-    rate: str
-    label: Hashable | None
-    rows: int
+from fairbound.evaluation.tally import MERGED
 
 
 @dataclass(frozen=True)
@@ -356,3 +264,129 @@ class Audit:
 
     def _repr_html_(self) -> str:
         return page_as_html(*audit_page(self))
+
+
+# --- tables and notes ------------------------------------------------------------------------------------------------
+
+# For each grouping counts, rates with intervals, and measures.
+
+
+SHOWN = (  # three rates per table, so that a line fits a terminal
+    ("selection_rate", "true_positive_rate", "false_positive_rate"),
+    ("precision", "negative_predictive_value", "accuracy"),
+)
+FEW_ROWS = 30
+
+
+def audit_page(audit: Audit) -> tuple[str, list[TextTable], list[str]]:
+    """Return heading, tables and notes."""
+    two = f", positive {'label' if audit.labelled else 'decision'} {audit.classes[1]!r}"
+    positive = two if len(audit.classes) == 2 else f", {len(audit.classes)} classes"
+    heading = f"Audit of {count(audit.rows)} rows{positive}, {percent(audit.confidence)} intervals"
+    tables = []
+    for grouping in audit.missing:
+        groups = [group for group in audit.groups if group.grouping == grouping]
+        tables.append(_counts(audit, grouping, groups))
+        for label in groups[0].rates:
+            tables += _rates(audit, grouping, groups, label)
+        tables.append(_measures(audit, grouping))
+    if audit.scores is not None:
+        tables += audit.scores.tables()
+    return heading, tables, list(audit.notes)
+
+
+def _counts(audit: Audit, grouping: str, groups: list[GroupAudit]) -> TextTable:
+    if not audit.labelled:
+        header = ("group", "rows", *(f"decision {decision}" for decision in audit.classes))
+        counted = [(group.name, count(group.rows), *map(count, group.decisions.values())) for group in groups]
+        return TextTable(f"{grouping}: counts", header, tuple(counted))
+    two = len(audit.classes) == 2
+    labels = tuple(f"label {label}" for label in audit.classes)
+    cells = ("true pos.", "false pos.", "false neg.", "true neg.") if two else ("right", "wrong")
+    rows = []
+    for group in groups:
+        if two:
+            (true_negatives, false_positives), (false_negatives, true_positives) = group.confusion
+            kinds = [true_positives, false_positives, false_negatives, true_negatives]
+        else:
+            right = sum(line[position] for position, line in enumerate(group.confusion))
+            kinds = [right, sum(group.labels.values()) - right]
+        numbers = [group.rows, *group.labels.values(), *kinds]
+        rows.append((group.name, *(count(each) for each in numbers)))
+    return TextTable(f"{grouping}: counts", ("group", "rows", *labels, *cells), tuple(rows))
+
+
+def _rates(audit: Audit, grouping: str, groups: list[GroupAudit], label: Hashable) -> Iterator[TextTable]:
+    where = f", class {label}" if len(audit.classes) > 2 else ""
+    for names in SHOWN if audit.labelled else [list(groups[0].rates[label])]:
+        yield TextTable(
+            f"{grouping}: rates{where}",
+            ("group", *(name.replace("_", " ") for name in names)),
+            tuple((group.name, *(str(group.rates[label][name]) for name in names)) for group in groups),
+        )
+
+
+def _measures(audit: Audit, grouping: str) -> TextTable:
+    def interval(measure: MeasureAudit) -> str:
+        return "-" if measure.lower is None else f"{number(measure.lower)} to {number(measure.upper)}"
+
+    def apart(measure: MeasureAudit) -> str:
+        return "" if measure.pair is None else f"{group_text(measure.pair[0])}, {group_text(measure.pair[1])}"
+
+    several = len(audit.classes) > 2
+    rows = tuple(
+        (
+            measure.measure,
+            *(("all" if measure.label is None else str(measure.label),) if several else ()),
+            apart(measure),
+            "undefined" if measure.value is None else number(measure.value),
+            interval(measure),
+        )
+        for measure in audit.measures
+        if measure.grouping == grouping
+    )
+    header = ("measure", *(("class",) if several else ()), "furthest apart", "value", "interval")
+    return TextTable(f"{grouping}: measures over all pairs of groups", header, rows, left=len(header) - 2)
+
+
+def audit_notes(audit: Audit) -> Iterator[str]:
+    """Yield notes on how to read the numbers."""
+    if audit.probable:
+        yield (
+            "Groups are known with probabilities: a row counts in each with its probability, and counts are sums. "
+            "Intervals are empirical Bernstein bounds of these weighted rates."
+        )
+    elif audit.weighted:
+        yield (
+            "Rows are weighted: counts are sums of weights. Intervals are empirical Bernstein bounds, with the largest "
+            "weight of these rows in place of the largest possible one."
+        )
+    else:
+        yield "Intervals of rates are exact binomial (Clopper-Pearson), each at the stated confidence."
+    if not audit.labelled:
+        yield "The rows have no labels: only rates and measures of the decisions themselves are shown."
+    yield "Intervals of measures follow from simultaneous intervals of all their rates (Bonferroni)."
+    for grouping, rows in audit.missing.items():
+        if rows:
+            yield f"{grouping}: {count(rows)} rows have no known group and count in no rate of {grouping}."
+    for grouping, merged in audit.merged.items():
+        if merged:
+            listed = ", ".join(f"{group_text(group)} {count(rows)}" for group, rows in merged.items())
+            yield f"{grouping}: groups of few rows are merged into {MERGED} ({listed})."
+    nothing: dict[tuple[str, Hashable, int], list[str]] = {}
+    for each in audit.undefined:
+        name = each.rate if each.label is None else f"{each.rate} of class {each.label}"
+        nothing.setdefault((each.grouping, each.group, each.rows), []).append(name)
+    for (grouping, group, rows), names in nothing.items():
+        yield (
+            f"{grouping}: group {group_text(group)} (rows: {count(rows)}) is left out of measures whose rates are "
+            f"undefined there: {', '.join(names)}."
+        )
+    few_rows = max(FEW_ROWS, audit.min_group_size)
+    for grouping in audit.missing:
+        few = [group for group in audit.groups if group.grouping == grouping and group.rows < few_rows]
+        if few:
+            listed = ", ".join(f"{group.name} {count(group.rows)}" for group in few)
+            yield f"{grouping}: fewer than {few_rows} rows ({listed}); read the intervals there, not the values."
+    if audit.scores is not None:
+        yield from audit.scores.notes

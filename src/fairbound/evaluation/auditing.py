@@ -19,7 +19,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fairbound.evaluation.audit_result import Audit, Estimate, GroupAudit, MeasureAudit, Undefined
+from fairbound.evaluation.audit_records import Estimate, GroupAudit, MeasureAudit, Undefined
+from fairbound.evaluation.audit_result import Audit
 from fairbound.evaluation.intervals import Statistic, check_confidence
 from fairbound.evaluation.requirements import rate_name
 from fairbound.evaluation.scores import Scores, audit_scores, tally_decisions

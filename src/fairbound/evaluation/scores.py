@@ -8,7 +8,7 @@ A larger score is more favourable.
                     with exact binomial intervals, simultaneous over the bins of a group (Bonferroni)
     ECE             expected calibration error, Σ (rows of the bin / rows) · |mean score − share of positives|
     distribution    quantiles, and the share of the rows in bins that all groups have in common
-    thresholds      see `fairbound.evaluation.thresholds`
+    thresholds      at a threshold t, the rows with a score of at least t are selected
 
 Without labels there are distributions, and at every threshold the rates and measures that do not use the label.
 """
@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,172 +25,23 @@ from numpy.typing import NDArray
 from scipy import special
 
 from fairbound._errors import InputError
-from fairbound._records import as_json
 from fairbound._values import as_array
-from fairbound._words import EVERYONE, TextTable, as_text, count, group_text, number
-from fairbound.evaluation.audit_result import Estimate
+from fairbound.evaluation.audit_records import (
+    QUANTILES,
+    CalibrationBin,
+    Estimate,
+    GroupScores,
+    ScoreAudit,
+    ThresholdCurves,
+)
 from fairbound.evaluation.intervals import binomial_interval
-from fairbound.evaluation.tally import Tally
-from fairbound.evaluation.thresholds import ThresholdCurves, threshold_curves
-from fairbound.fairness import Measure, RateFunction
+from fairbound.evaluation.tally import WHOLES, Tally
+from fairbound.fairness import GroupSums, Measure, RateFunction, evaluate
 
 FloatArray = NDArray[np.float64]
 
-QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
 CALIBRATION_BINS = 10
 DISTRIBUTION_BINS = 20
-
-
-@dataclass(frozen=True)
-class CalibrationBin:
-    """The rows of a group with scores from `start` to below `stop`: mean score, and share of positives."""
-
-    start: float
-    stop: float
-    rows: int
-    score: float
-    positives: Estimate
-
-
-@dataclass(frozen=True)
-class GroupScores:
-    """The scores of one group, or of everyone whose group is known.
-
-    Attributes
-    ----------
-    grouping : str
-    group : group or None
-        None for everyone.
-    everyone : bool
-    rows : int
-    above_median : int
-        Rows with a score above the median of the full sample.
-    mean : float
-    quantiles : tuple of float
-        At 0, 5, 25, 50, 75, 95 and 100%.
-    shares : tuple of float
-        Share of the rows in each bin of `ScoreAudit.edges`.
-    auc : Estimate or None
-        None without labels; undefined if all labels of the group are the same.
-    calibration : tuple of CalibrationBin
-        Bins that have rows; empty without labels, and for scores outside [0, 1].
-    calibration_error : float or None
-        The expected calibration error.
-    """
-
-    grouping: str
-    group: Hashable
-    everyone: bool
-    rows: int
-    above_median: int
-    mean: float
-    quantiles: tuple[float, ...]
-    shares: tuple[float, ...] = field(repr=False)
-    auc: Estimate | None
-    calibration: tuple[CalibrationBin, ...] = field(repr=False)
-    calibration_error: float | None
-
-    @property
-    def name(self) -> str:
-        """The group as text."""
-        return group_text(self.group)
-
-
-@dataclass(frozen=True, eq=False)
-class ScoreAudit:
-    """Scores by group; `audit(..., score=)` has it as `scores`.
-
-    Attributes
-    ----------
-    median : float
-        Median of all scores, including rows without a known group.
-    edges : tuple of float
-        Edges of the bins of the distributions.
-    groups : tuple of GroupScores
-    curves : tuple of ThresholdCurves
-        One for each grouping.
-    calibrated : bool
-        Whether all scores are in [0, 1], so that they can be compared with shares of positives.
-    labelled : bool
-    rule : str
-        How decisions follow from the scores; empty if the audit was given decisions.
-    """
-
-    median: float
-    edges: tuple[float, ...]
-    groups: tuple[GroupScores, ...]
-    curves: tuple[ThresholdCurves, ...]
-    calibrated: bool
-    labelled: bool
-    rule: str = ""
-
-    def group(self, group: Hashable, grouping: str | None = None) -> GroupScores:
-        """Return a group by its value or its text; `grouping` is needed if several groupings have such a group."""
-        named = [each for each in self.groups if grouping in (None, each.grouping)]
-        found = [each for each in named if group in (each.group, each.name)]
-        if len(found) != 1:
-            known = ", ".join(f"{each.name} ({each.grouping})" for each in named)
-            raise ValueError(f"{'Several groups are' if found else 'Unknown group'} {group!r}. Known: {known}.")
-        return found[0]
-
-    def curve(self, grouping: str | None = None) -> ThresholdCurves:
-        """Return the curves of a grouping; with a single grouping, its name may be left out."""
-        found = [each for each in self.curves if grouping in (None, each.grouping)]
-        if len(found) != 1:
-            raise ValueError(
-                f"grouping={grouping!r} must be one of {', '.join(each.grouping for each in self.curves)}."
-            )
-        return found[0]
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """How to read the scores."""
-        found = ["Scores: a larger score is more favourable.", *([self.rule] if self.rule else [])]
-        if self.labelled:
-            found.append("Intervals of the AUC follow DeLong et al. (1988), without adjustment for several groups.")
-        if self.labelled and self.calibrated:
-            found.append("Intervals of a reliability curve are exact binomial, and simultaneous over its bins.")
-        if self.labelled and not self.calibrated:
-            found.append("Some scores lie outside 0 to 1. They are not probabilities, so calibration is not shown.")
-        return tuple(found)
-
-    def tables(self) -> list[TextTable]:
-        """Return AUC, calibration error and quantiles of each group, a table for each grouping."""
-        found = []
-        for grouping in dict.fromkeys(each.grouping for each in self.groups):
-            rows = []
-            for each in self.groups:
-                if each.grouping == grouping:
-                    labelled = (str(each.auc), number(each.calibration_error)) if self.labelled else ()
-                    spread = (f"{quantile:.3g}" for quantile in each.quantiles[1:-1])
-                    rows.append((each.name, count(each.rows), *labelled, *spread))
-            header = ("group", "rows", *(("AUC", "calibration error") if self.labelled else ()))
-            spread_header = tuple(f"{quantile:.0%}" for quantile in QUANTILES[1:-1])
-            found.append(TextTable(f"{grouping}: scores and their quantiles", (*header, *spread_header), tuple(rows)))
-        return found
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return everything as a dictionary of JSON values, with at most 200 thresholds."""
-        return as_json(
-            {
-                "median": self.median,
-                "edges": self.edges,
-                "calibrated": self.calibrated,
-                "labelled": self.labelled,
-                "groups": [
-                    {
-                        **vars(each),
-                        "group": EVERYONE if each.everyone else as_text(each.group),
-                        "auc": None if each.auc is None else dict(vars(each.auc)),
-                        "calibration": [
-                            {**vars(cell), "positives": dict(vars(cell.positives))} for cell in each.calibration
-                        ],
-                    }
-                    for each in self.groups
-                ],
-                "curves": [each.thinned().to_dict() for each in self.curves],
-            }
-        )
 
 
 class Scores(NamedTuple):
@@ -373,3 +224,76 @@ def auc_estimate(scores: FloatArray, positive: NDArray[np.bool_], confidence: fl
     reach = special.ndtri(0.5 + confidence / 2.0) * deviation
     centre = special.logit(auc)
     return Estimate(auc, float(special.expit(centre - reach)), float(special.expit(centre + reach)))
+
+
+# --- thresholds ------------------------------------------------------------------------------------------------------
+
+# The rates at every threshold are those of `fairbound.fairness`, from the counts of the selected by group and label.  A
+# measure is over all pairs of groups for which it is defined, as in the audit of decisions.
+
+
+def threshold_curves(
+    grouping: str,
+    scores: FloatArray,
+    positive: NDArray[np.bool_] | None,
+    members: Mapping[Hashable, NDArray[np.bool_]],
+    rates: Mapping[str, RateFunction],
+    measures: Sequence[Measure],
+) -> ThresholdCurves:
+    """Count the selected of each group and label at each threshold, and evaluate the rates and measures there."""
+    known = np.any(list(members.values()), axis=0)
+    thresholds = np.unique(scores[known])
+    kinds = np.zeros(len(scores), dtype=bool) if positive is None else positive
+
+    def at_least(inside: NDArray[np.bool_]) -> FloatArray:
+        ordered = np.sort(scores[inside])
+        return (len(ordered) - np.searchsorted(ordered, thresholds)).astype(np.float64)
+
+    groups = [*members.values(), known]
+    selected = [np.stack([at_least(inside & kind) for inside in groups], axis=1) for kind in (kinds, ~kinds)]
+    totals = [np.array([(inside & kind).sum() for inside in groups], dtype=np.float64) for kind in (kinds, ~kinds)]
+    whole = [np.broadcast_to(total, found.shape) for total, found in zip(totals, selected, strict=True)]
+    sums = GroupSums(
+        selected_positives=selected[0],
+        selected_negatives=selected[1],
+        rejected_positives=whole[0] - selected[0],
+        rejected_negatives=whole[1] - selected[1],
+        positives=whole[0],
+        negatives=whole[1],
+        correct=selected[0] + whole[1] - selected[1],
+        one_row=1.0,
+    )
+    return ThresholdCurves(
+        grouping,
+        thresholds,
+        (*members, None),
+        {name: _where_defined(rate, sums) for name, rate in rates.items()},
+        {measure.name: _over_groups(measure, sums) for measure in measures},
+    )
+
+
+def _where_defined(rate: RateFunction, sums: GroupSums) -> FloatArray:
+    """Return the rate, NaN where it divides by zero."""
+    values = np.array(evaluate(rate, sums), dtype=np.float64)
+    values[~(WHOLES[rate](sums) > 0) if rate in WHOLES else ~np.isfinite(values)] = math.nan
+    return values
+
+
+def _over_groups(measure: Measure, sums: GroupSums) -> FloatArray:
+    """Return the least ratio, or the largest difference, over all pairs of groups at each threshold."""
+    worst = []
+    for rate in measure.rates:
+        values = _where_defined(rate, sums)[:, :-1]
+        several = (~np.isnan(values)).sum(axis=1) > 1
+        low = np.where(np.isnan(values), math.inf, values).min(axis=1)
+        high = np.where(np.isnan(values), -math.inf, values).max(axis=1)
+        if measure.comparison == "ratio":
+            found = np.divide(low, high, out=np.ones_like(low), where=several & (high > 0))
+        else:
+            found = np.subtract(high, low, out=np.zeros_like(low), where=several)
+        worst.append(np.where(several, found, math.nan))
+    stacked = np.stack(worst)
+    known = ~np.isnan(stacked)
+    if measure.comparison == "ratio":
+        return np.where(known.any(axis=0), np.where(known, stacked, math.inf).min(axis=0), math.nan)
+    return np.where(known.any(axis=0), np.where(known, stacked, -math.inf).max(axis=0), math.nan)
