@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 import fairbound
-from fairbound.experiments.plans import Evidence
+from fairbound.experiments.protocol import Run, Setting
 from fairbound.experiments.running import load_rows
-from fairbound.experiments.runs import CellSums, Grid, Outcome, Results, Run, Setting
+from fairbound.experiments.runs import CellSums, Evidence, Grid, Outcome, Results
 
 HALF = 5_000.0
 """Rows in each of the four cells."""

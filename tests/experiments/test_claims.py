@@ -3,13 +3,12 @@
 import pytest
 from tests.experiments import made_up
 
-from fairbound.experiments import plans
+from fairbound.experiments import protocol
 from fairbound.experiments.items import ITEMS, demanded, figures, penalized, tables
 from fairbound.experiments.items.figures import distance
-from fairbound.experiments.plans import Evidence
-from fairbound.experiments.protocol import RATIOS, SCALES, SEEDS, STATISTICS
+from fairbound.experiments.protocol import RATIOS, SCALES, SEEDS, STATISTICS, Run, Setting
 from fairbound.experiments.running import load_rows
-from fairbound.experiments.runs import Outcome, Results, Run, Setting
+from fairbound.experiments.runs import Evidence, Outcome, Results
 from fairbound.experiments.sections import Check, verdicts
 
 SETTING = Setting("dutch", "rows")
@@ -44,13 +43,13 @@ def test_solvers_are_judged_apart():
 def test_ratios_that_are_matched_and_ratios_that_are_not():
     """What is demanded is reached; then it is missed by 0.05 where it binds, for one surrogate of two."""
     match = "Scaled surrogates match the ratio demanded."
-    met = made_up.evidence(SETTING, plans.scaled(SETTING), lambda run: (0.8, max(0.5, made_up.demanded(run))))
+    met = made_up.evidence(SETTING, protocol.scaled(SETTING), lambda run: (0.8, max(0.5, made_up.demanded(run))))
     assert words(demanded.check_scaled(met))[match] == "holds"
 
     def short(run: Run) -> made_up.Numbers:
         return 0.8, max(0.5, made_up.demanded(run) - (0.05 if run.surrogate == "sigmoid" else 0.0))
 
-    missed = made_up.evidence(SETTING, plans.scaled(SETTING), short)
+    missed = made_up.evidence(SETTING, protocol.scaled(SETTING), short)
     assert words(demanded.check_scaled(missed))[match] == "holds in part"
     (check,) = [c for c in demanded.check_scaled(missed) if c.claim == match and not c.holds]
     assert "sigmoid: largest gap 0.05" in check.figures
@@ -58,7 +57,7 @@ def test_ratios_that_are_matched_and_ratios_that_are_not():
 
 def test_limits_that_do_not_bind_are_no_gap():
     """Without limits the ratio is 0.75: a demanded 0.2 that ends at 0.75 is not missed."""
-    found = made_up.evidence(SETTING, plans.scaled(SETTING), lambda run: (0.8, max(0.75, made_up.demanded(run))))
+    found = made_up.evidence(SETTING, protocol.scaled(SETTING), lambda run: (0.8, max(0.75, made_up.demanded(run))))
     assert found.binding(RATIOS) == [0.8, 0.9]
     assert words(demanded.check_scaled(found))["Scaled surrogates match the ratio demanded."] == "holds"
 
@@ -66,7 +65,7 @@ def test_limits_that_do_not_bind_are_no_gap():
 @pytest.mark.parametrize(("free", "word"), [(0.55, "holds"), (0.45, "does not hold")])
 def test_where_a_limit_begins_to_bind(free, word):
     found = made_up.evidence(
-        SETTING, plans.scaled(SETTING), lambda run: (0.8, max(free, made_up.demanded(run) * bool(run.limits)))
+        SETTING, protocol.scaled(SETTING), lambda run: (0.8, max(free, made_up.demanded(run) * bool(run.limits)))
     )
     claim = "The limit on disparate impact begins to bind where the paper says."
     assert words(demanded.check_scaled(found))[claim] == word
@@ -82,7 +81,7 @@ def test_surrogates_without_scaling(share, smooth, sigmoid):
     def reached(run: Run) -> made_up.Numbers:
         return 0.8, 0.45 + share * max(0.0, made_up.demanded(run) - 0.45) * bool(run.limits)
 
-    found = made_up.evidence(SETTING, plans.unscaled(SETTING), reached)
+    found = made_up.evidence(SETTING, protocol.unscaled(SETTING), reached)
     result = words(demanded.check_unscaled(found))
     assert result["Without scaling, the smoothed step nearly reaches the ratio demanded."] == smooth
     assert result["Without scaling, the sigmoid does not nearly reach the ratio demanded."] == sigmoid
@@ -92,19 +91,19 @@ def test_scales():
     def reached(run: Run) -> made_up.Numbers:
         return 0.8, made_up.demanded(run) - 0.3 / run.scale if run.limits else 0.5
 
-    good = made_up.evidence(SETTING, plans.scales(SETTING), reached)
+    good = made_up.evidence(SETTING, protocol.scales(SETTING), reached)
     assert words(figures.check_scales(good)) == {
         "A scale of 50 gives the smallest gap.": "holds",
         "A larger scale does not slow training.": "holds",
         "A larger scale does not make the result worse.": "holds",
     }
-    steep = made_up.evidence(SETTING, plans.scales(SETTING), lambda run: (0.8 - 1e-4 * run.scale, reached(run)[1]))
+    steep = made_up.evidence(SETTING, protocol.scales(SETTING), lambda run: (0.8 - 1e-4 * run.scale, reached(run)[1]))
     assert words(figures.check_scales(steep))["A larger scale does not make the result worse."] == "does not hold"
 
     def worse(run: Run) -> made_up.Numbers:
         return 0.8, made_up.demanded(run) - 0.003 * run.scale if run.limits else 0.5
 
-    bad = made_up.evidence(SETTING, plans.scales(SETTING), worse)
+    bad = made_up.evidence(SETTING, protocol.scales(SETTING), worse)
     assert words(figures.check_scales(bad))["A scale of 50 gives the smallest gap."] == "does not hold"
 
 
@@ -116,7 +115,7 @@ def slow_start(run: Run, epochs: int) -> Outcome:
 
 def test_a_larger_scale_that_slows_training_is_noticed():
     results = Results()
-    for run in plans.scales(SETTING):
+    for run in protocol.scales(SETTING):
         results.add(slow_start(run, int(run.scale)))
     found = Evidence(SETTING, results, load_rows("law"))
     assert figures.settled(found, SETTING.limited(0.8, scale=SCALES[-1])) == 100
@@ -128,13 +127,13 @@ def test_accuracy_that_stays_and_accuracy_that_falls():
         "Accuracy remains high up to where the limits begin to bind.",
         "Hard limits on scaled surrogates are met by the decisions.",
     )
-    high = made_up.evidence(SETTING, plans.scaled(SETTING))
+    high = made_up.evidence(SETTING, protocol.scaled(SETTING))
     assert words(demanded.check_accuracy(high)) == {claim: "holds", met: "holds"}
 
     def falls(run: Run) -> made_up.Numbers:
         return 0.9 - 0.2 * made_up.demanded(run) * bool(run.limits), made_up.demanded(run) - 0.1 * bool(run.limits)
 
-    assert words(demanded.check_accuracy(made_up.evidence(SETTING, plans.scaled(SETTING), falls))) == {
+    assert words(demanded.check_accuracy(made_up.evidence(SETTING, protocol.scaled(SETTING), falls))) == {
         claim: "does not hold",
         met: "does not hold",
     }
@@ -148,7 +147,7 @@ def test_monotone_constraints_and_penalties_that_are_not():
             return 0.7, 0.95 if 0.01 < run.penalty < 1 else 0.6  # up, and down again
         return 0.8, 0.9 if run.surrogate == "covariance" else max(0.5, made_up.demanded(run))
 
-    found = words(penalized.check_penalized(made_up.evidence(SETTING, plans.penalties(SETTING), paper)))
+    found = words(penalized.check_penalized(made_up.evidence(SETTING, protocol.penalties(SETTING), paper)))
     assert (found[monotone], found[steady]) == ("holds", "holds")
     assert found["At equal ratio, constraints are at least as accurate."] == "holds"
 
@@ -157,7 +156,7 @@ def test_monotone_constraints_and_penalties_that_are_not():
             return 0.9, 0.9 if run.penalty < 1 else 0.6
         return 0.8, 1.0 - (run.limits[0][1] if run.limits else 0.5)
 
-    found = words(penalized.check_penalized(made_up.evidence(SETTING, plans.penalties(SETTING), contrary)))
+    found = words(penalized.check_penalized(made_up.evidence(SETTING, protocol.penalties(SETTING), contrary)))
     assert found[steady] == "does not hold"
     assert found[monotone] == "holds in part"  # a covariance of contrary sign is as it should be
 
@@ -165,7 +164,7 @@ def test_monotone_constraints_and_penalties_that_are_not():
 def test_the_cost_of_a_demanded_ratio():
     claim = "A demanded ratio takes one constrained fit, and a search over penalties."
     results = Results()
-    while missing := results.missing(plans.searches(SETTING, results)):
+    while missing := results.missing(protocol.searches(SETTING, results)):
         for run in missing:
             ratio = made_up.demanded(run) if run.limits else 0.5
             if run.penalty is not None:
@@ -177,7 +176,7 @@ def test_the_cost_of_a_demanded_ratio():
     assert [row[2] for row in table.rows if row[1] == "one constrained fit"] == [1, 1]
 
     # A constrained fit that misses, beside a search that hits at once.
-    for bound in plans.SCALE_RATIOS:
+    for bound in protocol.SCALE_RATIOS:
         results.add(made_up.outcome(SETTING.limited(bound), made_up.part(0.8, 0.6)))
     assert words(penalized.check_search(Evidence(SETTING, results, load_rows("law")))) == {claim: "does not hold"}
 
@@ -195,35 +194,39 @@ def test_printed_accuracies(bound):
         "The printed accuracies come out again.",
         "The fast solver is at least as accurate as printed, with its limits kept exactly.",
     )
-    found = made_up.evidence(SETTING, plans.scenarios(bound, SETTING), as_printed)
+    found = made_up.evidence(SETTING, protocol.scenarios(bound, SETTING), as_printed)
     assert words(tables.check_limits(found, bound))[claim] == "holds"
-    found = made_up.evidence(SETTING, plans.scenarios(bound, SETTING), lambda run: (as_printed(run)[0] - 0.03, bound))
+    found = made_up.evidence(
+        SETTING, protocol.scenarios(bound, SETTING), lambda run: (as_printed(run)[0] - 0.03, bound)
+    )
     assert words(tables.check_limits(found, bound))[claim] == "does not hold"
-    found = made_up.evidence(FAST, plans.scenarios(bound, FAST), lambda run: (as_printed(run)[0] + 0.01, bound))
+    found = made_up.evidence(FAST, protocol.scenarios(bound, FAST), lambda run: (as_printed(run)[0] + 0.01, bound))
     assert words(tables.check_limits(found, bound))[fast] == "holds"
-    found = made_up.evidence(FAST, plans.scenarios(bound, FAST), lambda run: (as_printed(run)[0] + 0.01, bound - 1e-3))
+    found = made_up.evidence(
+        FAST, protocol.scenarios(bound, FAST), lambda run: (as_printed(run)[0] + 0.01, bound - 1e-3)
+    )
     assert words(tables.check_limits(found, bound))[fast] in ("does not hold", "holds in part")
 
 
 def test_both_limits_together():
     kept, dearer = "Both limits are kept together.", "Both limits together cost at least as much as either alone."
-    found = made_up.evidence(SETTING, plans.scenarios(0.8, SETTING), lambda run: (0.8 - 0.01 * len(run.limits), 0.8))
+    found = made_up.evidence(SETTING, protocol.scenarios(0.8, SETTING), lambda run: (0.8 - 0.01 * len(run.limits), 0.8))
     assert words(tables.check_limits(found, 0.8)) | {"The printed accuracies come out again.": ""} == {
         kept: "holds",
         dearer: "holds",
         "The printed accuracies come out again.": "",
     }
-    found = made_up.evidence(SETTING, plans.scenarios(0.8, SETTING), lambda run: (0.8 + 0.01 * len(run.limits), 0.7))
+    found = made_up.evidence(SETTING, protocol.scenarios(0.8, SETTING), lambda run: (0.8 + 0.01 * len(run.limits), 0.7))
     assert words(tables.check_limits(found, 0.8))[kept] == "does not hold"
     assert words(tables.check_limits(found, 0.8))[dearer] == "does not hold"
 
 
 def test_seeds_that_agree_and_seeds_that_do_not():
     claim = "Several random starts agree."
-    agree = made_up.evidence(SETTING, plans.seeds(SETTING))
+    agree = made_up.evidence(SETTING, protocol.seeds(SETTING))
     assert words(figures.check_seeds(agree)) == {claim: "holds"}
     apart = made_up.evidence(
-        SETTING, plans.seeds(SETTING), lambda run: (0.7 + 0.05 * SEEDS.index(run.seed), made_up.demanded(run))
+        SETTING, protocol.seeds(SETTING), lambda run: (0.7 + 0.05 * SEEDS.index(run.seed), made_up.demanded(run))
     )
     assert words(figures.check_seeds(apart)) == {claim: "does not hold"}
 
@@ -231,7 +234,7 @@ def test_seeds_that_agree_and_seeds_that_do_not():
 def test_test_rows():
     claim = "Results on test rows are similar."
     results = Results()
-    for run in plans.scaled(SETTING):
+    for run in protocol.scaled(SETTING):
         seen = made_up.part(0.8, made_up.demanded(run))
         results.add(made_up.outcome(run, seen, made_up.part(0.8, made_up.demanded(run) - 0.04)))
     assert words(demanded.check_unseen(Evidence(SETTING, results, load_rows("law")))) == {claim: "holds"}
@@ -242,7 +245,7 @@ def test_test_rows():
 def test_the_time_of_constraints():
     claim = "A run with constraints costs at most slightly more than one with a penalty."
     results = Results()
-    for run in plans.penalties(SETTING):
+    for run in protocol.penalties(SETTING):
         seconds = 2.0 if run.limits and run.surrogate == "sigmoid" else 1.0
         results.add(made_up.outcome(run, made_up.part(0.8, 0.8), processor_seconds=seconds))
     assert words(penalized.check_cost(Evidence(SETTING, results, load_rows("law")))) == {claim: "holds in part"}
@@ -313,7 +316,7 @@ def test_random_starts_on_test_rows_are_drawn_from_test_rows():
     """The history by epoch is one of training rows: on test rows there are only the ends."""
     setting = Setting("dutch", "rows", part="test")
     results = Results()
-    for run in plans.seeds(setting):
+    for run in protocol.seeds(setting):
         results.add(made_up.outcome(run, made_up.part(0.8, 0.9), made_up.part(0.6, 0.7)))
     axes = figures.draw_seeds(Evidence(setting, results, load_rows("law"))).axes
     heights = {round(float(y), 6) for line in axes[0].lines for y in line.get_ydata()}
@@ -323,13 +326,13 @@ def test_random_starts_on_test_rows_are_drawn_from_test_rows():
 def test_a_limit_on_the_covariance_that_raises_nothing_is_noticed():
     """A ratio that is high without limits is no merit of the limit."""
     claim = "A limit on the covariance raises the ratio too."
-    flat = made_up.evidence(SETTING, plans.scaled(SETTING), lambda _: (0.8, 0.85))
+    flat = made_up.evidence(SETTING, protocol.scaled(SETTING), lambda _: (0.8, 0.85))
     assert words(demanded.check_scaled(flat))[claim] == "does not hold"
 
     def raised(run: Run) -> made_up.Numbers:
         return 0.8, 0.95 if run.surrogate == "covariance" and run.limits[0][1] <= 0.01 else 0.85
 
-    found = made_up.evidence(SETTING, plans.scaled(SETTING), raised)
+    found = made_up.evidence(SETTING, protocol.scaled(SETTING), raised)
     assert words(demanded.check_scaled(found))[claim] == "holds"
     (check,) = [check for check in demanded.check_scaled(found) if check.claim == claim]
     assert "0.9 takes 0.01 or less" in check.figures
@@ -337,9 +340,9 @@ def test_a_limit_on_the_covariance_that_raises_nothing_is_noticed():
 
 def test_constraints_that_do_not_reach_what_a_penalty_reaches_are_no_better():
     claim = "At equal ratio, constraints are at least as accurate."
-    found = made_up.evidence(SETTING, plans.penalties(SETTING), lambda run: (0.7, 0.95 if run.penalty else 0.6))
+    found = made_up.evidence(SETTING, protocol.penalties(SETTING), lambda run: (0.7, 0.95 if run.penalty else 0.6))
     assert words(penalized.check_penalized(found))[claim] == "does not hold"
-    neither = made_up.evidence(SETTING, plans.penalties(SETTING), lambda _: (0.7, 0.6))
+    neither = made_up.evidence(SETTING, protocol.penalties(SETTING), lambda _: (0.7, 0.6))
     assert claim not in words(penalized.check_penalized(neither))
 
 
@@ -347,7 +350,7 @@ def test_a_search_and_a_constraint_are_judged_by_the_same_rows():
     """Both are right on training rows, and neither on test rows: the search ends where training rows say."""
     setting = Setting("dutch", "rows", part="test")
     results = Results()
-    while missing := results.missing(plans.searches(setting, results)):
+    while missing := results.missing(protocol.searches(setting, results)):
         for run in missing:
             ratio = made_up.demanded(run) if run.limits else 0.5
             if run.penalty is not None:
@@ -356,8 +359,8 @@ def test_a_search_and_a_constraint_are_judged_by_the_same_rows():
     found = Evidence(setting, results, load_rows("law"))
     (table,) = penalized.tabulate_search(found)
     assert [row[-1] for row in table.rows] == [False] * 4
-    for target, row in zip(plans.SCALE_RATIOS, table.rows[1::2], strict=True):
-        assert row[4] == pytest.approx(target - 0.05, abs=plans.SEARCH_TOLERANCE)
+    for target, row in zip(protocol.SCALE_RATIOS, table.rows[1::2], strict=True):
+        assert row[4] == pytest.approx(target - 0.05, abs=protocol.SEARCH_TOLERANCE)
     checks = penalized.check_search(found)
     assert [check.holds for check in checks] == [False, False]
     assert all("ended at 0." in check.figures for check in checks)
@@ -369,7 +372,7 @@ def test_a_search_and_a_constraint_are_judged_by_the_same_rows():
     ids=["batches", "epochs"],
 )
 def test_a_shorter_run_says_why_its_accuracies_are_not_the_printed_ones(setting):
-    found = made_up.evidence(setting, plans.scenarios(0.8, setting), lambda _: (0.7, 0.8))
+    found = made_up.evidence(setting, protocol.scenarios(0.8, setting), lambda _: (0.7, 0.8))
     reasons = {check.because for check in tables.check_limits(found, 0.8) if "printed" in check.claim}
     assert len(reasons) == 1
     assert "mini-batches" in reasons.pop()
@@ -377,7 +380,7 @@ def test_a_shorter_run_says_why_its_accuracies_are_not_the_printed_ones(setting)
 
 def test_surrogates_without_scaling_are_judged_by_the_solver_of_the_paper_only():
     found = made_up.evidence(
-        FAST, plans.unscaled(FAST), lambda run: (0.8, made_up.demanded(run) if run.limits else 0.4)
+        FAST, protocol.unscaled(FAST), lambda run: (0.8, made_up.demanded(run) if run.limits else 0.4)
     )
     assert demanded.check_unscaled(found) == []
 
@@ -386,7 +389,7 @@ def test_unscaled_surrogates_on_test_rows_begin_where_test_rows_are_without_limi
     """Of the way from 0.6 (test rows) a fifth is gone; seen from the 0.45 of training rows it would be half of it."""
     setting = Setting("dutch", "rows", part="test")
     results = Results()
-    for run in plans.unscaled(setting):
+    for run in protocol.unscaled(setting):
         wanted = made_up.demanded(run) if run.limits else 0.0
         reached = 0.6 + 0.2 * max(0.0, wanted - 0.6)
         results.add(made_up.outcome(run, made_up.part(0.8, max(0.45, wanted)), made_up.part(0.8, reached)))
@@ -399,7 +402,7 @@ def test_accuracies_on_test_rows_are_of_models_chosen_by_training_rows():
     """The strictest limit is 0.9: on test rows a little less is no reason to leave the model out."""
     setting = Setting("dutch", "rows", part="test")
     results = Results()
-    for run in plans.penalties(setting):
+    for run in protocol.penalties(setting):
         results.add(made_up.outcome(run, made_up.part(0.8, 0.9), made_up.part(0.7 if run.penalty else 0.75, 0.88)))
     found = penalized.check_penalized(Evidence(setting, results, load_rows("law")))
     checks = [check for check in found if check.claim == "At equal ratio, constraints are at least as accurate."]

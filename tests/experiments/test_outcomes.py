@@ -9,8 +9,9 @@ from tests.experiments.made_up import outcome, part
 
 from fairbound import audit
 from fairbound.data import load_dataset
+from fairbound.experiments.protocol import Run, Setting
 from fairbound.experiments.running import fingerprint, load_rows, make_problem, perform
-from fairbound.experiments.runs import Outcome, Run, Setting
+from fairbound.experiments.runs import Outcome
 
 
 @pytest.fixture(scope="module")

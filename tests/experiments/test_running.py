@@ -2,9 +2,10 @@
 
 import pytest
 
-from fairbound.experiments import plans
+from fairbound.experiments import protocol
+from fairbound.experiments.protocol import Setting
 from fairbound.experiments.running import Progress, complete, fingerprint, load_rows, perform
-from fairbound.experiments.runs import Results, Setting
+from fairbound.experiments.runs import Results
 
 ROWS = 1000
 
@@ -62,22 +63,22 @@ def test_a_search_asks_step_by_step_and_ends(setting):
 
     results = Results()
     asked = []
-    while (step := plans.search(setting, results, 0.9)).next is not None:
+    while (step := protocol.search(setting, results, 0.9)).next is not None:
         asked.append(step.next.penalty)
         # The ratio falls smoothly from 1 at strong penalties to 0.5 at weak ones, and is 0.9 at λ = 0.04.
         ratio = 0.5 + 0.5 / (1 + step.next.penalty / 0.16)
         results.add(outcome(step.next, part(0.8, ratio)))
     assert step.found
-    assert len(step.fits) == len(asked) <= plans.SEARCH_FITS
+    assert len(step.fits) == len(asked) <= protocol.SEARCH_FITS
     assert asked[-1] == pytest.approx(0.04, rel=0.2)  # ± 0.01 of the ratio is about an eighth of λ there
-    assert plans.search(setting, results, 0.2).next is not None
+    assert protocol.search(setting, results, 0.2).next is not None
 
 
 def test_a_search_that_cannot_arrive_gives_up(setting):
     from tests.experiments.made_up import outcome, part
 
     results = Results()
-    while (step := plans.search(setting, results, 0.9)).next is not None:
+    while (step := protocol.search(setting, results, 0.9)).next is not None:
         results.add(outcome(step.next, part(0.8, 0.5 if step.next.penalty > 1 else 1.0)))
     assert not step.found
-    assert len(step.fits) == plans.SEARCH_FITS
+    assert len(step.fits) == protocol.SEARCH_FITS

@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 from tests.experiments.made_up import outcome, part
 
-from fairbound.experiments.runs import Results, Setting
+from fairbound.experiments.protocol import Setting
+from fairbound.experiments.runs import Results
 
 SETTING = Setting("law", "rows", epochs=3)
 

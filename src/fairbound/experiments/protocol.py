@@ -1,4 +1,4 @@
-"""The constants of the paper's experiments (section Experiments, Appendices C to E), and the numbers that it prints.
+"""The protocol of the paper's experiments (section Experiments, Appendices C to E): constants, runs, printed numbers.
 
 - Networks: linear for Law, 32 hidden units for Dutch, 256 for ACSIncome, leaky ReLU.
 - Training: 500 epochs of full batches, or of mini-batches of 5,000 rows with the constraints on a fixed third of all.
@@ -9,8 +9,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+import hashlib
+import json
+import math
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
+
+from fairbound._records import read_record
+
+if TYPE_CHECKING:
+    from fairbound.experiments.runs import Results
 
 SolverName = Literal["paper", "fast"]
 PartName = Literal["train", "test"]
@@ -57,6 +66,216 @@ SEED = 1
 SEEDS = (42, 123, 456, 789, 999)
 VARIANCE_RATIOS = (0.5, 0.6, 0.7, 0.8, 0.9)
 
+SCENARIOS: dict[str, tuple[str, ...]] = {
+    "only DI": ("disparate_impact",),
+    "only EI": ("equal_impact",),
+    "both": ("disparate_impact", "equal_impact"),
+}
+
+
+# --- runs ------------------------------------------------------------------------------------------------------------
+
+# The definition of a run, which is the key of its result, and the runs that each item needs.  Items share runs: a run
+# that one item has trained is looked up by the next.
+
+
+Limits = tuple[tuple[str, float], ...]
+
+
+@dataclass(frozen=True)
+class Run:
+    """One training.  Equal runs give the same numbers.
+
+    Parameters
+    ----------
+    dataset : str
+    data : str
+        A hash of the rows, so that results for other rows are never used by mistake.
+    solver : {"paper", "fast"}
+        "paper" is the last iterate of `StochasticSQP` with the paper's constants.  "fast" is `fit`.
+    surrogate : {"smoothed_step", "sigmoid", "covariance"}
+        The surrogate of the decisions in the limits and in the penalty.
+    scale : float
+    limits : pairs of a measure and its bound
+    penalty : float, optional
+        λ of the objective f + r/λ.  r is the squared difference of selection rates by surrogate.
+    batches : bool
+        Whether to use mini-batches instead of full batches.
+    seed : int
+    epochs : int
+    """
+
+    dataset: str
+    data: str
+    solver: SolverName
+    surrogate: str = "smoothed_step"
+    scale: float = SCALE
+    limits: Limits = ()
+    penalty: float | None = None
+    batches: bool = False
+    seed: int = SEED
+    epochs: int = EPOCHS
+
+    @cached_property
+    def key(self) -> str:
+        """A hash of all fields."""
+        return hashlib.sha256(json.dumps(asdict(self)).encode()).hexdigest()[:16]
+
+    @property
+    def cost(self) -> float:
+        """An estimate of the duration, comparable between runs of one data set and solver."""
+        width = max([1, *NETWORKS[self.dataset]])
+        if self.solver == "fast":
+            return 100.0 * (20 + width)
+        return self.epochs * (20 + width) * (4.0 if self.batches else 1.0)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain values, for JSON."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> Run:
+        """Build a run from `as_dict` after a round trip through JSON, which turns tuples into lists."""
+        return read_record(cls, values)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """The conditions of an item: a data set, a solver and the reported rows; its methods build runs."""
+
+    dataset: str
+    data: str
+    solver: SolverName = "paper"
+    part: PartName = "train"
+    batches: bool = False
+    epochs: int = EPOCHS
+    seeds: tuple[int, ...] = ()
+
+    def free(self, **options: Any) -> Run:
+        """Return a run without limits."""
+        return Run(self.dataset, self.data, self.solver, batches=self.batches, epochs=self.epochs, **options)
+
+    def limited(self, bound: float, measure: str = "disparate_impact", **options: Any) -> Run:
+        """Return a run with one limit."""
+        return replace(self.free(**options), limits=((measure, bound),))
+
+    def covariance(self, bound: float) -> Run:
+        """Return a run with a limit on the covariance."""
+        return self.limited(bound, "covariance", surrogate="covariance", scale=1.0)
+
+    def penalized(self, penalty: float, surrogate: str = "smoothed_step") -> Run:
+        """Return a run with a penalty of weight 1/λ on the difference of selection rates."""
+        scale = 1.0 if surrogate == "covariance" else SCALE
+        return self.free(penalty=penalty, surrogate=surrogate, scale=scale)
+
+
+SCALE_RATIOS = (0.8, 0.9)
+"""The ratios at which scales are compared.  They bind on every data set, or on all but one."""
+
+SEARCH_TOLERANCE = 0.01
+SEARCH_FITS = 12
+"""Bisection over seven decades leaves a factor of 1.004 after twelve fits.  More fits would not help a search."""
+
+
+def unscaled(setting: Setting) -> list[Run]:
+    """Return the runs with limits on ratios, for surrogates without scaling."""
+    return [
+        setting.free(),
+        *(setting.limited(bound, surrogate=name, scale=UNSCALED) for name in SURROGATES for bound in RATIOS),
+    ]
+
+
+def scaled(setting: Setting) -> list[Run]:
+    """Return the runs with limits on ratios, for scaled surrogates, and those with limits on the covariance."""
+    return [
+        setting.free(),
+        *(setting.limited(bound, surrogate=name) for name in SURROGATES for bound in RATIOS),
+        *(setting.covariance(bound) for bound in COVARIANCES),
+    ]
+
+
+def scales(setting: Setting) -> list[Run]:
+    """Return the runs with the same limits at several scales."""
+    return [
+        setting.free(),
+        *(
+            setting.limited(bound, surrogate=name, scale=scale)
+            for bound in SCALE_RATIOS
+            for name in SURROGATES
+            for scale in SCALES
+        ),
+    ]
+
+
+def penalties(setting: Setting) -> list[Run]:
+    """Return the runs that compare constraints with regularisation."""
+    return [*scaled(setting), *(setting.penalized(penalty, name) for name in APPROACHES for penalty in PENALTIES)]
+
+
+def scenario(setting: Setting, name: str, bound: float) -> Run:
+    """Return the run of a row of Table 2 or 4."""
+    return replace(setting.free(), limits=tuple((measure, bound) for measure in SCENARIOS[name]))
+
+
+def scenarios(bound: float, setting: Setting) -> list[Run]:
+    """Return the runs of Table 2 or 4, given the ratio."""
+    return [scenario(setting, name, bound) for name in SCENARIOS]
+
+
+def seeds(setting: Setting) -> list[Run]:
+    """Return the runs with the same limits from several random starts."""
+    return [setting.limited(bound, seed=seed) for bound in VARIANCE_RATIOS for seed in setting.seeds or SEEDS]
+
+
+@dataclass(frozen=True)
+class Search:
+    """The search for the penalty that reaches a demanded ratio: bisection of log λ between 1e-4 and 1e3.
+
+    Attributes
+    ----------
+    target : float
+    fits : the finished runs of the search, in their order
+    found : whether the last run is within the tolerance
+    next : the next run of the search; None if the search has ended
+    """
+
+    target: float
+    fits: tuple[Run, ...]
+    found: bool
+    next: Run | None
+
+
+def search(setting: Setting, results: Results, target: float) -> Search:
+    """Repeat the search with the results so far, up to the first run without a result."""
+    strong, weak = math.log10(PENALTIES[0]), math.log10(PENALTIES[-1])
+    fits: list[Run] = []
+    while len(fits) < SEARCH_FITS:
+        middle = (strong + weak) / 2
+        run = setting.penalized(10.0**middle)
+        if run not in results:
+            return Search(target, tuple(fits), False, run)
+        fits.append(run)
+        reached = results[run].train.ratio()
+        if abs(reached - target) <= SEARCH_TOLERANCE:
+            return Search(target, tuple(fits), True, None)
+        if reached < target:
+            weak = middle
+        else:
+            strong = middle
+    return Search(target, tuple(fits), False, None)
+
+
+def searches(setting: Setting, results: Results) -> list[Run]:
+    """Return the constrained fits, and the runs of each search up to the next one.
+
+    It is called again after these runs are done, until none is missing.
+    """
+    runs = [setting.free(), *(setting.limited(target) for target in SCALE_RATIOS)]
+    for target in SCALE_RATIOS:
+        found = search(setting, results, target)
+        runs += [*found.fits, *([] if found.next is None else [found.next])]
+    return runs
+
 
 # --- printed ---------------------------------------------------------------------------------------------------------
 
@@ -78,12 +297,6 @@ class PrintedRow:
     exact_di: float
     exact_ei: float
 
-
-SCENARIOS: dict[str, tuple[str, ...]] = {
-    "only DI": ("disparate_impact",),
-    "only EI": ("equal_impact",),
-    "both": ("disparate_impact", "equal_impact"),
-}
 
 TABLE_2 = {
     ("dutch", "only DI"): PrintedRow(78.004, 77.4006, 78.6038, 0.0, -0.1224, -0.0023, -0.1191),

@@ -29,10 +29,9 @@ from fairbound._words import count, lookup
 from fairbound.experiments import exhibits
 from fairbound.experiments.exhibits import ResultTable
 from fairbound.experiments.items import ITEMS, Item
-from fairbound.experiments.plans import Evidence
-from fairbound.experiments.protocol import DATASETS, EPOCHS, SEEDS, TITLES, PartName, SolverName
+from fairbound.experiments.protocol import DATASETS, EPOCHS, SEEDS, TITLES, PartName, Run, Setting, SolverName
 from fairbound.experiments.running import Progress, complete, fingerprint, load_rows
-from fairbound.experiments.runs import Results, Run, Setting
+from fairbound.experiments.runs import Evidence, Results
 from fairbound.experiments.sections import (
     SOLVERS,
     TONES,

@@ -20,8 +20,8 @@ import torch
 
 import fairbound
 from fairbound.data import Dataset, Split, load_dataset
-from fairbound.experiments.protocol import BATCH_SIZE, NETWORKS
-from fairbound.experiments.runs import CellSums, Grid, Outcome, Results, Run
+from fairbound.experiments.protocol import BATCH_SIZE, NETWORKS, Run
+from fairbound.experiments.runs import CellSums, Grid, Outcome, Results
 from fairbound.fairness import SURROGATES, Cells, Constraint, Covariance, DisparateImpact, Surrogate
 from fairbound.sqp import StochasticSQP
 from fairbound.training import (

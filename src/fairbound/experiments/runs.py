@@ -1,4 +1,4 @@
-"""Runs: the definition of a run, which is the key of its result; its outcome; and the file of all results.
+"""Runs that were made: the outcome of a run, the file of all results, and the evidence of an item.
 
 The results file has one line of JSON for each finished run.  Lines are only added, each in one write.  So an interrupt
 or a full disk loses at most the current run.  An incomplete last line is dropped when the file is opened again.
@@ -6,12 +6,11 @@ or a full disk loses at most the current run.  An incomplete last line is droppe
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
@@ -19,97 +18,8 @@ from typing import Any, BinaryIO, Literal
 import fairbound
 from fairbound._files import UnfitFileError, parse_json, read_bytes
 from fairbound._records import read_record
-from fairbound.experiments.protocol import EPOCHS, NETWORKS, SCALE, SEED, PartName, SolverName
-
-Limits = tuple[tuple[str, float], ...]
-
-
-@dataclass(frozen=True)
-class Run:
-    """One training.  Equal runs give the same numbers.
-
-    Parameters
-    ----------
-    dataset : str
-    data : str
-        A hash of the rows, so that results for other rows are never used by mistake.
-    solver : {"paper", "fast"}
-        "paper" is the last iterate of `StochasticSQP` with the paper's constants.  "fast" is `fit`.
-    surrogate : {"smoothed_step", "sigmoid", "covariance"}
-        The surrogate of the decisions in the limits and in the penalty.
-    scale : float
-    limits : pairs of a measure and its bound
-    penalty : float, optional
-        λ of the objective f + r/λ.  r is the squared difference of selection rates by surrogate.
-    batches : bool
-        Whether to use mini-batches instead of full batches.
-    seed : int
-    epochs : int
-    """
-
-    dataset: str
-    data: str
-    solver: SolverName
-    surrogate: str = "smoothed_step"
-    scale: float = SCALE
-    limits: Limits = ()
-    penalty: float | None = None
-    batches: bool = False
-    seed: int = SEED
-    epochs: int = EPOCHS
-
-    @cached_property
-    def key(self) -> str:
-        """A hash of all fields."""
-        return hashlib.sha256(json.dumps(asdict(self)).encode()).hexdigest()[:16]
-
-    @property
-    def cost(self) -> float:
-        """An estimate of the duration, comparable between runs of one data set and solver."""
-        width = max([1, *NETWORKS[self.dataset]])
-        if self.solver == "fast":
-            return 100.0 * (20 + width)
-        return self.epochs * (20 + width) * (4.0 if self.batches else 1.0)
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return plain values, for JSON."""
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, values: dict[str, Any]) -> Run:
-        """Build a run from `as_dict` after a round trip through JSON, which turns tuples into lists."""
-        return read_record(cls, values)
-
-
-@dataclass(frozen=True)
-class Setting:
-    """The conditions of an item: a data set, a solver and the reported rows; its methods build runs."""
-
-    dataset: str
-    data: str
-    solver: SolverName = "paper"
-    part: PartName = "train"
-    batches: bool = False
-    epochs: int = EPOCHS
-    seeds: tuple[int, ...] = ()
-
-    def free(self, **options: Any) -> Run:
-        """Return a run without limits."""
-        return Run(self.dataset, self.data, self.solver, batches=self.batches, epochs=self.epochs, **options)
-
-    def limited(self, bound: float, measure: str = "disparate_impact", **options: Any) -> Run:
-        """Return a run with one limit."""
-        return replace(self.free(**options), limits=((measure, bound),))
-
-    def covariance(self, bound: float) -> Run:
-        """Return a run with a limit on the covariance."""
-        return self.limited(bound, "covariance", surrogate="covariance", scale=1.0)
-
-    def penalized(self, penalty: float, surrogate: str = "smoothed_step") -> Run:
-        """Return a run with a penalty of weight 1/λ on the difference of selection rates."""
-        scale = 1.0 if surrogate == "covariance" else SCALE
-        return self.free(penalty=penalty, surrogate=surrogate, scale=scale)
-
+from fairbound.data import Split
+from fairbound.experiments.protocol import TITLES, PartName, Run, Setting
 
 # --- outcomes --------------------------------------------------------------------------------------------------------
 
@@ -343,3 +253,48 @@ def _foreign(path: Path, number: int) -> str:
         f"{path}, line {number}, is not a result of `fairbound reproduce`. Give another --out, or delete the file to "
         "start again."
     )
+
+
+# --- evidence --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """The argument of an item's functions: a data set, a solver, and the outcomes of the item's runs."""
+
+    setting: Setting
+    results: Results
+    split: Split
+
+    def outcome(self, run: Run) -> Outcome:
+        """Return the outcome of a run."""
+        return self.results[run]
+
+    def part(self, run: Run) -> CellSums:
+        """Return the sums of a run over the reported rows (training or test)."""
+        return self.results[run].part(self.setting.part)
+
+    @property
+    def title(self) -> str:
+        """The data set, the solver and the reported rows, as text."""
+        rows = "training rows" if self.setting.part == "train" else "test rows"
+        batches = ", mini-batches" if self.setting.batches else ""
+        return f"{TITLES[self.setting.dataset]}, {self.setting.solver} solver, {rows}{batches}"
+
+    @cached_property
+    def free_ratio(self) -> float:
+        """The ratio of selection rates without limits.  Stricter limits bind."""
+        return self.outcome(self.setting.free()).train.ratio()
+
+    def binding(self, ratios: tuple[float, ...]) -> list[float]:
+        """Return the ratios that bind."""
+        return [ratio for ratio in ratios if ratio > self.free_ratio]
+
+    def gap(self, run: Run) -> float:
+        """Return the distance between the ratio of the decisions and the demanded one."""
+        ((_, demanded),) = run.limits
+        return self.gap_to(run, demanded)
+
+    def gap_to(self, run: Run, demanded: float) -> float:
+        """Return the same distance for a run without a limit on the ratio."""
+        return abs(self.part(run).ratio() - demanded)

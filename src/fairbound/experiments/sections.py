@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from fairbound.experiments.exhibits import WIDE, ResultTable, embed, width_of
-from fairbound.experiments.plans import SCALE_RATIOS, search
-from fairbound.experiments.protocol import TITLES
+from fairbound.experiments.protocol import SCALE_RATIOS, TITLES, search
 from fairbound.report import MINUS
 
 if TYPE_CHECKING:

@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from fairbound.experiments import plans
+from fairbound.experiments import protocol
 from fairbound.experiments.exhibits import ResultTable
 from fairbound.experiments.items import demanded, figures, penalized, tables
-from fairbound.experiments.plans import Evidence
 from fairbound.experiments.protocol import ITEMS as TITLES
-from fairbound.experiments.protocol import SCALE, UNSCALED
-from fairbound.experiments.runs import Results, Run, Setting
+from fairbound.experiments.protocol import SCALE, UNSCALED, Run, Setting
+from fairbound.experiments.runs import Evidence, Results
 from fairbound.experiments.sections import Check
 
 if TYPE_CHECKING:
@@ -68,7 +67,7 @@ def _check_scaled(evidence: Evidence) -> list[Check]:
 def _scenarios(name: str, bound: float) -> Item:
     return Item(
         name,
-        runs=_planned(partial(plans.scenarios, bound)),
+        runs=_planned(partial(protocol.scenarios, bound)),
         tabulate=partial(tables.tabulate_limits, bound=bound),
         check=partial(tables.check_limits, bound=bound),
     )
@@ -85,40 +84,44 @@ _ITEMS = (
     ),
     Item(
         "figure-2",
-        runs=_planned(plans.unscaled),
+        runs=_planned(protocol.unscaled),
         tabulate=partial(demanded.tabulate_ratios, scale=UNSCALED),
         check=demanded.check_unscaled,
         draw=partial(demanded.draw_ratios, scale=UNSCALED),
     ),
     Item(
         "figure-3",
-        runs=_planned(plans.scaled),
+        runs=_planned(protocol.scaled),
         tabulate=partial(demanded.tabulate_ratios, scale=SCALE),
         check=_check_scaled,
         draw=partial(demanded.draw_ratios, scale=SCALE),
     ),
     Item(
         "scale-selection",
-        _planned(plans.scales),
+        _planned(protocol.scales),
         figures.tabulate_scales,
         figures.check_scales,
         figures.draw_scales,
     ),
     Item(
-        "figure-4", _planned(plans.scaled), demanded.tabulate_accuracy, demanded.check_accuracy, demanded.draw_accuracy
+        "figure-4",
+        _planned(protocol.scaled),
+        demanded.tabulate_accuracy,
+        demanded.check_accuracy,
+        demanded.draw_accuracy,
     ),
     Item(
         "figure-5",
-        _planned(plans.penalties),
+        _planned(protocol.penalties),
         penalized.tabulate_penalized,
         penalized.check_penalized,
         penalized.draw_penalized,
     ),
-    Item("search-cost", plans.searches, penalized.tabulate_search, penalized.check_search),
-    Item("figure-variance", _planned(plans.seeds), figures.tabulate_seeds, figures.check_seeds, figures.draw_seeds),
+    Item("search-cost", protocol.searches, penalized.tabulate_search, penalized.check_search),
+    Item("figure-variance", _planned(protocol.seeds), figures.tabulate_seeds, figures.check_seeds, figures.draw_seeds),
     Item("table-1", _no_runs, tables.tabulate_statistics, tables.check_statistics, trains=False),
     _scenarios("table-2", 0.8),
-    Item("table-3", _planned(plans.penalties), penalized.tabulate_cost, penalized.check_cost),
+    Item("table-3", _planned(protocol.penalties), penalized.tabulate_cost, penalized.check_cost),
     _scenarios("table-4", 0.9),
 )
 

@@ -19,9 +19,8 @@ from fairbound.experiments.exhibits import (
     missed,
     panels,
 )
-from fairbound.experiments.plans import Evidence
-from fairbound.experiments.protocol import COVARIANCES, RATIOS, SCALE, SURROGATES, TITLES, UNSCALED, WORDS
-from fairbound.experiments.runs import By, Run
+from fairbound.experiments.protocol import COVARIANCES, RATIOS, SCALE, SURROGATES, TITLES, UNSCALED, WORDS, Run
+from fairbound.experiments.runs import By, Evidence
 from fairbound.experiments.sections import Check
 
 if TYPE_CHECKING:

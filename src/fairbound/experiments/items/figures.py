@@ -20,9 +20,18 @@ from fairbound.experiments.exhibits import (
     panels,
 )
 from fairbound.experiments.items.demanded import SLACK, TIGHT, because
-from fairbound.experiments.plans import SCALE_RATIOS, Evidence
-from fairbound.experiments.protocol import SCALE, SCALES, SEEDS, SURROGATES, UNSCALED, VARIANCE_RATIOS, WORDS
-from fairbound.experiments.runs import Run
+from fairbound.experiments.protocol import (
+    SCALE,
+    SCALE_RATIOS,
+    SCALES,
+    SEEDS,
+    SURROGATES,
+    UNSCALED,
+    VARIANCE_RATIOS,
+    WORDS,
+    Run,
+)
+from fairbound.experiments.runs import Evidence
 from fairbound.experiments.sections import Check
 from fairbound.fairness import SURROGATES as KINDS
 

@@ -18,9 +18,21 @@ from fairbound.experiments.exhibits import (
     missed,
     panels,
 )
-from fairbound.experiments.plans import SCALE_RATIOS, SEARCH_FITS, SEARCH_TOLERANCE, Evidence, Search, search
-from fairbound.experiments.protocol import APPROACHES, COVARIANCES, PENALTIES, RATIOS, TABLE_3, WORDS
-from fairbound.experiments.runs import Outcome, Run
+from fairbound.experiments.protocol import (
+    APPROACHES,
+    COVARIANCES,
+    PENALTIES,
+    RATIOS,
+    SCALE_RATIOS,
+    SEARCH_FITS,
+    SEARCH_TOLERANCE,
+    TABLE_3,
+    WORDS,
+    Run,
+    Search,
+    search,
+)
+from fairbound.experiments.runs import Evidence, Outcome
 from fairbound.experiments.sections import Check
 
 if TYPE_CHECKING:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from fairbound.experiments import protocol
 from fairbound.experiments.exhibits import Column, Columns, ResultTable, Value
-from fairbound.experiments.plans import Evidence, scenario
-from fairbound.experiments.protocol import EPOCHS, STATISTICS, TITLES
+from fairbound.experiments.protocol import EPOCHS, STATISTICS, TITLES, scenario
+from fairbound.experiments.runs import Evidence
 from fairbound.experiments.sections import Check
 
 ACS_REASON = (
