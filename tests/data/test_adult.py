@@ -10,7 +10,7 @@ import pytest
 from tests.data.conftest import adult_members, adult_rows, zipped
 
 from fairbound.data import DATASETS, load_dataset
-from fairbound.data.census import COLUMNS, parse_adult
+from fairbound.data.loading import ADULT_COLUMNS, parse_adult
 
 
 def frame(rows: list[dict[str, str]]) -> pd.DataFrame:
@@ -22,7 +22,7 @@ def test_both_parts_are_read_in_order():
     streams = [io.BytesIO(content) for content in adult_members(first, second).values()]
     found = parse_adult(streams, "adult.zip")
     expected = frame(first + second)
-    assert list(found) == COLUMNS
+    assert list(found) == ADULT_COLUMNS
     np.testing.assert_array_equal(found["income"], expected["income"] == ">50K")
     for name in ("age", "fnlwgt", "hours-per-week"):
         np.testing.assert_array_equal(found[name], expected[name].astype(int))

@@ -11,7 +11,7 @@ import pytest
 from tests.browser import Visit, colours
 from tests.experiments.made_up import outcome, part
 
-from fairbound.data.census import ACSINCOME_CA_SAMPLE
+from fairbound.data.sources import ACSINCOME_CA_SAMPLE
 from fairbound.experiments.exhibits import embed
 from fairbound.experiments.items import ITEMS
 from fairbound.experiments.protocol import SEEDS

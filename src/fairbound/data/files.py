@@ -1,4 +1,4 @@
-"""`Source`, the definition of a data set; find its file, and check the content (SHA-256).
+"""The file of a data set: find it, download it if needed, and check the content (SHA-256).
 
 A file is part of the package, or in a folder (the argument `data_dir`, else the environment variable FAIRBOUND_DATA,
 read at the time of the call), or downloaded into the user's cache. The folder may also have the members of an archive
@@ -10,21 +10,20 @@ from __future__ import annotations
 import gzip
 import hashlib
 import io
+import json
 import os
+import sys
 import zipfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from importlib import resources
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO, TextIO, cast
 
-from fairbound._errors import Message, message_of
-from fairbound.data.columns import Column
-from fairbound.data.delimited import read_delimited
-from fairbound.data.download import DownloadError, download
-from fairbound.data.table import Columns
-from fairbound.data.tablefile import read_parquet
+from fairbound._errors import Message, message_of, missing_extra
+from fairbound._files import read_json
 
 DATA_FOLDER_VARIABLE = "FAIRBOUND_DATA"
 LARGEST_MEMBER = 2**31
@@ -41,7 +40,7 @@ class DataFile:
         Path in the data folder.
     sha256 : str, optional
         Checksum of the content (for a shipped file, of the uncompressed content). Without it, the checksum of the first
-        download is recorded (see `fairbound.data.download`).
+        download is recorded.
     origin : str
         Where to get the file, for error messages.
     shipped : bool
@@ -184,93 +183,182 @@ def _where_to_put(file: DataFile, folder: Path | None) -> Message:
     return Message("put it at {path}, or name the folder that has it with {data_dir=}", path=folder / file.filename)
 
 
-# --- source ----------------------------------------------------------------------------------------------------------
+# --- download --------------------------------------------------------------------------------------------------------
 
-# The definition of a data set of the catalogue: its file, how to parse it, and what its columns mean.
-
-
-Parser = Callable[[list[BinaryIO], str], Columns]
-
-
-def parse_plain(streams: list[BinaryIO], name: str) -> Columns:
-    """Read a Parquet file, if the name ends in ".parquet", or a CSV file with a line of column names."""
-    reader = read_parquet if name.endswith(".parquet") else read_delimited
-    return reader(streams[0], place=name)
+# A file with a known SHA-256 checksum is checked against it. For any other file the checksum of the first download is
+# recorded in `<file>.sha256.json` beside it; later downloads are checked against that one. A download that fails, is
+# cut off or has another content leaves no file.
 
 
-@dataclass(frozen=True)
-class SensitiveColumn:
-    """A sensitive column: its name for users, the column of the file, and the word for each of its codes."""
-
-    name: str
-    column: str
-    labels: Mapping[Any, str]
+CHUNK = 1 << 16  # bytes between two updates of the progress
+LARGEST_RECORD = 1 << 16  # bytes; largest size of a record of a checksum
 
 
-@dataclass(frozen=True)
-class PaperEncoding:
-    """How the paper's experiments encode a data set (see `fairbound.data.loading`).
-
-    Parameters
-    ----------
-    sensitive : SensitiveColumn
-        The one sensitive column of the experiments.
-    input_codes : mapping
-        Word of the sensitive column → its number among the inputs.
-    flip_label : bool
-        Whether label 1 of the experiments is 0 in the file.
-    robust : bool
-        Whether `RobustScaler` is applied over all rows before the split.
-    draw : int, optional
-        Number of rows drawn first.
-    """
-
-    sensitive: SensitiveColumn
-    input_codes: Mapping[str, float]
-    flip_label: bool = False
-    robust: bool = True
-    draw: int | None = None
+class DownloadError(OSError):
+    """A file could not be downloaded; the message says why."""
 
 
-@dataclass(frozen=True)
-class Source:
-    """The definition of a data set.
+def cache_folder() -> Path:
+    """Return the folder of this package in the user's cache."""
+    return Path(_pooch().os_cache("fairbound"))
+
+
+def record_path(path: Path) -> Path:
+    """Return the path of the recorded checksum of a downloaded file."""
+    return path.with_name(f"{path.name}.sha256.json")
+
+
+def download(
+    filename: str,
+    url: str,
+    sha256: str | None,
+    *,
+    folder: Path | None = None,
+    allowed: bool = True,
+    progress: bool | None = None,
+) -> Path:
+    """Return the path of a file in the cache; download it if it is not there.
 
     Parameters
     ----------
-    file : DataFile
-        The file with the rows.
-    inputs : tuple of Column
-        The schema of the inputs.
-    sensitive : tuple of SensitiveColumn
-        The sensitive columns; they are inputs only with `sensitive_as_input`.
-    target : str
-        Column of the label, which holds 0 and 1 after parsing.
-    target_names : pair of str
-        Words for the labels 0 and 1.
-    description : str
-        Where the rows come from.
-    parse : callable
-        Returns the columns from the open file (or the members of the archive) and its name.
-    paper : PaperEncoding, optional
-        For the data sets of the paper.
+    filename : str
+        Path of the file within the folder.
+    url : str
+        Address of the file.
+    sha256 : str, optional
+        Checksum of the file; by default the one recorded at the first download.
+    folder : path, optional
+        The cache; by default that of the user.
+    allowed : bool
+        Whether downloading is allowed; if not, the file must be in the cache.
+    progress : bool, optional
+        Whether to show the progress on standard error; by default if that is a terminal.
+
+    Raises
+    ------
+    ImportError
+        If pooch is not installed.
+    DownloadError
+        If the file cannot be downloaded.
+    ValueError
+        If the checksum differs from the known one.
     """
+    pooch = _pooch()
+    folder = cache_folder() if folder is None else folder
+    path, record = folder / filename, record_path(folder / filename)
+    known = sha256 or _recorded_checksum(record)
+    if not allowed:
+        if path.is_file() and known in (None, pooch.file_hash(str(path))):
+            return path
+        raise DownloadError(Message("{download=False} forbids it"))
+    shown = sys.stderr.isatty() if progress is None else progress
+    downloader = pooch.HTTPDownloader(
+        progressbar=ProgressLine(filename, sys.stderr) if shown else False, chunk_size=CHUNK
+    )
+    keeper = pooch.create(path=folder, base_url="", registry={filename: known}, urls={filename: url})
+    try:
+        keeper.fetch(filename, downloader=downloader)
+    except ValueError as error:
+        raise ValueError(_checksum_message(filename, url, known, sha256, record)) from error
+    except OSError as error:  # errors of the network and of the disk
+        raise DownloadError(_reason(error)) from error
+    if sha256 is None and known is None:
+        _check_archive(path, url)
+        _write_record(record, filename, url, pooch.file_hash(str(path)), path.stat().st_size)
+    return path
 
-    file: DataFile
-    inputs: tuple[Column, ...]
-    sensitive: tuple[SensitiveColumn, ...]
-    target: str
-    target_names: tuple[str, str]
-    description: str
-    parse: Parser = parse_plain
-    paper: PaperEncoding | None = None
 
-    def read(self, place: Place) -> Columns:
-        """Return the columns of the verified file."""
-        with open_verified(self.file, place) as streams:
-            return self.parse(streams, self.file.filename)
+class ProgressLine:
+    """A progress bar for pooch: one line that shows how much of a file has arrived."""
+
+    def __init__(self, name: str, stream: TextIO) -> None:
+        self.name, self.stream = name, stream
+        self.total = 0  # pooch sets it if the server states the size
+        self._done = 0
+        self._shown = ""
+
+    def update(self, size: int) -> None:
+        """Count `size` more bytes."""
+        self._done += size
+        done = min(self._done, self.total) if self.total else self._done
+        text = f"{self.name}: {done / 1e6:.1f} MB"
+        if self.total:
+            text = f"{self.name}: {100 * done // self.total:3}% of {self.total / 1e6:.1f} MB"
+        if text != self._shown:
+            self.stream.write(f"\r{text}")
+            self.stream.flush()
+            self._shown = text
+
+    def reset(self) -> None:
+        """Set the count to zero."""
+        self._done = 0
+
+    def close(self) -> None:
+        """End the line."""
+        self.stream.write("\n")
+        self.stream.flush()
 
 
-def codes(*values: int) -> dict[int, str]:
-    """Return labels for categories that have no names but their codes."""
-    return {value: str(value) for value in values}
+def _pooch() -> Any:
+    try:
+        import pooch  # an optional dependency, needed for downloads only
+    except ImportError as error:
+        raise missing_extra("Downloading data needs", "pooch", "data") from error
+    return pooch
+
+
+def _recorded_checksum(record: Path) -> str | None:
+    """Return the recorded checksum, if there is a record."""
+    if not record.is_file():
+        return None
+    try:
+        checksum = read_json(record, LARGEST_RECORD)["sha256"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise ValueError(f"{record} is damaged; delete it, and the checksum is recorded again.") from error
+    return str(checksum)
+
+
+def _write_record(record: Path, filename: str, url: str, checksum: str, size: int) -> None:
+    content = {
+        "file": filename,
+        "url": url,
+        "sha256": checksum,
+        "bytes": size,
+        "downloaded": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+    draft = record.with_name(f"{record.name}.{os.getpid()}")
+    draft.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+    draft.replace(record)  # atomic, so that nobody reads a half-written record
+
+
+def _check_archive(path: Path, url: str) -> None:
+    """Raise an error if a file named .zip is not a zip archive, but for example the login page of a network."""
+    if path.suffix == ".zip" and not zipfile.is_zipfile(path):
+        path.unlink()
+        raise DownloadError(f"{url} answered with something else than a zip archive")
+
+
+def _checksum_message(filename: str, url: str, known: str | None, sha256: str | None, record: Path) -> str:
+    if sha256 is not None:
+        return (
+            f"The content at {url} is not the known {filename}: its SHA-256 checksum is not {sha256}. It was damaged "
+            "on the way or has been changed there; try again, or look for the known file elsewhere."
+        )
+    return (
+        f"The content at {url} has changed since {filename} was first downloaded, when its SHA-256 checksum was "
+        f"{known}; to take the new content, delete {record}."
+    )
+
+
+def _reason(error: OSError) -> str:
+    status = getattr(getattr(error, "response", None), "status_code", None)
+    if status is not None:
+        return f"the server answered {status}"
+    kind = type(error).__name__
+    if "Timeout" in kind:
+        return "the server did not answer in time"
+    if kind == "ChunkedEncodingError":
+        return "the connection was cut off"
+    if kind == "ConnectionError":
+        return "there is no connection"
+    return f"{kind}: {str(error).splitlines()[0]}" if str(error) else kind

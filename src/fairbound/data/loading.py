@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import Any, Literal, overload
+from typing import Any, BinaryIO, Literal, overload
 
 import numpy as np
 from sklearn.model_selection import train_test_split
@@ -12,10 +12,19 @@ from sklearn.preprocessing import RobustScaler
 
 from fairbound._errors import InputError
 from fairbound._words import lookup
-from fairbound.data.census import ACSINCOME_CA_SAMPLE, ACSINCOME_US_SAMPLE, ADULT, census_source
 from fairbound.data.columns import Categorical, Numeric, decode
 from fairbound.data.dataset import Dataset, Split
-from fairbound.data.files import DataFile, PaperEncoding, Place, SensitiveColumn, Source, codes
+from fairbound.data.delimited import read_delimited
+from fairbound.data.files import DataFile, Place
+from fairbound.data.sources import (
+    ACSINCOME_CA_SAMPLE,
+    ACSINCOME_US_SAMPLE,
+    PaperEncoding,
+    SensitiveColumn,
+    Source,
+    census_source,
+    codes,
+)
 from fairbound.data.table import Columns, Table
 
 # --- catalogue -------------------------------------------------------------------------------------------------------
@@ -79,11 +88,102 @@ _DUTCH = Source(
     paper=PaperEncoding(_SEX_DUTCH, {"female": 2.0, "male": 1.0}, flip_label=True),
 )
 
+# Adult (census of 1994, UCI Machine Learning Repository) has the rows of `adult.data`, then those of `adult.test`. The
+# files have no line of column names. Values are separated by a comma and a blank, and `?` means missing. The second
+# file starts with a line that begins with `|`, and has a full stop after every label. The weight of a record
+# (`fnlwgt`) is not an input. Of the two columns of education, only the ordered one is (`education-num`).
+
+_ADULT_HEADER = (
+    "age workclass fnlwgt education education-num marital-status occupation relationship race sex capital-gain "
+    "capital-loss hours-per-week native-country income"
+)
+ADULT_COLUMNS = _ADULT_HEADER.split()
+_ADULT_LABELS = {"<=50K": 0, ">50K": 1, "<=50K.": 0, ">50K.": 1}
+
+
+def parse_adult(streams: list[BinaryIO], name: str) -> Columns:
+    """Return the columns of both files, one after the other, with the label as 0 and 1."""
+    parts = [read_delimited(stream, place=name, header=ADULT_COLUMNS, comment="|") for stream in streams]
+    columns = {column: np.concatenate([part[column] for part in parts]) for column in ADULT_COLUMNS}
+    return columns | {"income": decode("income", columns["income"], _ADULT_LABELS)}
+
+
+def _categories(name: str, words: str, missing: bool = False) -> Categorical:
+    labels: dict[str | None, str] = {word: word for word in words.split()}
+    return Categorical(name, labels | ({None: "(missing)"} if missing else {}))
+
+
+_ADULT = Source(
+    file=DataFile(
+        filename="adult.zip",
+        # Published sources of these checksums, among others: GitHub ZeroGravityYz/eu-ai-auditor,
+        # scripts/prepare_public_cases.py (archive), and GruAna/PreprocessData.jl, src/datasets/tabular/adult.jl
+        # (members).
+        sha256="7537312dd56c2b98035880805ce99e68183a30ee468aa5329d6df0fbb3cc21bb",
+        origin="UCI Machine Learning Repository, Adult, doi:10.24432/C5XW20",
+        url="https://archive.ics.uci.edu/static/public/2/adult.zip",
+        members={
+            "adult.data": "5b00264637dbfec36bdeaab5676b0b309ff9eb788d63554ca0a249491c86603d",
+            "adult.test": "a2a9044bc167a35b2361efbabec64e89d69ce82d9790d2980119aac5fd7e9c05",
+        },
+    ),
+    inputs=(
+        Numeric("age"),
+        _categories(
+            "workclass",
+            "Private Self-emp-not-inc Self-emp-inc Federal-gov Local-gov State-gov Without-pay Never-worked",
+            missing=True,
+        ),
+        Numeric("education-num"),
+        _categories(
+            "marital-status",
+            "Married-civ-spouse Divorced Never-married Separated Widowed Married-spouse-absent Married-AF-spouse",
+        ),
+        _categories(
+            "occupation",
+            "Tech-support Craft-repair Other-service Sales Exec-managerial Prof-specialty Handlers-cleaners "
+            "Machine-op-inspct Adm-clerical Farming-fishing Transport-moving Priv-house-serv Protective-serv "
+            "Armed-Forces",
+            missing=True,
+        ),
+        _categories("relationship", "Wife Own-child Husband Not-in-family Other-relative Unmarried"),
+        Numeric("capital-gain"),
+        Numeric("capital-loss"),
+        Numeric("hours-per-week"),
+        _categories(
+            "native-country",
+            "United-States Cambodia England Puerto-Rico Canada Germany Outlying-US(Guam-USVI-etc) India Japan Greece "
+            "South China Cuba Iran Honduras Philippines Italy Poland Jamaica Vietnam Mexico Portugal Ireland France "
+            "Dominican-Republic Laos Ecuador Taiwan Haiti Columbia Hungary Guatemala Nicaragua Scotland Thailand "
+            "Yugoslavia El-Salvador Trinadad&Tobago Peru Hong Holand-Netherlands",
+            missing=True,
+        ),
+    ),
+    sensitive=(
+        SensitiveColumn("sex", "sex", {"Female": "female", "Male": "male"}),
+        SensitiveColumn(
+            "race",
+            "race",
+            {
+                "White": "White",
+                "Black": "Black",
+                "Asian-Pac-Islander": "Asian or Pacific Islander",
+                "Amer-Indian-Eskimo": "American Indian or Eskimo",
+                "Other": "Other",
+            },
+        ),
+    ),
+    target="income",
+    target_names=("income up to 50,000", "income above 50,000"),
+    description="People of the US census of 1994 (UCI Adult): 32,561 rows of adult.data, then 16,281 of adult.test.",
+    parse=parse_adult,
+)
+
 DATASETS: dict[str, Source] = {
     "law": _LAW,
     "dutch": _DUTCH,
-    "adult": ADULT,
-    "acsincome": ACSINCOME_CA_SAMPLE,  # and any state and year: `fairbound.data.census.census_source`
+    "adult": _ADULT,
+    "acsincome": ACSINCOME_CA_SAMPLE,  # and any state and year: `fairbound.data.sources.census_source`
     "acsincome_us": ACSINCOME_US_SAMPLE,
 }
 

@@ -1,32 +1,122 @@
-"""Two data sets of the US census on whether a person's income is above 50,000 dollars: ACSIncome and Adult.
-
-ACSIncome (American Community Survey) is the task of Ding, Hardt, Miller, Schmidt, *Retiring Adult: New Datasets for
-Fair Machine Learning*, 2021. It uses the person records of a state and year with
-
-    AGEP > 16,   PINCP > 100,   WKHP > 0,   PWGTP ≥ 1
-
-ten of their columns, and the label PINCP > 50,000. The records are public files of the Census (PUMS, one year),
-`csv_p<state>.zip` with the member `psam_p<number>.csv` (until 2016 `ss<year>p<state>.csv`). No checksums are published,
-so the checksum of the first download is recorded. Since 2019 the column RELP is called RELSHIPP and has other codes.
-
-Adult (census of 1994, UCI Machine Learning Repository) has the rows of `adult.data`, then those of `adult.test`. The
-files have no line of column names. Values are separated by a comma and a blank, and `?` means missing. The second file
-starts with a line that begins with `|`, and has a full stop after every label. The weight of a record (`fnlwgt`) is not
-an input. Of the two columns of education, only the ordered one is (`education-num`).
-"""
+"""`Source`, the definition of a data set, and the sources of ACSIncome for any state and year."""
 
 from __future__ import annotations
 
-from typing import BinaryIO
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, BinaryIO
 
 import numpy as np
 
 from fairbound._errors import InputError, bad_value
 from fairbound._words import lookup
-from fairbound.data.columns import Banded, Categorical, Column, Numeric, decode
+from fairbound.data.columns import Banded, Categorical, Column, Numeric
 from fairbound.data.delimited import read_delimited
-from fairbound.data.files import DataFile, PaperEncoding, SensitiveColumn, Source, codes
+from fairbound.data.files import DataFile, Place, open_verified
 from fairbound.data.table import Columns
+from fairbound.data.tablefile import read_parquet
+
+Parser = Callable[[list[BinaryIO], str], Columns]
+
+
+def parse_plain(streams: list[BinaryIO], name: str) -> Columns:
+    """Read a Parquet file, if the name ends in ".parquet", or a CSV file with a line of column names."""
+    reader = read_parquet if name.endswith(".parquet") else read_delimited
+    return reader(streams[0], place=name)
+
+
+@dataclass(frozen=True)
+class SensitiveColumn:
+    """A sensitive column: its name for users, the column of the file, and the word for each of its codes."""
+
+    name: str
+    column: str
+    labels: Mapping[Any, str]
+
+
+@dataclass(frozen=True)
+class PaperEncoding:
+    """How the paper's experiments encode a data set (see `fairbound.data.loading`).
+
+    Parameters
+    ----------
+    sensitive : SensitiveColumn
+        The one sensitive column of the experiments.
+    input_codes : mapping
+        Word of the sensitive column → its number among the inputs.
+    flip_label : bool
+        Whether label 1 of the experiments is 0 in the file.
+    robust : bool
+        Whether `RobustScaler` is applied over all rows before the split.
+    draw : int, optional
+        Number of rows drawn first.
+    """
+
+    sensitive: SensitiveColumn
+    input_codes: Mapping[str, float]
+    flip_label: bool = False
+    robust: bool = True
+    draw: int | None = None
+
+
+@dataclass(frozen=True)
+class Source:
+    """The definition of a data set.
+
+    Parameters
+    ----------
+    file : DataFile
+        The file with the rows.
+    inputs : tuple of Column
+        The schema of the inputs.
+    sensitive : tuple of SensitiveColumn
+        The sensitive columns; they are inputs only with `sensitive_as_input`.
+    target : str
+        Column of the label, which holds 0 and 1 after parsing.
+    target_names : pair of str
+        Words for the labels 0 and 1.
+    description : str
+        Where the rows come from.
+    parse : callable
+        Returns the columns from the open file (or the members of the archive) and its name.
+    paper : PaperEncoding, optional
+        For the data sets of the paper.
+    """
+
+    file: DataFile
+    inputs: tuple[Column, ...]
+    sensitive: tuple[SensitiveColumn, ...]
+    target: str
+    target_names: tuple[str, str]
+    description: str
+    parse: Parser = parse_plain
+    paper: PaperEncoding | None = None
+
+    def read(self, place: Place) -> Columns:
+        """Return the columns of the verified file."""
+        with open_verified(self.file, place) as streams:
+            return self.parse(streams, self.file.filename)
+
+
+def codes(*values: int) -> dict[int, str]:
+    """Return labels for categories that have no names but their codes."""
+    return {value: str(value) for value in values}
+
+
+# --- ACSIncome -------------------------------------------------------------------------------------------------------
+
+# Whether a person's income is above 50,000 dollars, from the American Community Survey of the US census.
+#
+# It is the task of Ding, Hardt, Miller, Schmidt, *Retiring Adult: New Datasets for Fair Machine Learning*, 2021. It
+# uses the person records of a state and year with
+#
+#     AGEP > 16,   PINCP > 100,   WKHP > 0,   PWGTP ≥ 1
+#
+# ten of their columns, and the label PINCP > 50,000. The records are public files of the Census (PUMS, one year),
+# `csv_p<state>.zip` with the member `psam_p<number>.csv` (until 2016 `ss<year>p<state>.csv`). No checksums are
+# published, so the checksum of the first download is recorded. Since 2019 the column RELP is called RELSHIPP and has
+# other codes.
+
 
 CENSUS = "https://www2.census.gov/programs-surveys/acs/data/pums"
 FIRST_YEAR, NEW_RELATIONSHIP, NEW_NAMES = 2014, 2019, 2017
@@ -218,92 +308,3 @@ def parse_person_file(stream: BinaryIO, name: str, relationship: str = "RELP") -
 def _whole(values: np.ndarray) -> np.ndarray:
     """Return whole numbers as integers; they were floats because of missing values, which the filter has removed."""
     return values.astype(np.int64) if np.isfinite(values).all() and (values == values.round()).all() else values
-
-
-# --- Adult ------------------------------------------------------------------------------------------------------------
-
-_HEADER = (
-    "age workclass fnlwgt education education-num marital-status occupation relationship race sex capital-gain "
-    "capital-loss hours-per-week native-country income"
-)
-COLUMNS = _HEADER.split()
-_LABELS = {"<=50K": 0, ">50K": 1, "<=50K.": 0, ">50K.": 1}
-
-
-def parse_adult(streams: list[BinaryIO], name: str) -> Columns:
-    """Return the columns of both files, one after the other, with the label as 0 and 1."""
-    parts = [read_delimited(stream, place=name, header=COLUMNS, comment="|") for stream in streams]
-    columns = {column: np.concatenate([part[column] for part in parts]) for column in COLUMNS}
-    return columns | {"income": decode("income", columns["income"], _LABELS)}
-
-
-def _words(name: str, words: str, missing: bool = False) -> Categorical:
-    labels: dict[str | None, str] = {word: word for word in words.split()}
-    return Categorical(name, labels | ({None: "(missing)"} if missing else {}))
-
-
-ADULT = Source(
-    file=DataFile(
-        filename="adult.zip",
-        # Published sources of these checksums, among others: GitHub ZeroGravityYz/eu-ai-auditor,
-        # scripts/prepare_public_cases.py (archive), and GruAna/PreprocessData.jl, src/datasets/tabular/adult.jl
-        # (members).
-        sha256="7537312dd56c2b98035880805ce99e68183a30ee468aa5329d6df0fbb3cc21bb",
-        origin="UCI Machine Learning Repository, Adult, doi:10.24432/C5XW20",
-        url="https://archive.ics.uci.edu/static/public/2/adult.zip",
-        members={
-            "adult.data": "5b00264637dbfec36bdeaab5676b0b309ff9eb788d63554ca0a249491c86603d",
-            "adult.test": "a2a9044bc167a35b2361efbabec64e89d69ce82d9790d2980119aac5fd7e9c05",
-        },
-    ),
-    inputs=(
-        Numeric("age"),
-        _words(
-            "workclass",
-            "Private Self-emp-not-inc Self-emp-inc Federal-gov Local-gov State-gov Without-pay Never-worked",
-            missing=True,
-        ),
-        Numeric("education-num"),
-        _words(
-            "marital-status",
-            "Married-civ-spouse Divorced Never-married Separated Widowed Married-spouse-absent Married-AF-spouse",
-        ),
-        _words(
-            "occupation",
-            "Tech-support Craft-repair Other-service Sales Exec-managerial Prof-specialty Handlers-cleaners "
-            "Machine-op-inspct Adm-clerical Farming-fishing Transport-moving Priv-house-serv Protective-serv "
-            "Armed-Forces",
-            missing=True,
-        ),
-        _words("relationship", "Wife Own-child Husband Not-in-family Other-relative Unmarried"),
-        Numeric("capital-gain"),
-        Numeric("capital-loss"),
-        Numeric("hours-per-week"),
-        _words(
-            "native-country",
-            "United-States Cambodia England Puerto-Rico Canada Germany Outlying-US(Guam-USVI-etc) India Japan Greece "
-            "South China Cuba Iran Honduras Philippines Italy Poland Jamaica Vietnam Mexico Portugal Ireland France "
-            "Dominican-Republic Laos Ecuador Taiwan Haiti Columbia Hungary Guatemala Nicaragua Scotland Thailand "
-            "Yugoslavia El-Salvador Trinadad&Tobago Peru Hong Holand-Netherlands",
-            missing=True,
-        ),
-    ),
-    sensitive=(
-        SensitiveColumn("sex", "sex", {"Female": "female", "Male": "male"}),
-        SensitiveColumn(
-            "race",
-            "race",
-            {
-                "White": "White",
-                "Black": "Black",
-                "Asian-Pac-Islander": "Asian or Pacific Islander",
-                "Amer-Indian-Eskimo": "American Indian or Eskimo",
-                "Other": "Other",
-            },
-        ),
-    ),
-    target="income",
-    target_names=("income up to 50,000", "income above 50,000"),
-    description="People of the US census of 1994 (UCI Adult): 32,561 rows of adult.data, then 16,281 of adult.test.",
-    parse=parse_adult,
-)
