@@ -58,7 +58,6 @@ def show_label(output: Output, data: Dataset) -> None:
 
 def show_columns(output: Output, data: Dataset) -> None:
     """Print the types of a file's columns that are not obvious; nothing for known data sets."""
-    from fairbound.cli.errors import option_name
     from fairbound.studies import columns_taken
 
     if not data.formats:
@@ -124,7 +123,6 @@ def read_study(
 ) -> Study:
     """Read the rows, and show facts about them before training begins."""
     from fairbound.cli.inputs import load_parts
-    from fairbound.cli.studying import show_columns, show_label
     from fairbound.studies import Study
 
     with output.stage(f"Reading {source}"):

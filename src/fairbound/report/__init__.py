@@ -3,8 +3,9 @@
     summarise   `fairbound.studies.summarize` collects everything in one dictionary
     render      this package converts that dictionary, and nothing else, to pages
 
-`words` has the sentences of all formats, and `numbers` formats numbers.  `limits`, `tables`, `history` and `tradeoff`
-prepare limits, groups, iterations and the frontier.  `page` and `card` assemble the HTML page and the model card.
+`words` has the sentences of all formats, and `numbers` formats numbers.  `limits`, `tables` and `tradeoff` prepare
+limits, groups and the frontier.  `page` and `card` assemble the HTML page and the model card; `audit` and `pages` have
+the pages of audits, searches and monitors.
 """
 
 from fairbound.report.audit import audit_to_html
