@@ -69,7 +69,7 @@ class Effort:
     """
 
     free: Phase = Phase(120, progress=5e-3, least=90)
-    coarse: Phase = Phase(60, progress=5e-4, window=4)
+    coarse: Phase = Phase(40, window=3)
     exact: Phase = Phase(15, window=5, rounding=1e-3)
     accurate: Phase = Phase(30, rounding=1e-3)
     most_accurate: Phase = Phase(40, rounding=1e-3)
