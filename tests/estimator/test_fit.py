@@ -261,6 +261,15 @@ def test_validation_rows_are_watched_and_reported(law, race):
 
 
 @pytest.mark.filterwarnings("ignore::fairbound.LimitWarning")
+def test_validation_figures_belong_to_the_model_of_their_row():
+    """On the training rows themselves they are the figures of the training."""
+    X, y, group = toy(400)
+    fitted = quick("disparate_impact >= 0.9").fit(X, y, sensitive_features=group, eval_set=(X, y, group))
+    rows = [row for row in fitted.result_.iterations if row["phase"] not in ("free", "search")]
+    assert len(rows) > 5
+    assert [row["eval accuracy"] for row in rows] == pytest.approx([row["accuracy"] for row in rows], abs=1e-12)
+
+
 def test_limits_of_the_same_words_have_columns_of_their_own():
     """Here two limits that differ only in how they are trained."""
     X, y, group = toy(120)

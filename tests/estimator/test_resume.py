@@ -130,9 +130,19 @@ def test_the_journal_of_another_fit_is_refused(changed, tmp_path):
     assert path.exists()
 
 
-def own_module(activation):
+def own_module(activation, head=1.0):
     torch.manual_seed(0)
-    return torch.nn.Sequential(torch.nn.Linear(24, 3), activation(), torch.nn.Linear(3, 1))
+    module = torch.nn.Sequential(torch.nn.Linear(24, 3), activation(), torch.nn.Linear(3, 1))
+    with torch.no_grad():
+        module[2].weight.mul_(head)
+    return module
+
+
+def frozen(module, factor):
+    with torch.no_grad():
+        module[0].weight.mul_(factor)
+    module[0].requires_grad_(False)
+    return module
 
 
 def squared_error(logits, labels):
@@ -150,6 +160,11 @@ BATCHES = {"solver": "stochastic", "epochs": 2}
     ("before", "after"),
     [
         ({"module": own_module(torch.nn.Tanh)}, {"module": own_module(torch.nn.ReLU)}),
+        ({"module": own_module(torch.nn.Tanh, 0.0)}, {"module": own_module(torch.nn.ReLU, 0.0)}),
+        (
+            {"module": frozen(own_module(torch.nn.Tanh, 0.0), 1.0)},
+            {"module": frozen(own_module(torch.nn.Tanh, 0.0), 1.5)},
+        ),
         ({"loss": squared_error}, {"loss": squared_double_error}),
         ({**BATCHES, "l2": 1e-4}, {**BATCHES, "l2": 1e-1}),
         (
@@ -157,7 +172,14 @@ BATCHES = {"solver": "stochastic", "epochs": 2}
             {**BATCHES, "module": own_module(torch.nn.Tanh), "random_state": 1},
         ),
     ],
-    ids=["activation", "loss", "penalty of mini-batches", "seed of mini-batches"],
+    ids=[
+        "activation",
+        "activation under a head of zeros",
+        "frozen layer under a head of zeros",
+        "loss",
+        "penalty of mini-batches",
+        "seed of mini-batches",
+    ],
 )
 def test_a_journal_is_not_taken_for_that_of_another_model_with_the_same_parameters(before, after, tmp_path):
     path = tmp_path / "fit.journal"

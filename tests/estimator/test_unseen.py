@@ -191,8 +191,30 @@ def test_the_models_of_a_frontier_have_forecasts_of_their_own():
     assert [each.limits[0].limit for each in forecasts] == [f"disparate_impact >= {bound}" for bound in (0.5, 0.7, 0.9)]
     expected = [each.limits[0].expected for each in forecasts]
     assert expected == sorted(expected)
-    assert forecasts[-1].optimism > 0.0  # measured at the strictest bound, and used for the others
+    assert forecasts[-1].optimism > 0.0  # measured at the strictest bound that binds, and used for the others
     assert all(each.optimism > 0.0 for each in forecasts)
+
+
+def test_a_bound_without_rows_is_forecast_beside_another_limit():
+    """A ratio of 0 limits nothing, so its system has fewer constraint rows than those of the other bounds."""
+    X, y, group = toy(400)
+    limits = ["disparate_impact >= 0.5", "equal_opportunity <= 0.05"]
+    models = quick(limits).frontier(X, y, [0.0, 0.3], sensitive_features=group)
+    assert [len(each.classifier.result_.forecast.limits) for each in models] == [2, 2]
+
+
+def test_models_that_were_stopped_have_no_forecast():
+    X, y, group = noisy(400)
+    phases = []
+
+    def stop(row):
+        """Stop in the coarse phase of the second bound."""
+        phases.append(row["phase"])
+        return row["phase"] == "coarse" and "exact" in phases
+
+    models = quick(LIMIT, callbacks=[stop]).frontier(X, y, [0.5, 0.9], sensitive_features=group)
+    assert phases[-1] == "coarse"
+    assert "stopped early" in models[-1].classifier.result_.forecast.reason
 
 
 def test_a_frontier_takes_no_margin():

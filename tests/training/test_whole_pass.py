@@ -6,7 +6,7 @@ import torch
 from fairbound.data import make_disparate_data
 from fairbound.fairness import Cells
 from fairbound.sqp import QuasiNewtonSQP
-from fairbound.training import TrainingProblem, make_model
+from fairbound.training import TrainingProblem, fit, make_model
 from fairbound.training.trainer import assess_now
 from fairbound.training.whole_pass import NEARNESS, WholePassProblem
 
@@ -29,6 +29,23 @@ def test_exact_values_are_those_of_the_decisions(problem_and_rows):
     f, c = whole.values(w)
     assert f == pytest.approx(evaluation.f, rel=1e-12)
     torch.testing.assert_close(c, evaluation.c, rtol=0, atol=0)
+
+
+def test_each_row_of_the_history_belongs_to_the_model_that_callbacks_see(problem_and_rows):
+    """A solver evaluates the next point before it records the present one."""
+    problem, rows = problem_and_rows
+    seen = []
+
+    def watch(row):
+        found = assess_now(problem, rows)
+        seen.append((row["phase"], row["loss"], found.loss, row["accuracy"], found.accuracy))
+
+    fit(problem, rows, callback=watch)
+    assert {phase for phase, *_ in seen} >= {"free", "coarse", "exact"}
+    for phase, loss, found_loss, accuracy, found_accuracy in seen:
+        if phase != "search":  # it draws many models at once
+            assert loss == pytest.approx(found_loss, rel=1e-12)
+            assert accuracy == found_accuracy
 
 
 def test_a_margin_moves_the_aim_inside(problem_and_rows):

@@ -53,6 +53,9 @@ FALL = 0.75
 """The optimism falls with the number of rows to this power: 1 for smooth measures, 2/3 for counts of decisions."""
 
 
+STOPPED = "the fit was stopped early."
+
+
 def rate_distribution(
     system: ConstraintSystem,
     decisions: Tensor,
@@ -230,7 +233,7 @@ class Outlook:
             return
         self._multipliers = result.multipliers
         if result.stopped:
-            self._reason = "the fit was stopped early."
+            self._reason = STOPPED
         elif result.multipliers is None or result.free_parameters is None:
             self._reason = "the fit has no model without limits to compare with."
         elif bool(result.multipliers.any()):  # else no limit binds, and the fit had no reason to use chance
@@ -268,10 +271,13 @@ def forecast_frontier(
     found: list[Forecast | None] = []
     for index, (outlook, price) in enumerate(zip(outlooks, prices, strict=True)):
         problem.assign(points[index].parameters)
-        outlook._multipliers = measured._multipliers if index > strictest else price
+        borrows = index > strictest and len(systems[index].rows) == len(systems[strictest].rows)
+        outlook._multipliers = measured._multipliers if borrows else price
         outlook._optimism, outlook._reason = measured._optimism, measured._reason
         if price is None:
             outlook._reason = "the model was trained for a stricter bound."
+        elif points[index].result.stopped:
+            outlook._reason = STOPPED
         found.append(outlook.forecast(outlook._decide()))
     return found
 

@@ -115,7 +115,6 @@ class LimitedMemoryBFGS:
         self._inverse_middle = torch.cat(
             [torch.cat([corner, -inverse.T], 1), torch.cat([-inverse, torch.zeros_like(identity)], 1)]
         )
-        self._frame, self._inverse_frame = torch.cat([gamma * S, R]), torch.cat([S, R / gamma])
 
     def _stored_pairs(self) -> tuple[Tensor, Tensor]:
         if self._steps is None or self._changes is None:
@@ -126,15 +125,19 @@ class LimitedMemoryBFGS:
         """H⁻¹V for every row of V."""
         if self.pairs == 0:
             return V / self.scale
-        frame = self._inverse_frame
-        return V / self.scale + ((V @ frame.T) @ self._inverse_middle) @ frame
+        S, R = self._stored_pairs()
+        gamma, p = self.scale, S.shape[0]
+        inner = torch.cat([V @ S.T, (V @ R.T) / gamma], dim=-1) @ self._inverse_middle
+        return V / gamma + inner[..., :p] @ S + (inner[..., p:] / gamma) @ R
 
     def product(self, d: Tensor) -> Tensor:
         """H d."""
         if self.pairs == 0:
             return d * self.scale
-        inner = torch.linalg.lu_solve(*self._middle, (self._frame @ d)[:, None])[:, 0]
-        return self.scale * d - inner @ self._frame
+        S, R = self._stored_pairs()
+        gamma, p = self.scale, S.shape[0]
+        inner = torch.linalg.lu_solve(*self._middle, torch.cat([gamma * (S @ d), R @ d])[:, None])[:, 0]
+        return gamma * d - (gamma * inner[:p]) @ S - inner[p:] @ R
 
     def state_dict(self) -> dict[str, Any]:
         """Return the pairs and the scale."""

@@ -68,7 +68,7 @@ class Effort:
         Share of the rows on which mini-batches evaluate the constraints, at most 50,000 rows.
     """
 
-    free: Phase = Phase(120, progress=5e-3, least=90)
+    free: Phase = Phase(80, progress=5e-3, least=50)
     coarse: Phase = Phase(40, window=3)
     exact: Phase = Phase(15, window=5, rounding=1e-3)
     accurate: Phase = Phase(30, rounding=1e-3)

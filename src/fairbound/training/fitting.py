@@ -58,9 +58,16 @@ Solver = Literal["auto", "quasi-newton", "stochastic"]
 
 
 def on_other_rows(problem: TrainingProblem, cells: Cells) -> TrainingProblem:
-    """Return the same problem for the rows of other cells, with a copy of the module."""
+    """Return the same problem for the rows of other cells, with a copy of the module.
+
+    A fit leaves its module in double precision.  The copy is for an estimate, so it is in single precision, which takes
+    half the time, unless it has tensors that are not trained: these may need their digits.
+    """
+    module = copy.deepcopy(problem.module)
+    if not list(module.buffers()) and all(parameter.requires_grad for parameter in module.parameters()):
+        module.to(torch.float32)
     return TrainingProblem(
-        copy.deepcopy(problem.module).to(problem.precision),
+        module,
         problem.loss,
         problem.system.constraints,
         cells,

@@ -30,7 +30,7 @@ from fairbound.training.losses import Loss, LossFunction, Regularizer, SquaredMe
 from fairbound.training.models import accepts, assign, check_rows_are_independent, evaluation_mode, flatten, trainable
 from fairbound.training.passes import Passes, tensor_digest
 from fairbound.training.rows import MatrixRows, Rows, as_matrix, as_tensor
-from fairbound.training.sweep import Sweep, SweepTotals, cell_sums
+from fairbound.training.sweep import Sweep, SweepTotals, cell_sums, sampling_variance
 
 CHUNK_NUMBERS = 2**21
 """Activations of a layer in one chunk, by default: few enough for a cache, enough to make call overhead negligible."""
@@ -102,7 +102,6 @@ class TrainingProblem:
             raise ValueError(f"chunk_rows={chunk_rows!r}: must be at least 1.")
         self.module, self.passes = module, Passes() if passes is None else passes
         self.parameters = trainable(module)
-        self.precision = self.parameters[0].dtype  # a fit leaves the module in double precision; the next starts here
         widest = max(max(parameter.shape, default=1) for parameter in self.parameters)
         self.chunk_rows = chunk_rows or max(1024, CHUNK_NUMBERS // widest)
         self.loss = resolve_loss(loss)
@@ -268,13 +267,25 @@ class TrainingProblem:
         return self.passes.recorded(lambda: digest(self.point(rows), rows.digest, str(settings).encode()), compute)
 
     def point(self, rows: Rows) -> bytes:
-        """Return a digest of the present parameters and buffers, and of what module and loss first computed."""
-        if not self._function:  # equal parameters may belong to another module, such as one with another activation
-            few = rows.few()
+        """Return a digest of the present parameters and buffers, and of the functions that module and loss are."""
+        if not self._function:
+            self._function.append(self._probe(rows.few()))
+        return digest(self._function[0], tensor_digest(*self.module.parameters(), *self.module.buffers()))
+
+    def _probe(self, few: MatrixRows) -> bytes:
+        """Return a digest of what module and loss compute for a few rows, near the present parameters.
+
+        Equal parameters may belong to another module, such as one with another activation.  At the parameters
+        themselves, a last layer of zeros would hide that.
+        """
+        before, noise = self.current(), torch.Generator().manual_seed(0)
+        try:
+            self.assign(before + 0.1 * torch.randn(len(before), generator=noise, dtype=torch.float64))
             with evaluation_mode(self.module), torch.no_grad():
                 logits = as_logits(self.module(few.X), self.cells.n_labels)
-            self._function.append(tensor_digest(logits, self.loss.values(logits, few.labels)))
-        return digest(self._function[0], tensor_digest(*self.parameters, *self.module.buffers()))
+            return tensor_digest(logits, self.loss.values(logits, few.labels))
+        finally:
+            self.assign(before)
 
     def logits(self, rows: Rows) -> Iterator[tuple[Chunk, Tensor]]:
         """Pass over the rows once, and yield each chunk with its logits."""
@@ -369,7 +380,7 @@ class TrainingProblem:
         """
         q, derivative = system.values_and_derivative(cell_sums(sums, rows, self.cells.n_cells))
         a = derivative[:, :, rows.cell_of_segment]  # (m, P, Q, O)
-        share, contrast = _sampling_variance(rows, self.cells)
+        share, contrast = sampling_variance(rows, self.cells)
         gap = torch.einsum("mpqo,pqo,qk->mk", a, sums, contrast)  # a_k Δ_k
         value = float(q @ q - (gap * gap).sum(dim=0) @ share)
         if gradients is None:
@@ -380,18 +391,3 @@ class TrainingProblem:
 
 def _parts(batch: Rows | Batch) -> tuple[Rows, Rows]:
     return (batch, batch) if isinstance(batch, Rows) else (batch.loss, batch.constraints)
-
-
-def _sampling_variance(rows: Rows, cells: Cells) -> tuple[Tensor, Tensor]:
-    """Return (n'n''/n)(1/n − 1/N) of the C sampled cells, (C,), and the matrix from sums of segments to Δ, (Q, C)."""
-    if not rows.halves:
-        return torch.zeros(0, dtype=torch.float64), torch.zeros(rows.n_segments, 0, dtype=torch.float64)
-    halves = torch.tensor(rows.sizes).reshape(-1, 2).to(torch.float64)
-    drawn = halves.sum(dim=1)
-    sizes = cells.sizes[rows.cell_of_segment[::2]].to(torch.float64)
-    share = halves.prod(dim=1) / drawn * (1 / drawn - 1 / sizes)
-    signs = torch.tensor([1.0, -1.0], dtype=torch.float64)
-    # Sums of a sample carry weights N/n, so the sum of a half, times n/n', is scaled to the cell.  If a half is empty,
-    # n'n'' = 0 and its Δ does not count.
-    scaled = torch.where(halves > 0, drawn[:, None] / halves.clamp(min=1) * signs, 0.0)
-    return share, torch.block_diag(*scaled[:, :, None])

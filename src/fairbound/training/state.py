@@ -71,8 +71,9 @@ class FitState:
         n_rows, n_parameters = len(problem.cells), problem.n_parameters
         self.effort = choose_effort(n_rows, n_parameters) if effort is None else effort
         self.callback = callback
-        # With few rows, one decision changed by rounding makes the measures jump; double precision costs little.
-        problem.module.to(torch.float64 if is_small(n_rows, n_parameters) else problem.precision)
+        if is_small(n_rows, n_parameters):
+            # With few rows, one decision changed by rounding makes the measures jump; double precision costs little.
+            problem.module.to(torch.float64)
         if isinstance(X, Rows):
             self.rows: Rows = X.in_double() if problem.parameters[0].dtype is torch.float64 else X
             problem.check_rows(self.rows)
@@ -141,6 +142,8 @@ class FitState:
 
         def after_iteration(record: IterationRecord, w: Tensor) -> bool:
             self.w = w  # an interrupt leaves this point in the module
+            if self.callback is not None:
+                problem.problem.assign(w)  # callbacks see the model of their row, not the last trial
             stop = self.log(name, record.row | problem.history_columns(w, record.multipliers))
             return stop or (until is not None and until()) or not progress.update(record)
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from fairbound.fairness import DecisionSurrogate, ReadOutputs, outcome_indicators, read_outputs
+from fairbound.fairness import Cells, DecisionSurrogate, ReadOutputs, outcome_indicators, read_outputs
 from fairbound.training.chunks import Chunk, Slices
 from fairbound.training.losses import Loss
 from fairbound.training.rows import Rows
@@ -190,6 +190,21 @@ def cell_sums(sums: Tensor, rows: Rows, n_cells: int) -> Tensor:
     """Add sums over segments (P, Q, O) up to sums over cells (P, K, O)."""
     S = torch.zeros(sums.shape[0], n_cells, sums.shape[2], dtype=torch.float64)
     return S.index_add_(1, rows.cell_of_segment, sums)
+
+
+def sampling_variance(rows: Rows, cells: Cells) -> tuple[Tensor, Tensor]:
+    """Return (n'n''/n)(1/n − 1/N) of the C sampled cells, (C,), and the matrix from sums of segments to Δ, (Q, C)."""
+    if not rows.halves:
+        return torch.zeros(0, dtype=torch.float64), torch.zeros(rows.n_segments, 0, dtype=torch.float64)
+    halves = torch.tensor(rows.sizes).reshape(-1, 2).to(torch.float64)
+    drawn = halves.sum(dim=1)
+    sizes = cells.sizes[rows.cell_of_segment[::2]].to(torch.float64)
+    share = halves.prod(dim=1) / drawn * (1 / drawn - 1 / sizes)
+    signs = torch.tensor([1.0, -1.0], dtype=torch.float64)
+    # Sums of a sample carry weights N/n, so the sum of a half, times n/n', is scaled to the cell.  If a half is empty,
+    # n'n'' = 0 and its Δ does not count.
+    scaled = torch.where(halves > 0, drawn[:, None] / halves.clamp(min=1) * signs, 0.0)
+    return share, torch.block_diag(*scaled[:, :, None])
 
 
 # --- order statistics ------------------------------------------------------------------------------------------------
