@@ -92,7 +92,8 @@ SMOOTH_FRACTIONS = (0.1, 0.3, 1.0)
 """Fractions of the full scale in `follow_error`."""
 
 ROUND_FRACTIONS, FEW_ROUNDS = (1.0, 0.3), 2
-"""The same of the rounds of the accurate phase, in turn.  Efforts with few rounds do without `follow_error`."""
+"""The same of the rounds of the accurate phase, in turn.  Efforts with few rounds do without `follow_error`, and begin
+with the smaller scale: at the full one, a single round hardly moves a model under limits on many groups."""
 
 WORTHWHILE_GAIN = 2e-4
 """A round of the accurate phase that gains less accuracy than this was in vain."""
@@ -334,12 +335,13 @@ def seek_accuracy_in_rounds(state: FitState, problem: TrainingProblem) -> None:
     if rounds > FEW_ROUNDS:
         follow_error(state, problem)
     point = state.w if rounds > FEW_ROUNDS else state.candidates.choice().w
+    fractions = ROUND_FRACTIONS if rounds > FEW_ROUNDS else ROUND_FRACTIONS[::-1]
     in_vain = 0
     for turn in range(rounds):
         if in_vain == 2 or state.candidates.suffice():
             return
         before = state.candidates.choice().assessment.accuracy
-        seek_accuracy(state, problem, point, slack, phase, ROUND_FRACTIONS[turn % 2])
+        seek_accuracy(state, problem, point, slack, phase, fractions[turn % 2])
         best = state.candidates.choice()
         point, in_vain = best.w, in_vain + 1 if best.assessment.accuracy - before < WORTHWHILE_GAIN else 0
 
