@@ -11,7 +11,7 @@ import torch
 
 from fairbound.fairness import Cells, Covariance, DisparateImpact, SmoothedStep
 from fairbound.sqp import Status, kkt_residuals
-from fairbound.training import L2, Effort, Phase, TrainingProblem, TrainingResult, fit, make_model
+from fairbound.training import L2, Effort, Phase, TrainingProblem, TrainingResult, fit, make_model, stages
 from fairbound.training.effort import SMALL_EFFORT, TINY_EFFORT, choose_effort
 from fairbound.training.fitting import suitable_threads
 from fairbound.training.frontiers import loss_price
@@ -332,3 +332,20 @@ def test_a_limit_that_every_stage_has_missed_is_restored() -> None:
     assert {"repair", "exact"} <= {row["phase"] for row in state.history}
     assert state.candidates.kept
     assert state.candidates.choice().assessment.gain > 0
+
+
+@pytest.mark.parametrize(("rounds", "fractions"), [(1, [0.3]), (2, [0.3, 1.0]), (3, [1.0, 0.3])])
+def test_few_accurate_rounds_begin_at_the_smaller_scale(monkeypatch, rounds, fractions) -> None:
+    """Without the smoothed error before it, a round at the full scale ends where it begins, at many groups."""
+    X, y, group = planted(400)
+    problem = make_problem(X, y, group)
+    taken = []
+    real = stages.seek_accuracy
+
+    def recorded(state, problem, start, slack, phase, fraction=1.0, *, exact=True) -> None:
+        taken.extend([fraction] if exact else [])
+        real(state, problem, start, slack, phase, fraction, exact=exact)
+
+    monkeypatch.setattr(stages, "seek_accuracy", recorded)
+    fit(problem, X, effort=Effort(accurate_rounds=rounds))
+    assert taken[:2] == fractions
