@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from fairbound.fairness import Cells, Covariance, DisparateImpact, SmoothedStep
-from fairbound.sqp import Status, kkt_residuals
-from fairbound.training import L2, Effort, Phase, TrainingProblem, TrainingResult, fit, make_model, stages
+from fairbound.sqp import Status, kkt_residuals, least_squares_multipliers
+from fairbound.training import L2, Effort, Phase, TrainingProblem, TrainingResult, fit, frontier, make_model, stages
 from fairbound.training.effort import SMALL_EFFORT, TINY_EFFORT, choose_effort
 from fairbound.training.fitting import suitable_threads
 from fairbound.training.frontiers import loss_price
@@ -19,7 +19,6 @@ from fairbound.training.stages import (
     NEAR,
     assess_nearest,
     find_free_optimum,
-    least_squares_multipliers,
     reach_limits,
     restore_feasibility,
     return_excess_accuracy,
@@ -349,3 +348,76 @@ def test_few_accurate_rounds_begin_at_the_smaller_scale(monkeypatch, rounds, fra
     monkeypatch.setattr(stages, "seek_accuracy", recorded)
     fit(problem, X, effort=Effort(accurate_rounds=rounds))
     assert taken[:2] == fractions
+
+
+def test_a_frontier_has_the_models_of_single_fits() -> None:
+    """Each bound is reached from the free model.  From its neighbour, a network would be trained further."""
+    X, y, group = planted(300)
+    generator = torch.Generator()
+    problem = TrainingProblem(
+        make_model(4, hidden=(3,), generator=generator.manual_seed(1)),
+        "cross_entropy",
+        "disparate_impact >= 0.9",
+        Cells.build(y, group),
+        regularizers=[L2(1e-5)],
+    )
+    start, effort = problem.current(), Effort()
+    along = frontier(problem, X, [0.8, 0.9], effort=effort)
+    strictest = along.points[-1]
+    alone = problem.with_constraints("disparate_impact >= 0.9")
+    alone.assign(start)
+    result = fit(alone, X, effort=effort)
+    assert strictest.result.assessment.accuracy == result.assessment.accuracy
+    torch.testing.assert_close(strictest.parameters, alone.current(), rtol=0.0, atol=0.0)
+
+
+def rare_positives() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return four groups, the smallest with 6% of the rows, and 12% positives."""
+    random = np.random.default_rng(1)
+    group = random.choice(4, size=600, p=[0.5, 0.3, 0.14, 0.06])
+    X = random.normal(size=(600, 3))
+    X[:, 0] += 0.24 * group
+    return X, (X[:, 0] + 0.7 * X[:, 1] + random.normal(size=600) > 2.2).astype(int), group
+
+
+def test_the_search_in_a_band_ends_far_from_a_constant() -> None:
+    """The violation of δ·r_a − r_b shrinks with the rates, so a solve may end where almost nobody is selected."""
+    X, y, group = rare_positives()
+    problem = make_problem(X, y, group, "disparate_impact >= 0.8")
+    state = FitState(problem, X, None, Effort(), None)
+    find_free_optimum(state)
+    state.begin(problem, 0.05)
+    assert not state.candidates.useful()  # only constants keep the limit so far
+    stages.search_in_band(state, problem)
+    assert state.candidates.useful()
+    free = state.assess(problem, state.free_w).selected_share
+    assert state.candidates.least().assessment.selected_share > 0.4 * free
+    # The band is an aid of the search, and no limit: history and multipliers are those of the limit that was asked for.
+    assert len(state.multipliers) == problem.system.n_rows
+    assert not any("selection_rate" in column for row in state.history for column in row)
+
+
+def test_a_band_is_searched_if_only_constants_keep_the_limits(monkeypatch) -> None:
+    X, y, group = rare_positives()
+    searched = []
+    monkeypatch.setattr(stages, "search_in_band", lambda state, _: searched.append(state.candidates.useful()))
+    monkeypatch.setattr(stages, "approach", lambda *_: None)
+    monkeypatch.setattr(stages, "solve_exact", lambda *_: None)
+    fit(make_problem(X, y, group, "disparate_impact >= 0.8"), X, effort=Effort())
+    assert searched == [False]
+
+
+def test_solves_for_accuracy_end_within_the_slack_of_the_loss(monkeypatch) -> None:
+    """They end at their loss limit up to rounding.  At the slack itself, the best models could not be chosen."""
+    limits, solve = [], FitState.solve
+
+    def watch(self, name, problem, phase, **options):
+        if name == "accurate":
+            limits.append(problem.loss_limit / self.candidates.least_objective - 1.0)
+        return solve(self, name, problem, phase, **options)
+
+    monkeypatch.setattr(FitState, "solve", watch)
+    X, y, group = planted(2000)
+    fit(make_problem(X, y, group), X, effort=Effort())
+    assert limits
+    assert max(limits) < 0.995 * Effort().loss_slack

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -30,12 +30,12 @@ from torch import Tensor
 from fairbound._errors import InputError
 from fairbound.evaluation import Certificate, Verdict, certify
 from fairbound.fairness import Cells, Constraint, Measure, resolve_measure
-from fairbound.training import FRONTIER_EFFORT, PathPoint, TrainingProblem, follow_path
+from fairbound.training import Effort, PathPoint, Phase, TrainingProblem, follow_path
 
 STRICTNESS = (0.0, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.75, 0.9, 0.97)
 """How much stricter each model is trained, from loose to strict: 0 is the requested bound, 1 the strictest one."""
 
-SEQUENCE_EFFORT = replace(FRONTIER_EFFORT, worth=0.0, accurate_rounds=1)
+SEQUENCE_EFFORT = Effort(coarse=Phase(15, window=3), worth=0.0, accurate_rounds=1)
 """Every model is optimised for accuracy, because models of the sequence are compared by it.
 
 One round is enough: further ones add accuracy on the training rows, and none on others.

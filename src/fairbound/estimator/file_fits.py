@@ -145,7 +145,7 @@ class FileFitting(Fitting):
             assessment = replace(assessment, constant_accuracy=float(rows.class_weights.max()))
         return replace(assessment, accuracy=sweep.accuracy, counts=self.problem.exact(rows, sweep))
 
-    def _forecasts(self, points: Sequence[FrontierPoint], effort: Effort) -> Sequence[Forecast | None]:  # noqa: ARG002
+    def _forecasts(self, points: Sequence[FrontierPoint], effort: Effort | None) -> Sequence[Forecast | None]:  # noqa: ARG002
         return [Forecast(reason=self.prepared.no_forecast) for _ in points]
 
     def _decided(self) -> Tensor:

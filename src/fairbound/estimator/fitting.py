@@ -44,7 +44,6 @@ from fairbound.estimator.unseen import Outlook, forecast_frontier, forecast_rows
 from fairbound.evaluation import Forecast
 from fairbound.fairness import Cells, Constraint, ConstraintSystem, as_constraints, decide, decision_indicators
 from fairbound.training import (
-    FRONTIER_EFFORT,
     SMALL_EFFORT,
     Assessment,
     Effort,
@@ -206,7 +205,7 @@ class Fitting:
     def frontier(self, bounds: Sequence[float], position: int) -> list[tuple[FrontierPoint, Fitting, FitResult]]:
         """Train for several bounds of one limit; return the fit and the record of each, from loose to strict."""
         progress = ProgressPrinter(int(self.params.verbose))
-        effort = self._effort(FRONTIER_EFFORT) or FRONTIER_EFFORT
+        effort = self._effort()
         points = frontier(
             self.problem,
             self.Z,
@@ -230,7 +229,7 @@ class Fitting:
             found.append((point, fitting, replace(record, forecast=forecast)))
         return found
 
-    def _forecasts(self, points: Sequence[FrontierPoint], effort: Effort) -> Sequence[Forecast | None]:
+    def _forecasts(self, points: Sequence[FrontierPoint], effort: Effort | None) -> Sequence[Forecast | None]:
         asked = len(self.constraints) - len(self.floors)
         return forecast_frontier(self.problem, self.Z, self.loss_weights, points, effort, asked)
 

@@ -12,7 +12,16 @@ from fairbound.sqp.line_search import LineSearch
 from fairbound.sqp.problem import Evaluation, Jacobian, Problem, violation, violations
 from fairbound.sqp.qp import QPSolution, solve_qp
 from fairbound.sqp.quasi_newton import QuasiNewtonSQP
-from fairbound.sqp.solution import IterationRecord, KKTResiduals, Solution, Status, StepRecord, WarmStart, kkt_residuals
+from fairbound.sqp.solution import (
+    IterationRecord,
+    KKTResiduals,
+    Solution,
+    Status,
+    StepRecord,
+    WarmStart,
+    kkt_residuals,
+    least_squares_multipliers,
+)
 from fairbound.sqp.steering import Steering
 from fairbound.sqp.step_length import STEP_LENGTHS, AdaptiveStep, FixedStep, LearningRateCut, StepLength
 from fairbound.sqp.stochastic import StochasticSQP
@@ -44,6 +53,7 @@ __all__ = [
     "StochasticSQP",
     "WarmStart",
     "kkt_residuals",
+    "least_squares_multipliers",
     "solve_qp",
     "violation",
     "violations",

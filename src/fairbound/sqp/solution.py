@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any
 
 import torch
+from scipy.optimize import nnls
 from torch import Tensor
 
 from fairbound.sqp.problem import Evaluation, violations
@@ -71,6 +72,26 @@ def kkt_residuals(evaluation: Evaluation, y: Tensor) -> KKTResiduals:
     # 0 · inf is NaN: a zero multiplier is complementary, whatever the slack.
     products = torch.where(y == 0, torch.zeros_like(products), products)
     return KKTResiduals(stationarity, float(scaled_violations.max()), float(products.max()) / scale)
+
+
+def least_squares_multipliers(here: Evaluation, c: Tensor, near: Tensor | float) -> Tensor:
+    """Return the multipliers y of the active constraints that minimise ‖g + Jᵀy‖; all others are 0.
+
+    A constraint is active if its value in `c`, which may be measured otherwise than `here.c`, is within `near` of a
+    bound.  Its multiplier is ≥ 0 at the upper bound and ≤ 0 at the lower one, so this is a non-negative least-squares
+    problem in |y|.  The multipliers of a single QP jump where values jump; these are more stable.
+    """
+    to_upper, to_lower = (here.upper - c).abs(), (c - here.lower).abs()
+    at_upper = (to_upper <= near) & (to_upper <= to_lower)  # if both bounds are near, take the nearer
+    at_lower = (to_lower <= near) & ~at_upper
+    multipliers = torch.zeros_like(c)
+    active = torch.nonzero(at_upper | at_lower).flatten()
+    if len(active):
+        signs = torch.where(at_upper[active], 1.0, -1.0).to(torch.float64)
+        slopes = (signs[:, None] * here.J.rows[active]) @ here.J.basis
+        solution, _ = nnls(slopes.T.numpy(), -here.g.numpy())
+        multipliers[active] = signs * torch.from_numpy(solution)
+    return multipliers
 
 
 # --- status ----------------------------------------------------------------------------------------------------------

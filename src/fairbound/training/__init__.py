@@ -16,7 +16,6 @@ from fairbound.training.batches import FullBatch, StratifiedBatches
 from fairbound.training.effort import PHASES, SMALL_EFFORT, Effort, Phase, choose_effort, is_small
 from fairbound.training.fitting import choose_solver, fit, on_other_rows, tighten
 from fairbound.training.frontiers import (
-    FRONTIER_EFFORT,
     Frontier,
     FrontierPoint,
     PathPoint,
@@ -44,7 +43,6 @@ from fairbound.training.trainer import TrainingResult, assess_now, choose_status
 __all__ = [
     "CELL_WEIGHTS",
     "CODES",
-    "FRONTIER_EFFORT",
     "L2",
     "LOSSES",
     "LOSS_WEIGHTS",

@@ -9,7 +9,7 @@ selecting almost nobody.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -135,6 +135,11 @@ class Assessment:
         commonest = float(by_class[: cells.n_labels].max())  # of two classes: those selected, and those not
         return (total - commonest) * len(cells) / total
 
+    @property
+    def selected_share(self) -> float:
+        """Return the share of the rows that get the positive decision, of two classes."""
+        return float(self.counts[:, 0].sum() / self.system.cells.totals.sum())
+
     @cached_property
     def near_constant(self) -> bool:
         """Return whether all but a few rows get the same decision.
@@ -170,6 +175,10 @@ class Assessment:
     def rates(self) -> dict[str, dict[Any, Any]]:
         """Return the selection rate of each group of each grouping; with several classes, one for each class."""
         return _selection_rates(self.system.cells, self.counts)
+
+    def under(self, system: ConstraintSystem) -> Assessment:
+        """Return the assessment by the first limits only; `system` is that of these limits."""
+        return replace(self, system=system, sums=self.sums[: len(system.surrogates)], known=None)
 
 
 def assess(

@@ -99,6 +99,10 @@ class Candidates:
         """Return the least objective under the limits; inf if no model keeps them."""
         return min((held.assessment.objective for held in self.kept), default=math.inf)
 
+    def useful(self) -> bool:
+        """Return whether a model that keeps the limits is better than a constant, and not almost one."""
+        return any(not held.assessment.degenerate for held in self.kept)
+
     def suffice(self) -> bool:
         """Return whether the choice keeps the limits and is accurate enough."""
         return bool(self.kept) and self.choice().assessment.accuracy >= self.enough

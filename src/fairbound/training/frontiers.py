@@ -1,7 +1,10 @@
-"""The frontier: fit models for a sequence of bounds, each started from its neighbour, and price each bound.
+"""The frontier: fit models for a sequence of bounds, which share the model without limits, and price each bound.
 
-Bounds are visited from the loosest to the strictest.  A model that keeps a strict bound also keeps every looser one.
-So if the stricter model is more accurate, it replaces the looser one, and no point is dominated by a stricter one.
+Each bound is reached from the model without limits, as in a fit of its own, so both end at the same model.  (If it were
+reached from its neighbour, a network would be trained further with every bound.  That gains accuracy on the training
+rows, none on others, and makes strict bounds look better than they are.)  A model that keeps a strict bound also keeps
+every looser one.  So if the stricter model is more accurate, it replaces the looser one, and no point is dominated by a
+stricter one.
 
 Prices.  The multipliers y price the *loss*.  The Lagrangian contains y_j(c_j − bound_j), so tightening the bound β of a
 constraint by one unit costs Σ_j y_j · ∂(c_j − bound_j)/∂β.  For the row δ·r_a − r_b ≤ 0 of a ratio δ that is y·r_a.
@@ -19,7 +22,7 @@ import torch
 from torch import Tensor
 
 from fairbound.fairness import Constraint, ConstraintSystem, resolve_measure
-from fairbound.training.effort import Effort, Phase
+from fairbound.training.effort import Effort
 from fairbound.training.fitting import Solver, suitable_threads
 from fairbound.training.mini_batches import MiniBatches
 from fairbound.training.models import LayerModes
@@ -27,9 +30,6 @@ from fairbound.training.problem import TrainingProblem
 from fairbound.training.stages import Objective, confirm, find_free_optimum, reach_limits
 from fairbound.training.state import FitState, HistoryCallback
 from fairbound.training.trainer import TrainingResult, assess_now, choose_status
-
-FRONTIER_EFFORT = Effort(coarse=Phase(15, window=3))
-"""Each point starts from its neighbour, so the coarse phase needs fewer iterations than in a fit of its own."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ def frontier(
     loss_weights: Any = None,
     objective: Objective = "loss",
     solver: Solver = "quasi-newton",
-    effort: Effort = FRONTIER_EFFORT,
+    effort: Effort | None = None,
     callback: HistoryCallback | None = None,
     generator: torch.Generator | None = None,
 ) -> Frontier:
@@ -136,6 +136,7 @@ def frontier(
         effort=effort,
         callback=callback,
         generator=generator,
+        from_neighbour=False,
     )
     return Frontier(_add_prices(ordered, path, position), problem)
 
@@ -162,11 +163,12 @@ def follow_path(
     loss_weights: Any = None,
     objective: Objective = "loss",
     solver: Solver = "quasi-newton",
-    effort: Effort = FRONTIER_EFFORT,
+    effort: Effort | None = None,
     callback: HistoryCallback | None = None,
     generator: torch.Generator | None = None,
+    from_neighbour: bool = True,
 ) -> list[PathPoint]:
-    """Fit a model under each set of constraints, each started from the previous one.
+    """Fit a model under each set of constraints, started from the previous one, or from the model without limits.
 
     The sets go from the loosest to the strictest: a model that keeps a set must keep all earlier ones.  A stricter
     model that is more accurate replaces a looser one.
@@ -180,11 +182,13 @@ def follow_path(
         records = []
         try:
             if solver == "stochastic":
-                MiniBatches(state, modes, generator).find_free_model(effort.epochs)
+                MiniBatches(state, modes, generator).find_free_model(state.effort.epochs)
             else:
                 find_free_optimum(state)
             state.history = []
             for each in problems:
+                if not from_neighbour:
+                    state.return_to_free()
                 reach_limits(state, each, objective)
                 state.assign_best(each)
                 records.append(_cut_record(state))

@@ -20,11 +20,10 @@ from dataclasses import replace
 from typing import Literal
 
 import torch
-from scipy.optimize import nnls
 from torch import Tensor
 
-from fairbound.fairness import DecisionSurrogate, SmoothedStep
-from fairbound.sqp import Evaluation, LineSearch, QuasiNewtonSQP, kkt_residuals
+from fairbound.fairness import ConstraintSystem, DecisionSurrogate, SmoothedStep
+from fairbound.sqp import LineSearch, QuasiNewtonSQP, kkt_residuals, least_squares_multipliers
 from fairbound.training.assessment import Assessment
 from fairbound.training.candidates import Candidate, Candidates
 from fairbound.training.effort import Phase
@@ -43,41 +42,6 @@ from fairbound.training.whole_pass import (
     half_row_margin,
     scale_fractions,
 )
-
-# --- prices ----------------------------------------------------------------------------------------------------------
-
-# Least-squares multipliers at a given model, from which the prices of the limits are computed.
-#
-# The multipliers of a single QP with exact values jump whenever a row changes its decision.  These are more stable.
-
-
-NEAR = 5e-3
-"""Distance from a bound at which a constraint is active, or two rows if that is more: models end near their limits."""
-
-
-def least_squares_multipliers(here: Evaluation, exact: Tensor, near: Tensor | float = NEAR) -> Tensor:
-    """Return the multipliers y of the active constraints that minimise ‖g + Jᵀy‖; all others are 0.
-
-    A constraint is active if c̄ is within `near` of a bound.  Its multiplier is ≥ 0 at the upper bound and ≤ 0 at the
-    lower one, so this is a non-negative least-squares problem in |y|.
-
-    `here` is the evaluation of the training problem, by surrogate, and `exact` is c̄ at the same parameters.
-    """
-    to_upper, to_lower = (here.upper - exact).abs(), (exact - here.lower).abs()
-    at_upper = (to_upper <= near) & (to_upper <= to_lower)  # if both bounds are near, take the nearer
-    at_lower = (to_lower <= near) & ~at_upper
-    multipliers = torch.zeros_like(exact)
-    active = torch.nonzero(at_upper | at_lower).flatten()
-    if len(active):
-        signs = torch.where(at_upper[active], 1.0, -1.0).to(torch.float64)
-        slopes = (signs[:, None] * here.J.rows[active]) @ here.J.basis
-        solution, _ = nnls(slopes.T.numpy(), -here.g.numpy())
-        multipliers[active] = signs * torch.from_numpy(solution)
-    return multipliers
-
-
-# --- stages ----------------------------------------------------------------------------------------------------------
-
 
 RESTART_FRACTION = 0.15
 """Least fraction of the full scale at which a restart begins."""
@@ -98,8 +62,18 @@ with the smaller scale: at the full one, a single round hardly moves a model und
 WORTHWHILE_GAIN = 2e-4
 """A round of the accurate phase that gains less accuracy than this was in vain."""
 
+LIMITED_SHARE = 0.98
+"""Share of the slack that a solve may use.  It ends at its loss limit up to rounding, and a model just beyond the slack
+would not be chosen."""
+
 BISECTIONS = 8
 """Points that `return_excess_accuracy` tries."""
+
+BAND = 0.5
+"""Share of the free model's selection rate, and of its rejection rate, that `search_in_band` leaves to every group."""
+
+NEAR = 5e-3
+"""Distance from a bound at which a constraint is active, or two rows if that is more: models end near their limits."""
 
 NEAREST = QuasiNewtonSQP(max_iterations=4, line_search=LineSearch(rounding=1e-3))
 """Finds the nearest point that keeps the limits, in `assess_nearest`."""
@@ -141,13 +115,15 @@ def reach_limits(
             search_least_objective(state, problem)
         elif not points:
             restart_near_best(state, problem)
+        if not state.candidates.useful():
+            search_in_band(state, problem)
         if not state.candidates.kept:
             restore_feasibility(state, problem)
     if not state.candidates.kept:
         return
     if objective == "accuracy":
         seek_most_accurate(state, problem)
-    elif not finished and accuracy_lost(state) > state.effort.worth:
+    elif not finished and state.accuracy_lost() > state.effort.worth:
         if few:
             search_least_error(state, problem, state.effort.loss_slack)
         seek_accuracy_in_rounds(state, problem)
@@ -187,10 +163,16 @@ def random_point_near(w: Tensor, seed: int) -> Tensor:
     return w + RESTART_DISTANCE * float(w.square().mean().sqrt()) * noise
 
 
-def approach(state: FitState, problem: TrainingProblem, phase: Phase, least_fraction: float = 0.0) -> None:
+def approach(
+    state: FitState,
+    problem: TrainingProblem,
+    phase: Phase,
+    least_fraction: float = 0.0,
+    judged_by: ConstraintSystem | None = None,
+) -> None:
     """Approach the limits by surrogates of increasing scale, each solve started from the last solution.
 
-    The first scale is at least `least_fraction` of the full one.
+    The first scale is at least `least_fraction` of the full one.  `judged_by` as in `WholePassProblem`.
     """
     problem.assign(state.w)
     first = state.effort.coarseness
@@ -201,18 +183,46 @@ def approach(state: FitState, problem: TrainingProblem, phase: Phase, least_frac
         if state.limits_cost_nothing():
             break
         # The decisions of a point, and so its rank among the candidates, do not depend on the scale.
-        at_fraction = WholePassProblem(at_scale(problem, fraction), state.rows, watch=state.candidates.offer)
+        at_fraction = WholePassProblem(
+            at_scale(problem, fraction), state.rows, watch=state.candidates.offer, judged_by=judged_by
+        )
         state.solve("coarse", at_fraction, phase, warm=True, until=state.limits_cost_nothing)
 
 
-def solve_exact(state: FitState, problem: TrainingProblem, phase: Phase) -> None:
+def solve_exact(
+    state: FitState, problem: TrainingProblem, phase: Phase, judged_by: ConstraintSystem | None = None
+) -> None:
     """Solve with exact values and surrogate derivatives; the bounds are tightened by half the weight of a row."""
     exact = WholePassProblem(
-        problem, state.rows, exact=True, margin=half_row_margin(problem), watch=state.candidates.offer
+        problem,
+        state.rows,
+        exact=True,
+        margin=half_row_margin(problem),
+        watch=state.candidates.offer,
+        judged_by=judged_by,
     )
     solution = state.solve("exact", exact, phase, until=state.limits_cost_nothing)
     if solution is not None:
-        state.multipliers = solution.multipliers
+        state.multipliers = solution.multipliers[: len(state.multipliers)]
+
+
+def search_in_band(state: FitState, problem: TrainingProblem) -> None:
+    """Approach the limits again with every group's selection rate kept away from 0 and 1, for the time being.
+
+    A ratio limit is the row δ·r_a − r_b ≤ 0.  Its violation shrinks with the rates, so with rare positives and many
+    groups a solve may end at a model that selects almost nobody.  Rates in a band rule that out.  The models found
+    compete by the limits as asked.
+    """
+    if state.free_w is None or problem.cells.n_labels > 2:
+        return
+    rate = state.assess(problem, state.free_w).selected_share
+    if not 0.0 < rate < 1.0:
+        return
+    band = f"{BAND * rate} <= selection_rate <= {1.0 - BAND * (1.0 - rate)}"
+    state.return_to_free()
+    within = problem.with_constraints([*problem.system.constraints, band])
+    approach(state, within, state.effort.coarse, judged_by=problem.system)
+    solve_exact(state, within, state.effort.exact, judged_by=problem.system)
 
 
 def compute_prices(state: FitState, problem: TrainingProblem) -> None:
@@ -250,15 +260,6 @@ def restore_feasibility(state: FitState, problem: TrainingProblem) -> None:
     if state.candidates.kept:
         state.w = state.candidates.least().w
         solve_exact(state, problem, state.effort.exact)
-
-
-def accuracy_lost(state: FitState) -> float:
-    """Return the accuracy of the free model minus that of the most accurate model under the limits.
-
-    It is infinite if the free model is not known.
-    """
-    free = math.inf if state.free is None else state.free.accuracy
-    return free - max(held.assessment.accuracy for held in state.candidates.kept)
 
 
 def seek_most_accurate(state: FitState, problem: TrainingProblem) -> None:
@@ -300,7 +301,7 @@ def seek_accuracy(
         exact=exact,
         margin=half_row_margin(problem) if exact else 0.0,
         error=surrogate,
-        loss_limit=least + slack * abs(least),
+        loss_limit=least + LIMITED_SHARE * slack * abs(least),
         watch=state.candidates.offer,
     )
     converged_at = state.converged_at

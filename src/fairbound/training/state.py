@@ -92,12 +92,19 @@ class FitState:
         self.least_loss: float | None = None
         self.stopped = False
         self.warm_start: WarmStart | None = None
+        self._free_warm_start: WarmStart | None = None
         self.converged_at: float | None = None
         self.kkt: KKTResiduals | None = None
 
     def assess_free(self) -> None:
         """Take `w` as the model without limits, and assess it."""
         self.free, self.free_w = self.assess(self.base, self.w), self.w.clone()
+        self._free_warm_start = self.warm_start
+
+    def return_to_free(self) -> None:
+        """Start the next solve at the model without limits, as if it had just been found."""
+        assert self.free_w is not None
+        self.w, self.warm_start = self.free_w.clone(), self._free_warm_start
 
     def begin(self, problem: TrainingProblem, slack: float) -> Assessment:
         """Reset the candidates for the limits of `problem` to `w` and the constants; return the assessment of `w`."""
@@ -177,6 +184,14 @@ class FitState:
                 for held in self.candidates.kept
             )
         )
+
+    def accuracy_lost(self) -> float:
+        """Return the accuracy of the free model minus that of the most accurate model under the limits.
+
+        It is infinite if the free model is not known.
+        """
+        free = math.inf if self.free is None else self.free.accuracy
+        return free - max(held.assessment.accuracy for held in self.candidates.kept)
 
     def log(self, phase: str, row: dict[str, Any]) -> bool:
         """Append a row to the history and return whether the callback has asked to stop."""

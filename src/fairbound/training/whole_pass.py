@@ -25,7 +25,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fairbound.fairness import DecisionSurrogate
+from fairbound.fairness import ConstraintSystem, DecisionSurrogate
 from fairbound.sqp import Evaluation, Jacobian
 from fairbound.training.assessment import Assessment, assess, history_columns
 from fairbound.training.problem import TrainingProblem
@@ -59,6 +59,8 @@ class WholePassProblem:
         Minimise the distance from this point instead of the loss.
     watch : function of (w, assessment), optional
         Called at every evaluation with derivatives.
+    judged_by : ConstraintSystem, optional
+        The limits by which models are assessed, if `problem` has further ones after these, for the time being.
     """
 
     problem: TrainingProblem
@@ -69,6 +71,7 @@ class WholePassProblem:
     loss_limit: float | None = None
     anchor: Tensor | None = None
     watch: Watch | None = None
+    judged_by: ConstraintSystem | None = None
     evaluations: int = field(default=0, init=False)
     value_evaluations: int = field(default=0, init=False)
     # The last two points, and what was found there: a solver evaluates the next point before it records the present.
@@ -87,9 +90,10 @@ class WholePassProblem:
         plain, sweep = self.problem.evaluate_with_sweep(self.rows)
         found = assess(self.problem, self.rows, sweep, plain.f, plain.c)
         error, error_gradient = (None, None) if self.error is None else self._error(sweep)
-        self._found.append((w, found, error))
+        judged = found if self.judged_by is None else found.under(self.judged_by)
+        self._found.append((w, judged, error))
         if self.watch is not None:
-            self.watch(w, found)
+            self.watch(w, judged)
         lower, upper = self.problem.system.lower + self.margin, self.problem.system.upper - self.margin
         # If the margin is more than half of the interval, both bounds move to its midpoint and do not cross.
         lower, upper = torch.minimum(lower, 0.5 * (lower + upper)), torch.maximum(upper, 0.5 * (lower + upper))
