@@ -333,7 +333,7 @@ def test_a_limit_that_every_stage_has_missed_is_restored() -> None:
     assert state.candidates.choice().assessment.gain > 0
 
 
-@pytest.mark.parametrize(("rounds", "fractions"), [(1, [0.3]), (2, [0.3, 1.0]), (3, [1.0, 0.3])])
+@pytest.mark.parametrize(("rounds", "fractions"), [(1, [0.3]), (2, [0.3, 1.0]), (3, [1.0])])
 def test_few_accurate_rounds_begin_at_the_smaller_scale(monkeypatch, rounds, fractions) -> None:
     """Without the smoothed error before it, a round at the full scale ends where it begins, at many groups."""
     X, y, group = planted(400)
@@ -347,7 +347,7 @@ def test_few_accurate_rounds_begin_at_the_smaller_scale(monkeypatch, rounds, fra
 
     monkeypatch.setattr(stages, "seek_accuracy", recorded)
     fit(problem, X, effort=Effort(accurate_rounds=rounds))
-    assert taken[:2] == fractions
+    assert taken[: len(fractions)] == fractions
 
 
 def test_a_frontier_has_the_models_of_single_fits() -> None:

@@ -53,8 +53,8 @@ class Effort:
     tolerance : float
         Tolerance of the KKT residuals.
     accurate_rounds : int
-        Largest number of rounds of the accurate phase with exact values.  It ends earlier when two rounds in succession
-        gain almost nothing.  If more than two are allowed, the smoothed error is followed first.
+        Largest number of rounds of the accurate phase with exact values.  If more than two are allowed, the smoothed
+        error is followed first, and the phase ends at a round that gains almost nothing.
     starts : int
         With more than 1, and few rows and parameters, a random search follows the exact phase (`random_search`).  With
         few rows and many parameters, the limits are approached again, from up to this number of starting points.

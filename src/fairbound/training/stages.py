@@ -319,32 +319,34 @@ def follow_error(state: FitState, problem: TrainingProblem) -> None:
     """
     best, phase = state.candidates.choice(), state.effort.accurate
     state.w = state.free_w if best.assessment.degenerate and state.free_w is not None else best.w
-    patient = replace(phase, iterations=3 * phase.iterations)
+    patient = replace(phase, iterations=2 * phase.iterations)
     for fraction in SMOOTH_FRACTIONS:
         if not state.candidates.suffice():
             seek_accuracy(state, problem, state.w, state.effort.loss_slack, patient, fraction, exact=False)
 
 
 def seek_accuracy_in_rounds(state: FitState, problem: TrainingProblem) -> None:
-    """Follow the smoothed error, then run `seek_accuracy` with exact values until two rounds gain almost nothing.
+    """Follow the smoothed error, then run `seek_accuracy` with exact values until a round gains almost nothing.
 
     The first round starts where the smoothed error led, the others at the best model.  They alternate between two
     scales.  Each starts with a new BFGS matrix, which helps where the last one got stuck.  All end as soon as the model
     is as accurate as the one without limits.
     """
     rounds, slack, phase = state.effort.accurate_rounds, state.effort.loss_slack, state.effort.accurate
-    if rounds > FEW_ROUNDS:
+    many = rounds > FEW_ROUNDS
+    if many:
         follow_error(state, problem)
-    point = state.w if rounds > FEW_ROUNDS else state.candidates.choice().w
-    fractions = ROUND_FRACTIONS if rounds > FEW_ROUNDS else ROUND_FRACTIONS[::-1]
-    in_vain = 0
+    point = state.w if many else state.candidates.choice().w
+    fractions = ROUND_FRACTIONS if many else ROUND_FRACTIONS[::-1]
     for turn in range(rounds):
-        if in_vain == 2 or state.candidates.suffice():
+        if state.candidates.suffice():
             return
         before = state.candidates.choice().assessment.accuracy
         seek_accuracy(state, problem, point, slack, phase, fractions[turn % 2])
         best = state.candidates.choice()
-        point, in_vain = best.w, in_vain + 1 if best.assessment.accuracy - before < WORTHWHILE_GAIN else 0
+        point = best.w
+        if many and best.assessment.accuracy - before < WORTHWHILE_GAIN:
+            return
 
 
 def return_excess_accuracy(state: FitState, problem: TrainingProblem) -> None:
