@@ -129,3 +129,13 @@ def test_a_limit_that_is_far_away_is_no_matter_of_a_few_rows():
     before = state.value_evaluations
     search_kept_model(state, problem)
     assert state.value_evaluations == before
+
+
+@pytest.mark.parametrize(("beyond", "searches"), [(0.005, False), (0.2, True)])
+def test_there_is_no_search_if_the_limit_costs_almost_nothing(beyond, searches):
+    """No model has a lower loss than the free one, so a search could gain only the difference."""
+    X, y, group = planted(400, 2, 0)
+    free = fit(make_problem(make_model(2), y, group, "disparate_impact >= 0.01"), X).assessment.measured[0]
+    result = fit(make_problem(make_model(2), y, group, f"disparate_impact >= {free + beyond}"), X)
+    assert result.assessment.kept
+    assert ("search" in {row["phase"] for row in result.history}) is searches

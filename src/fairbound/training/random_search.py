@@ -61,6 +61,9 @@ NEARER = 0.8
 IN_VAIN = 2
 """If no model keeps the limits after this many starts, they probably exclude each other, and the search ends."""
 
+LITTLE_GAIN = 1e-3
+"""A gain in the objective, relative to it, for which no search is worth its time."""
+
 FEW_ROWS = 0.01
 """Largest violation of which small random changes of a model are tried."""
 
@@ -209,9 +212,14 @@ def suits_random_search(state: FitState, problem: TrainingProblem) -> bool:
 
 
 def search_least_objective(state: FitState, problem: TrainingProblem) -> None:
-    """Search for the least objective under the limits, from shifted free models and from the best model so far."""
-    least = abs(state.candidates.leading().assessment.objective if state.free is None else state.free.objective)
-    scale = max(least, 1e-6)
+    """Search for the least objective under the limits, from shifted free models and from the best model so far.
+
+    No model has a lower objective than the free one.  If a model under the limits has almost that, there is no search.
+    """
+    free = state.candidates.leading().assessment.objective if state.free is None else state.free.objective
+    scale = max(abs(free), 1e-6)
+    if state.free_is_solved and state.candidates.least_objective <= free + LITTLE_GAIN * scale:
+        return
 
     def merit(found: ManyModels, penalty: float) -> Tensor:
         return found.objective + penalty * scale * found.violation
