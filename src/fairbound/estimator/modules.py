@@ -356,8 +356,8 @@ def logits(module: nn.Module, X: NDArray[Any], n_labels: int) -> Tensor:
     rows = torch.from_numpy(np.ascontiguousarray(X))
     forward = exact_forward(module)
     if forward is not None:
-        return in_blocks(lambda block: as_logits(forward(block), n_labels), rows, LARGE_BLOCK, multiple=REGISTER)
-    return in_blocks(lambda block: as_logits(module(block), n_labels), rows)
+        return as_logits(in_blocks(forward, rows, LARGE_BLOCK, multiple=REGISTER), n_labels)
+    return as_logits(in_blocks(module, rows), n_labels)
 
 
 def class_probabilities(z: Tensor) -> Tensor:

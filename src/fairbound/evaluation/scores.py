@@ -263,12 +263,14 @@ def threshold_curves(
         correct=selected[0] + whole[1] - selected[1],
         one_row=1.0,
     )
+    needed = dict.fromkeys([*rates.values(), *(rate for measure in measures for rate in measure.rates)])
+    found = {rate: _where_defined(rate, sums) for rate in needed}
     return ThresholdCurves(
         grouping,
         thresholds,
         (*members, None),
-        {name: _where_defined(rate, sums) for name, rate in rates.items()},
-        {measure.name: _over_groups(measure, sums) for measure in measures},
+        {name: found[rate] for name, rate in rates.items()},
+        {measure.name: _over_groups(measure, found) for measure in measures},
     )
 
 
@@ -279,11 +281,11 @@ def _where_defined(rate: RateFunction, sums: GroupSums) -> FloatArray:
     return values
 
 
-def _over_groups(measure: Measure, sums: GroupSums) -> FloatArray:
+def _over_groups(measure: Measure, rates: Mapping[RateFunction, FloatArray]) -> FloatArray:
     """Return the least ratio, or the largest difference, over all pairs of groups at each threshold."""
     worst = []
     for rate in measure.rates:
-        values = _where_defined(rate, sums)[:, :-1]
+        values = rates[rate][:, :-1]
         several = (~np.isnan(values)).sum(axis=1) > 1
         low = np.where(np.isnan(values), math.inf, values).min(axis=1)
         high = np.where(np.isnan(values), -math.inf, values).max(axis=1)

@@ -75,7 +75,7 @@ from fairbound.fairness.surrogates import (
     Tanh,
     resolve_surrogate,
 )
-from fairbound.fairness.system import ComparedPair, ConstraintSystem
+from fairbound.fairness.system import ComparedPair, ConstraintSystem, ExactValues
 from fairbound.fairness.text import as_constraints, distinct_texts, parse_constraint
 
 __all__ = [
@@ -99,6 +99,7 @@ __all__ = [
     "EqualOpportunity",
     "EqualizedOdds",
     "ExactStep",
+    "ExactValues",
     "GroupComparison",
     "GroupSums",
     "Grouping",

@@ -15,6 +15,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -38,6 +39,15 @@ class ComparedPair:
     places: tuple[int, int]
     rates: tuple[float, float]
     value: float
+
+
+class ExactValues(NamedTuple):
+    """c̄ of decisions, how far c and c̄ lie beyond their bounds, the measured values, whether all are kept."""
+
+    exact: Array
+    beyond: tuple[Array, Array]
+    measured: list[float]
+    kept: bool
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,6 +183,11 @@ class ConstraintSystem:
             return self.values(S), self._affine[1]
         return self._differentiate(S)
 
+    def evaluate(self, S: Array, sums: Array) -> tuple[Array, Array, ExactValues]:
+        """Return c, ∂c/∂S and the exact values: all that one pass over the rows says about the limits."""
+        c, derivative = self.values_and_derivative(S)
+        return c, derivative, self.judge(sums, c)
+
     def _differentiate(self, S: Array) -> tuple[Array, Array]:
         """Return c and ∂c/∂S by autograd.
 
@@ -263,8 +278,8 @@ class ConstraintSystem:
             numbers[comparison.constraint] += found
         return [_worst(constraint, found) for constraint, found in zip(self.constraints, numbers, strict=True)]
 
-    def judge(self, sums: Array) -> tuple[Array, list[float], bool]:
-        """Return c̄ from sums of decisions, (K, 2·O), the measured values, and whether they keep all limits."""
+    def judge(self, sums: Array, c: Array) -> ExactValues:
+        """Judge decisions by their sums over cells, (K, 2·O), beside the values c by surrogate."""
         rates = self.rates(sums.expand(len(self.surrogates), -1, -1))
         measured, exact = self._measured(rates), rates @ self.coefficients.T
         kept = all(limit.keeps(value) for limit, value in zip(self.constraints, measured, strict=True))
@@ -272,7 +287,9 @@ class ConstraintSystem:
             kept = kept and bool(
                 ((exact >= self.lower - KEPT_TOLERANCE) & (exact <= self.upper + KEPT_TOLERANCE)).all()
             )
-        return exact, measured, kept
+        both = torch.stack([c, exact])
+        beyond = (both - both.clamp(self.lower, self.upper)).abs()
+        return ExactValues(exact, (beyond[0], beyond[1]), measured, kept)
 
     def worst(self, S: Array) -> list[ComparedPair | None]:
         """Return for each constraint the pair of groups that determines its measured value; None if there is none."""

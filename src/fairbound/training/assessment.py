@@ -19,6 +19,7 @@ from torch import Tensor
 from fairbound.fairness import (
     Cells,
     ConstraintSystem,
+    ExactValues,
     GroupSums,
     RateBlock,
     RateFunction,
@@ -30,7 +31,6 @@ from fairbound.fairness import (
     selection_rate,
     true_positive_rate,
 )
-from fairbound.sqp import violations
 from fairbound.training.chunks import Chunk
 from fairbound.training.problem import TrainingProblem
 from fairbound.training.rows import Rows
@@ -61,8 +61,8 @@ class Assessment:
         Sums over cells of the rows selected for each outcome, and of those not selected.
     sums : Tensor of shape (P, K, O)
         Sums of surrogates over cells.
-    known : tuple of ConstraintSystem and Tensor, optional
-        c of a system, if training has computed it from these sums already.
+    known : tuple of ConstraintSystem, Tensor, and ExactValues or None, optional
+        c of a system and what the decisions reach there, if training has computed them from these sums already.
     """
 
     objective: float
@@ -72,7 +72,7 @@ class Assessment:
     counts: Tensor = field(repr=False)
     sums: Tensor = field(repr=False)
     system: ConstraintSystem = field(repr=False)
-    known: tuple[ConstraintSystem, Tensor] | None = field(default=None, repr=False)
+    known: tuple[ConstraintSystem, Tensor, ExactValues | None] | None = field(default=None, repr=False)
 
     @cached_property
     def surrogate(self) -> Tensor:
@@ -81,16 +81,15 @@ class Assessment:
             return self.known[1]
         return self.system.values(self.sums)
 
-    @cached_property
+    @property
     def exact(self) -> Tensor:
         """Return c̄, the constraint values of the decisions, of shape (m,)."""
-        return self._judged[0]
+        return self._judged.exact
 
-    @cached_property
+    @property
     def violations(self) -> tuple[Tensor, Tensor]:
         """Return the distance of each entry of c, and of c̄, from its interval."""
-        both = violations(torch.stack([self.surrogate, self.exact]), self.system.lower, self.system.upper)
-        return both[0], both[1]
+        return self._judged.beyond
 
     @property
     def surrogate_violation(self) -> float:
@@ -107,7 +106,7 @@ class Assessment:
         """Return whether the decisions keep every limit."""
         if self.exact_violation > CLEARLY_VIOLATED:
             return False  # the rows have the reserve of a margin, too, which the measured values do not know
-        return self._judged[2]
+        return self._judged.kept
 
     @property
     def gain(self) -> float:
@@ -160,11 +159,13 @@ class Assessment:
     @property
     def measured(self) -> list[float]:
         """Return the measured value of each constraint, such as a ratio or a difference, by the decisions."""
-        return self._judged[1]
+        return self._judged.measured
 
     @cached_property
-    def _judged(self) -> tuple[Tensor, list[float], bool]:
-        return self.system.judge(self.counts)
+    def _judged(self) -> ExactValues:
+        if self.known is not None and self.known[0] is self.system and self.known[2] is not None:
+            return self.known[2]
+        return self.system.judge(self.counts, self.surrogate)
 
     @property
     def measured_surrogate(self) -> list[float]:
@@ -193,7 +194,7 @@ def assess(
         counts=problem.exact(rows, sweep),
         sums=cell_sums(sweep.sums[: len(problem.system.surrogates)], rows, problem.cells.n_cells),
         system=problem.system,
-        known=None if surrogate is None else (problem.system, surrogate),
+        known=None if surrogate is None else (problem.system, surrogate, sweep.judged),
     )
 
 

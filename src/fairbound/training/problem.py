@@ -22,7 +22,7 @@ from torch import Tensor, nn
 
 from fairbound._errors import InputError
 from fairbound._journal import digest
-from fairbound.fairness import Cells, Constraint, ConstraintSystem, DecisionSurrogate, ExactStep, as_logits
+from fairbound.fairness import Cells, Constraint, ConstraintSystem, DecisionSurrogate, ExactStep, ExactValues, as_logits
 from fairbound.sqp import Evaluation, Jacobian
 from fairbound.training.chunks import Chunk, Slices
 from fairbound.training.layers import FeedForwardGradients, GradientEngine, SliceGradients, choose_engine
@@ -215,16 +215,10 @@ class TrainingProblem:
             sweep = replace(sweep, loss=loss, loss_gradient=gradient)
         assert sweep.loss_gradient is not None
         value, gradient = self.regularize(loss_rows, sweep)
-        c, rows, basis = self._constraints_and_jacobian(rate_rows, rate_sweep)
-        evaluation = Evaluation(
-            f=sweep.loss + value,
-            g=sweep.loss_gradient + gradient,
-            c=c,
-            J=Jacobian(rows, basis),
-            lower=self.system.lower,
-            upper=self.system.upper,
-        )
-        return evaluation, sweep
+        c, J, judged = self._constraints_and_jacobian(rate_rows, rate_sweep)
+        lower, upper = self.system.lower, self.system.upper
+        evaluation = Evaluation(sweep.loss + value, sweep.loss_gradient + gradient, c, J, lower, upper)
+        return evaluation, replace(sweep, judged=judged) if rate_sweep is sweep else sweep
 
     def values(self, batch: Rows | Batch) -> tuple[float, Tensor]:
         """Return f and c, without gradients."""
@@ -237,6 +231,8 @@ class TrainingProblem:
 
     def constraint_values(self, rows: Rows, sweep: Sweep, *, exact: bool = False) -> Tensor:
         """Return c from a sweep or, with `exact`, c̄ from its decisions."""
+        if not self.system.surrogates:
+            return torch.zeros(0, dtype=torch.float64)
         if exact:
             return self.system.exact(self.exact(rows, sweep))
         return self.system.values(cell_sums(sweep.sums[: len(self.system.surrogates)], rows, self.cells.n_cells))
@@ -335,20 +331,27 @@ class TrainingProblem:
         """Write a flat vector into the module."""
         assign(self.parameters, w)
 
-    def _constraints_and_jacobian(self, rows: Rows, sweep: Sweep) -> tuple[Tensor, Tensor, Tensor]:
-        """Return c, and J as (∂c/∂S, ∇S) by segment."""
+    def _constraints_and_jacobian(self, rows: Rows, sweep: Sweep) -> tuple[Tensor, Jacobian, ExactValues | None]:
+        """Return c, J as (∂c/∂S, ∇S) by segment and, if there are limits, what the decisions about all rows reach."""
         assert sweep.sum_gradients is not None
         P = len(self.system.surrogates)
+        gradients = sweep.sum_gradients[:P].flatten(0, 2)
+        if not P:
+            empty = torch.zeros(0, 0, dtype=torch.float64)
+            return empty.flatten(), Jacobian(empty, gradients), None
         lacking = int((self.cells.totals > 0).sum()) - len(torch.unique(rows.cell_of_segment))
-        if P and lacking > 0:
+        if lacking > 0:
             raise ValueError(
                 f"{lacking} of the (group, label) cells have no row among those of the constraints, so their rates are "
                 "unknown. Evaluate the constraints on more rows: Batch(loss_rows, constraint_rows)."
             )
         S = cell_sums(sweep.sums[:P], rows, self.cells.n_cells)
-        c, derivative = self.system.values_and_derivative(S)
+        if rows.halves:  # of a sample, nobody asks what its decisions reach
+            (c, derivative), judged = self.system.values_and_derivative(S), None
+        else:
+            c, derivative, judged = self.system.evaluate(S, self.exact(rows, sweep))
         by_segment = derivative[:, :, rows.cell_of_segment]  # S_k is the sum over the segments of cell k
-        return c, by_segment.flatten(1), sweep.sum_gradients[:P].flatten(0, 2)
+        return c, Jacobian(by_segment.flatten(1), gradients), judged
 
     def regularize(self, rows: Rows, sweep: Sweep) -> tuple[float, Tensor]:
         """Return the value of all regularisers and, if the sweep has gradients, its gradient."""
