@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from fairbound.sqp.hessian import Metric
-from fairbound.sqp.lbfgs import LimitedMemoryBFGS
+from fairbound.sqp.hessian import LimitedMemoryBFGS, Metric
 
 
 def curved_pairs(seed: int, n: int, count: int, spread: float = 2.0) -> list[tuple[Tensor, Tensor]]:

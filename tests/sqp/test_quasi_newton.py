@@ -14,7 +14,7 @@ from scipy.optimize import minimize
 from tests.sqp.textbook import INF, TEXTBOOK, Textbook
 
 from fairbound.sqp import Evaluation, Identity, LineSearch, QuasiNewtonSQP, Status, StochasticSQP, kkt_residuals
-from fairbound.sqp.steering import steered_step
+from fairbound.sqp.qp import steered_step
 
 PROBLEMS = {problem.name: problem for problem in TEXTBOOK}
 

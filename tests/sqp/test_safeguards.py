@@ -9,11 +9,10 @@ import pytest
 import torch
 
 from fairbound.sqp import Evaluation, Jacobian, StochasticSQP
-from fairbound.sqp.core import Core
 from fairbound.sqp.hessian import Identity
-from fairbound.sqp.least_distance import hard_multipliers
 from fairbound.sqp.problem import model_reduction, trial_merit_parameter
 from fairbound.sqp.qp import solve_qp
+from fairbound.sqp.reduced_qp import Core, hard_multipliers
 
 INF = math.inf
 

@@ -9,8 +9,7 @@ import torch
 
 from fairbound.sqp.hessian import Identity
 from fairbound.sqp.problem import Evaluation
-from fairbound.sqp.qp import solve_qp
-from fairbound.sqp.steering import Steering, steered_step
+from fairbound.sqp.qp import Steering, solve_qp, steered_step
 
 
 def tensor(*values: float) -> torch.Tensor:

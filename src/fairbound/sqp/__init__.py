@@ -6,11 +6,9 @@ A problem returns an `Evaluation`; a solver consumes it.  `StochasticSQP` is the
 `QuasiNewtonSQP` is faster and evaluates the whole problem in every iteration.  Nothing here depends on fairness.
 """
 
-from fairbound.sqp.hessian import HESSIANS, Adagrad, ExponentialAverage, Hessian, Identity
-from fairbound.sqp.lbfgs import LimitedMemoryBFGS
-from fairbound.sqp.line_search import LineSearch
+from fairbound.sqp.hessian import HESSIANS, Adagrad, ExponentialAverage, Hessian, Identity, LimitedMemoryBFGS
 from fairbound.sqp.problem import Evaluation, Jacobian, Problem, violation, violations
-from fairbound.sqp.qp import QPSolution, solve_qp
+from fairbound.sqp.qp import QPSolution, Steering, solve_qp
 from fairbound.sqp.quasi_newton import QuasiNewtonSQP
 from fairbound.sqp.solution import (
     IterationRecord,
@@ -22,9 +20,8 @@ from fairbound.sqp.solution import (
     kkt_residuals,
     least_squares_multipliers,
 )
-from fairbound.sqp.steering import Steering
-from fairbound.sqp.step_length import STEP_LENGTHS, AdaptiveStep, FixedStep, LearningRateCut, StepLength
-from fairbound.sqp.stochastic import StochasticSQP
+from fairbound.sqp.step_length import STEP_LENGTHS, AdaptiveStep, FixedStep, LineSearch, StepLength
+from fairbound.sqp.stochastic import LearningRateCut, StochasticSQP
 
 __all__ = [
     "HESSIANS",

@@ -2,10 +2,10 @@
 
 One iteration at w:
 
-    1. solve the elastic QP with H for d and y; raise ρ if necessary     `steering`, `qp`
+    1. solve the elastic QP with H for d and y; raise ρ if necessary     `qp`
     2. stop if the KKT residuals with y are small                        `solution`
-    3. w⁺ = w + change along d, with a second-order correction           `line_search`
-    4. update H with s = w⁺ − w and ∇L(w⁺, y) − ∇L(w, y)                 `lbfgs`
+    3. w⁺ = w + change along d, with a second-order correction           `step_length`
+    4. update H with s = w⁺ − w and ∇L(w⁺, y) − ∇L(w, y)                 `hessian`
 
 The full step is usually accepted, so it is evaluated with derivatives at once: most iterations take that evaluation and
 no other.  After a full step that was rejected, the next one is first evaluated without derivatives.
@@ -21,11 +21,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fairbound.sqp.lbfgs import LimitedMemoryBFGS
-from fairbound.sqp.line_search import LineSearch, SearchResult
+from fairbound.sqp.hessian import LimitedMemoryBFGS
 from fairbound.sqp.problem import Evaluation, NotFiniteError, Problem
+from fairbound.sqp.qp import SteeredStep, Steering, steered_step
 from fairbound.sqp.solution import IterationRecord, KKTResiduals, Solution, Status, WarmStart, kkt_residuals
-from fairbound.sqp.steering import SteeredStep, Steering, steered_step
+from fairbound.sqp.step_length import LineSearch, SearchResult
 
 _LEAST_PENALTY = 1e-3
 

@@ -1,4 +1,4 @@
-"""Rules for the length of a step along d (paper, Algorithm 1, line "Set α_k based on β_k and τ_k"), and for cuts of β.
+"""Rules for the length of a step along d (paper, Algorithm 1, line "Set α_k based on β_k and τ_k"), and a line search.
 
     fixed      α = β, the learning rate (what the paper's experiments ran)
     adaptive   α = β Δq / ((τL + Γ)‖d‖²), projected on [α_min, α_min + θβ²] with α_min = βξτ / (τL + Γ), and at most 1
@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -26,7 +27,9 @@ from torch import Tensor
 
 from fairbound._words import lookup
 from fairbound.sqp.hessian import check_state
-from fairbound.sqp.problem import Evaluation
+from fairbound.sqp.problem import Evaluation, violation
+from fairbound.sqp.qp import QPSolution, solve_with_core
+from fairbound.sqp.reduced_qp import Core
 
 _FLOOR = 1e-12  # least Lipschitz estimate; that of a linear function is 0, and we divide by it
 
@@ -168,118 +171,164 @@ def resolve_step_length(step_length: str | StepLength) -> StepLength:
     return lookup(STEP_LENGTHS, step_length, "step length")()
 
 
-# --- learning rate ---------------------------------------------------------------------------------------------------
+# --- line search -----------------------------------------------------------------------------------------------------
 
-# The learning-rate cut of the paper's Algorithm 2 ("Learning Rate Adjustment Strategy").
+# Backtracking on the ℓ1 merit function φ(w) = f(w) + ρ·v(c(w)), with a second-order correction.
 #
-# Let φ_k = τ f(w_k) + v(c(w_k)) be the merit values, and φ̄_k = η φ_k + (1 − η) φ̄_{k−1}, φ̄_0 = φ_0, their moving
-# average. An average that does not exceed the current value means that the merit has stopped falling.  Then the
-# learning rate is divided by a factor, but not before a minimum number of iterations, and not too soon after the last
-# cut:
+# For a step d of the elastic QP, D = gᵀd − ρ(v(c) − v(c + Jd)) bounds the slope of φ along d from above, because v is
+# convex. It is negative: D ≤ −dᵀHd, by the identity in `fairbound.sqp.qp` and |y| ≤ ρ. A length α is accepted if
 #
-#     if k ≥ warmup and rate ≥ smallest:
-#         if φ̄_k ≤ φ_k and since ≥ interval:  rate ← rate / factor,  since ← 0
-#         since ← since + 1
+#     φ(w + αd) ≤ φ(w) + η α D.
 #
-# The paper uses the same letters for other things; here its δ_k is `since`, its γ is `factor`, and its α is `rate`.
+# Near a solution, the curvature of the constraints can make the full step fail this test (the Maratos effect). The
+# second-order correction repairs that. From the trial point w + d, a further change d̂ − d gives, to first order,
+#
+#     c(w + d̂) ≈ c(w + d) + J(d̂ − d) = [c(w + d) − Jd] + Jd̂.
+#
+# So d̂ solves the same QP with c(w + d) − Jd in place of c, and the same H and J. If α = 1 fails, d̂ is tried at full
+# length. If that fails too, the search continues along the arc w + αd + α²(d̂ − d), which starts in direction d.
+#
+# The search uses f and c, but no derivatives.
 
 
-class LearningRateCut:
-    """Algorithm 2 of the paper: divide the learning rate when the merit function stops falling.
+Values = Callable[[Tensor], tuple[float, Tensor]]
+
+
+@dataclass(frozen=True)
+class SearchResult:
+    """Result of a search: the change of w, the length α, and whether it includes the correction.
+
+    If no length gave a sufficient decrease, `accepted` is False and the change is zero.
+    """
+
+    change: Tensor
+    length: float
+    corrected: bool
+    accepted: bool
+
+    @property
+    def is_full_step(self) -> bool:
+        """Return whether the step itself was accepted, the first trial."""
+        return self.accepted and self.length == 1.0 and not self.corrected
+
+
+@dataclass(frozen=True)
+class LineSearch:
+    """Constants of the line search.
 
     Parameters
     ----------
-    smallest : float
-        A learning rate below this is not cut again.
-    warmup : int
-        Iterations before the first cut (k_min).
-    interval : int
-        Iterations between cuts (Δk).
-    factor : float
-        Divisor of a cut (γ).
-    weight : float
-        Weight η of the current value in the moving average.
-    merit_parameter : float, optional
-        τ of the merit value.  None takes the optimiser's own; the paper's experiments fixed it at 0.01.
-    count_in_warmup : bool
-        Whether iterations before `warmup` count towards `interval`.  The paper's text counts from `warmup` on; the
-        program that ran its experiments counted from the start.
-
-    Examples
-    --------
-    >>> cut = LearningRateCut(warmup=0, interval=0)
-    >>> [cut.update(value, 0.0, rate, 1.0) for value, rate in [(1.0, 0.5), (0.5, 0.05), (2.0, 0.05)]]
-    [0.05, 0.05, 0.005]
+    sufficient : float
+        η, the share of the predicted decrease that a step must reach.
+    shortest : float
+        Smallest length tried.
+    rounding : float
+        Relative accuracy of the merit values; an increase below it does not reject a step.
+    correct : bool
+        Whether to try the second-order correction.
     """
 
-    def __init__(
-        self,
-        *,
-        smallest: float = 1e-7,
-        warmup: int = 200,
-        interval: int = 5,
-        factor: float = 10.0,
-        weight: float = 0.85,
-        merit_parameter: float | None = None,
-        count_in_warmup: bool = False,
-    ) -> None:
-        for name, number in (("warmup", warmup), ("interval", interval)):
-            if not (isinstance(number, int) and number >= 0):
-                raise ValueError(f"LearningRateCut({name}={number!r}): must be a whole number of at least 0.")
-        if not factor > 1.0:
-            raise ValueError(f"LearningRateCut(factor={factor!r}): must be above 1, for example 10.")
-        if not 0.0 < weight <= 1.0:
-            raise ValueError(f"LearningRateCut(weight={weight!r}): must be above 0 and at most 1, for example 0.85.")
-        if not smallest >= 0.0:
-            raise ValueError(f"LearningRateCut(smallest={smallest!r}): must be at least 0, for example 1e-7.")
-        if merit_parameter is not None and not 0.0 < merit_parameter < math.inf:
-            raise ValueError(
-                f"LearningRateCut(merit_parameter={merit_parameter!r}): must be a finite number above 0, or None."
-            )
-        self.smallest = smallest
-        self.warmup = warmup
-        self.interval = interval
-        self.factor = factor
-        self.weight = weight
-        self.merit_parameter = merit_parameter
-        self.count_in_warmup = count_in_warmup
-        self._iteration = 0
-        self._since = 0
-        self._average = math.nan
+    sufficient: float = 1e-4
+    shortest: float = 1e-10
+    rounding: float = 1e-14
+    correct: bool = True
 
-    def update(self, f: float, violation: float, learning_rate: float, merit_parameter: float) -> float:
-        """Return the learning rate of the next iteration.
+    def __post_init__(self) -> None:
+        for name in ("sufficient", "shortest", "rounding"):
+            if not 0.0 < getattr(self, name) < 1.0:
+                raise ValueError(f"LineSearch({name}={getattr(self, name)!r}): must be between 0 and 1.")
+
+    def search(
+        self,
+        values: Values,
+        w: Tensor,
+        here: Evaluation,
+        core: Core,
+        solution: QPSolution,
+        *,
+        first: Values | None = None,
+    ) -> SearchResult:
+        """Search along the step of `solution`.
 
         Parameters
         ----------
-        f, violation : float
-            Objective and violation at the point of this iteration.
-        learning_rate : float
-            Learning rate of this iteration.
-        merit_parameter : float
-            The optimiser's τ, used unless this object has its own.
+        values : function of a point
+            Returns f and c.
+        w : Tensor of shape (n,)
+        here : Evaluation
+            At w.
+        core : Core
+            That of the QP.
+        solution : QPSolution
+        first : function of a point, optional
+            Replaces `values` at w + d, the first trial.
         """
-        tau = merit_parameter if self.merit_parameter is None else self.merit_parameter
-        merit = tau * f + violation
-        if self._iteration == 0:
-            self._average = merit
-        else:
-            self._average = self.weight * merit + (1.0 - self.weight) * self._average
-        active = self._iteration >= self.warmup and learning_rate >= self.smallest
-        if active and self._average <= merit and self._since >= self.interval:
-            learning_rate = learning_rate / self.factor
-            self._since = 0
-        if active or self.count_in_warmup:
-            self._since += 1
-        self._iteration += 1
-        return learning_rate
+        return _Search(self, values, w, here, solution.penalty).run(core, solution, first or values)
 
-    def state_dict(self) -> dict[str, Any]:
-        """Return the counters and the moving average."""
-        return {"iteration": self._iteration, "since": self._since, "average": self._average}
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore the state that `state_dict` returned."""
-        self._iteration = int(state["iteration"])
-        self._since = int(state["since"])
-        self._average = float(state["average"])
+class _Search:
+    """One line search, with the merit value at its start."""
+
+    def __init__(self, constants: LineSearch, values: Values, w: Tensor, here: Evaluation, penalty: float) -> None:
+        self.constants, self.values, self.w, self.here, self.penalty = constants, values, w, here, penalty
+        self.start = here.f + penalty * here.violation
+        size = abs(here.f) + penalty * float(here.c.abs().sum())
+        self.rounding = constants.rounding * max(size, abs(self.start))
+
+    def merit(self, change: Tensor, values: Values) -> tuple[float, Tensor]:
+        """Return φ and c at w + change; φ is inf if it is not finite."""
+        f, c = values(self.w + change)
+        value = f + self.penalty * violation(c, self.here.lower, self.here.upper)
+        return (value if math.isfinite(value) else math.inf), c
+
+    def run(self, core: Core, solution: QPSolution, first: Values) -> SearchResult:
+        d = solution.d
+        slope = solution.slope - self.penalty * (self.here.violation - solution.violation)
+        slope = min(slope, 0.0)
+        value, c = self.merit(d, first)
+        if self._decreases_enough(value, 1.0, slope):
+            return self._result(d, 1.0, corrected=False)
+        correction = torch.zeros_like(d)
+        if self.constants.correct and c.numel() and math.isfinite(value) and bool(torch.isfinite(c).all()):
+            correction = self._correction(core, c, d)
+            if bool(correction.any()):
+                corrected_value, _ = self.merit(d + correction, self.values)
+                if self._decreases_enough(corrected_value, 1.0, slope):
+                    return self._result(d + correction, 1.0, corrected=True)
+                value = min(value, corrected_value)
+        length = _shorter(1.0, self.start, slope, value)
+        while length >= self.constants.shortest:
+            change = length * d + length**2 * correction
+            value, _ = self.merit(change, self.values)
+            if self._decreases_enough(value, length, slope):
+                return self._result(change, length, corrected=bool(correction.any()))
+            length = _shorter(length, self.start, slope, value)
+        return SearchResult(torch.zeros_like(d), 0.0, corrected=False, accepted=False)
+
+    def _decreases_enough(self, value: float, length: float, slope: float) -> bool:
+        return value <= self.start + self.constants.sufficient * length * slope + self.rounding
+
+    def _correction(self, core: Core, c: Tensor, d: Tensor) -> Tensor:
+        """Return d̂ − d of the second-order correction, or zero if it is longer than d and thus no correction."""
+        shifted = c - self.here.J.product(d)
+        corrected = solve_with_core(core, self.here.g, shifted, self.here.lower, self.here.upper, penalty=self.penalty)
+        correction = corrected.d - d
+        if float(torch.linalg.vector_norm(correction)) > float(torch.linalg.vector_norm(d)):
+            return torch.zeros_like(d)
+        return correction
+
+    def _result(self, change: Tensor, length: float, *, corrected: bool) -> SearchResult:
+        return SearchResult(change, length, corrected, accepted=True)
+
+
+def _shorter(length: float, start: float, slope: float, value: float) -> float:
+    """Return the next length to try, between 0.1 and 0.5 of the last one.
+
+    The merit along the step is modelled by the parabola with its value and slope at 0 and its value at the last trial:
+    start + slope·α + (bend/length²)·α², with its minimum at −slope·length²/(2·bend).
+    """
+    if not math.isfinite(value):
+        return 0.1 * length
+    bend = value - start - slope * length
+    wanted = -slope * length**2 / (2.0 * bend) if bend > 0.0 else 0.5 * length
+    return min(max(wanted, 0.1 * length), 0.5 * length)
