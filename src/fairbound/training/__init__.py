@@ -12,7 +12,6 @@ from fairbound.training.assessment import (
     rates_on_a_handful,
     surrogate_gaps,
 )
-from fairbound.training.batches import FullBatch, StratifiedBatches
 from fairbound.training.effort import PHASES, SMALL_EFFORT, Effort, Phase, choose_effort, is_small
 from fairbound.training.fitting import choose_solver, fit, on_other_rows, tighten
 from fairbound.training.frontiers import (
@@ -32,6 +31,7 @@ from fairbound.training.losses import (
     as_regularizers,
 )
 from fairbound.training.mapped import CELL_WEIGHTS, CODES, LOSS_WEIGHTS, WIDE, MappedRows, RowLayout, RowWriter
+from fairbound.training.mini_batches import FullBatch, StratifiedBatches
 from fairbound.training.models import accepts, assign, blank_linear, evaluation_mode, flatten, make_model, trainable
 from fairbound.training.passes import Passes, open_journal, resumed
 from fairbound.training.problem import Batch, TrainingProblem

@@ -31,7 +31,7 @@ from fairbound.fairness import (
     selection_rate,
     true_positive_rate,
 )
-from fairbound.training.chunks import Chunk
+from fairbound.training.passes import Chunk
 from fairbound.training.problem import TrainingProblem
 from fairbound.training.rows import Rows
 from fairbound.training.sweep import Sweep, add_by_segment, cell_sums, segment_sums

@@ -26,8 +26,8 @@ from typing import Protocol
 import torch
 from torch import Tensor, nn
 
-from fairbound.training.chunks import Slices
 from fairbound.training.models import trainable
+from fairbound.training.passes import Slices
 from fairbound.training.sweep import Cotangents, add_by_segment
 
 

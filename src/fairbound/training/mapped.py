@@ -19,7 +19,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from fairbound.training.chunks import Chunk, Slices, WeightParts
+from fairbound.training.passes import Chunk, Slices, WeightParts
 from fairbound.training.rows import MatrixRows, Rows
 
 NARROW, WIDE, CODES, LOSS_WEIGHTS, CELL_WEIGHTS = "numbers.f4", "numbers.f8", "codes", "loss.f8", "cells.f8"

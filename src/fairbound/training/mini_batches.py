@@ -1,4 +1,4 @@
-"""The first two phases of a fit by mini-batches.
+"""The first two phases of a fit by mini-batches, and the batches themselves.
 
     free      minimise the loss without limits, by Adam
     sample    approach the limits by `StochasticSQP`, with the constraints on a fixed subset of the rows
@@ -11,9 +11,9 @@ assessments use evaluation mode.  After these two phases the module stays in eva
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -22,11 +22,13 @@ from fairbound._errors import InputError
 from fairbound._journal import digest
 from fairbound.sqp import StochasticSQP
 from fairbound.training.assessment import history_columns
-from fairbound.training.batches import StratifiedBatches
 from fairbound.training.models import LayerModes
 from fairbound.training.problem import Batch, TrainingProblem
-from fairbound.training.state import FitState
+from fairbound.training.rows import Rows
 from fairbound.training.whole_pass import at_scale, band_fraction
+
+if TYPE_CHECKING:  # the state of a fit uses batches itself
+    from fairbound.training.state import FitState
 
 CONSTRAINT_ROWS = 50_000
 """The most rows of the fixed subset for the constraints.  A rate of half of them has a standard error of 0.3 points."""
@@ -197,3 +199,86 @@ def write_gradient(problem: TrainingProblem, flat: Tensor) -> None:
     sizes = [parameter.numel() for parameter in problem.parameters]
     for parameter, part in zip(problem.parameters, flat.split(sizes), strict=True):
         parameter.grad = part.reshape(parameter.shape).to(parameter)
+
+
+# --- batches ---------------------------------------------------------------------------------------------------------
+
+# Batches: all rows, or stratified mini-batches with a fixed number of rows from every cell (Theorem 3).
+#
+# The constraints are evaluated on the batch, on a fixed subset, or on all rows.  The theory of the stochastic method
+# assumes deterministic constraints, so it covers only a fixed subset and all rows.
+
+
+class FullBatch:
+    """One batch per epoch: all rows, for the loss and for the constraints."""
+
+    def __init__(self, rows: Rows) -> None:
+        self.rows = rows
+
+    def __iter__(self) -> Iterator[Rows]:
+        yield self.rows
+
+
+class StratifiedBatches:
+    """Mini-batches with a fixed number n_k of the N_k rows of each cell, reweighted by N_k/n_k.
+
+    Parameters
+    ----------
+    rows : Rows
+        All rows, or those of this process.  Then every process draws its share of each batch, with the same generator.
+    batch_size : int
+        Rows per batch, distributed over the cells in proportion to their size.  Each cell gets at least
+        `least_per_cell` rows, or all of its rows if it has fewer.
+    constraints : {"batch", "subset", "all"}
+        The rows on which the constraints are evaluated.
+    subset : float
+        Share of the rows in the fixed subset (a third in the paper's experiments).
+    generator : torch.Generator, optional
+        Random generator of all draws; by default a new one with seed 0.  The global generator is not used.
+    least_per_cell : int
+        Least number of rows per cell.  Two or more allow unbiased estimates of squared measures.
+    """
+
+    def __init__(
+        self,
+        rows: Rows,
+        batch_size: int,
+        *,
+        constraints: Literal["batch", "subset", "all"] = "subset",
+        subset: float = 1 / 3,
+        generator: torch.Generator | None = None,
+        least_per_cell: int = 2,
+    ) -> None:
+        n_rows = sum(rows.sizes)
+        if not 1 <= batch_size <= n_rows:
+            raise ValueError(f"batch_size={batch_size!r}: must lie between 1 and the number of rows, {n_rows}.")
+        if constraints not in ("batch", "subset", "all"):
+            raise ValueError(f'constraints={constraints!r}: must be "batch", "subset" or "all".')
+        if least_per_cell < 1:
+            raise ValueError(
+                f"least_per_cell={least_per_cell!r}: must be at least 1, or a batch says nothing of a cell."
+            )
+        if not 0 < subset <= 1:
+            raise ValueError(f"subset={subset!r}: must be a share above 0 and at most 1.")
+        self.rows = rows
+        self.counts = _allocate(rows, batch_size / n_rows, least_per_cell)
+        self.generator = torch.Generator().manual_seed(0) if generator is None else generator
+        # Counted by the rows drawn, which exceed `batch_size` if many small cells need `least_per_cell`.
+        self.steps_per_epoch = max(1, round(n_rows / int(self.counts.sum())))
+        self.constraint_rows: Rows | None = None
+        if constraints == "all":
+            self.constraint_rows = rows
+        elif constraints == "subset":
+            self.constraint_rows = rows.sample(_allocate(rows, subset, least_per_cell), self.generator)
+
+    def __iter__(self) -> Iterator[Batch]:
+        """Yield the batches of one epoch, which together have about as many rows as the data."""
+        for _ in range(self.steps_per_epoch):
+            drawn = self.rows.sample(self.counts, self.generator)
+            yield Batch(drawn, drawn if self.constraint_rows is None else self.constraint_rows)
+
+
+def _allocate(rows: Rows, share: float, least: int) -> Tensor:
+    """Return the number of rows to draw from each cell: in proportion, at least `least`, at most the whole cell."""
+    sizes = torch.tensor(rows.sizes)
+    return torch.minimum(sizes, torch.clamp((sizes.to(torch.float64) * share).round().long(), min=least))

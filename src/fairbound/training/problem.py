@@ -24,11 +24,10 @@ from fairbound._errors import InputError
 from fairbound._journal import digest
 from fairbound.fairness import Cells, Constraint, ConstraintSystem, DecisionSurrogate, ExactStep, ExactValues, as_logits
 from fairbound.sqp import Evaluation, Jacobian
-from fairbound.training.chunks import Chunk, Slices
 from fairbound.training.layers import FeedForwardGradients, GradientEngine, SliceGradients, choose_engine
 from fairbound.training.losses import Loss, LossFunction, Regularizer, SquaredMeasure, resolve_loss
 from fairbound.training.models import accepts, assign, check_rows_are_independent, evaluation_mode, flatten, trainable
-from fairbound.training.passes import Passes, tensor_digest
+from fairbound.training.passes import Chunk, Passes, Slices, tensor_digest
 from fairbound.training.rows import MatrixRows, Rows, as_matrix, as_tensor
 from fairbound.training.sweep import Sweep, SweepTotals, cell_sums, sampling_variance
 

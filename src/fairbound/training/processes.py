@@ -20,7 +20,7 @@ from torch import Tensor
 
 from fairbound._errors import InputError, as_reported, message_of
 from fairbound._journal import digest
-from fairbound.training.chunks import Chunk, WeightParts
+from fairbound.training.passes import Chunk, WeightParts
 from fairbound.training.rows import MatrixRows, Rows
 
 

@@ -28,11 +28,10 @@ from fairbound.fairness import as_logits, decide, logit
 from fairbound.sqp import violations
 from fairbound.training.assessment import ROUNDING, history_columns
 from fairbound.training.candidates import output_layer
-from fairbound.training.chunks import Chunk
 from fairbound.training.effort import is_small
 from fairbound.training.layers import FeedForwardGradients
 from fairbound.training.losses import SquaredMeasure
-from fairbound.training.passes import tensor_digest
+from fairbound.training.passes import Chunk, tensor_digest
 from fairbound.training.problem import TrainingProblem
 from fairbound.training.rows import Rows
 from fairbound.training.state import FitState

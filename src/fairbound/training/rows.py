@@ -26,8 +26,7 @@ from torch import Tensor
 from fairbound._journal import digest
 from fairbound._values import check_weights, scale_weights
 from fairbound.fairness import Cells
-from fairbound.training.chunks import Chunk, Slices, WeightParts
-from fairbound.training.passes import tensor_digest
+from fairbound.training.passes import Chunk, Slices, WeightParts, tensor_digest
 
 DIGEST_ROWS = 2**20
 """Rows of a chunk of which a digest is taken."""

@@ -19,8 +19,8 @@ import torch
 from torch import Tensor
 
 from fairbound.fairness import Cells, DecisionSurrogate, ExactValues, ReadOutputs, outcome_indicators, read_outputs
-from fairbound.training.chunks import Chunk, Slices
 from fairbound.training.losses import Loss
+from fairbound.training.passes import Chunk, Slices
 from fairbound.training.rows import Rows
 
 GRID = 2.0**-28

@@ -17,8 +17,8 @@ from torch import Tensor
 from fairbound.fairness import distinct_texts
 from fairbound.sqp import Evaluation, KKTResiduals, Status, StepRecord, StochasticSQP
 from fairbound.training.assessment import Assessment, assess
-from fairbound.training.batches import FullBatch, StratifiedBatches
 from fairbound.training.candidates import constant_models
+from fairbound.training.mini_batches import FullBatch, StratifiedBatches
 from fairbound.training.problem import Batch, TrainingProblem
 from fairbound.training.rows import Rows
 from fairbound.training.sweep import Sweep
