@@ -165,7 +165,7 @@ def test_a_batch_that_cannot_be_read_leaves_the_earlier_ones_counted(fairbound, 
 
 KILLED = """
 import os, signal, sys
-import fairbound._files, fairbound.evaluation.betting
+import fairbound._files, fairbound.evaluation.watching
 moment, left = sys.argv.pop(1), [2]
 def killed(original, after):
     def run(*given, **named):
@@ -179,7 +179,7 @@ def killed(original, after):
         return found
     return run
 owner, name = {
-    "while counting": (fairbound.evaluation.betting.EProcesses, "play"),
+    "while counting": (fairbound.evaluation.watching.EProcesses, "play"),
     "before the state is written": (fairbound._files.Draft, "publish"),
     "after the state is written": (fairbound._files.Draft, "publish"),
 }[moment]

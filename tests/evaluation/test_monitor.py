@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from fairbound import Measure, Monitor, certify, rate_limit
-from fairbound.evaluation.betting import EProcesses
 from fairbound.evaluation.monitor_state import MOST_POINTS
 from fairbound.evaluation.requirements import sides_of
+from fairbound.evaluation.watching import EProcesses
 from fairbound.fairness import MEASURES, Constraint, DisparateImpact, selection_rate
 
 LIMIT = "disparate_impact >= 0.8"

@@ -1,4 +1,4 @@
-"""Match decisions with labels by their values.
+"""Match decisions with labels by their values; read decisions without labels, and batch by batch.
 
 A decision counts as the label with the same value: 1, 1.0, True, "1" and "true" are the same value, "Yes" and "yes" are
 not.  A decision that equals no label raises an error.  With `positive_decision`, decisions may have any two values.
@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairbound._errors import InputError, Message, argument
+from fairbound._errors import argument as named_argument
 from fairbound._words import listed
 from fairbound.fairness import Constraint, as_array, conventional_positive, is_missing, resolve_measure
 
@@ -124,6 +125,70 @@ def read_decisions(
         return read_decisions(prediction, positive, name=name)
     places = {value: place for place, value in enumerate(distinct)}
     return np.array([places[canonical(value)] for value in decisions.values], dtype=np.int64), tuple(distinct)
+
+
+def read_two_values(
+    values: Any, known: tuple[Hashable, Hashable], positive: Hashable, name: str, argument: str
+) -> tuple[NDArray[np.bool_], tuple[Hashable, Hashable]]:
+    """Return which rows have the positive value, and the pair (negative, positive) with None for unknown values.
+
+    Parameters
+    ----------
+    values : sequence of n values
+        A batch may have only one of the two values.
+    known : (negative, positive)
+        The values of earlier batches.
+    positive : value or None
+        The positive value as the user names it.
+    name, argument : str
+        The name of the values in messages, and of the argument that states the positive value.
+    """
+    array = as_array(values)
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]
+    if array.ndim != 1:
+        raise InputError("{name} must have one value per row, but has shape {shape}.", name=name, shape=array.shape)
+    given = array.tolist()
+    gap = next((row for row, value in enumerate(given) if is_missing(value)), None)
+    if gap is not None:
+        raise InputError(
+            "{name} contains {value!r} in row {row}.",
+            "Leave out rows without a value, or give the batch when all values are known.",
+            name=name,
+            value=given[gap],
+            row=gap + 1,
+        )
+    found = [canonical(value) for value in given]
+    distinct = in_order(set(found))
+    low, high = known
+    if high is None and positive is not None:
+        high = canonical(positive)
+    elif high is None and set(distinct) <= {0, 1}:
+        low, high = 0, 1
+    elif high is None:
+        high = conventional_positive(distinct) if len(distinct) == 2 else None
+        if high is None:
+            raise InputError(
+                "{name} has the values {values}.",
+                "Name the positive one with {argument}.",
+                name=name,
+                values=listed(distinct, 10),
+                argument=named_argument(argument),
+            )
+    others = [value for value in distinct if value != high]
+    if low is None and others:
+        low = others[0]
+    strange = [value for value in others if value != low]
+    if strange:
+        raise InputError(
+            "{name} contains {value!r}, but must have two values, {low!r} and {high!r}.",
+            "Write each of the two in one way in all batches.",
+            name=name,
+            value=strange[0],
+            low=low,
+            high=high,
+        )
+    return np.array([value == high for value in found], dtype=bool), (low, high)
 
 
 def match_positive(

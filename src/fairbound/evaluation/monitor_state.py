@@ -15,10 +15,12 @@ import numpy as np
 from fairbound._files import UnfitFileError, read_json
 from fairbound._records import as_json, read_record
 from fairbound._words import TextTable, count, number
-from fairbound.evaluation.betting import MEMORIES, RECENT, EProcesses
 from fairbound.evaluation.requirements import LimitSide
 from fairbound.evaluation.watching import (
+    MEMORIES,
     MOST_REQUIREMENTS,
+    RECENT,
+    EProcesses,
     WatchedRequirement,
     check_number_of_groups,
     new_requirements,

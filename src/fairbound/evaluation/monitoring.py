@@ -1,6 +1,6 @@
 """The monitor watches limits after release, with a bounded probability of any false alarm.
 
-The evidence against a limit is a sum of e-processes (`betting`), one for each requirement of the limit (`watching`).
+The evidence against a limit is a sum of e-processes, one for each requirement of the limit (`watching`).
 Their initial capitals add up to 1, so the sum is an e-process, too.  With L limits and confidence 1 − α, a limit
 raises an alarm when its evidence reaches L/α.  If all limits are kept, the probability that any alarm is ever raised
 is at most α, for any number of looks and any length of the stream (Ville's inequality for each limit, and Bonferroni
@@ -24,9 +24,8 @@ from scipy import special
 from fairbound._errors import InputError, argument, bad_value
 from fairbound._files import write_file
 from fairbound._words import count, listed, page_as_html, page_as_text, percent
-from fairbound.evaluation.betting import RECENT, EProcesses
 from fairbound.evaluation.intervals import check_confidence
-from fairbound.evaluation.matching import check_needs_no_labels
+from fairbound.evaluation.matching import check_needs_no_labels, read_two_values
 from fairbound.evaluation.monitor_state import (
     CountedBatch,
     LimitEvidence,
@@ -40,6 +39,8 @@ from fairbound.evaluation.monitor_state import (
 )
 from fairbound.evaluation.watching import (
     MOST_REQUIREMENTS,
+    RECENT,
+    EProcesses,
     WatchedRequirement,
     check_number_of_groups,
     check_watchable,
@@ -47,7 +48,6 @@ from fairbound.evaluation.watching import (
     group_rows,
     new_requirements,
     outcomes,
-    read_two_values,
 )
 from fairbound.fairness import Combine, Constraint, as_constraints
 

@@ -1,4 +1,4 @@
-"""The parts of a study's rows, and a first look at the data before training.
+"""The parts of a study's rows, a first look at the data before training, and notes on its columns after a fit.
 
     training      rows that models are trained on
     calibration   with `confidence=`: rows that models are tested on before one is chosen
@@ -9,22 +9,34 @@ All draws are stratified by label and groups, and use one seed.
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fairbound._errors import InputError, InputTypeError, Message, NameOf, python_name
+from fairbound._errors import (
+    ForecastWarning,
+    InputError,
+    InputTypeError,
+    LimitWarning,
+    Message,
+    NameOf,
+    SmallGroupWarning,
+    python_name,
+)
 from fairbound._values import as_array
+from fairbound._words import as_text
 from fairbound.data import DATASETS, Backend, Dataset, has_probabilities, installed_backend, is_missing
 from fairbound.fairness import Constraint
 from fairbound.studies.settings import StudySettings
 
 if TYPE_CHECKING:
-    from fairbound.estimator import Inputs
+    from fairbound.estimator import ConstrainedClassifier, FitResult, Inputs
 
 CALIBRATION = 0.3
 """Share of the rows that are not held out, on which models are tested for a confidence."""
@@ -237,3 +249,85 @@ def remarks(data: Dataset) -> list[str]:
         *data.notes,
         *(Message("{leak} Option: {ignore=column}.", leak=str(leak), column=[leak.column]) for leak in leaks),
     ]
+
+
+# --- notes on a fit --------------------------------------------------------------------------------------------------
+
+# What the report says about the columns and groups of a model, and about its base.
+
+
+MOVED = 5
+"""The number of columns of a correction in a note."""
+
+
+def scattered_columns(rows: Part, classifier: ConstrainedClassifier) -> list[str]:
+    """Return a sentence for each column in which most training rows are encoded as "(other)".
+
+    Such columns are usually not meant as inputs: identifiers, dates, names.
+    """
+    said: list[str] = []
+    for column in classifier.encoder_.columns_:
+        if not getattr(column, "other", False):  # a column of numbers has no such field
+            continue
+        values = rows.data.table.columns[column.name]
+        sizes = Counter(values[~is_missing(values)].tolist())
+        told = sum(size for _, size in sizes.most_common(len(column.words)))
+        if 2 * told < sizes.total():
+            said.append(
+                Message(
+                    "Column {name!r} has {values:,} different values in {rows:,} training rows; the model tells "
+                    "{known} of them apart, in {told:,} rows. Leave out an identifier with {ignore=column}; make "
+                    "numbers of dates, and fewer categories of codes.",
+                    name=column.name,
+                    values=len(sizes),
+                    rows=sizes.total(),
+                    known=len(column.words),
+                    told=told,
+                    column=[column.name],
+                )
+            )
+    return said
+
+
+def base_notes(result: FitResult) -> list[str]:
+    """Return notes on the base of a model: its scores, its own accuracy and measures, and the correction."""
+    base = result.base
+    if base is None:
+        return []
+    alone = [f"{limit.limit}: {value:.3f}" for limit, value in zip(result.limits, base.reached, strict=True)]
+    reached = f" ({'; '.join(alone)})" if alone else ""
+    columns = ", ".join(f"{name} ({size:.2f})" for name, size in list(base.moved.items())[:MOVED])
+    return [
+        f"The model corrects a base, {base.name}. {base.scored}",
+        f"The base alone has an accuracy of {base.accuracy:.1%} on the training rows{reached}.",
+        f"The model decides {base.changed:.1%} of the training rows otherwise than the base alone.",
+        f"The correction moves the logits most by these columns (mean change): {columns}.",
+    ]
+
+
+def small_group_notes(result: FitResult) -> list[str]:
+    """Return a sentence for each sensitive column with groups that were too small for the limits."""
+    fates: dict[tuple[str, str], list[str]] = {}
+    for each in result.small_groups:
+        fates.setdefault((each.grouping, each.fate), []).append(f"{as_text(each.group)} ({each.rows:,} rows)")
+    return [
+        f"{grouping}: {'merged into one group' if fate == 'merged' else 'left out of the limits'}, since each has few "
+        f"training rows: {', '.join(groups)}."
+        for (grouping, fate), groups in fates.items()
+    ]
+
+
+@contextmanager
+def collected_warnings() -> Iterator[list[str]]:
+    """Collect the warnings of a fit about its limits; show others, except for forecasts, which its record has."""
+    texts: list[str] = []
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", LimitWarning)
+        yield texts
+    for each in caught:
+        if issubclass(each.category, ForecastWarning):
+            continue  # the record of the fit has the forecast
+        if not issubclass(each.category, LimitWarning):
+            warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)
+        elif not issubclass(each.category, SmallGroupWarning):  # the record of the fit names small groups, too
+            texts.append(str(each.message))

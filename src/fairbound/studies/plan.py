@@ -24,9 +24,8 @@ from fairbound._errors import InputError, argument, bad_value
 from fairbound._files import json_bytes
 from fairbound.data import Dataset
 from fairbound.fairness import Measure, parse_constraint, resolve_measure
-from fairbound.studies.explained import collected_warnings
 from fairbound.studies.judged import Judgement
-from fairbound.studies.parts import Part
+from fairbound.studies.parts import Part, collected_warnings
 from fairbound.studies.settings import StudySettings, hidden_layers, make_base
 
 KINDS = ("linear", "mlp:16", "boosted")

@@ -15,10 +15,20 @@ from fairbound._errors import InputError, NameOf, python_name, render
 from fairbound._words import page_as_html, page_as_text
 from fairbound.data import Dataset
 from fairbound.fairness import Constraint
-from fairbound.studies.explained import base_notes, collected_warnings, explain, scattered_columns, small_group_notes
-from fairbound.studies.judged import scores_by
+from fairbound.studies.judged import explain, scores_by
 from fairbound.studies.measured import Decisions, SweptPoint, is_finished
-from fairbound.studies.parts import Part, Parts, check_limited_columns, is_known, remarks, with_sensitive
+from fairbound.studies.parts import (
+    Part,
+    Parts,
+    base_notes,
+    check_limited_columns,
+    collected_warnings,
+    is_known,
+    remarks,
+    scattered_columns,
+    small_group_notes,
+    with_sensitive,
+)
 from fairbound.studies.plan import choose_model
 from fairbound.studies.settings import StudySettings, make_base, with_floors
 from fairbound.studies.summary import reproduction_of, study_lock, summarize

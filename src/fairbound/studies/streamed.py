@@ -32,9 +32,9 @@ from fairbound.data import (
     taken_for,
 )
 from fairbound.fairness import Constraint
-from fairbound.studies.explained import SHOWN, coefficients, collected_warnings, shuffled_importances, small_group_notes
+from fairbound.studies.judged import SHOWN, coefficients, shuffled_importances
 from fairbound.studies.measured import Decisions, SweptPoint
-from fairbound.studies.parts import table_backend
+from fairbound.studies.parts import collected_warnings, small_group_notes, table_backend
 from fairbound.studies.plan import locked
 from fairbound.studies.running import Callback, Study
 from fairbound.studies.settings import BASES, StudySettings

@@ -1,4 +1,4 @@
-"""Passes over all rows, whose totals are computed from the rows or read from the journal of a killed run; chunks of rows.
+"""Passes over all rows, in chunks; their totals are computed, or read from the journal of a killed run.
 
 All that a solver computes from all rows goes through `Passes.recorded`, as a flat vector of sums.  So a fit that reads
 these vectors from a journal reaches the same iterate, bit for bit, as the fit that wrote it.
