@@ -1,10 +1,12 @@
-"""Convert and check values given by users: arrays, numbers, labels, groups and weights."""
+"""Convert and check values given by users: arrays, numbers, labels, groups and weights; and torch, when it is used."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Iterable, Sequence
-from typing import Any
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -302,3 +304,23 @@ def combine_codes(codes: list[np.ndarray], sizes: list[int]) -> tuple[np.ndarray
     row = np.empty(len(found), dtype=np.int64)  # some row of each combination
     row[atom] = np.arange(len(whole))
     return np.stack([code[row] for code in codes], axis=1), atom
+
+
+# --- torch -----------------------------------------------------------------------------------------------------------
+
+# Limits, measures and audits of arrays do not need torch, which takes seconds to import.
+
+
+class _LazyModule(ModuleType):
+    """A module that is imported when one of its attributes is first used."""
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(import_module(self.__name__), name)
+        setattr(self, name, value)
+        return value
+
+
+if TYPE_CHECKING:
+    import torch as torch  # under this name, so that others may take it from here
+else:
+    torch = _LazyModule("torch")

@@ -14,7 +14,6 @@ from fairbound.data.columns import (
     refuse_probabilities,
 )
 from fairbound.data.dataset import Dataset, Split
-from fairbound.data.description import Description
 from fairbound.data.files import Place, cache_folder
 from fairbound.data.formats import MISSING, ColumnFormat
 from fairbound.data.labels import CodedLabels, LabelValue, as_word, code_labels
@@ -22,7 +21,7 @@ from fairbound.data.loading import DATASETS, STATE, YEAR, load_dataset
 from fairbound.data.planted import PlantedData, PlantedRule, PlantedTruth, make_disparate_data
 from fairbound.data.reading import check_named_once, column_schema, read_table
 from fairbound.data.sources import ACSINCOME_CA_SAMPLE, Source, census_source
-from fairbound.data.splitting import draw_parts
+from fairbound.data.strata import Description, draw_parts
 from fairbound.data.streams import RowCounts, TableStream, ValueCodes, as_numbers, blocks
 from fairbound.data.table import (
     Backend,

@@ -34,10 +34,9 @@ from fairbound.data.columns import (
     is_missing,
     without_nan,
 )
-from fairbound.data.description import Description, describe
 from fairbound.data.formats import ColumnFormat
 from fairbound.data.labels import LabelValue
-from fairbound.data.splitting import draw_parts
+from fairbound.data.strata import Description, describe, draw_parts
 from fairbound.data.table import Backend, SuspectedLeak, Table, Taken, find_leaks, make_frame, taken_for
 
 

@@ -28,8 +28,7 @@ from typing import Any, Literal
 import numpy as np
 
 from fairbound._errors import InputError, bad_value
-from fairbound._torch import torch
-from fairbound._values import check_magnitude, check_weights, combine_codes, find_value
+from fairbound._values import check_magnitude, check_weights, combine_codes, find_value, torch
 from fairbound.fairness.columns import (
     MOST_GROUPS,
     SUM_TOLERANCE,

@@ -13,8 +13,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from fairbound._errors import InputError
-from fairbound._torch import torch
-from fairbound._values import distinct, equals_itself, in_order
+from fairbound._values import distinct, equals_itself, in_order, torch
 
 # --- positive --------------------------------------------------------------------------------------------------------
 

@@ -24,7 +24,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from fairbound._torch import torch
+from fairbound._values import torch
 from fairbound.fairness.surrogates import Surrogate
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from fairbound._torch import torch
+from fairbound._values import torch
 from fairbound.fairness.cells import Cells, Grouping
 from fairbound.fairness.columns import Array
 

@@ -20,7 +20,7 @@ from dataclasses import dataclass, fields
 from numbers import Real
 from typing import TYPE_CHECKING, ClassVar
 
-from fairbound._torch import torch
+from fairbound._values import torch
 from fairbound._words import lookup
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fairbound._torch import torch
+from fairbound._values import torch
 from fairbound.fairness.cells import Cells
 from fairbound.fairness.columns import Array, concatenate, like
 from fairbound.fairness.compiler import Compiler, GroupComparison, RateBlock, Row, group_shares
