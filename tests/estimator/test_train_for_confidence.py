@@ -32,7 +32,7 @@ from fairbound.estimator import confidence as module
 from fairbound.estimator.confidence import SEQUENCE_EFFORT, STRICTNESS, strengthened, train_for_confidence
 from fairbound.evaluation import Verdict, certify
 from fairbound.fairness import MEASURES, Cells, ConstraintSystem, decide, outcome_indicators
-from fairbound.fairness.rates import false_positive_rate, true_positive_rate
+from fairbound.fairness.measures import false_positive_rate, true_positive_rate
 from fairbound.training import L2, PathPoint, fit, follow_path, make_model
 
 SHARES = st.floats(0.0, 0.99)

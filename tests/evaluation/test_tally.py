@@ -13,7 +13,7 @@ from tests.evaluation.helpers import rows
 from fairbound.evaluation.intervals import Share, WeightedShare
 from fairbound.evaluation.tally import WHOLES, MonotoneRate, Tally
 from fairbound.fairness import MEASURES, RATES, Cells, Constraint, ConstraintSystem, decision_indicators
-from fairbound.fairness.rates import (
+from fairbound.fairness.measures import (
     RateFunction,
     false_positive_rate,
     group_sums,

@@ -25,7 +25,8 @@ from sklearn.metrics import accuracy_score, precision_score
 from tests.fairness.helpers import COMPARING, RATE_NAMES, limit
 
 from fairbound.fairness import MEASURES, RATES, Cells, Constraint, ConstraintSystem, Measure, rate_limit
-from fairbound.fairness.measures import compared_pairs, resolve_measure
+from fairbound.fairness.compiler import compared_pairs
+from fairbound.fairness.measures import resolve_measure
 
 EXACT = 1e-12  # both sides are quotients of the same sums; what differs is rounding
 

@@ -25,7 +25,8 @@ from fairbound.fairness import (
     decide,
     outcome_indicators,
 )
-from fairbound.fairness.rates import AFFINE_RATES, group_sums
+from fairbound.fairness.decisions import group_sums
+from fairbound.fairness.measures import AFFINE_RATES
 
 
 def satisfies_theorem_1(surrogate):

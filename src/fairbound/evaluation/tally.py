@@ -1,8 +1,8 @@
 """Count decisions over cells, and derive statistics with confidence bounds for each rate.
 
-The rates are those of `fairbound.fairness.rates`, evaluated on sums of decisions, as in training.  For an interval one
-more fact is needed: the whole of which a rate is a share (`WHOLES`).  The part is then rate × whole, so no rate has a
-second formula.
+The rates are those of `fairbound.fairness`, evaluated on sums of decisions, as in training.  For an interval one more
+fact is needed: the whole of which a rate is a share (`WHOLES`).  The part is then rate × whole, so no rate has a second
+formula.
 
 Conventions
 -----------

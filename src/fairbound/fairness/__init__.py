@@ -13,7 +13,7 @@ from fairbound.fairness.columns import (
     read_probabilities,
     with_unknown,
 )
-from fairbound.fairness.compiler import GroupComparison, RateBlock, group_shares
+from fairbound.fairness.compiler import GroupComparison, RateBlock, group_shares, undefined_groups
 from fairbound.fairness.constraints import (
     CONSTRAINTS,
     KEPT_TOLERANCE,
@@ -35,32 +35,33 @@ from fairbound.fairness.constraints import (
 )
 from fairbound.fairness.decisions import (
     DecisionSurrogate,
+    GroupSums,
     ReadOutputs,
     as_logits,
     decide,
     decision_indicators,
+    group_sums,
     logit,
     outcome_indicators,
     probabilities,
     read_outputs,
 )
-from fairbound.fairness.measures import MEASURES, Measure, resolve_measure
-from fairbound.fairness.rates import (
+from fairbound.fairness.measures import (
+    MEASURES,
     RATES,
-    GroupSums,
+    Measure,
     RateFunction,
     accuracy,
     evaluate,
     false_negative_rate,
     false_positive_rate,
-    group_sums,
     negative_predictive_value,
     precision,
+    resolve_measure,
     selection_rate,
     share_of_selected,
     true_negative_rate,
     true_positive_rate,
-    undefined_groups,
     uses_label,
 )
 from fairbound.fairness.surrogates import (

@@ -15,9 +15,8 @@ import numpy as np
 from fairbound._words import group_text
 from fairbound.fairness.cells import Cells, Grouping
 from fairbound.fairness.constraints import Constraint
-from fairbound.fairness.decisions import DecisionSurrogate
-from fairbound.fairness.measures import compared_pairs, resolve_measure
-from fairbound.fairness.rates import RateFunction, undefined_groups
+from fairbound.fairness.decisions import DecisionSurrogate, group_sums
+from fairbound.fairness.measures import RateFunction, evaluate, resolve_measure
 from fairbound.fairness.surrogates import resolve_surrogate
 
 MOST_NUMBERS = 2**26
@@ -235,3 +234,23 @@ def group_shares(cells: Cells, grouping: Grouping) -> list[float]:
     """Return each group's share of the rows; the last is that of everyone, 1."""
     sizes = grouping.membership @ cells.totals.reshape(-1, cells.n_labels).sum(axis=1)
     return (sizes / sizes[-1]).tolist()
+
+
+def compared_pairs(n_groups: int, against: str, reference: int | None = None) -> list[tuple[int, int]]:
+    """Return the index pairs (a, b) to compare; index `n_groups` stands for everyone.
+
+    >>> compared_pairs(3, "pairwise"), compared_pairs(2, "overall"), compared_pairs(3, "reference", 1)
+    ([(0, 1), (0, 2), (1, 2)], [(0, 2), (1, 2)], [(0, 1), (2, 1)])
+    """
+    if against == "pairwise":
+        return [(a, b) for a in range(n_groups) for b in range(a + 1, n_groups)]
+    other = n_groups if against == "overall" else reference
+    assert other is not None
+    return [(a, other) for a in range(n_groups) if a != other]
+
+
+def undefined_groups(rate: RateFunction, cells: Cells, grouping: Grouping, outcome: int) -> list[int]:
+    """Return the groups for which the rate divides by zero, whatever the model predicts."""
+    half = 0.5 * cells.totals[:, None][:, [0] * len(cells.outcomes)]
+    values = evaluate(rate, group_sums(half, cells, grouping, outcome))[:-1]
+    return [position for position, value in enumerate(values.tolist()) if not math.isfinite(value)]

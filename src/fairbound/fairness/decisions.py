@@ -1,4 +1,4 @@
-"""Convert the outputs of a model to margins and decisions (paper, equation for t).
+"""Convert the outputs of a model to margins and decisions (paper, equation for t), and add them up over groups.
 
 A model emits logits z.  With two classes it has one output per row (two outputs reduce to their difference), and
 
@@ -22,9 +22,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
 from fairbound._values import torch
+from fairbound.fairness.cells import Cells, Grouping
+from fairbound.fairness.columns import Array
 from fairbound.fairness.surrogates import Surrogate
 
 if TYPE_CHECKING:
@@ -201,3 +204,91 @@ def _best_rival(scores: Tensor) -> tuple[Tensor, Tensor]:
     others.diagonal(dim1=1, dim2=2).fill_(-math.inf)
     best = others.max(dim=2)
     return best.values, best.indices
+
+
+# --- sums over groups ------------------------------------------------------------------------------------------------
+
+# Sums of decisions, or of their surrogates, over the groups of one grouping; every rate is a function of them.
+#
+# Every array has shape (..., G + 1): one entry per group; the last is everyone whose group is known.
+
+
+@dataclass(frozen=True)
+class GroupSums:
+    """Sums over the groups of one grouping, for one outcome (the class whose selection is counted).
+
+    Attributes
+    ----------
+    selected_positives, selected_negatives : array
+        S of the rows whose label is that class, and of the others.
+    rejected_positives, rejected_negatives : array
+        R of the same rows.
+    positives, negatives : array
+        N of the rows whose label is that class, and of the others.
+    correct : array
+        Rows predicted correctly, over all classes.
+    one_row : float
+        Least weight of a row.  A sum below half of it counts as empty in a denominator.
+    """
+
+    selected_positives: Array
+    selected_negatives: Array
+    rejected_positives: Array
+    rejected_negatives: Array
+    positives: Array
+    negatives: Array
+    correct: Array
+    one_row: float
+
+    @cached_property
+    def selected(self) -> Array:
+        """Return S of all rows of the group."""
+        return self.selected_positives + self.selected_negatives
+
+    @cached_property
+    def rejected(self) -> Array:
+        """Return R of all rows of the group."""
+        return self.rejected_positives + self.rejected_negatives
+
+    @cached_property
+    def size(self) -> Array:
+        """Return N of all rows of the group."""
+        return self.positives + self.negatives
+
+    def share(self, part: Array, whole: Array) -> Array:
+        """Return part / whole for a whole that depends on the model; 0 if it is empty, as in scikit-learn."""
+        return part / whole.clip(min=0.5 * self.one_row)
+
+
+def group_sums(S: Array, cells: Cells, grouping: Grouping, outcome: int) -> GroupSums:
+    """Add cell sums up to the sums of groups.
+
+    `S` has shape (..., K, O), or (..., K, 2·O) if it also holds R, as for decisions.  Computed as N − S, an R that is
+    small beside N would lose digits; weights may differ by twelve orders of magnitude.
+    """
+    L, n_outcomes = cells.n_labels, len(cells.outcomes)
+    by_label = S.reshape(*S.shape[:-2], -1, L, S.shape[-1])  # (..., A, L, O)
+    totals = cells.totals.reshape(-1, L)
+
+    def over_groups(by_atom: Array) -> Array:
+        return by_atom @ grouping.membership.T
+
+    place = cells.outcomes.index(outcome)
+    column = by_label[..., place]
+    left = by_label[..., n_outcomes + place] if S.shape[-1] == 2 * n_outcomes else totals - column
+    # Add the other labels instead of subtracting this one from the total, so that an empty sum is exactly 0.
+    others = [label for label in range(L) if label != outcome]
+
+    def of_others(by_label: Array) -> Array:
+        return by_label[..., others[0]] if L == 2 else by_label[..., others].sum(axis=-1)
+
+    # Each is a pair: of the positives, and of the negatives.
+    selected, rejected, rows = (
+        (over_groups(part[..., outcome]), over_groups(of_others(part))) for part in (column, left, totals)
+    )
+    if L == 2:
+        correct = selected[0] + rejected[1]
+    else:
+        each = list(range(L))
+        correct = over_groups(by_label[..., each, each].sum(axis=-1))
+    return GroupSums(*selected, *rejected, *rows, correct, cells.smallest_weight)

@@ -1,42 +1,154 @@
-"""Unfairness measures: one or more rates of groups, and how they are compared.
+"""Rates of groups as functions of cell sums S, of a surrogate or of decisions; measures, which compare rates.
 
-A limit on a measure is a set of constraint rows, all *linear in the rates*:
+    selection rate        (S_g1 + S_g0) / (N_g1 + N_g0)       true-positive rate    S_g1 / N_g1
+    precision             S_g1 / (S_g1 + S_g0)                false-positive rate   S_g0 / N_g0
+    accuracy              (S_g1 + R_g0) / (N_g1 + N_g0)       R = N − S, the rows that are not selected
 
-    difference   −ε ≤ r_a − r_b ≤ ε
-    ratio        δ·r_a − r_b ≤ 0  and  δ·r_b − r_a ≤ 0      (the paper's c_di: linear, and defined at zero rates)
-    covariance   −ε ≤ (N_g/N)·(r_g − r_all) ≤ ε             (Theorem 2: (N₀N₁/N²)(r₁ − r₀) for two groups)
-    value        l ≤ r_g ≤ u                                (a lower or upper limit on the rate of a group)
+A rate is a function of `GroupSums`; users can define their own.  With several classes the sums are those of one class
+against the rest.
 
-Here b is each other group (pairwise), everyone (overall) or one reference group.  A user-defined measure is a function
-of the sums of groups:
-
->>> from fairbound.fairness.rates import true_positive_rate, false_positive_rate
->>> def informedness(groups):
-...     return true_positive_rate(groups) - false_positive_rate(groups)
->>> Measure("informedness_gap", (informedness,), "difference").scalar([0.5, 0.3, 0.4], [(0, 1)])
-0.2
+Conventions
+-----------
+Every array of `GroupSums` has shape (..., G + 1): one entry per group; the last is everyone whose group is known.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from functools import cache
+from typing import Any, Literal
 
+import numpy as np
+
+from fairbound._values import torch
 from fairbound._words import lookup
-from fairbound.fairness.rates import (
-    RATES,
-    RateFunction,
-    accuracy,
-    false_positive_rate,
-    negative_predictive_value,
-    precision,
-    selection_rate,
-    share_of_selected,
-    true_positive_rate,
-    uses_label,
-)
+from fairbound.fairness.columns import Array
+from fairbound.fairness.decisions import GroupSums
 from fairbound.fairness.surrogates import Linear, SmoothedStep, Surrogate
+
+RateFunction = Callable[[GroupSums], Array]
+
+
+def selection_rate(g: GroupSums) -> Array:
+    """P(Ŷ = 1 | group)."""
+    return g.selected / g.size
+
+
+def true_positive_rate(g: GroupSums) -> Array:
+    """P(Ŷ = 1 | Y = 1, group)."""
+    return g.selected_positives / g.positives
+
+
+def false_positive_rate(g: GroupSums) -> Array:
+    """P(Ŷ = 1 | Y = 0, group)."""
+    return g.selected_negatives / g.negatives
+
+
+def true_negative_rate(g: GroupSums) -> Array:
+    """P(Ŷ = 0 | Y = 0, group)."""
+    return g.rejected_negatives / g.negatives
+
+
+def false_negative_rate(g: GroupSums) -> Array:
+    """P(Ŷ = 0 | Y = 1, group)."""
+    return g.rejected_positives / g.positives
+
+
+def precision(g: GroupSums) -> Array:
+    """P(Y = 1 | Ŷ = 1, group); 0 for a group in which nobody is selected."""
+    return g.share(g.selected_positives, g.selected)
+
+
+def negative_predictive_value(g: GroupSums) -> Array:
+    """P(Y = 0 | Ŷ = 0, group); 0 for a group in which everybody is selected."""
+    return g.share(g.rejected_negatives, g.rejected)
+
+
+def accuracy(g: GroupSums) -> Array:
+    """P(Ŷ = Y | group)."""
+    return g.correct / g.size
+
+
+def share_of_selected(g: GroupSums) -> Array:
+    """P(group | Ŷ = 1): how a group is represented among the selected."""
+    return g.share(g.selected, g.selected[..., -1:])
+
+
+RATES: dict[str, RateFunction] = {
+    rate.__name__: rate
+    for rate in (
+        selection_rate,
+        true_positive_rate,
+        false_positive_rate,
+        true_negative_rate,
+        false_negative_rate,
+        precision,
+        negative_predictive_value,
+        accuracy,
+        share_of_selected,
+    )
+}
+
+
+AFFINE_RATES: frozenset[RateFunction] = frozenset(
+    (selection_rate, true_positive_rate, false_positive_rate, true_negative_rate, false_negative_rate, accuracy)
+)
+"""Rates whose denominators do not depend on the model: they are affine in S, and their derivative is constant."""
+
+QUOTIENT_RATES: frozenset[RateFunction] = frozenset(RATES.values()) - AFFINE_RATES
+"""Rates that divide one sum of predictions by another."""
+
+
+def evaluate(rate: RateFunction, sums: GroupSums) -> Array:
+    """Return the rate of each group; NaN or infinite if it divides by zero.
+
+    A user-defined rate always gets tensors, as in training, so that it may call torch.
+    """
+    if not isinstance(sums.positives, np.ndarray):
+        return rate(sums)
+    if rate not in AFFINE_RATES and rate not in QUOTIENT_RATES:
+        tensors: dict[str, Any] = {
+            each.name: torch.from_numpy(getattr(sums, each.name)) for each in fields(sums) if each.name != "one_row"
+        }
+        return rate(GroupSums(**tensors, one_row=sums.one_row)).numpy()
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return rate(sums)
+
+
+@cache
+def uses_label(rate: RateFunction) -> bool:
+    """Return whether a rate depends on labels, or on decisions and groups only.
+
+    The rate is evaluated for decisions of two groups with two different sets of labels.
+
+    >>> uses_label(selection_rate), uses_label(share_of_selected), uses_label(accuracy)
+    (False, False, True)
+    """
+    selected, rejected = np.array([[311.0, 173.0, 484.0]]), np.array([[127.0, 229.0, 356.0]])
+    values = []
+    for first, second in (([0.31, 0.62, 0.42], [0.23, 0.71, 0.54]), ([0.57, 0.19, 0.44], [0.68, 0.37, 0.48])):
+        of_selected, of_rejected = selected * np.array(first), rejected * np.array(second)
+        rows = (of_selected + of_rejected, selected + rejected - of_selected - of_rejected)
+        correct = of_selected + rejected - of_rejected
+        sums = GroupSums(of_selected, selected - of_selected, of_rejected, rejected - of_rejected, *rows, correct, 1.0)
+        values.append(np.asarray(evaluate(rate, sums), dtype=np.float64))
+    return not np.allclose(values[0], values[1], rtol=1e-9, atol=1e-12)
+
+
+# --- measures --------------------------------------------------------------------------------------------------------
+
+# Unfairness measures: one or more rates of groups, and how they are compared.
+#
+# A limit on a measure is a set of constraint rows, all *linear in the rates*:
+#
+#     difference   −ε ≤ r_a − r_b ≤ ε
+#     ratio        δ·r_a − r_b ≤ 0  and  δ·r_b − r_a ≤ 0      (the paper's c_di: linear, and defined at zero rates)
+#     covariance   −ε ≤ (N_g/N)·(r_g − r_all) ≤ ε             (Theorem 2: (N₀N₁/N²)(r₁ − r₀) for two groups)
+#     value        l ≤ r_g ≤ u                                (a lower or upper limit on the rate of a group)
+#
+# Here b is each other group (pairwise), everyone (overall) or one reference group.
+
 
 Interval = tuple[float, float]
 ComparisonKind = Literal["difference", "ratio", "covariance", "value"]
@@ -75,6 +187,15 @@ class Measure:
         For user-defined rates: whether each rate is a function of a group's share of positives, true-positive rate and
         false-positive rate only, and is monotone in each of the three.  Only then can a certificate bound it; for the
         built-in rates the certificate has its own rules.
+
+    Examples
+    --------
+    A user-defined measure is a function of the sums of groups:
+
+    >>> def informedness(groups):
+    ...     return true_positive_rate(groups) - false_positive_rate(groups)
+    >>> Measure("informedness_gap", (informedness,), "difference").scalar([0.5, 0.3, 0.4], [(0, 1)])
+    0.2
     """
 
     name: str
@@ -142,83 +263,50 @@ def _ratio(a: float, b: float) -> float:
     return 1.0 if high <= 0 else low / high
 
 
+def _built_in(
+    name: str, rates: tuple[RateFunction, ...], comparison: ComparisonKind, description: str, **others: Any
+) -> Measure:
+    return Measure(name, rates, comparison, description=description, **{"largest": 1.0, **others})
+
+
 MEASURES: dict[str, Measure] = {
     measure.name: measure
     for measure in (
-        Measure(
-            "demographic_parity",
-            (selection_rate,),
-            "difference",
-            largest=1.0,
-            description="difference of selection rates",
-        ),
-        Measure("disparate_impact", (selection_rate,), "ratio", largest=1.0, description="ratio of selection rates"),
-        Measure(
-            "equal_impact", (true_positive_rate,), "ratio", largest=1.0, description="ratio of true-positive rates"
-        ),
-        Measure(
-            "equal_opportunity",
-            (true_positive_rate,),
-            "difference",
-            largest=1.0,
-            description="difference of true-positive rates",
-        ),
-        Measure(
-            "predictive_equality",
-            (false_positive_rate,),
-            "difference",
-            largest=1.0,
-            description="difference of false-positive rates",
-        ),
-        Measure(
+        _built_in("demographic_parity", (selection_rate,), "difference", "difference of selection rates"),
+        _built_in("disparate_impact", (selection_rate,), "ratio", "ratio of selection rates"),
+        _built_in("equal_impact", (true_positive_rate,), "ratio", "ratio of true-positive rates"),
+        _built_in("equal_opportunity", (true_positive_rate,), "difference", "difference of true-positive rates"),
+        _built_in("predictive_equality", (false_positive_rate,), "difference", "difference of false-positive rates"),
+        _built_in(
             "equalized_odds",
             (true_positive_rate, false_positive_rate),
             "difference",
-            largest=1.0,
-            description="differences of true- and of false-positive rates",
+            "differences of true- and of false-positive rates",
         ),
-        Measure(
-            "accuracy_parity",
-            (accuracy,),
-            "difference",
-            per_class=False,
-            largest=1.0,
-            description="difference of accuracies",
-        ),
-        Measure("predictive_parity", (precision,), "difference", largest=1.0, description="difference of precisions"),
-        Measure(
+        _built_in("accuracy_parity", (accuracy,), "difference", "difference of accuracies", per_class=False),
+        _built_in("predictive_parity", (precision,), "difference", "difference of precisions"),
+        _built_in(
             "negative_predictive_parity",
             (negative_predictive_value,),
             "difference",
-            largest=1.0,
-            description="difference of the precisions of negative predictions",
+            "difference of the precisions of negative predictions",
         ),
-        Measure(
+        _built_in(
             "sufficiency",
             (precision, negative_predictive_value),
             "difference",
-            largest=1.0,
-            description="differences of the precisions of positive and of negative predictions",
+            "differences of the precisions of positive and of negative predictions",
         ),
-        Measure(
+        _built_in(
             "representation",
             (share_of_selected,),
             "difference",
-            largest=1.0,
-            description="difference of the groups' shares among the selected",
+            "difference of the groups' shares among the selected",
             overall=False,
         ),
-        Measure(
-            "covariance",
-            (selection_rate,),
-            "covariance",
-            largest=0.25,
-            description="covariance of prediction and group",
-        ),
+        _built_in("covariance", (selection_rate,), "covariance", "covariance of prediction and group", largest=0.25),
         *(
-            Measure(
-                name, (rate,), "value", per_class=rate is not accuracy, largest=1.0, description="a group's own rate"
-            )
+            _built_in(name, (rate,), "value", "a group's own rate", per_class=rate is not accuracy)
             for name, rate in RATES.items()
         ),
     )
@@ -228,16 +316,3 @@ MEASURES: dict[str, Measure] = {
 def resolve_measure(measure: str | Measure) -> Measure:
     """Return the measure of that name, or the `Measure` itself."""
     return measure if isinstance(measure, Measure) else lookup(MEASURES, measure, "measure")
-
-
-def compared_pairs(n_groups: int, against: str, reference: int | None = None) -> list[tuple[int, int]]:
-    """Return the index pairs (a, b) to compare; index `n_groups` stands for everyone.
-
-    >>> compared_pairs(3, "pairwise"), compared_pairs(2, "overall"), compared_pairs(3, "reference", 1)
-    ([(0, 1), (0, 2), (1, 2)], [(0, 2), (1, 2)], [(0, 1), (2, 1)])
-    """
-    if against == "pairwise":
-        return [(a, b) for a in range(n_groups) for b in range(a + 1, n_groups)]
-    other = n_groups if against == "overall" else reference
-    assert other is not None
-    return [(a, other) for a in range(n_groups) if a != other]

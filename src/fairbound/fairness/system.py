@@ -24,9 +24,8 @@ from fairbound.fairness.cells import Cells
 from fairbound.fairness.columns import Array, concatenate, like
 from fairbound.fairness.compiler import Compiler, GroupComparison, RateBlock, Row, group_shares
 from fairbound.fairness.constraints import KEPT_TOLERANCE, Constraint
-from fairbound.fairness.decisions import DecisionSurrogate, check_threshold
-from fairbound.fairness.measures import resolve_measure
-from fairbound.fairness.rates import AFFINE_RATES, evaluate, group_sums
+from fairbound.fairness.decisions import DecisionSurrogate, check_threshold, group_sums
+from fairbound.fairness.measures import AFFINE_RATES, evaluate, resolve_measure
 from fairbound.fairness.surrogates import Surrogate, resolve_surrogate
 from fairbound.fairness.text import as_constraints, distinct_texts
 

@@ -263,9 +263,11 @@ MOVED = 5
 def scattered_columns(rows: Part, classifier: ConstrainedClassifier) -> list[str]:
     """Return a sentence for each column in which most training rows are encoded as "(other)".
 
-    Such columns are usually not meant as inputs: identifiers, dates, names.
+    Such columns are usually not meant as inputs: identifiers, dates, names.  The known data sets have none.
     """
     said: list[str] = []
+    if is_known(rows.data):
+        return said
     for column in classifier.encoder_.columns_:
         if not getattr(column, "other", False):  # a column of numbers has no such field
             continue

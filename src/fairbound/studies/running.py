@@ -23,7 +23,6 @@ from fairbound.studies.parts import (
     base_notes,
     check_limited_columns,
     collected_warnings,
-    is_known,
     remarks,
     scattered_columns,
     small_group_notes,
@@ -385,19 +384,17 @@ class Study:
 
     def _swept(self, point: FrontierModel) -> SweptPoint:
         held_out = None if self.held_out is None else point.classifier.predict(self.held_out.inputs)
-        return SweptPoint(
-            point=point.as_dict(), training=self._decide(point.classifier, self.training), held_out=held_out
-        )
+        training = self._decide(point.classifier, self.training)
+        return SweptPoint(point=point.as_dict(), training=training, held_out=held_out)
 
     def _notes(self) -> list[str]:
         """Return remarks about the data, warnings, and at the end where the rows come from."""
-        scattered = [] if is_known(self.data) else scattered_columns(self.training, self.after)
         return [
             *self._remarks,
             *(text for text in self._warnings if self.result.message not in text),  # it is shown by itself
             *small_group_notes(self.result),
             *self.result.notes,
             *base_notes(self.result),
-            *scattered,
+            *scattered_columns(self.training, self.after),
             self.data.description,
         ]
