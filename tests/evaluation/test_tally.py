@@ -12,11 +12,10 @@ from tests.evaluation.helpers import rows
 
 from fairbound.evaluation.intervals import Share, WeightedShare
 from fairbound.evaluation.tally import WHOLES, MonotoneRate, Tally
-from fairbound.fairness import MEASURES, RATES, Cells, Constraint, ConstraintSystem, decision_indicators
+from fairbound.fairness import MEASURES, RATES, Cells, Constraint, ConstraintSystem, decision_indicators, group_sums
 from fairbound.fairness.measures import (
     RateFunction,
     false_positive_rate,
-    group_sums,
     precision,
     selection_rate,
     true_positive_rate,

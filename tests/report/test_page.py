@@ -21,8 +21,8 @@ from tests.report.example import HOSTILE, fit_result, hostile_summary, large_sum
 from fairbound._words import visible
 from fairbound.evaluation import certify
 from fairbound.report import to_html, to_markdown
-from fairbound.report.page import MOST_ROWS, history_figure, phase_lines
 from fairbound.report.tables import Axis
+from fairbound.report.templating import MOST_ROWS, history_figure, phase_lines
 from fairbound.report.tradeoff import tradeoff
 from fairbound.studies import Decisions, SweptPoint, summarize
 

@@ -10,7 +10,7 @@ import pytest
 from tests.report.example import fit_result, law_summary
 
 from fairbound.report import to_html, to_markdown, words
-from fairbound.report.limits import caveats, limit_tables, remarks
+from fairbound.report.page import caveats, limit_tables, remarks
 from fairbound.sqp import Status
 from fairbound.studies import Decisions, summarize
 

@@ -3,9 +3,9 @@
     summarise   `fairbound.studies.summarize` collects everything in one dictionary
     render      this package converts that dictionary, and nothing else, to pages
 
-`words` has the sentences of all formats, and `numbers` formats numbers.  `limits`, `tables` and `tradeoff` prepare
-limits, groups and the frontier.  `page` and `card` assemble the HTML page and the model card; `audit` and `pages` have
-the pages of audits, searches and monitors.
+`words` has the sentences of all formats, and `numbers` formats numbers.  `tables` and `tradeoff` prepare groups and the
+frontier.  `page`, with the tables of limits, and `card` assemble the HTML page and the model card; `audit` and `pages`
+have the pages of audits, searches and monitors, and `templating` the engine and the figures of all pages.
 """
 
 from fairbound.report.audit import audit_to_html

@@ -16,9 +16,8 @@ from typing import Any
 from fairbound._files import as_utf8, begins_with, write_file
 from fairbound._words import count, group_text, percent, visible
 from fairbound.report import numbers, words
-from fairbound.report.limits import caveats, certificates, remarks, trial_lines
 from fairbound.report.numbers import reproduction_lines
-from fairbound.report.page import SCHEMA, check_summary, to_html, to_json
+from fairbound.report.page import SCHEMA, caveats, certificates, check_summary, remarks, to_html, to_json, trial_lines
 from fairbound.report.tables import RateTable, count_tables, model_view, rate_tables
 from fairbound.report.tradeoff import tradeoff
 

@@ -1,26 +1,26 @@
-"""The report as one self-contained HTML file, which loads nothing from a network; and the summary that it is made from.
+"""The report as one self-contained HTML file, which loads nothing from a network: its summary, limits and caveats.
 
-`fairbound.studies` makes the summary, a dictionary, and docs/report.md documents it.  Reports use nothing else.  The
-history of training is a figure and a line for each phase; a long history is thinned.
+`fairbound.studies` makes the summary, a dictionary, and docs/report.md documents it.  Reports use nothing else.
 """
 
 from __future__ import annotations
 
 import json
-import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from fairbound._files import UnfitFileError, read_json
+from fairbound._words import count, group_text
 from fairbound.report import numbers, words
 from fairbound.report.audit import score_views, significance_tables
-from fairbound.report.limits import MOST_REMARKS, caveats, certificates, limit_tables, remarks, trial_lines
 from fairbound.report.numbers import reproduction_lines
 from fairbound.report.tables import count_tables, model_view, rate_tables
-from fairbound.report.templating import AXIS, Figure, base, digits, escaped, render_page
+from fairbound.report.templating import history_figure, phase_lines, render_page, thinned
 from fairbound.report.tradeoff import tradeoff
+from fairbound.report.words import SIGNS, VERDICT_TONES, Tone, bounds_in_words, pair_in_words, sentence
 
 
 def to_html(summary: Mapping[str, Any]) -> str:
@@ -173,167 +173,214 @@ def read_summary(path: str | Path) -> dict[str, Any]:
     return summary
 
 
-# --- the history of training -----------------------------------------------------------------------------------------
+# --- limits ----------------------------------------------------------------------------------------------------------
 
-History = Sequence[Mapping[str, Any]]
-
-LOWEST = 1e-5
-"""Smaller violations are drawn at this value, because a logarithmic axis has no zero."""
-
-TITLES = {"y": "loss", "y2": "violation", "y3": "step length"}
-"""The panels from the top, by axis; a panel without a line is left out."""
-
-MOST_ROWS = 1000
-"""The most rows of the history on a page; a longer one is thinned evenly.  The JSON has all rows."""
+# The table of each limit (on each part its value before and after, whether it is kept, the verdict), and caveats.
 
 
-def history_figure(history: History) -> Figure:
-    """Return a figure of loss, violations and step length over the iterations."""
-    steps = [row["step"] for row in history]
-    lines = [
-        ("loss", "loss", "y", "var(--text)", "solid"),
-        ("error", "smoothed share of wrong decisions", "y", "var(--text)", "dot"),
-        ("surrogate_violation", "violation by surrogate", "y2", "var(--before)", "dot"),
-        ("exact_violation", "violation by decisions", "y2", "var(--after)", "solid"),
-        ("step_length", "step length", "y3", "var(--faint)", "solid"),
+@dataclass(frozen=True)
+class LimitOnPart:
+    """One limit on one part of the rows."""
+
+    rows: str
+    before: str
+    after: str
+    kept: tuple[Tone, str]
+    verdict: tuple[Tone, str] | None
+    sure: str
+    worst: str
+
+
+@dataclass(frozen=True)
+class LimitTable:
+    """One limit: its text, price and lines, and for each group its rows and the rows that would decide."""
+
+    text: str
+    price: str
+    lines: tuple[LimitOnPart, ...]
+    needed: tuple[tuple[str, str, str, str], ...]
+
+
+def limit_tables(summary: Mapping[str, Any]) -> list[LimitTable]:
+    """Return the tables of the limits, with lines for training, calibration and held-out rows in this order."""
+    return [_limit(summary, place, limit) for place, limit in enumerate(summary["limits"])]
+
+
+def certificates(summary: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
+    """Return the certificates of the summary, each with the name of its rows."""
+    held_out = summary["parts"]["held_out"]
+    found = [("calibration", summary["calibration"]), ("held-out", held_out and held_out["certificate"])]
+    return [(rows, certificate) for rows, certificate in found if certificate]
+
+
+def _limit(summary: Mapping[str, Any], place: int, limit: Mapping[str, Any]) -> LimitTable:
+    bounds = [side["bound"] for side in limit["sides"]]
+    lines = [_line("training", limit["training"], bounds, None)]
+    if summary["calibration"] is not None:
+        found = summary["calibration"]["limits"][place]
+        after = limit.get("calibration") or {"value": found["value"], "kept": None}
+        lines.append(_line("calibration", {"before": None, "after": after}, bounds, found))
+    if limit["held_out"] is not None:
+        certificate = summary["parts"]["held_out"]["certificate"]
+        lines.append(_line("held-out", limit["held_out"], bounds, certificate["limits"][place]))
+    price = ""
+    if limit["loss_price"] is not None:
+        price = f"tightening it by 0.01 costs about {numbers.about(0.01 * limit['loss_price'])} of loss"
+    if limit.get("gap") is not None:  # summaries of earlier versions have none
+        bound = "" if limit["gap_bound"] is None else f", at most {numbers.about(limit['gap_bound'])} by Theorem 1"
+        gap = f"surrogate and decisions differ by {numbers.about(limit['gap'])}{bound}"
+        price = f"{price}; {gap}" if price else gap
+    held_out = summary["parts"]["held_out"]
+    needed = () if held_out is None else tuple(_needed(held_out["certificate"], place))
+    return LimitTable(limit["text"], price, tuple(lines), needed)
+
+
+@dataclass(frozen=True)
+class TrialLine:
+    """One model that was tested on the calibration rows."""
+
+    trained_for: str
+    accuracy: str
+    test: tuple[Tone, str]
+    bounds: tuple[str, ...]
+    returned: bool
+
+
+def trial_lines(summary: Mapping[str, Any]) -> list[TrialLine]:
+    """Return the models that were tested, in the order of the tests; empty if the summary has none."""
+    return [
+        TrialLine(
+            f"{100 * trial['strictness']:g}% stricter" if trial["strictness"] else "as asked",
+            numbers.percent(trial["accuracy"]),
+            ("good", f"{SIGNS['good']} passes") if trial["passed"] else ("open", f"{SIGNS['open']} no pass"),
+            tuple(trial["bounds"]),
+            trial["returned"],
+        )
+        for trial in (summary["calibration"] or {}).get("trials", ())
     ]
-    few = len(history) <= 120
-    traces: list[Figure] = []
-    for key, name, axis, colour, dash in lines:
-        values = [digits(row[key]) for row in history]
-        if key == "step_length":  # the last row of a solve has no step
-            values = [value or None for value in values]
-        if all(value is None for value in values):
-            continue
-        drawn = [None if value is None else max(value, LOWEST) for value in values] if axis != "y" else values
-        traces.append(
-            {
-                "type": "scatter",
-                "mode": "lines+markers" if few else "lines",
-                "name": name,
-                "x": steps,
-                "y": drawn,
-                "customdata": [numbers.significant(value) for value in values],
-                "text": [escaped(_state(row)) for row in history],
-                "hovertemplate": "iteration %{x}%{text}<br>" + name + " %{customdata}<extra></extra>",
-                "xaxis": "x",
-                "yaxis": axis,
-                "line": {"color": colour, "width": 1.8, "dash": dash},
-                "marker": {"color": colour, "size": 5},
-            }
-        )
-    bands, names = _phases(history)
-    panels = [axis for axis in TITLES if any(trace["yaxis"] == axis for trace in traces)]
-    return {
-        "data": traces,
-        "layout": {
-            **base(80 + 180 * len(panels)),
-            "xaxis": {
-                **AXIS,
-                "title": {"text": "iteration"},
-                "anchor": panels[-1] if panels else "y",
-                "range": [steps[0] - 0.5, steps[-1] + 0.5],
-            },
-            **{
-                axis.replace("y", "yaxis"): _panel(axis, place, len(panels), traces)
-                for place, axis in enumerate(panels)
-            },
-            "shapes": bands,
-            "annotations": names,
-            "hovermode": "closest",
-        },
+
+
+def _needed(certificate: Mapping[str, Any], place: int) -> Iterator[tuple[str, str, str, str]]:
+    for grouping, groups in (certificate["limits"][place]["rows_needed"] or {}).items():
+        for group, rows in groups.items():
+            here = certificate["group_rows"][grouping][group]
+            yield grouping, group, count(here), count(rows)
+
+
+def _line(
+    rows: str, found: Mapping[str, Any], bounds: list[float], certificate: Mapping[str, Any] | None
+) -> LimitOnPart:
+    before, after = found["before"], found["after"]
+    kept: dict[bool | None, tuple[Tone, str]] = {
+        True: ("good", f"{SIGNS['good']} kept"),
+        False: ("bad", f"{SIGNS['bad']} not kept"),
+        None: ("plain", "–"),
     }
+    verdict: tuple[Tone, str] | None = None
+    if certificate is not None:
+        tone = VERDICT_TONES.get(certificate["verdict"], "plain")
+        verdict = (tone, f"{SIGNS[tone]} {certificate['verdict']}")
+    return LimitOnPart(
+        rows,
+        "–" if before is None else numbers.beside(before["value"], bounds),
+        numbers.beside(after["value"], bounds),
+        kept[after["kept"]],
+        verdict,
+        "" if certificate is None else bounds_in_words(certificate),
+        pair_in_words(found["worst"]) if found.get("worst") else "",
+    )
 
 
-def _panel(axis: str, place: int, count: int, traces: Sequence[Figure]) -> Figure:
-    """Return the axis of one of `count` panels, from the top."""
-    gap = 0.08
-    height = (1.0 - gap * (count - 1)) / count
-    top = 1.0 - place * (height + gap)
-    found = {**AXIS, "title": {"text": TITLES[axis]}, "domain": [max(top - height, 0.0), top]}
-    if axis == "y":
-        return found
-    return {**found, "type": "log", "tickformat": "~g", "dtick": 1, "range": _decades(traces, axis)}
+# --- caveats ---------------------------------------------------------------------------------------------------------
+
+# The section "What the numbers do not say", and remarks on rows and groups that were left out.
 
 
-def _state(row: Mapping[str, Any]) -> str:
-    said = [f"phase {row['phase']}"] if row["phase"] else []
-    said += [flag.replace("_", " ") for flag in row["flags"]]
-    if row["kept"] is not None:
-        said.append("limits kept" if row["kept"] else "limits not kept")
-    return f" ({', '.join(said)})" if said else ""
+FEW_ROWS = 30
+MOST_REMARKS = 5
+"""The number of notes that a page shows; the others are folded."""
+
+LABELS = (
+    "They compare groups by recorded labels. A label can itself be the outcome of unequal treatment, and no measure "
+    "here can tell why two groups differ."
+)
+OTHERS = (
+    "A limit on one measure says nothing about other measures, nor about groups without a limit, such as combinations "
+    "of columns, or groups that no column records."
+)
+FITTED = (
+    "The model was fitted to the training rows, so limits are kept there by construction. Intervals are given for "
+    "held-out rows only."
+)
+NOT_HELD_OUT = "No rows were held out: nothing here is about rows that the model has not seen."
+POPULATION = (
+    "Intervals and verdicts are about the population that the held-out rows were drawn from, at the time when they "
+    "were drawn; not about another year, another place, or other applicants. They assume independent rows. Intervals "
+    "are not simultaneous: of a hundred of them about {} may miss."
+)
+LOOKED_AT = (
+    "The certificate counts only if the held-out rows had no part in choosing the model, the limit or the threshold. A "
+    "second look at the same rows after a change is no longer held out."
+)
+PICKED = (
+    "If you choose a point of the trade-off by its held-out numbers, these rows are no longer held out: certify the "
+    "choice on new ones."
+)
+JUDGED = (
+    "A number within a limit does not make a decision right or lawful. This report measures disparities; it does not "
+    "judge them."
+)
 
 
-def _decades(traces: Sequence[Figure], axis: str) -> list[float]:
-    """Return the range of a logarithmic axis, in exponents."""
-    known = [value for trace in traces if trace["yaxis"] == axis for value in trace["y"] if value] or [LOWEST, 1.0]
-    return [math.floor(math.log10(min(known)) + 1e-9) - 0.25, math.ceil(math.log10(max(known)) - 1e-9) + 0.25]
+def caveats(summary: Mapping[str, Any]) -> list[str]:
+    """Return the caveats that apply to a summary."""
+    found = [LABELS, OTHERS, FITTED]
+    if summary["parts"]["held_out"] is None:
+        found.append(NOT_HELD_OUT)
+    else:
+        found.append(POPULATION.format(f"{100.0 * (1.0 - summary['confidence']):.3g}"))
+        found += [LOOKED_AT] if summary["limits"] else []
+        found += [PICKED] if summary["frontier"] is not None else []
+    return [*found, JUDGED]
 
 
-def _phases(history: History) -> tuple[list[Figure], list[Figure]]:
-    bands, names = [], []
-    if {row["phase"] for row in history} == {None}:
-        return [], []
-    for number, (name, first, last) in enumerate(phases(history)):
-        start, stop = history[first]["step"] - 0.5, history[last]["step"] + 0.5
-        if number % 2:
-            bands.append(
-                {
-                    "type": "rect",
-                    "xref": "x",
-                    "yref": "paper",
-                    "x0": start,
-                    "x1": stop,
-                    "y0": 0,
-                    "y1": 1,
-                    "fillcolor": "var(--band)",
-                    "line": {"width": 0},
-                    "layer": "below",
-                }
+def remarks(summary: Mapping[str, Any]) -> list[str]:
+    """Return remarks on rows without a group, undefined rates, small groups, and the given notes."""
+    found = [str(note) for note in summary["notes"] if str(note).strip()]
+    for name, part in summary["parts"].items():
+        if part is not None:
+            found += _remarks(name.replace("_", "-"), part["after"])
+    return list(dict.fromkeys(found))
+
+
+def _remarks(rows: str, audit: Mapping[str, Any]) -> Iterator[str]:
+    if audit.get("probable"):
+        yield f"{sentence(rows)} rows count in each group with their probability; counts are sums of probabilities."
+    elif audit["weighted"]:
+        yield f"{sentence(rows)} rows are weighted: counts are sums of weights."
+    for grouping, missing in audit["missing"].items():
+        if missing:
+            yield (
+                f"{count(missing)} {rows} rows have no known {grouping}: they count in the accuracy, and in no "
+                f"rate of {grouping}."
             )
-        if stop - start >= 0.05 * len(history):
-            note = {"xref": "x", "yref": "paper", "x": 0.5 * (start + stop), "y": 1.0, "yanchor": "bottom"}
-            names.append({**note, "text": escaped(name[:12]), "showarrow": False, "font": {"size": 11}})
-    return bands, names
-
-
-def phases(history: History) -> list[tuple[str, int, int]]:
-    """Return the phases in order, each with the positions of its first and last row."""
-    found: list[tuple[str, int, int]] = []
-    for place, row in enumerate(history):
-        name = row["phase"] or ""
-        if found and found[-1][0] == name:
-            found[-1] = (name, found[-1][1], place)
-        else:
-            found.append((name, place, place))
-    return found
-
-
-def thinned(history: History, most: int = MOST_ROWS) -> list[Mapping[str, Any]]:
-    """Return at most `most` rows, evenly spaced, including the first and the last.
-
-    >>> [row["step"] for row in thinned([{"step": step} for step in range(10)], most=4)]
-    [0, 3, 6, 9]
-    """
-    if len(history) <= most:
-        return list(history)
-    return [history[round(place * (len(history) - 1) / (most - 1))] for place in range(most)]
-
-
-def phase_lines(history: History, does: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Return a line for each phase: what it does, its iterations, and loss and violation at its start and end."""
-    lines = []
-    for name, first, last in phases(history):
-        rows = history[first : last + 1]
-        violation = rows[-1]["exact_violation"]
-        lines.append(
-            {
-                "name": name,
-                "does": does.get(name, ""),
-                "iterations": rows[-1]["step"] - rows[0]["step"] + 1,
-                "first": rows[0]["loss"],
-                "last": rows[-1]["loss"],
-                "violation": rows[-1]["surrogate_violation"] if violation is None else violation,
-            }
+    nothing: dict[tuple[str, str], list[str]] = {}
+    for each in audit["undefined"]:
+        rate = numbers.words(each["rate"]) + (f" of class {each['label']}" if each["label"] is not None else "")
+        nothing.setdefault((each["grouping"], rate), []).append(group_text(each["group"]))
+    alike: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+    for (grouping, rate), groups in nothing.items():
+        alike.setdefault((grouping, tuple(groups)), []).append(rate)
+    for (grouping, names), rates in alike.items():
+        yield (
+            f"{sentence(', '.join(rates))}: undefined on the {rows} rows for {len(names)} "
+            f"group{'s' if len(names) > 1 else ''} of {grouping}, which the measures of these rates leave out: "
+            f"{', '.join(names)}."
         )
-    return lines
+    few = [
+        f"{group_text(each['group'])} ({count(each['rows'])})"
+        for each in audit["groups"]
+        if not each["everyone"] and each["rows"] < FEW_ROWS
+    ]
+    if few:
+        yield f"Fewer than {FEW_ROWS} {rows} rows: {', '.join(few)}. Read the intervals there, not the values."
