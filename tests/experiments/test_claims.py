@@ -3,8 +3,8 @@
 import pytest
 from tests.experiments import made_up
 
-from fairbound.experiments import protocol
-from fairbound.experiments.items import ITEMS, demanded, figures, penalized, tables
+from fairbound.experiments import items, protocol
+from fairbound.experiments.items import ITEMS, demanded, figures, penalized
 from fairbound.experiments.items.figures import distance
 from fairbound.experiments.protocol import RATIOS, SCALES, SEEDS, STATISTICS, Run, Setting
 from fairbound.experiments.running import load_rows
@@ -195,30 +195,30 @@ def test_printed_accuracies(bound):
         "The fast solver is at least as accurate as printed, with its limits kept exactly.",
     )
     found = made_up.evidence(SETTING, protocol.scenarios(bound, SETTING), as_printed)
-    assert words(tables.check_limits(found, bound))[claim] == "holds"
+    assert words(items.check_limits(found, bound))[claim] == "holds"
     found = made_up.evidence(
         SETTING, protocol.scenarios(bound, SETTING), lambda run: (as_printed(run)[0] - 0.03, bound)
     )
-    assert words(tables.check_limits(found, bound))[claim] == "does not hold"
+    assert words(items.check_limits(found, bound))[claim] == "does not hold"
     found = made_up.evidence(FAST, protocol.scenarios(bound, FAST), lambda run: (as_printed(run)[0] + 0.01, bound))
-    assert words(tables.check_limits(found, bound))[fast] == "holds"
+    assert words(items.check_limits(found, bound))[fast] == "holds"
     found = made_up.evidence(
         FAST, protocol.scenarios(bound, FAST), lambda run: (as_printed(run)[0] + 0.01, bound - 1e-3)
     )
-    assert words(tables.check_limits(found, bound))[fast] in ("does not hold", "holds in part")
+    assert words(items.check_limits(found, bound))[fast] in ("does not hold", "holds in part")
 
 
 def test_both_limits_together():
     kept, dearer = "Both limits are kept together.", "Both limits together cost at least as much as either alone."
     found = made_up.evidence(SETTING, protocol.scenarios(0.8, SETTING), lambda run: (0.8 - 0.01 * len(run.limits), 0.8))
-    assert words(tables.check_limits(found, 0.8)) | {"The printed accuracies come out again.": ""} == {
+    assert words(items.check_limits(found, 0.8)) | {"The printed accuracies come out again.": ""} == {
         kept: "holds",
         dearer: "holds",
         "The printed accuracies come out again.": "",
     }
     found = made_up.evidence(SETTING, protocol.scenarios(0.8, SETTING), lambda run: (0.8 + 0.01 * len(run.limits), 0.7))
-    assert words(tables.check_limits(found, 0.8))[kept] == "does not hold"
-    assert words(tables.check_limits(found, 0.8))[dearer] == "does not hold"
+    assert words(items.check_limits(found, 0.8))[kept] == "does not hold"
+    assert words(items.check_limits(found, 0.8))[dearer] == "does not hold"
 
 
 def test_seeds_that_agree_and_seeds_that_do_not():
@@ -256,15 +256,15 @@ def test_the_time_of_constraints():
 def test_the_data_of_law_are_those_of_the_paper_and_a_part_of_them_is_not():
     setting = Setting("law", "rows")
     claim = "The data are those of the paper."
-    assert words(tables.check_statistics(Evidence(setting, Results(), load_rows("law")))) == {claim: "holds"}
-    assert words(tables.check_statistics(Evidence(setting, Results(), load_rows("law", limit=5000)))) == {
+    assert words(items.check_statistics(Evidence(setting, Results(), load_rows("law")))) == {claim: "holds"}
+    assert words(items.check_statistics(Evidence(setting, Results(), load_rows("law", limit=5000)))) == {
         claim: "does not hold"
     }
 
 
 @pytest.mark.usefixtures("dutch_file")
 def test_the_data_of_dutch_are_those_of_the_paper():
-    found = tables.measured(Evidence(Setting("dutch", "rows"), Results(), load_rows("dutch")))
+    found = items.measured(Evidence(Setting("dutch", "rows"), Results(), load_rows("dutch")))
     counts = {name for name, value in found.items() if isinstance(value, int)}
     assert {name: found[name] for name in counts} == {name: STATISTICS["dutch"][name] for name in counts}
     # The printed shares are not quite those of the printed counts: 31,657 of 60,420 are 0.5239, printed as 0.5242.
@@ -373,7 +373,7 @@ def test_a_search_and_a_constraint_are_judged_by_the_same_rows():
 )
 def test_a_shorter_run_says_why_its_accuracies_are_not_the_printed_ones(setting):
     found = made_up.evidence(setting, protocol.scenarios(0.8, setting), lambda _: (0.7, 0.8))
-    reasons = {check.because for check in tables.check_limits(found, 0.8) if "printed" in check.claim}
+    reasons = {check.because for check in items.check_limits(found, 0.8) if "printed" in check.claim}
     assert len(reasons) == 1
     assert "mini-batches" in reasons.pop()
 
