@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import fairbound
 from fairbound._errors import InputError, InputTypeError, Message, argument, bad_value, message_of, render
-from fairbound.cli.errors import FLAGS, OPTIONS, option_name, sentence_of
+from fairbound.cli.program import FLAGS, OPTIONS, option_name, sentence_of
 from fairbound.data import read_table
 
 PACKAGE = Path(fairbound.__file__).parent

@@ -12,8 +12,7 @@ import pytest
 
 import fairbound as package
 from fairbound.cli import main
-from fairbound.cli.errors import Guard, sentence_of
-from fairbound.cli.program import make_program
+from fairbound.cli.program import Guard, make_program, sentence_of
 
 COMMANDS = [
     [],

@@ -1,7 +1,7 @@
 """The command line, `fairbound …` or `python -m fairbound …`: a thin layer over the library.
 
 One module for each group of commands.  Importing them loads neither torch nor scikit-learn.  Each command imports
-what it uses when it runs, so that `--help` and errors about arguments are fast.  Exit codes are in `errors`.
+what it uses when it runs, so that `--help` and errors about arguments are fast.  Exit codes are in `program`.
 """
 
 from __future__ import annotations

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fairbound.cli import options
-from fairbound.cli.errors import complain, exit_code
 from fairbound.cli.options import examples, with_options
 from fairbound.cli.output import Interruptible, Output, finishing
+from fairbound.cli.program import complain, exit_code
 
 if TYPE_CHECKING:
     from fairbound.studies import Baseline

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fairbound.cli import options
-from fairbound.cli.errors import KEPT, NOT_KEPT, complain, exit_code
 from fairbound.cli.options import examples, with_options
 from fairbound.cli.output import Output, finishing, fresh_folder
+from fairbound.cli.program import KEPT, NOT_KEPT, complain, exit_code
 
 if TYPE_CHECKING:
     from fairbound.data import Source
@@ -93,9 +93,9 @@ def describe_command(
     Prints counts by group and label, and the measures of a perfect and of a constant prediction.
     """
     from fairbound._errors import render
-    from fairbound.cli.errors import option_name
     from fairbound.cli.inputs import load
     from fairbound.cli.output import check_source
+    from fairbound.cli.program import option_name
     from fairbound.cli.studying import show_columns, show_label
 
     check_source(source)

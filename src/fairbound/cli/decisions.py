@@ -12,9 +12,9 @@ import typer
 
 from fairbound._words import number
 from fairbound.cli import options
-from fairbound.cli.errors import KEPT, NOT_KEPT, option_name
 from fairbound.cli.options import examples, with_options
 from fairbound.cli.output import Output
+from fairbound.cli.program import KEPT, NOT_KEPT, option_name
 from fairbound.cli.streaming import Memory
 
 if TYPE_CHECKING:

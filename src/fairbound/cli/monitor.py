@@ -12,9 +12,9 @@ import typer
 
 from fairbound.cli import options
 from fairbound.cli.decisions import GROUPS, Confidence, DecisionOptions
-from fairbound.cli.errors import KEPT, NOT_KEPT
 from fairbound.cli.options import examples, with_options
 from fairbound.cli.output import Output
+from fairbound.cli.program import KEPT, NOT_KEPT
 
 if TYPE_CHECKING:
     from fairbound.evaluation import Monitor

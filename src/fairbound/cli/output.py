@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from fairbound._errors import Message, render
 from fairbound._files import CONTENT, draft_beside, existing_file, resolved
 from fairbound._words import did_you_mean, escaped_json, visible
-from fairbound.cli.errors import CLOSED_PIPE, Terminated, option_name
+from fairbound.cli.program import CLOSED_PIPE, Terminated, option_name
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fairbound.cli import options
-from fairbound.cli.errors import complain, exit_code
 from fairbound.cli.options import examples
 from fairbound.cli.output import Output
+from fairbound.cli.program import complain, exit_code
 
 if TYPE_CHECKING:
     from fairbound.experiments import Progress, Reproduction, Request

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import typer
 
 from fairbound._words import number
-from fairbound.cli.errors import KEPT, NOT_KEPT, complain, exit_code, option_name
 from fairbound.cli.output import Interruptible, Output, refuse_existing
+from fairbound.cli.program import KEPT, NOT_KEPT, complain, exit_code, option_name
 
 if TYPE_CHECKING:
     from fairbound._journal import Journal
