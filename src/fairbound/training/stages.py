@@ -63,8 +63,7 @@ WORTHWHILE_GAIN = 2e-4
 """A round of the accurate phase that gains less accuracy than this was in vain."""
 
 LIMITED_SHARE = 0.98
-"""Share of the slack that a solve may use.  It ends at its loss limit up to rounding, and a model just beyond the slack
-would not be chosen."""
+"""Share of the slack that a solve may use, since a model that ends beyond the slack by rounding cannot be chosen."""
 
 BISECTIONS = 8
 """Points that `return_excess_accuracy` tries."""
@@ -336,8 +335,7 @@ def seek_accuracy_in_rounds(state: FitState, problem: TrainingProblem) -> None:
     many = rounds > FEW_ROUNDS
     if many:
         follow_error(state, problem)
-    point = state.w if many else state.candidates.choice().w
-    fractions = ROUND_FRACTIONS if many else ROUND_FRACTIONS[::-1]
+    point, fractions = (state.w, ROUND_FRACTIONS) if many else (state.candidates.choice().w, ROUND_FRACTIONS[::-1])
     for turn in range(rounds):
         if state.candidates.suffice():
             return
