@@ -365,7 +365,7 @@ class ConstrainedClassifier(FitsFiles, Predictor, ClassifierMixin, NamedParamete
         """Train a classifier for each of several bounds of one limit.  The estimator itself is not changed.
 
         All bounds share the model without limits.  Each model is the one that `fit` finds for its bound, unless a
-        stricter one is more accurate and takes its place.  Every classifier has a `result_` of its own.
+        stricter one is clearly more accurate and takes its place.  Every classifier has a `result_` of its own.
 
         Parameters
         ----------

@@ -3,8 +3,8 @@
 Each bound is reached from the model without limits, as in a fit of its own, so both end at the same model.  (If it were
 reached from its neighbour, a network would be trained further with every bound.  That gains accuracy on the training
 rows, none on others, and makes strict bounds look better than they are.)  A model that keeps a strict bound also keeps
-every looser one.  So if the stricter model is more accurate, it replaces the looser one, and no point is dominated by a
-stricter one.
+every looser one.  So if the stricter model is more accurate by more than `Effort.worth`, it replaces the looser one: no
+point is clearly dominated by a stricter one.
 
 Prices.  The multipliers y price the *loss*.  The Lagrangian contains y_j(c_j − bound_j), so tightening the bound β of a
 constraint by one unit costs Σ_j y_j · ∂(c_j − bound_j)/∂β.  For the row δ·r_a − r_b ≤ 0 of a ratio δ that is y·r_a.
@@ -171,7 +171,7 @@ def follow_path(
     """Fit a model under each set of constraints, started from the previous one, or from the model without limits.
 
     The sets go from the loosest to the strictest: a model that keeps a set must keep all earlier ones.  A stricter
-    model that is more accurate replaces a looser one.
+    model that is clearly more accurate replaces a looser one.
     """
     problems = [problem.with_constraints(constraints) for constraints in constraint_sets]
     with suitable_threads(len(problem.cells), problem.n_parameters):
@@ -236,11 +236,14 @@ def _with_bound(constraints: tuple[Constraint, ...], position: int, bound: float
 
 
 def _replace_dominated(path: list[PathPoint], state: FitState) -> None:
-    """Replace models that are less accurate than the next stricter one by that one, from the strictest down."""
+    """Replace models that are clearly less accurate than the next stricter one by that one, from the strictest down.
+
+    A difference of a few rows is chance, and the stricter model has the larger loss.
+    """
     for index in range(len(path) - 2, -1, -1):
         here, stricter = path[index], path[index + 1]
         found, other = here.result.assessment, stricter.result.assessment
-        if other.kept and (not found.kept or found.accuracy < other.accuracy):
+        if other.kept and (not found.kept or found.accuracy < other.accuracy - state.effort.worth):
             here.problem.assign(stricter.parameters)
             assessment = assess_now(here.problem, state.rows)
             if assessment.kept:
@@ -265,7 +268,7 @@ def _add_prices(bounds: list[float], path: list[PathPoint], position: int) -> tu
         accuracy_price = None
         if index + 1 < len(bounds):
             fall = here.result.assessment.accuracy - path[index + 1].result.assessment.accuracy
-            accuracy_price = fall / abs(bounds[index + 1] - bound)
+            accuracy_price = max(fall, 0.0) / abs(bounds[index + 1] - bound)  # a rise is chance: see above
         price = loss_price(here.problem.system, position, here.multipliers, here.result.assessment.counts)
         points.append(FrontierPoint(bound, here.result, here.parameters, price, accuracy_price))
     return tuple(points)
