@@ -421,3 +421,23 @@ def test_solves_for_accuracy_end_within_the_slack_of_the_loss(monkeypatch) -> No
     fit(make_problem(X, y, group), X, effort=Effort())
     assert limits
     assert max(limits) < 0.995 * Effort().loss_slack
+
+
+def test_a_coarse_solve_ends_where_its_surrogate_is_kept_at_no_cost() -> None:
+    """At a small scale the surrogate may be kept and the limit not.  To go on would only train the network further."""
+    X, y, group = planted(2000)
+    module = make_model(4, hidden=(16,), generator=torch.Generator().manual_seed(1))
+    cells = Cells.build(y, group)
+    measured = fit(TrainingProblem(module, "cross_entropy", "disparate_impact >= 0.01", cells), X).assessment.measured
+    module = make_model(4, hidden=(16,), generator=torch.Generator().manual_seed(1))
+    problem = TrainingProblem(module, "cross_entropy", f"disparate_impact >= {measured[0] + 0.02}", cells)
+    result = fit(problem, X)
+    free = result.free.objective
+    rows = [*result.history, {"phase": "end"}]
+    ends = [
+        after
+        for row, after in pairwise(rows)
+        if row["phase"] == "coarse" and row["violation"] <= 0.0 and row["f"] <= free
+    ]
+    assert ends
+    assert all(after["phase"] != "coarse" or after["iteration"] == 0 for after in ends)

@@ -157,7 +157,7 @@ def _hurried(phase: Phase) -> Phase:
 
 
 def random_point_near(w: Tensor, seed: int) -> Tensor:
-    """Return w plus normal noise; its standard deviation is `RESTART_DISTANCE` times the root mean square of w."""
+    """Return w plus normal noise, with a standard deviation of `RESTART_DISTANCE` times the root mean square of w."""
     noise = torch.randn(len(w), generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
     return w + RESTART_DISTANCE * float(w.square().mean().sqrt()) * noise
 
@@ -185,7 +185,9 @@ def approach(
         at_fraction = WholePassProblem(
             at_scale(problem, fraction), state.rows, watch=state.candidates.offer, judged_by=judged_by
         )
-        state.solve("coarse", at_fraction, phase, warm=True, until=state.limits_cost_nothing)
+        # At a small scale the surrogate may be kept and the limit not: then only a larger scale leads further.
+        until, enough = state.limits_cost_nothing, state.free_objective
+        state.solve("coarse", at_fraction, phase, warm=True, until=until, enough=enough)
 
 
 def solve_exact(

@@ -137,11 +137,13 @@ class FitState:
         *,
         warm: bool = False,
         until: Callable[[], bool] | None = None,
+        enough: float = -math.inf,
     ) -> Solution | None:
         """Run one phase from w and record its history; return None if the callback has asked to stop before.
 
         With `warm`, the solve starts with the BFGS matrix and the penalty of the last solve.  With `until`, it ends
-        after the first iteration at which that is true.
+        after the first iteration at which that is true.  It also ends at a point that violates none of its constraints
+        and has an objective of at most `enough`.
         """
         if self.stopped:
             return None
@@ -152,7 +154,8 @@ class FitState:
             if self.callback is not None:
                 problem.problem.assign(w)  # callbacks see the model of their row, not the last trial
             stop = self.log(name, record.row | problem.history_columns(w, record.multipliers))
-            return stop or (until is not None and until()) or not progress.update(record)
+            reached = record.violation <= 0.0 and record.f <= enough
+            return stop or reached or (until is not None and until()) or not progress.update(record)
 
         solver = QuasiNewtonSQP(
             tolerance=self.effort.tolerance,
@@ -169,12 +172,17 @@ class FitState:
         self.converged_at = solution.f if solution.status is Status.CONVERGED else None
         return solution
 
-    def limits_cost_nothing(self) -> bool:
-        """Return whether a model that keeps the limits is as good as the one without limits, in objective and accuracy.
+    @property
+    def free_objective(self) -> float:
+        """Return the objective of the model without limits, if it was solved for, else −inf.
 
-        The one without limits is optimal if it is linear.  The training of a network ended where more iterations gained
-        little; to go on for the sake of a limit would make a strict limit look better than a loose one.
+        A linear model has none below that.  The training of a network ended there, where more iterations gained little;
+        to go on for the sake of a limit would make a strict limit look better than a loose one.
         """
+        return self.free.objective if self.free_is_solved and self.free is not None else -math.inf
+
+    def limits_cost_nothing(self) -> bool:
+        """Return whether a model that keeps the limits is as good as the one without, in objective and accuracy."""
         free = self.free
         return (
             self.free_is_solved
