@@ -52,12 +52,10 @@ RESTART_DISTANCE = 0.3
 RESTART_GAIN = 1e-3
 """Two successive restarts that lower the objective by less than this fraction are the last ones."""
 
-SMOOTH_FRACTIONS = (0.1, 0.3, 1.0)
-"""Fractions of the full scale in `follow_error`."""
-
-ROUND_FRACTIONS, FEW_ROUNDS = (1.0, 0.3), 2
-"""The same of the rounds of the accurate phase, in turn.  Efforts with few rounds do without `follow_error`, and begin
-with the smaller scale: at the full one, a single round hardly moves a model under limits on many groups."""
+SMOOTH_FRACTIONS, ROUND_FRACTIONS, FEW_ROUNDS = (0.1, 0.3, 1.0), (1.0, 0.3), 2
+"""Fractions of the full scale in `follow_error`, and in the rounds of the accurate phase, in turn.  Efforts with few
+rounds do without `follow_error`, and begin with the smaller scale: at the full one, a single round hardly moves a model
+under limits on many groups."""
 
 WORTHWHILE_GAIN = 2e-4
 """A round of the accurate phase that gains less accuracy than this was in vain."""
