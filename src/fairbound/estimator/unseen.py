@@ -1,9 +1,10 @@
 """Limits on new rows: measure the optimism of a fit, forecast its limits, and train with a margin.
 
 The optimism of a fit is how much worse a limit is on new rows than on its own, beyond chance.  To measure it, a second
-model is fitted under the limits to a part of the training rows.  It starts from the model without limits, which has not
-used the groups.  (The limited model was fitted to all rows, so a fit that starts there would be evaluated on rows that
-it has used.)
+model is fitted to a part of the training rows, by the phases of the whole fit.  It starts from the model without limits
+of the whole, which has not used the groups.  (The limited model was fitted to all rows, so a fit that starts there
+would be evaluated on rows that it has used.)  From there it finds its own model without limits first: the whole fit
+stops where its decisions are as accurate as without limits, and so must the fit to the part.
 
 Let d be the difference of c̄ between the other rows and those of the part.  For a model that was fitted to the part, d
 is its optimism plus the chance difference between the two sets of rows.  For the model that was fitted to all rows, d
@@ -16,7 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -25,8 +26,8 @@ from torch import Tensor, nn
 
 from fairbound.estimator.modules import logits
 from fairbound.estimator.rows import Data, Parameters
-from fairbound.evaluation import Forecast, LimitMargin, MarginResult, RateDistribution
-from fairbound.fairness import Cells, Constraint, ConstraintSystem, decide, decision_indicators, resolve_measure
+from fairbound.evaluation import Forecast, MarginResult, RateDistribution
+from fairbound.fairness import Cells, ConstraintSystem, decide, decision_indicators
 from fairbound.training import (
     Effort,
     FrontierPoint,
@@ -34,6 +35,7 @@ from fairbound.training import (
     TrainingResult,
     choose_effort,
     choose_status,
+    fit,
     is_small,
     on_other_rows,
     tighten,
@@ -53,7 +55,7 @@ FALL = 0.75
 """The optimism falls with the number of rows to this power: 1 for smooth measures, 2/3 for counts of decisions."""
 
 
-STOPPED = "the fit was stopped early."
+STOPPED, BROKEN = "the fit was stopped early.", "the limits are not even kept on the training rows."
 
 
 def rate_distribution(
@@ -62,19 +64,36 @@ def rate_distribution(
     multipliers: Tensor | None = None,
     optimism: float = 0.0,
     asked: int | None = None,
+    *,
+    constant: bool = False,
 ) -> RateDistribution:
     """Return the distribution of the rates on new rows, from the decisions about the rows of the system.
 
-    `optimism` is the number κ of `measure_optimism`; the limits after the first `asked` ones have no forecast.
+    `optimism` is the number κ of `measure_optimism`; the limits after the first `asked` ones have no forecast.  With
+    `constant`, the model decides alike for every row that there may be.
     """
     cells = system.cells
     indicators = decision_indicators(decisions, cells.outcomes)
-    counts, spread = cells.sums(indicators), system.rate_spread(indicators)
+    counts, spread = cells.sums(indicators), system.rate_spread(indicators, added=0.0 if constant else 0.5)
     shift = torch.zeros(len(spread), dtype=torch.float64)
     if multipliers is not None and optimism > 0.0:
         shift = optimism * (spread @ (system.coefficients.T @ multipliers))
     rates = system.rates(counts.expand(len(system.surrogates), -1, -1))
     return RateDistribution(system, rates.numpy(), shift.numpy(), spread.numpy(), asked)
+
+
+def is_constant(problem: TrainingProblem, module: nn.Module, Z: NDArray[np.float64], decisions: Tensor) -> bool:
+    """Return whether a module decides alike for all inputs, and clearly so, which it will do on new rows as well.
+
+    Its logits must be further from any other decision than they are from each other.
+    """
+    if bool((decisions != decisions[0]).any()):
+        return False
+    found = logits(module, Z, problem.cells.n_labels)
+    width = float((found.amax(dim=0) - found.amin(dim=0)).max())
+    towards = torch.ones(1, 1) if found.shape[1] == 1 else -2.0 * torch.eye(found.shape[1])[decisions[:1]]
+    moved = (found + width * towards, found - width * towards)
+    return all(bool((decide(each, problem.threshold) == decisions).all()) for each in moved)
 
 
 def measure_optimism(
@@ -85,6 +104,7 @@ def measure_optimism(
     free: Tensor,
     loss_weights: Any = None,
     effort: Effort | None = None,
+    objective: Literal["loss", "accuracy"] = "loss",
     seed: int = 0,
 ) -> float:
     """Return κ: the optimism of the limits is κ·A·Σ·Aᵀ·y.  Raise ValueError if the rows are too few to be divided.
@@ -101,7 +121,7 @@ def measure_optimism(
     multipliers : Tensor of shape (m,)
     free : Tensor
         Parameters of the model without limits.
-    loss_weights, effort
+    loss_weights, effort, objective
         Of the fit, if they were stated.
     seed : int
     """
@@ -116,10 +136,10 @@ def measure_optimism(
     if bool(inside.all()):
         raise ValueError("none would be outside the part.")
     # The part must be fitted like the whole: a hurried fit stays near the model without limits, and has less optimism.
-    # The accurate phase lowers the optimism, so the part needs it, too; in small fits a random search takes its place.
+    # The accurate phase lowers the optimism, so the part needs it, too; only small fits are measured without it.
     whole = replace(choose_effort(len(Z), problem.n_parameters) if effort is None else effort, starts=1)
     whole = replace(whole, worth=math.inf) if small else whole
-    lost = _optimism_of_part(problem, Z, decisions, free, loss_weights, inside, whole)
+    lost = _optimism_of_part(problem, Z, decisions, free, loss_weights, inside, whole, objective)
     share = float(inside.to(torch.float64).mean())
     return max(0.0, share**FALL * float(multipliers @ lost) / scale)
 
@@ -132,6 +152,7 @@ def _optimism_of_part(
     loss_weights: Any,
     inside: Tensor,
     effort: Effort,
+    objective: Literal["loss", "accuracy"],
 ) -> Tensor:
     """Return the optimism in c̄ of a model that is fitted to a part of the rows."""
     part, others = problem.cells.take(inside), problem.cells.take(~inside)
@@ -139,7 +160,7 @@ def _optimism_of_part(
     trial.assign(free)
     mask = inside.numpy()
     weights = None if loss_weights is None else np.asarray(loss_weights)[mask]
-    tighten(trial, Z[mask], loss_weights=weights, effort=effort)
+    fit(trial, Z[mask], loss_weights=weights, objective=objective, solver="quasi-newton", effort=effort)
     refitted = decide(logits(trial.module, Z, problem.cells.n_labels), problem.threshold)
 
     def gap(decided: Tensor) -> Tensor:
@@ -203,7 +224,7 @@ class Outlook:
 
     def tighten(self, result: TrainingResult, probability: float | None, **options: Any) -> TrainingResult:
         """Measure the optimism of a fit; with a probability, train again with a margin.  Return the last result."""
-        self._measure(result, options.get("effort"))
+        self._measure(result, **{name: options[name] for name in ("effort", "objective") if name in options})
         if probability is not None and not self._reason and self.problem.system.n_rows:
             result, self.margin = train_with_margin(
                 self.problem, self.Z, result, self._optimism, probability, self._decide, self.asked, **options
@@ -219,8 +240,9 @@ class Outlook:
             return self.calibrated()
         if self._reason or self._multipliers is None:
             return Forecast(reason=self._reason)
-        found = rate_distribution(self.problem.system, decisions, self._multipliers, self._optimism, self.asked)
-        price = (self.problem.system.coefficients.T @ self._multipliers).numpy()
+        system, same = self.problem.system, is_constant(self.problem, self.problem.module, self.Z, decisions)
+        found = rate_distribution(system, decisions, self._multipliers, self._optimism, self.asked, constant=same)
+        price = (system.coefficients.T @ self._multipliers).numpy()
         return found.forecast(optimism=self._optimism * math.sqrt(max(0.0, float(price @ found.spread @ price))))
 
     def _decide(self) -> Tensor:
@@ -228,12 +250,14 @@ class Outlook:
             return self._known_decisions()
         return decide(logits(self.problem.module, self.Z, self.problem.cells.n_labels), self.problem.threshold)
 
-    def _measure(self, result: TrainingResult, effort: Effort | None) -> None:
+    def _measure(self, result: TrainingResult, **options: Any) -> None:
         if not self.problem.system.n_rows:
             return
         self._multipliers = result.multipliers
         if result.stopped:
             self._reason = STOPPED
+        elif not result.assessment.kept:
+            self._reason = BROKEN
         elif result.multipliers is None or result.free_parameters is None:
             self._reason = "the fit has no model without limits to compare with."
         elif bool(result.multipliers.any()):  # else no limit binds, and the fit had no reason to use chance
@@ -245,7 +269,7 @@ class Outlook:
                     result.multipliers,
                     result.free_parameters,
                     self.loss_weights,
-                    effort,
+                    **options,
                 )
             except ValueError as error:  # a rate is undefined in a part of the rows
                 self._reason = f"the rows are too few to be divided ({error})"
@@ -276,8 +300,8 @@ def forecast_frontier(
         outlook._optimism, outlook._reason = measured._optimism, measured._reason
         if price is None:
             outlook._reason = "the model was trained for a stricter bound."
-        elif points[index].result.stopped:
-            outlook._reason = STOPPED
+        elif points[index].result.stopped or not points[index].result.assessment.kept:
+            outlook._reason = STOPPED if points[index].result.stopped else BROKEN
         found.append(outlook.forecast(outlook._decide()))
     return found
 
@@ -287,12 +311,13 @@ def forecast_rows(
 ) -> Forecast:
     """Return the forecast from calibration rows.  They had no part in training, so there is no optimism."""
     decisions = decide(logits(module, inputs, problem.cells.n_labels), problem.threshold)
+    same = is_constant(problem, module, inputs, decisions)
     try:
         cells = Cells.build(data.y, data.groups, groups=params.groups, pos_label=params.pos_label)
         system = ConstraintSystem.build(problem.system.constraints, cells, threshold=problem.threshold)
     except ValueError as error:
         return Forecast(rows="calibration", reason=str(error))
-    return rate_distribution(system, decisions).forecast(rows="calibration", optimism=0.0)
+    return rate_distribution(system, decisions, constant=same).forecast(rows="calibration", optimism=0.0)
 
 
 # --- margins ---------------------------------------------------------------------------------------------------------
@@ -340,11 +365,13 @@ def train_with_margin(
     asked, found, reserve = problem.system, result, np.zeros(problem.system.n_rows)
     reached = True
     for _ in range(ROUNDS):
-        rates = rate_distribution(asked, decide_rows(), found.multipliers, optimism, asked_limits)
+        decided = decide_rows()
+        same = is_constant(problem, problem.module, Z, decided)
+        rates = rate_distribution(asked, decided, found.multipliers, optimism, asked_limits, constant=same)
         if (rates.forecast().holds or 0.0) >= probability - NEAR_ENOUGH:
             break
         reserve, before = np.maximum(reserve, rates.reserve(probability)), problem.current()
-        again = tighten(problem.with_constraints(_with_reserve(asked, reserve)), Z, free=result.free, **options)
+        again = tighten(problem.with_constraints(rates.with_reserve(reserve)), Z, free=result.free, **options)
         reached, assessment = again.assessment.kept, replace(again.assessment, system=asked)
         status = again.status if reached else choose_status(assessment, converged=False, locally_infeasible=False)
         if lost := found.assessment.kept and not assessment.kept:
@@ -364,34 +391,5 @@ def train_with_margin(
         )
         if lost or found.stopped:
             break
-    rates = rate_distribution(asked, decide_rows())
-    return found, MarginResult(probability, _limit_margins(asked, reserve, rates.rates)[:asked_limits], reached)
-
-
-def _with_reserve(system: ConstraintSystem, reserve: NDArray[np.float64]) -> list[Constraint]:
-    """Return the limits, each with the reserve of its own rows."""
-    owners = [row.constraint for row in system.rows]
-    return [
-        replace(constraint, reserve=tuple(reserve[[owner == position for owner in owners]].tolist()))
-        for position, constraint in enumerate(system.constraints)
-    ]
-
-
-def _limit_margins(
-    system: ConstraintSystem, reserve: NDArray[np.float64], rates: NDArray[np.float64]
-) -> tuple[LimitMargin, ...]:
-    """Return the margins in the unit of the measures.
-
-    The row δ·r_b − r_a ≤ −m of a ratio is r_a/r_b ≥ δ + m/r_b.  All other rows have the unit of their measure.
-    """
-    A, found = system.coefficients.numpy(), []
-    for position, constraint in enumerate(system.constraints):
-        rows = [place for place, row in enumerate(system.rows) if row.constraint == position]
-        if constraint.bound is None or not rows:
-            continue
-        margins = reserve[rows]
-        if resolve_measure(constraint.measure).comparison == "ratio":
-            compared = np.array([rates[int(np.argmax(A[row]))] for row in rows])
-            margins = margins / np.clip(compared, 1e-12, None)
-        found.append(LimitMargin(str(replace(constraint, reserve=())), float(margins.min()), float(margins.max())))
-    return tuple(found)
+    limits = rate_distribution(asked, decide_rows(), asked=asked_limits).margins(reserve)
+    return found, MarginResult(probability, limits, reached)

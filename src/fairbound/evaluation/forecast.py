@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -271,6 +271,31 @@ class RateDistribution:
             middle = 0.5 * (few + many)
             few, many = (middle, many) if holds(middle) < wanted else (few, middle)
         return reserve(many)
+
+    def with_reserve(self, reserve: FloatArray) -> list[Constraint]:
+        """Return the limits, each with the reserve of its own rows."""
+        owners = [row.constraint for row in self.system.rows]
+        return [
+            replace(constraint, reserve=tuple(reserve[[owner == position for owner in owners]].tolist()))
+            for position, constraint in enumerate(self.system.constraints)
+        ]
+
+    def margins(self, reserve: FloatArray) -> tuple[LimitMargin, ...]:
+        """Return a reserve in the unit of the measures.
+
+        The row δ·r_b − r_a ≤ −m of a ratio is r_a/r_b ≥ δ + m/r_b.  All other rows have the unit of their measure.
+        """
+        A, found = np.asarray(self.system.coefficients), []
+        for position, constraint in enumerate(self.system.constraints[: self.asked]):
+            rows = [place for place, row in enumerate(self.system.rows) if row.constraint == position]
+            if constraint.bound is None or not rows:
+                continue
+            margins = reserve[rows]
+            if resolve_measure(constraint.measure).comparison == "ratio":
+                compared = np.array([self.rates[int(np.argmax(A[row]))] for row in rows])
+                margins = margins / np.clip(compared, 1e-12, None)
+            found.append(LimitMargin(str(replace(constraint, reserve=())), float(margins.min()), float(margins.max())))
+        return tuple(found)
 
     def _room(self) -> FloatArray:
         """Return the distance from each bound to equal rates of all groups; for a group's own rate, to 0 or 1."""

@@ -202,19 +202,22 @@ class ConstraintSystem:
             (derivative,) = torch.autograd.grad(rates.sum(), copies)
         return self.coefficients @ rates.detach(), torch.tensordot(self.coefficients, derivative, dims=1)
 
-    def rate_spread(self, indicators: Array) -> Array:
+    def rate_spread(self, indicators: Array, added: float = 0.5) -> Array:
         """Return the covariance of the exact rates over independent draws of the rows, of shape (R, R).
 
         Each row falls into one entry of a table: its cell and the decision about it.  A rate does not change if all
         entries are multiplied by the same number.  So, to first order, the covariance is D · diag(Σω²) · Dᵀ with the
         derivative D of the rates and the sums Σω² of the entries.  Half a row is added to each entry of a cell that has
-        rows.  Otherwise a rate of 0 in a small group would seem to be known exactly.  A row that is divided among
-        groups changes several entries at once, so it contributes v·vᵀ with v = D · (its weights in the entries).
+        rows.  Otherwise a rate of 0 in a small group would seem to be known exactly.  It is known for a model that
+        decides alike for every row, whose rates have no rows `added`.  A row that is divided among groups changes
+        several entries at once, so it contributes v·vᵀ with v = D · (its weights in the entries).
 
         Parameters
         ----------
         indicators : Tensor of shape (n, 2·O)
             Which rows are selected for each outcome, and which are not.
+        added : float
+            Number of rows to add to each entry.
         """
         cells = self.cells
         n_outcomes = len(cells.outcomes)
@@ -228,10 +231,10 @@ class ConstraintSystem:
             counted = replace(self, cells=replace(self.cells, totals=totals))
             return counted.rates(sums.expand(len(self.surrogates), -1, -1))
 
-        table = torch.where(some, cells.sums(indicators)[:, columns] + 0.5 * row, 0.0)
+        table = torch.where(some, cells.sums(indicators)[:, columns] + added * row, 0.0)
         slopes = torch.autograd.functional.jacobian(rates, table).flatten(1)
         slopes = torch.where(torch.isfinite(slopes), slopes, 0.0)
-        squares = 0.5 * row**2 * some.expand_as(table)
+        squares = added * row**2 * some.expand_as(table)
         if cells.division is None:
             squares = squares + replace(cells, weights=cells.weights.square()).sums(indicators)[:, columns]
         spread = (slopes * squares.flatten()) @ slopes.T
