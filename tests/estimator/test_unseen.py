@@ -10,6 +10,7 @@ from tests.estimator.helpers import quick, toy
 
 from fairbound import ConstrainedClassifier, load, training
 from fairbound.estimator import FitResult, ForecastWarning, LimitWarning, unseen
+from fairbound.fairness import Cells
 from fairbound.training import Effort, Phase, TrainingResult
 
 LIMIT = "disparate_impact >= 0.8"
@@ -82,7 +83,7 @@ def test_the_part_of_a_large_fit_has_an_accurate_phase_as_the_whole_has(monkeypa
     X, y, group = toy(rows)
     result = ConstrainedClassifier("disparate_impact >= 0.9").fit(X, y, sensitive_features=group).result_
     assert "enough is known" in result.forecast.reason
-    assert [each.starts for each in seen] == [1]
+    assert [each.starts for each in seen] == [1]  # the second part is not reached
     assert [np.isfinite(each.worth) for each in seen] == [phases]
 
 
@@ -103,10 +104,24 @@ def test_the_part_is_fitted_as_the_whole_with_its_own_model_without_limits(monke
     X, y, group = toy(9_000)
     clf = ConstrainedClassifier("disparate_impact >= 0.9", hidden=(8,), objective=objective)
     clf.fit(X, y, sensitive_features=group)
-    (part,) = seen
-    assert part.free is not None
-    if objective == "loss":
-        assert part.assessment.accuracy <= part.free.accuracy + 1e-3
+    assert len(seen) == 2
+    for part in seen:
+        assert part.free is not None
+        if objective == "loss":
+            assert part.assessment.accuracy <= part.free.accuracy + 1e-3
+
+
+@pytest.mark.parametrize(("rows", "largest", "parts"), [(1_001, 0.8, 1), (1_001, 0.5, 2), (50_000, 0.5, 2)])
+def test_parts_of_at_most_half_of_the_rows_are_two_without_a_row_in_common(rows, largest, parts):
+    _, y, group = toy(rows)
+    cells = Cells.build(y, group)
+    masks = unseen.choose_parts(cells, largest)
+    assert len(masks) == parts
+    for mask in masks:
+        assert len(mask) == rows
+        assert float(mask.double().mean()) == pytest.approx(min(largest, 20_000 / rows), abs=0.01)
+    if parts == 2:
+        assert int((masks[0] & masks[1]).sum()) <= 4  # a row of each cell if its number is odd
 
 
 def test_limits_that_no_model_keeps_have_no_forecast():

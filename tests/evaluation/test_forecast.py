@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 
-from fairbound.evaluation import Forecast, LimitForecast, RateDistribution
+from fairbound.evaluation import Forecast, LimitForecast, Optimism, RateDistribution
 from fairbound.fairness import (
     Cells,
     Constraint,
@@ -162,3 +164,23 @@ def test_words_of_a_forecast():
     assert "20%" in lines[2]
     assert Forecast(reason="too few rows.").lines() == ["No forecast for new rows: too few rows."]
     assert Forecast().lines() == []
+
+
+def test_parts_that_disagree_leave_the_optimism_in_doubt():
+    """Also if their mean is 0: then a third of it was 0 as well, and intervals of networks were too narrow."""
+    alike, apart = Optimism.of_parts([0.3, 0.3]), Optimism.of_parts([-0.2, 0.2])
+    assert alike.value == pytest.approx(0.3)
+    assert alike.error == pytest.approx(0.1)
+    assert apart.value == pytest.approx(0.0)
+    assert apart.error == pytest.approx(0.4 * np.sqrt(0.75))
+    assert Optimism.of_parts([-0.3]) == Optimism()
+
+
+def test_a_doubtful_optimism_widens_the_interval():
+    y, group = np.tile([0, 1], 1000), np.repeat(["a", "b"], 1000)
+    decided = torch.from_numpy(np.r_[np.arange(1000) < 500, np.arange(1000) < 400].astype(np.int64))
+    found, _ = distribution("disparate_impact >= 0.8", y, group, decided)
+    doubt = np.array([1.0, -1.0, 0.0]) * np.sqrt(np.diag(found.spread))
+    (sure,), (doubtful,) = found.forecast().limits, replace(found, doubt=doubt).forecast().limits
+    assert doubtful.upper - doubtful.lower > 1.3 * (sure.upper - sure.lower)
+    assert doubtful.expected == pytest.approx(sure.expected, abs=0.02)

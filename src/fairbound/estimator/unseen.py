@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
@@ -26,7 +26,7 @@ from torch import Tensor, nn
 
 from fairbound.estimator.modules import logits
 from fairbound.estimator.rows import Data, Parameters
-from fairbound.evaluation import Forecast, MarginResult, RateDistribution
+from fairbound.evaluation import Forecast, MarginResult, Optimism, RateDistribution
 from fairbound.fairness import Cells, ConstraintSystem, decide, decision_indicators
 from fairbound.training import (
     Effort,
@@ -38,7 +38,6 @@ from fairbound.training import (
     fit,
     is_small,
     on_other_rows,
-    tighten,
 )
 
 MOST_ROWS = 20_000
@@ -54,6 +53,7 @@ whole.  With many rows it is small, and better measured by more of the other row
 FALL = 0.75
 """The optimism falls with the number of rows to this power: 1 for smooth measures, 2/3 for counts of decisions."""
 
+NO_OPTIMISM = Optimism()
 
 STOPPED, BROKEN = "the fit was stopped early.", "the limits are not even kept on the training rows."
 
@@ -62,24 +62,24 @@ def rate_distribution(
     system: ConstraintSystem,
     decisions: Tensor,
     multipliers: Tensor | None = None,
-    optimism: float = 0.0,
+    optimism: Optimism = NO_OPTIMISM,
     asked: int | None = None,
     *,
     constant: bool = False,
 ) -> RateDistribution:
     """Return the distribution of the rates on new rows, from the decisions about the rows of the system.
 
-    `optimism` is the number κ of `measure_optimism`; the limits after the first `asked` ones have no forecast.  With
+    `optimism` is that of `measure_optimism`; the limits after the first `asked` ones have no forecast.  With
     `constant`, the model decides alike for every row that there may be.
     """
     cells = system.cells
     indicators = decision_indicators(decisions, cells.outcomes)
     counts, spread = cells.sums(indicators), system.rate_spread(indicators, added=0.0 if constant else 0.5)
-    shift = torch.zeros(len(spread), dtype=torch.float64)
-    if multipliers is not None and optimism > 0.0:
-        shift = optimism * (spread @ (system.coefficients.T @ multipliers))
-    rates = system.rates(counts.expand(len(system.surrogates), -1, -1))
-    return RateDistribution(system, rates.numpy(), shift.numpy(), spread.numpy(), asked)
+    way = np.zeros(len(spread))  # the direction of the optimism
+    if multipliers is not None:
+        way = (spread @ (system.coefficients.T @ multipliers)).numpy()
+    rates = system.rates(counts.expand(len(system.surrogates), -1, -1)).numpy()
+    return RateDistribution(system, rates, optimism.value * way, spread.numpy(), asked, optimism.error * way)
 
 
 def is_constant(problem: TrainingProblem, module: nn.Module, Z: NDArray[np.float64], decisions: Tensor) -> bool:
@@ -104,12 +104,12 @@ def measure_optimism(
     free: Tensor,
     loss_weights: Any = None,
     effort: Effort | None = None,
-    objective: Literal["loss", "accuracy"] = "loss",
-    seed: int = 0,
-) -> float:
+    objective: str = "loss",
+) -> Optimism:
     """Return κ: the optimism of the limits is κ·A·Σ·Aᵀ·y.  Raise ValueError if the rows are too few to be divided.
 
-    κ is fitted to the one number yᵀ·(optimism of c), because single rows of c are too noisy.
+    κ is fitted to the one number yᵀ·(optimism of c), because single rows of c are too noisy.  If the part is at most
+    half of the rows, it is the mean of two parts without a row in common, because fits differ by luck as well.
 
     Parameters
     ----------
@@ -123,44 +123,38 @@ def measure_optimism(
         Parameters of the model without limits.
     loss_weights, effort, objective
         Of the fit, if they were stated.
-    seed : int
     """
     system = problem.system
     spread = torch.from_numpy(rate_distribution(system, decisions).spread)
     price = system.coefficients.T @ multipliers
     scale = float(price @ spread @ price)
     if scale <= 0.0:
-        return 0.0  # no limit binds, so the fit had no reason to fit noise
+        return NO_OPTIMISM  # no limit binds, so the fit had no reason to fit noise
     small = is_small(len(problem.cells), problem.n_parameters)
-    inside = draw_part(problem.cells, seed, SMALL_SHARE if small else LARGE_SHARE)
-    if bool(inside.all()):
+    parts = choose_parts(problem.cells, SMALL_SHARE if small else LARGE_SHARE)
+    if bool(parts[0].all()):
         raise ValueError("none would be outside the part.")
     # The part must be fitted like the whole: a hurried fit stays near the model without limits, and has less optimism.
     # The accurate phase lowers the optimism, so the part needs it, too; only small fits are measured without it.
     whole = replace(choose_effort(len(Z), problem.n_parameters) if effort is None else effort, starts=1)
     whole = replace(whole, worth=math.inf) if small else whole
-    lost = _optimism_of_part(problem, Z, decisions, free, loss_weights, inside, whole, objective)
-    share = float(inside.to(torch.float64).mean())
-    return max(0.0, share**FALL * float(multipliers @ lost) / scale)
+    measured, options = [], {"objective": objective, "effort": whole}
+    for inside in parts:
+        weights = None if loss_weights is None else np.asarray(loss_weights)[inside.numpy()]
+        lost = _optimism_of_part(problem, Z, decisions, free, inside, loss_weights=weights, **options)
+        share = float(inside.to(torch.float64).mean())
+        measured.append(share**FALL * float(multipliers @ lost) / scale)
+    return Optimism.of_parts(measured)
 
 
 def _optimism_of_part(
-    problem: TrainingProblem,
-    Z: NDArray[np.float64],
-    decisions: Tensor,
-    free: Tensor,
-    loss_weights: Any,
-    inside: Tensor,
-    effort: Effort,
-    objective: Literal["loss", "accuracy"],
+    problem: TrainingProblem, Z: NDArray[np.float64], decisions: Tensor, free: Tensor, inside: Tensor, **options: Any
 ) -> Tensor:
     """Return the optimism in c̄ of a model that is fitted to a part of the rows."""
     part, others = problem.cells.take(inside), problem.cells.take(~inside)
     trial = on_other_rows(problem, part)
     trial.assign(free)
-    mask = inside.numpy()
-    weights = None if loss_weights is None else np.asarray(loss_weights)[mask]
-    fit(trial, Z[mask], loss_weights=weights, objective=objective, solver="quasi-newton", effort=effort)
+    fit(trial, Z[inside.numpy()], solver="quasi-newton", **options)
     refitted = decide(logits(trial.module, Z, problem.cells.n_labels), problem.threshold)
 
     def gap(decided: Tensor) -> Tensor:
@@ -169,17 +163,20 @@ def _optimism_of_part(
     return torch.nan_to_num(gap(refitted) - gap(decisions), 0.0, 0.0, 0.0)
 
 
-def draw_part(cells: Cells, seed: int, largest: float) -> Tensor:
-    """Return the rows of a part as a mask: the same share of each cell, or of each label if rows are divided."""
+def choose_parts(cells: Cells, largest: float) -> list[Tensor]:
+    """Return masks of one part or of two: the same share of each cell, or of each label if rows are divided.
+
+    Two parts have no row in common, unless half of an odd number is rounded up.
+    """
     share = min(largest, max(0.2, MOST_ROWS / cells.n_rows))
     strata = cells.index if cells.division is None else cells.of_rows(cells.labels)
-    order = torch.from_numpy(np.random.default_rng(seed).permutation(len(strata)))
+    order = torch.from_numpy(np.random.default_rng(0).permutation(len(strata)))
     order = order[torch.argsort(strata[order], stable=True)]
     counts = torch.bincount(strata)
     place = torch.arange(len(strata)) - (torch.cumsum(counts, 0) - counts)[strata[order]]
-    mask = torch.zeros(len(strata), dtype=torch.bool)
-    mask[order] = place < torch.ceil(share * counts)[strata[order]]
-    return cells.of_entries(mask)
+    size, whole = torch.ceil(share * counts)[strata[order]], counts[strata[order]]
+    chosen = [place < size, place >= whole - size][: 2 if share <= LARGE_SHARE else 1]
+    return [cells.of_entries(each[torch.argsort(order)]) for each in chosen]
 
 
 def _exact(system: ConstraintSystem, cells: Cells, decisions: Tensor) -> Tensor:
@@ -220,7 +217,7 @@ class Outlook:
         self.margin: MarginResult | None = None
         self.calibrated: Callable[[], Forecast] | None = None
         self._multipliers: Tensor | None = None
-        self._optimism, self._reason = 0.0, ""
+        self._optimism, self._reason = NO_OPTIMISM, ""
 
     def tighten(self, result: TrainingResult, probability: float | None, **options: Any) -> TrainingResult:
         """Measure the optimism of a fit; with a probability, train again with a margin.  Return the last result."""
@@ -243,7 +240,7 @@ class Outlook:
         system, same = self.problem.system, is_constant(self.problem, self.problem.module, self.Z, decisions)
         found = rate_distribution(system, decisions, self._multipliers, self._optimism, self.asked, constant=same)
         price = (system.coefficients.T @ self._multipliers).numpy()
-        return found.forecast(optimism=self._optimism * math.sqrt(max(0.0, float(price @ found.spread @ price))))
+        return found.forecast(optimism=self._optimism.value * math.sqrt(max(0.0, float(price @ found.spread @ price))))
 
     def _decide(self) -> Tensor:
         if self._known_decisions is not None:
@@ -322,9 +319,6 @@ def forecast_rows(
 
 # --- margins ---------------------------------------------------------------------------------------------------------
 
-# `margin=`: train again with bounds that are tightened by the reserve of each pair of groups.
-
-
 ROUNDS = 2
 """The most fits with a margin.  A second one is needed because the first changes which pairs of groups bind."""
 
@@ -336,15 +330,16 @@ def train_with_margin(
     problem: TrainingProblem,
     Z: NDArray[np.float64],
     result: TrainingResult,
-    optimism: float,
+    optimism: Optimism,
     probability: float,
     decide_rows: Callable[[], Tensor],
     asked_limits: int | None = None,
     **options: Any,
 ) -> tuple[TrainingResult, MarginResult]:
-    """Train for tightened bounds, from the model of a fit; the module of the problem holds the new model.
+    """Train for tightened bounds, from the model without limits; the module of the problem holds the new model.
 
-    The result refers to the limits as asked.
+    The result refers to the limits as asked.  To go on from the model that keeps them would train it for longer than
+    the fit whose optimism was measured.
 
     Parameters
     ----------
@@ -352,7 +347,7 @@ def train_with_margin(
         The problem and inputs of the fit.
     result : TrainingResult
         The result of the fit under the limits as asked.
-    optimism : float
+    optimism : Optimism
     probability : float
         The probability with which the limits should hold on new rows.
     decide_rows : function
@@ -360,10 +355,14 @@ def train_with_margin(
     asked_limits : int, optional
         Only the first `asked_limits` limits get a margin; by default all.
     options
-        For `tighten`: loss_weights, objective, effort, callback.
+        For `fit`: loss_weights, objective, effort, callback.
     """
     asked, found, reserve = problem.system, result, np.zeros(problem.system.n_rows)
     reached = True
+    assert result.free_parameters is not None
+    # The model without limits is known.  One iteration assesses it, so that the phases end as those of the fit did.
+    effort = options.pop("effort", None) or choose_effort(len(Z), problem.n_parameters)
+    effort = replace(effort, free=replace(effort.free, iterations=min(1, effort.free.iterations)))
     for _ in range(ROUNDS):
         decided = decide_rows()
         same = is_constant(problem, problem.module, Z, decided)
@@ -371,7 +370,9 @@ def train_with_margin(
         if (rates.forecast().holds or 0.0) >= probability - NEAR_ENOUGH:
             break
         reserve, before = np.maximum(reserve, rates.reserve(probability)), problem.current()
-        again = tighten(problem.with_constraints(rates.with_reserve(reserve)), Z, free=result.free, **options)
+        stricter = problem.with_constraints(rates.with_reserve(reserve))
+        stricter.assign(result.free_parameters)
+        again = fit(stricter, Z, solver="quasi-newton", effort=effort, **options)
         reached, assessment = again.assessment.kept, replace(again.assessment, system=asked)
         status = again.status if reached else choose_status(assessment, converged=False, locally_infeasible=False)
         if lost := found.assessment.kept and not assessment.kept:

@@ -16,7 +16,14 @@ from fairbound.evaluation.audit_records import (
 from fairbound.evaluation.audit_result import Audit
 from fairbound.evaluation.auditing import audit, audit_tally, audited_measures, overall_accuracy
 from fairbound.evaluation.certificate import Certificate, RateInterval, certify, certify_tally
-from fairbound.evaluation.forecast import Forecast, LimitForecast, LimitMargin, MarginResult, RateDistribution
+from fairbound.evaluation.forecast import (
+    Forecast,
+    LimitForecast,
+    LimitMargin,
+    MarginResult,
+    Optimism,
+    RateDistribution,
+)
 from fairbound.evaluation.intervals import Share, WeightedShare, binomial_interval, weighted_interval
 from fairbound.evaluation.ll144 import Category, CategoryTable, LL144Tables
 from fairbound.evaluation.matching import match_decisions, match_positive
@@ -62,6 +69,7 @@ __all__ = [
     "MeasureAudit",
     "Monitor",
     "MonitorAlarm",
+    "Optimism",
     "PairedTest",
     "RateDistribution",
     "RateInterval",

@@ -8,9 +8,9 @@ optimism    The fit keeps the limits partly by fitting the noise of its own rows
             rows.  The direction follows from the multipliers y of the Lagrangian f + yᵀA·r.  The expected shift of the
             rates is κ·Σ·Aᵀ·y, with one number κ that is measured (`fairbound.estimator.unseen`).
 
-So the rates in the population are modelled as normal, with mean r + κ·Σ·Aᵀ·y and covariance Σ.  κ has a relative
-standard error of about a third (`DOUBT`).  Draws from this distribution give the expected values, and the probability
-that each limit holds.
+So the rates in the population are modelled as normal, with mean r + κ·Σ·Aᵀ·y and covariance Σ.  κ has a standard error
+of its own (`Optimism`).  Draws from this distribution give the expected values, and the probability that each limit
+holds.
 
 The same distribution gives the *reserve* of `margin=`: a distance for each row of c by which its bound is tightened, so
 that all limits hold in the population with a stated probability.  The reserve is the optimism plus a number of standard
@@ -51,6 +51,25 @@ NEGLIGIBLE = 0.005
 
 LARGEST_SHARE = 0.9
 """The largest share of the distance between a bound and equal rates that a reserve may take."""
+
+
+@dataclass(frozen=True)
+class Optimism:
+    """The number κ and its standard error; by default there is none.
+
+    The error is a third of κ, as its power of the number of rows is uncertain, and the luck of a fit: two fits to parts
+    of the same size have different optimisms κ₁ and κ₂, and the whole fit has yet another.  κ is their mean, so the
+    variance of its difference from that of the whole is 3/2 of the variance of one, or 3/4·(κ₁ − κ₂)².
+    """
+
+    value: float = 0.0
+    error: float = 0.0
+
+    @classmethod
+    def of_parts(cls, measured: Sequence[float]) -> Optimism:
+        """Return it from one or two parts.  A negative mean is taken for 0."""
+        value = max(0.0, sum(measured) / len(measured))
+        return cls(value, math.hypot(DOUBT * value, math.sqrt(0.75) * (max(measured) - min(measured))))
 
 
 @dataclass(frozen=True)
@@ -206,6 +225,8 @@ class RateDistribution:
     asked : int, optional
         Only the first `asked` limits get a forecast and a reserve; by default all.  The others are the floors of
         `no_group_worse`, which refer to the training rows.
+    doubt : array of shape (R,), or 0
+        The standard error of the shift, in one direction.
     """
 
     system: ConstraintSystem
@@ -213,6 +234,7 @@ class RateDistribution:
     shift: FloatArray
     spread: FloatArray
     asked: int | None = None
+    doubt: FloatArray | float = 0.0
 
     def draw(self) -> FloatArray:
         """Return draws of the differences from `rates`, (draws, R): from a fixed seed, in antithetic pairs."""
@@ -220,7 +242,7 @@ class RateDistribution:
         factor = vectors * np.sqrt(np.clip(values, 0.0, None))
         normal = np.random.default_rng(0).standard_normal((DRAWS // 2, len(values) + 1))
         normal = np.concatenate([normal, -normal])
-        return normal[:, :-1] @ factor.T + (1.0 + DOUBT * normal[:, -1:]) * self.shift
+        return normal[:, :-1] @ factor.T + self.shift + normal[:, -1:] * self.doubt
 
     def forecast(self, *, rows: str = "training", optimism: float | None = None) -> Forecast:
         """Return the forecast of every limit that has a bound."""
