@@ -28,6 +28,7 @@ from fairbound import (
     make_disparate_data,
     rate_limit,
 )
+from fairbound.estimator import certified as fit_certified
 from fairbound.estimator import confidence as module
 from fairbound.estimator.confidence import SEQUENCE_EFFORT, STRICTNESS, strengthened, train_for_confidence
 from fairbound.evaluation import Verdict, certify
@@ -292,6 +293,12 @@ def test_levels_are_handed_on_and_models_without_a_level_are_not_tested(script):
     assert [trial.certificate.confidence for trial in choice.trials] == pytest.approx([0.975] * 3)
     whole = script(FINE, GOOD, GOOD, GOOD).run(strictness=SCRIPTED, starts=(0.3, 0.1))
     assert [trial.certificate.confidence for trial in whole.trials] == pytest.approx([0.975, 0.975, 0.95, 0.95])
+
+
+def test_the_sequence_has_small_steps_where_the_loosest_model_that_passes_may_lie():
+    """Steps of a tenth returned models that were stricter than needed, by up to a tenth of the way to equal rates."""
+    assert max(stricter - looser for looser, stricter in pairwise(STRICTNESS) if stricter <= 0.65) < 0.051
+    assert {*fit_certified.TRIED, fit_certified.MIDDLE} <= {*STRICTNESS}
 
 
 def test_the_share_of_a_start_that_is_left_out_goes_to_the_next_looser_model(script):
