@@ -31,6 +31,7 @@ from fairbound.fairness import Cells, ConstraintSystem, decide, decision_indicat
 from fairbound.training import (
     Effort,
     FrontierPoint,
+    Phase,
     TrainingProblem,
     TrainingResult,
     choose_effort,
@@ -137,7 +138,8 @@ def measure_optimism(
     # The part must be fitted like the whole: a hurried fit stays near the model without limits, and has less optimism.
     # The accurate phase lowers the optimism, so the part needs it, too; only small fits are measured without it.
     whole = replace(choose_effort(len(Z), problem.n_parameters) if effort is None else effort, starts=1)
-    whole = replace(whole, worth=math.inf) if small else whole
+    # The part of a small fit is most of its rows, and its model without limits is near that of the whole.
+    whole = replace(whole, worth=math.inf, free=_one_iteration(whole)) if small else whole
     measured, options = [], {"objective": objective, "effort": whole}
     for inside in parts:
         weights = None if loss_weights is None else np.asarray(loss_weights)[inside.numpy()]
@@ -164,10 +166,7 @@ def _optimism_of_part(
 
 
 def choose_parts(cells: Cells, largest: float) -> list[Tensor]:
-    """Return masks of one part or of two: the same share of each cell, or of each label if rows are divided.
-
-    Two parts have no row in common, unless half of an odd number is rounded up.
-    """
+    """Return masks of one part or of two disjoint ones: a share of each cell, or of each label if rows are divided."""
     share = min(largest, max(0.2, MOST_ROWS / cells.n_rows))
     strata = cells.index if cells.division is None else cells.of_rows(cells.labels)
     order = torch.from_numpy(np.random.default_rng(0).permutation(len(strata)))
@@ -177,6 +176,11 @@ def choose_parts(cells: Cells, largest: float) -> list[Tensor]:
     size, whole = torch.ceil(share * counts)[strata[order]], counts[strata[order]]
     chosen = [place < size, place >= whole - size][: 2 if share <= LARGE_SHARE else 1]
     return [cells.of_entries(each[torch.argsort(order)]) for each in chosen]
+
+
+def _one_iteration(effort: Effort) -> Phase:
+    """Return a phase that only assesses the model without limits, where it is known."""
+    return replace(effort.free, iterations=min(1, effort.free.iterations))
 
 
 def _exact(system: ConstraintSystem, cells: Cells, decisions: Tensor) -> Tensor:
@@ -362,10 +366,9 @@ def train_with_margin(
     assert result.free_parameters is not None
     # The model without limits is known.  One iteration assesses it, so that the phases end as those of the fit did.
     effort = options.pop("effort", None) or choose_effort(len(Z), problem.n_parameters)
-    effort = replace(effort, free=replace(effort.free, iterations=min(1, effort.free.iterations)))
+    effort = replace(effort, free=_one_iteration(effort))
     for _ in range(ROUNDS):
-        decided = decide_rows()
-        same = is_constant(problem, problem.module, Z, decided)
+        same = is_constant(problem, problem.module, Z, decided := decide_rows())
         rates = rate_distribution(asked, decided, found.multipliers, optimism, asked_limits, constant=same)
         if (rates.forecast().holds or 0.0) >= probability - NEAR_ENOUGH:
             break
