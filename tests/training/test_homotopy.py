@@ -441,3 +441,28 @@ def test_a_coarse_solve_ends_where_its_surrogate_is_kept_at_no_cost() -> None:
     ]
     assert ends
     assert all(after["phase"] != "coarse" or after["iteration"] == 0 for after in ends)
+
+
+def test_the_end_of_a_round_in_vain_is_moved_within_the_limits(monkeypatch) -> None:
+    """With ten groups, a round may end a point above the best model, but a few rows beyond a limit."""
+    X, y, group = planted(2000)
+    problem = make_problem(X, y, group)
+    state = FitState(problem, X, None, Effort(accurate_rounds=1), None)
+    find_free_optimum(state)
+    reach_limits(state, problem, "loss")
+    best = max(state.candidates.kept, key=lambda held: held.assessment.accuracy)
+    beyond = next(  # towards the free model: more accurate, and beyond the limit by some rows
+        w
+        for w in (torch.lerp(best.w, state.free_w, share) for share in torch.linspace(0.005, 0.2, 40).tolist())
+        if not state.assess(problem, w).kept
+    )
+    state.candidates.kept = []
+    state.candidates.offer_constant(state.constants[0], state.assess(problem, state.constants[0]))
+
+    def end_there(state, *_: object, **__: object) -> None:
+        state.w = beyond
+
+    monkeypatch.setattr(stages, "seek_accuracy", end_there)
+    stages.seek_accuracy_in_rounds(state, problem)
+    assert state.candidates.choice().assessment.kept
+    assert state.candidates.choice().assessment.accuracy > best.assessment.accuracy - 0.02

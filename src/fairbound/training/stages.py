@@ -328,22 +328,23 @@ def seek_accuracy_in_rounds(state: FitState, problem: TrainingProblem) -> None:
     """Follow the smoothed error, then run `seek_accuracy` with exact values until a round gains almost nothing.
 
     The first round starts where the smoothed error led, the others at the best model.  They alternate between two
-    scales.  Each starts with a new BFGS matrix, which helps where the last one got stuck.  All end as soon as the model
-    is as accurate as the one without limits.
+    scales, and each has a new BFGS matrix, which helps where the last one got stuck.  A round in vain may have ended a
+    few rows beyond a limit, so the nearest point within counts, too.  All end at the accuracy without limits.
     """
-    rounds, slack, phase = state.effort.accurate_rounds, state.effort.loss_slack, state.effort.accurate
-    many = rounds > FEW_ROUNDS
+    many = state.effort.accurate_rounds > FEW_ROUNDS
     if many:
         follow_error(state, problem)
-    point, fractions = (state.w, ROUND_FRACTIONS) if many else (state.candidates.choice().w, ROUND_FRACTIONS[::-1])
-    for turn in range(rounds):
+    point = state.w if many else state.candidates.choice().w
+    fractions = ROUND_FRACTIONS if many else ROUND_FRACTIONS[::-1]
+    for turn in range(state.effort.accurate_rounds):
         if state.candidates.suffice():
             return
-        before = state.candidates.choice().assessment.accuracy
-        seek_accuracy(state, problem, point, slack, phase, fractions[turn % 2])
-        best = state.candidates.choice()
-        point = best.w
-        if many and best.assessment.accuracy - before < WORTHWHILE_GAIN:
+        enough = state.candidates.choice().assessment.accuracy + WORTHWHILE_GAIN
+        seek_accuracy(state, problem, point, state.effort.loss_slack, state.effort.accurate, fractions[turn % 2])
+        if state.candidates.choice().assessment.accuracy < enough:
+            assess_nearest(state, problem, state.w)
+        point = (best := state.candidates.choice()).w
+        if many and best.assessment.accuracy < enough:
             return
 
 
