@@ -113,7 +113,7 @@ class FileFitting(Fitting):
         record, facts = self._finish(result)
         forecast = Forecast(reason=self.prepared.no_forecast) if self.constraints else None
         record = replace(record, forecast=forecast, notes=(*record.notes, self.prepared.note))
-        facts.warn(record, type(self.params).__name__, stacklevel=4)
+        facts.warn(record, stacklevel=4)
         return record
 
     def _effort(self, default: Effort | None = None) -> Effort | None:

@@ -199,7 +199,7 @@ class Fitting:
         if choice is not None:
             record = with_certificate(record, choice)
         record = replace(record, forecast=outlook.forecast(self.decisions()), margin=outlook.margin)
-        facts.warn(record, type(self.params).__name__, stacklevel=4)
+        facts.warn(record, stacklevel=4)
         return record
 
     def frontier(self, bounds: Sequence[float], position: int) -> list[tuple[FrontierPoint, Fitting, FitResult]]:

@@ -243,36 +243,36 @@ class FitFacts:
             found.append(f"The decisions are {'' if self._share == 1 else 'nearly '}constant: {self._decisions()}.")
         return [*found, *map(str, self.handfuls)]
 
-    def handful_warning(self, estimator: str) -> str:
+    def handful_warning(self) -> str:
         """Return the warning for a model that keeps the limits by selecting almost nobody in some groups."""
         told = " ".join(map(str, self.handfuls[:LISTED]))
         return (
-            f"{estimator} keeps {self._limits()}, but by selecting almost nobody: {told} Such a rate says little about "
+            f"The model keeps {self._limits()}, but by selecting almost nobody: {told} Such a rate says little about "
             "other rows. Loosen the limits, or limit the selection rate from below."
         )
 
-    def warn(self, record: FitResult, name: str, stacklevel: int) -> None:
+    def warn(self, record: FitResult, stacklevel: int) -> None:
         """Warn if a limit is not kept or not certified, or if the model is of little use."""
         told = None
         if not record.kept:
             missed = "; ".join(f"{each.limit} (reached {each.reached:.4f})" for each in record.limits if not each.kept)
-            told = f"{name} does not keep every limit on the training rows: {missed}. {record.message}"
+            told = f"The model does not keep every limit on the training rows: {missed}. {record.message}"
         elif record.certified is False:
-            told = f"{name} is not certified. {record.message}"
+            told = f"The model is not certified. {record.message}"
         elif self.constraints and record.status is Status.DEGENERATE:
-            told = self.degenerate_warning(name)
+            told = self.degenerate_warning()
         elif self.handfuls:
-            told = self.handful_warning(name)
+            told = self.handful_warning()
         if told is not None:
             warnings.warn(told, LimitWarning, stacklevel=stacklevel)
         elif is_unlikely(record):
-            warnings.warn(_unlikely(record, name), ForecastWarning, stacklevel=stacklevel)
+            warnings.warn(_unlikely(record), ForecastWarning, stacklevel=stacklevel)
 
-    def degenerate_warning(self, estimator: str) -> str:
+    def degenerate_warning(self) -> str:
         """Return the warning for a model that keeps the limits and is no better than a constant."""
         positive = f" (the positive label is {self.classes[1]!r})" if len(self.classes) == 2 else ""
         return (
-            f"{estimator} keeps {self._limits()}, but predicts no better than a constant, which any ratio allows: "
+            f"The model keeps {self._limits()}, but is no more accurate than a constant decision, or almost one: "
             f"{self._decisions()}{positive}. {self._advice()}"
         )
 
@@ -306,9 +306,13 @@ class FitFacts:
         bounded = any(resolve_measure(each.measure).comparison == "value" for each in self.constraints)
         if bounded or self._share < NEARLY_ALL:
             return "Loosen the limits."
+        rows, positives = float(self.labelled.sum()), float(self.labelled[-1])
         if len(self.classes) == 2 and int(self.decided.argmax()) == 1:
-            return 'Loosen the limits, or add a ceiling such as "selection_rate <= 0.9".'
-        return 'Loosen the limits, or add a floor such as "selection_rate >= 0.1".'
+            ceiling = 1.0 - 0.5 * (rows - positives) / rows
+            return f'Loosen the limits, or add a ceiling such as "selection_rate <= {ceiling:.2g}".'
+        # Half of the share of positive labels: a floor above that share would cost more than it brings.
+        floor = 0.5 * (positives / rows if len(self.classes) == 2 else float(self.labelled.min()) / rows)
+        return f'Loosen the limits, or add a floor such as "selection_rate >= {floor:.1g}".'
 
 
 def is_unlikely(record: FitResult) -> bool:
@@ -319,7 +323,7 @@ def is_unlikely(record: FitResult) -> bool:
     return forecast.chance < CLEARLY_UNLIKELY or (margin is not None and margin.falls_short(forecast))
 
 
-def _unlikely(record: FitResult, estimator: str) -> Message:
+def _unlikely(record: FitResult) -> Message:
     """Return the warning for limits that are less likely to hold on new rows than a user expects."""
     assert record.forecast is not None
     remedy: str | Message = Message("Give {margin='auto'} to train with a margin.")
@@ -329,9 +333,8 @@ def _unlikely(record: FitResult, estimator: str) -> Message:
             "or loosen the limits."
         )
     return Message(
-        "{estimator} keeps the limits on its training rows, but on new rows they hold with a probability of {holds} "
+        "The model keeps the limits on its training rows, but on new rows they hold with a probability of {holds} "
         "only. {remedy}",
-        estimator=estimator,
         remedy=remedy,
         holds=probability_text(record.forecast.chance),
     )

@@ -76,11 +76,13 @@ def rate_distribution(
     cells = system.cells
     indicators = decision_indicators(decisions, cells.outcomes)
     counts, spread = cells.sums(indicators), system.rate_spread(indicators, added=0.0 if constant else 0.5)
-    way = np.zeros(len(spread))  # the direction of the optimism
-    if multipliers is not None:
-        way = (spread @ (system.coefficients.T @ multipliers)).numpy()
     rates = system.rates(counts.expand(len(system.surrogates), -1, -1)).numpy()
-    return RateDistribution(system, rates, optimism.value * way, spread.numpy(), asked, optimism.error * way)
+    price = np.zeros(len(spread)) if multipliers is None else (system.coefficients.T @ multipliers).numpy()
+    way = spread.numpy() @ price  # the direction of the optimism
+    size = math.sqrt(max(0.0, float(price @ way)))
+    kappa = optimism.at(size)
+    shift, doubt = kappa.value * way, kappa.error * way
+    return RateDistribution(system, rates, shift, spread.numpy(), asked, doubt, kappa.value * size)
 
 
 def is_constant(problem: TrainingProblem, module: nn.Module, Z: NDArray[np.float64], decisions: Tensor) -> bool:
@@ -146,7 +148,7 @@ def measure_optimism(
         lost = _optimism_of_part(problem, Z, decisions, free, inside, loss_weights=weights, **options)
         share = float(inside.to(torch.float64).mean())
         measured.append(share**FALL * float(multipliers @ lost) / scale)
-    return Optimism.of_parts(measured)
+    return Optimism.of_parts(measured, math.sqrt(scale))
 
 
 def _optimism_of_part(
@@ -243,8 +245,7 @@ class Outlook:
             return Forecast(reason=self._reason)
         system, same = self.problem.system, is_constant(self.problem, self.problem.module, self.Z, decisions)
         found = rate_distribution(system, decisions, self._multipliers, self._optimism, self.asked, constant=same)
-        price = (system.coefficients.T @ self._multipliers).numpy()
-        return found.forecast(optimism=self._optimism.value * math.sqrt(max(0.0, float(price @ found.spread @ price))))
+        return found.forecast()
 
     def _decide(self) -> Tensor:
         if self._known_decisions is not None:
@@ -318,7 +319,7 @@ def forecast_rows(
         system = ConstraintSystem.build(problem.system.constraints, cells, threshold=problem.threshold)
     except ValueError as error:
         return Forecast(rows="calibration", reason=str(error))
-    return rate_distribution(system, decisions, constant=same).forecast(rows="calibration", optimism=0.0)
+    return rate_distribution(system, decisions, constant=same).forecast(rows="calibration")
 
 
 # --- margins ---------------------------------------------------------------------------------------------------------

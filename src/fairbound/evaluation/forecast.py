@@ -43,6 +43,9 @@ PAIRS_AT_ONCE = 256
 DOUBT = 1 / 3
 """The relative standard error of κ, as seen on planted data of 600 to 12,000 rows."""
 
+MOST_ERRORS = 2.0
+"""The largest optimism of a model, in standard errors, unless a larger one was measured."""
+
 CLEARLY_SHORT = 0.1
 """A margin falls short if the probability by the forecast is lower than the one asked for by more than this."""
 
@@ -64,12 +67,23 @@ class Optimism:
 
     value: float = 0.0
     error: float = 0.0
+    largest: float = math.inf
 
     @classmethod
-    def of_parts(cls, measured: Sequence[float]) -> Optimism:
-        """Return it from one or two parts.  A negative mean is taken for 0."""
+    def of_parts(cls, measured: Sequence[float], size: float) -> Optimism:
+        """Return it from one or two parts, at a price yᵀAr with the standard error `size`; at least 0."""
         value = max(0.0, sum(measured) / len(measured))
-        return cls(value, math.hypot(DOUBT * value, math.sqrt(0.75) * (max(measured) - min(measured))))
+        error = math.hypot(DOUBT * value, math.sqrt(0.75) * (max(measured) - min(measured)))
+        return cls(value, error, max(value * size, MOST_ERRORS))
+
+    def at(self, size: float) -> Optimism:
+        """Return the optimism of another model, whose price has the standard error `size`.
+
+        κ·size is the optimism in standard errors.  It grows with the multipliers, but a model has only so much chance
+        to use: the prices of a stricter fit can be many times those at which κ was measured.
+        """
+        share = min(1.0, self.largest / (self.value * size)) if self.value * size > 0.0 else 1.0
+        return replace(self, value=share * self.value, error=share * self.error)
 
 
 @dataclass(frozen=True)
@@ -167,12 +181,10 @@ class LimitMargin:
     most: float
 
     def __str__(self) -> str:
-        width = (
-            f"{self.least:.3f}"
-            if f"{self.least:.3f}" == f"{self.most:.3f}"
-            else f"{self.least:.3f} to {self.most:.3f}, by pair of groups and its order"
-        )
-        return f"{self.limit} was trained with a margin of {width}"
+        least, most = f"{self.least:.3f}", f"{self.most:.3f}"
+        if least == most:
+            return f"{self.limit} was trained with a margin of {least}"
+        return f"{self.limit} was trained with margins of {least} to {most}, a larger one for pairs with a small group"
 
 
 @dataclass(frozen=True)
@@ -227,6 +239,8 @@ class RateDistribution:
         `no_group_worse`, which refer to the training rows.
     doubt : array of shape (R,), or 0
         The standard error of the shift, in one direction.
+    optimism : float
+        The expected loss of yᵀc on new rows, in its standard errors.
     """
 
     system: ConstraintSystem
@@ -235,6 +249,7 @@ class RateDistribution:
     spread: FloatArray
     asked: int | None = None
     doubt: FloatArray | float = 0.0
+    optimism: float = 0.0
 
     def draw(self) -> FloatArray:
         """Return draws of the differences from `rates`, (draws, R): from a fixed seed, in antithetic pairs."""
@@ -244,7 +259,7 @@ class RateDistribution:
         normal = np.concatenate([normal, -normal])
         return normal[:, :-1] @ factor.T + self.shift + normal[:, -1:] * self.doubt
 
-    def forecast(self, *, rows: str = "training", optimism: float | None = None) -> Forecast:
+    def forecast(self, *, rows: str = "training") -> Forecast:
         """Return the forecast of every limit that has a bound."""
         drawn, found = self.rates + self.draw(), []
         together = np.ones(len(drawn), dtype=bool)
@@ -259,7 +274,7 @@ class RateDistribution:
             found.append(LimitForecast(str(constraint), float(middle), float(low), float(high), float(holds.mean())))
         if not found:
             return Forecast(rows=rows, reason="no limit has a bound.")
-        return Forecast(tuple(found), float(together.mean()), rows, optimism)
+        return Forecast(tuple(found), float(together.mean()), rows, self.optimism)
 
     def reserve(self, probability: float) -> FloatArray:
         """Return the distance by which each row of c must be tightened, so that the limits hold with a probability.
@@ -363,7 +378,7 @@ def _worst_of_pairs(
     first, second = (part[:, [pair[side] for pair in pairs]] for side in (0, 1))
     directed = isinstance(constraint.bound, tuple)
     if measure.comparison == "value":
-        return _worst(constraint, first)
+        return _worst(constraint, np.clip(first, 0.0, 1.0))
     if measure.comparison == "ratio":
         first, second = np.clip(first, 0.0, None), np.clip(second, 0.0, None)
         low, high = (first, second) if directed else (np.minimum(first, second), np.maximum(first, second))

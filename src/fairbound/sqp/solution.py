@@ -107,7 +107,7 @@ class Status(Enum):
     >>> Status.CONVERGED.value
     'converged'
     >>> Status("infeasible").message
-    'No point was found that keeps all limits; the one that violates them least is returned.'
+    'No solution was found that keeps all limits; the one that violates them least is returned.'
     """
 
     CONVERGED = "converged"
@@ -125,7 +125,7 @@ class Status(Enum):
 _MESSAGES = {
     Status.CONVERGED: "All limits are kept, and the conditions of a local optimum hold.",
     Status.FEASIBLE: "All limits are kept. This is the best point found.",
-    Status.INFEASIBLE: "No point was found that keeps all limits; the one that violates them least is returned.",
+    Status.INFEASIBLE: "No solution was found that keeps all limits; the one that violates them least is returned.",
     Status.MAX_ITERATIONS: "The number of iterations ran out before the limits were kept; allow more iterations.",
     Status.DEGENERATE: "The limits are kept, but the result is no better than a constant prediction.",
 }

@@ -313,8 +313,10 @@ def small_group_notes(result: FitResult) -> list[str]:
     for each in result.small_groups:
         fates.setdefault((each.grouping, each.fate), []).append(f"{as_text(each.group)} ({each.rows:,} rows)")
     return [
-        f"{grouping}: {'merged into one group' if fate == 'merged' else 'left out of the limits'}, since each has few "
-        f"training rows: {', '.join(groups)}."
+        f"{grouping}: merged into one group, since the smaller ones have too few training rows: {', '.join(groups)}."
+        if fate == "merged"
+        else f"{grouping}: left out of the limits, for too few training rows or none with a label that a rate needs: "
+        f"{', '.join(groups)}."
         for (grouping, fate), groups in fates.items()
     ]
 

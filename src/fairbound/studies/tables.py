@@ -218,7 +218,7 @@ def frontier_table(frontier: Mapping[str, Any]) -> TextTable:
     return TextTable(frontier["description"], (*header, "points for the next 0.01"), tuple(rows))
 
 
-GAIN = "Gain: points of accuracy over the best constant prediction, which keeps any ratio."
+GAIN = "Gain: points of accuracy over the best constant prediction, which keeps any ratio or difference."
 """Explains a column of `frontier_table`."""
 
 

@@ -125,6 +125,6 @@ PHASES: dict[str, str] = {
     "exact": "reach the limits by the exact measures of the decisions",
     "search": "draw random models of few parameters, and keep the best ones",
     "repair": "find the nearest model that keeps the limits, whatever its loss",
-    "accurate": "make decisions more accurate under the same limits, with the loss held",
+    "accurate": "make decisions more accurate under the same limits, for at most 5% more loss",
 }
 """Name and description of each phase."""
