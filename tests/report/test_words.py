@@ -196,7 +196,7 @@ def test_what_is_left_out_is_said():
     said = " ".join(remarks(summarize((), rows, notes=["Group d was left out."])))
     assert "Group d was left out." in said
     assert "weighted" in said
-    assert "1 training rows have no known side" in said
+    assert "1 training row has no known side" in said
     assert "false-positive rate" in said.lower()
     assert "undefined on the training rows for 1 group of side" in said
     assert "leave out: c." in said

@@ -256,7 +256,9 @@ def show_frontier(output: Output, frontier: Mapping[str, Any]) -> None:
 
 def show_notes(output: Output, summary: Mapping[str, Any]) -> None:
     """Print the notes, but not the last one: it says where the rows come from."""
-    for note in summary["notes"][:-1]:
+    from fairbound.studies import rows_without_group
+
+    for note in (*rows_without_group(summary), *summary["notes"][:-1]):
         output.text(f"Note: {note}")
 
 

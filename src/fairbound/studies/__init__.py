@@ -10,7 +10,15 @@ from fairbound.studies.search import AlternativeSearch, alternatives, as_baselin
 from fairbound.studies.settings import StudySettings, usual_bounds
 from fairbound.studies.streamed import StreamedStudy, check_streamed
 from fairbound.studies.summary import summarize
-from fairbound.studies.tables import GAIN, MODEL_FOLDER, frontier_table, metrics_of, summary_tables, write_files
+from fairbound.studies.tables import (
+    GAIN,
+    MODEL_FOLDER,
+    frontier_table,
+    metrics_of,
+    rows_without_group,
+    summary_tables,
+    write_files,
+)
 
 __all__ = [
     "GAIN",
@@ -39,6 +47,7 @@ __all__ = [
     "label_values",
     "metrics_of",
     "remarks",
+    "rows_without_group",
     "study",
     "summarize",
     "summary_tables",

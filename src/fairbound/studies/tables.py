@@ -250,7 +250,19 @@ def page_of(study: Study) -> tuple[str, list[TextTable], list[str]]:
     notes = [] if summary["frontier"] is None else [GAIN]
     notes += summary["run"]["new_rows"]
     notes += [study.result.claim] if study.result.certified else []
-    return heading, tables, [*notes, *summary["notes"]]
+    return heading, tables, [*notes, *rows_without_group(summary), *summary["notes"]]
+
+
+def rows_without_group(summary: Mapping[str, Any]) -> list[str]:
+    """Return a sentence for each sensitive column that some rows have no value of: the rates leave them out."""
+    return [
+        f"{missing:,} {name.replace('_', '-')} {'row has' if missing == 1 else 'rows have'} no known {grouping}: "
+        f"counted in the accuracy, and in no rate of {grouping}."
+        for name, part in summary["parts"].items()
+        if part is not None
+        for grouping, missing in part["after"]["missing"].items()
+        if missing
+    ]
 
 
 # --- folder ----------------------------------------------------------------------------------------------------------
