@@ -49,6 +49,13 @@ def test_the_first_sentence(outcome, tone, said):
     assert said in verdict.short
 
 
+@pytest.mark.parametrize(("holds", "said"), [(0.04, "on new rows a break is likely"), (0.5, "for new rows it is open")])
+def test_the_first_sentence_agrees_with_the_forecast(holds, said):
+    summary = changed()
+    summary["run"] = {**(summary["run"] or {}), "forecast": {"holds": holds, "limits": [{}], "rows": "training"}}
+    assert said in words.answers(summary)[0].short
+
+
 def test_beyond_the_limit_by_chance_is_said():
     verdict, *_ = words.answers(changed(held_out=False))
     assert "beyond the limit, but not so far that chance cannot explain it" in verdict.sentence

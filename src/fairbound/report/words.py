@@ -18,7 +18,7 @@ Summary = Mapping[str, Any]
 SIGNS: dict[Tone, str] = {"good": "✓", "open": "?", "bad": "✗", "plain": "–"}
 VERDICT_TONES: dict[str, Tone] = {"PASS": "good", "FAIL": "bad", "INCONCLUSIVE": "open", "NOT CERTIFIABLE": "plain"}
 NO_LIMIT = "No limit was asked for"
-LIKELY = 0.9  # a forecast with at least this probability is called good
+LIKELY, UNLIKELY = 0.9, 1 / 3  # a forecast of at least the first is called good; below the second, a break is likely
 
 
 @dataclass(frozen=True)
@@ -172,10 +172,13 @@ def _verdict(summary: Summary) -> Answer:
         if inside is False
         else ""
     )
+    forecast = (summary["run"] or {}).get("forecast") or {}
+    unlikely = forecast.get("holds") is not None and forecast["holds"] < UNLIKELY
     return Answer(
         question,
         "open",
-        f"{subject} kept on the training rows{among}; for new rows it is open",
+        f"{subject} kept on the training rows{among}; "
+        + ("on new rows a break is likely" if unlikely else "for new rows it is open"),
         f"The {rows} rows do not decide at {percent(certificate['confidence'])} confidence whether "
         f"{'all limits are' if several else 'the limit is'} kept in the population that they were drawn from.{beyond}",
     )
