@@ -274,7 +274,7 @@ class Outlook:
                     **options,
                 )
             except ValueError as error:  # a rate is undefined in a part of the rows
-                self._reason = f"the rows are too few to be divided ({error})"
+                self._reason = f"the rows are too few to be divided ({getattr(error, 'problem', error)})"
 
 
 def forecast_frontier(

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fairbound._errors import InputError
 from fairbound._words import group_text
 from fairbound.fairness.cells import Cells, Grouping
 from fairbound.fairness.constraints import Constraint
@@ -160,9 +161,14 @@ class Compiler:
                 group = grouping.groups[position]
                 counts = self.cells.group_counts()[grouping.name][group]
                 has = ", ".join(f"{count:g} with label {label!r}" for label, count in counts.items())
-                raise ValueError(
-                    f"{measure.name} is undefined for group {group!r} of {grouping.name!r}, which has rows: {has}. "
-                    "Merge it with another group or leave it out (mark it as missing)."
+                raise InputError(
+                    "{measure} is undefined for group {group!r} of {column!r}, which has rows: {has}.",
+                    "Merge it with another group, or leave it out (mark it as missing). A fit does that itself with "
+                    "{small_groups='merge'} or {small_groups='warn'}.",
+                    measure=measure.name,
+                    group=group,
+                    column=grouping.name,
+                    has=has,
                 )
             self.blocks[key] = RateBlock(index, grouping, outcome, rate, self.n_rates)
             self.n_rates += len(grouping.groups) + 1
