@@ -320,3 +320,30 @@ def test_a_margin_does_not_lose_limits_that_are_kept_without_it():
     assert not found.result_.margin.reached
     selected = [found.predict(X)[group == each].mean() for each in range(4)]
     assert 0.3 <= min(selected) <= max(selected) <= 0.45
+
+
+def test_an_infeasible_bound_does_not_take_the_forecasts_of_the_others():
+    X, y, group = toy(600)
+    best = quick(LIMIT).fit(X, y, sensitive_features=group).result_.accuracy
+    limits = ["demographic_parity <= 0.3", f"accuracy >= {best - 0.01}"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", LimitWarning)
+        models = quick(limits).frontier(X, y, [0.3, 0.0001], sensitive_features=group)
+    first, last = (each.classifier.result_ for each in models)
+    assert first.kept
+    assert first.forecast.holds is not None
+    if not last.kept:
+        assert "not even kept" in last.forecast.reason
+    else:
+        pytest.fail("the strict bound was to be infeasible beside the accuracy")
+
+
+def test_two_parts_have_no_row_in_common():
+    """Groups of one row are in both: without them, a rate of the part would be undefined."""
+    group = np.repeat(np.arange(5), [1, 3, 5, 8, 101])
+    cells = Cells.build(np.zeros(len(group), dtype=int) + (np.arange(len(group)) == len(group) - 1), group)
+    first, second = (part.numpy() for part in unseen.choose_parts(cells, 0.5))
+    single = np.isin(cells.index.numpy(), [k for k in range(cells.n_cells) if (cells.index == k).sum() == 1])
+    assert not (first & second & ~single).any()
+    assert (first & second)[single].all()
+    assert (first | second).all()

@@ -199,3 +199,7 @@ def test_optimism_in_standard_errors_is_limited():
     assert measured.at(0.5) == measured
     assert measured.at(50.0).value * 50.0 == pytest.approx(5.0)
     assert Optimism().at(1.0) == Optimism()
+    apart = Optimism.of_parts([-1.0, 1.0], size=1.0)  # two parts that disagree: no optimism, but doubt
+    assert apart.value == 0.0
+    assert apart.at(1.0) == apart
+    assert apart.at(50.0).error * 50.0 == pytest.approx(MOST_ERRORS)

@@ -466,3 +466,17 @@ def test_the_end_of_a_round_in_vain_is_moved_within_the_limits(monkeypatch) -> N
     stages.seek_accuracy_in_rounds(state, problem)
     assert state.candidates.choice().assessment.kept
     assert state.candidates.choice().assessment.accuracy > best.assessment.accuracy - 0.02
+
+
+def test_columns_without_a_limit_have_no_band() -> None:
+    """A group without weight in such a column has no rate, and must not end the fit."""
+    X, y, group = rare_positives()
+    region = np.where(np.arange(len(y)) % 7 == 0, "w", "e")
+    cells = Cells.build(y, {"group": group, "region": region}, weights=np.where(region == "w", 0.0, 1.0))
+    limit = DisparateImpact(0.8, columns=("group",))
+    problem = TrainingProblem(make_model(3, dtype=torch.float64), "cross_entropy", limit, cells)
+    state = FitState(problem, X, None, Effort(), None)
+    find_free_optimum(state)
+    state.begin(problem, 0.05)
+    stages.search_in_band(state, problem)
+    assert {"coarse", "exact"} <= {row["phase"] for row in state.history}

@@ -231,7 +231,8 @@ class Fitting:
 
     def _forecasts(self, points: Sequence[FrontierPoint], effort: Effort | None) -> Sequence[Forecast | None]:
         asked = len(self.constraints) - len(self.floors)
-        return forecast_frontier(self.problem, self.Z, self.loss_weights, points, effort, asked)
+        options = {"effort": effort, "objective": "accuracy" if self.params.objective == "accuracy" else "loss"}
+        return forecast_frontier(self.problem, self.Z, self.loss_weights, points, asked, **options)
 
     def _finish(
         self,

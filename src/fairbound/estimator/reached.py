@@ -272,7 +272,7 @@ class FitFacts:
         """Return the warning for a model that keeps the limits and is no better than a constant."""
         positive = f" (the positive label is {self.classes[1]!r})" if len(self.classes) == 2 else ""
         return (
-            f"The model keeps {self._limits()}, but is no more accurate than a constant decision, or almost one: "
+            f"The model keeps {self._limits()}, but predicts no better than a constant, or is almost one: "
             f"{self._decisions()}{positive}. {self._advice()}"
         )
 
@@ -308,8 +308,8 @@ class FitFacts:
             return "Loosen the limits."
         rows, positives = float(self.labelled.sum()), float(self.labelled[-1])
         if len(self.classes) == 2 and int(self.decided.argmax()) == 1:
-            ceiling = 1.0 - 0.5 * (rows - positives) / rows
-            return f'Loosen the limits, or add a ceiling such as "selection_rate <= {ceiling:.2g}".'
+            ceiling = 1.0 - float(f"{0.5 * (rows - positives) / rows:.1g}")
+            return f'Loosen the limits, or add a ceiling such as "selection_rate <= {ceiling:g}".'
         # Half of the share of positive labels: a floor above that share would cost more than it brings.
         floor = 0.5 * (positives / rows if len(self.classes) == 2 else float(self.labelled.min()) / rows)
         return f'Loosen the limits, or add a floor such as "selection_rate >= {floor:.1g}".'

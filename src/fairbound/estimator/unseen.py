@@ -2,14 +2,12 @@
 
 The optimism of a fit is how much worse a limit is on new rows than on its own, beyond chance.  To measure it, a second
 model is fitted to a part of the training rows, by the phases of the whole fit.  It starts from the model without limits
-of the whole, which has not used the groups.  (The limited model was fitted to all rows, so a fit that starts there
-would be evaluated on rows that it has used.)  From there it finds its own model without limits first: the whole fit
+of the whole, which has not used the groups.  From there it finds its own model without limits first: the whole fit
 stops where its decisions are as accurate as without limits, and so must the fit to the part.
 
-Let d be the difference of c̄ between the other rows and those of the part.  For a model that was fitted to the part, d
-is its optimism plus the chance difference between the two sets of rows.  For the model that was fitted to all rows, d
-is the chance difference alone, because it was fitted to both sets.  Subtracting the two gives the optimism of a fit to
-the part.  The optimism of the whole fit is smaller, by a power of the share of the rows.
+Let d be the difference of c̄ between the other rows and those of the part.  For a model fitted to the part, d is its
+optimism plus chance.  For the model fitted to all rows, d is chance alone.  Subtracting the two gives the optimism of a
+fit to the part.  The optimism of the whole fit is smaller, by a power of the share of the rows.
 """
 
 from __future__ import annotations
@@ -47,8 +45,7 @@ MOST_ROWS = 20_000
 SMALL_SHARE, LARGE_SHARE = 0.8, 0.5
 """The largest share of the rows in the part, for fits with few rows and with many.
 
-With few rows the optimism is large, and its power of the number of rows is uncertain, so the part must be close to the
-whole.  With many rows it is small, and better measured by more of the other rows.
+The optimism of few rows is large, so the part must be close to the whole; that of many needs many other rows.
 """
 
 FALL = 0.75
@@ -176,12 +173,13 @@ def choose_parts(cells: Cells, largest: float) -> list[Tensor]:
     counts = torch.bincount(strata)
     place = torch.arange(len(strata)) - (torch.cumsum(counts, 0) - counts)[strata[order]]
     size, whole = torch.ceil(share * counts)[strata[order]], counts[strata[order]]
-    chosen = [place < size, place >= whole - size][: 2 if share <= LARGE_SHARE else 1]
+    second = (place >= torch.maximum(whole - size, size)) | (whole == 1)  # a stratum of one row is in both
+    chosen = [place < size, second][: 2 if share <= LARGE_SHARE else 1]
     return [cells.of_entries(each[torch.argsort(order)]) for each in chosen]
 
 
 def _one_iteration(effort: Effort) -> Phase:
-    """Return a phase that only assesses the model without limits, where it is known."""
+    """Return a phase that assesses the known model without limits."""
     return replace(effort.free, iterations=min(1, effort.free.iterations))
 
 
@@ -282,18 +280,19 @@ def forecast_frontier(
     Z: NDArray[np.float64],
     loss_weights: Any,
     points: Sequence[FrontierPoint],
-    effort: Effort | None,
     asked: int | None = None,
+    **options: Any,
 ) -> list[Forecast | None]:
     """Return the forecasts of models for several bounds, which share one κ, measured at the strictest that binds.
 
-    With few rows, a model may end some rows away from its bound, without multipliers; it takes those of a looser one.
+    A model that ends some rows away from its bound has no multipliers, and takes those of a looser one.
     """
     systems, prices = [p.result.assessment.system for p in points], [p.result.multipliers for p in points]
     outlooks = [Outlook(problem.with_constraints(each.constraints), Z, loss_weights, asked) for each in systems]
-    strictest = max((i for i, price in enumerate(prices) if price is not None and price.any()), default=len(points) - 1)
+    usable = [i for i, p in enumerate(points) if p.result.assessment.kept and not p.result.stopped] or [len(points) - 1]
+    strictest = max((i for i in usable if (y := prices[i]) is not None and y.any()), default=usable[-1])
     problem.assign(points[strictest].parameters)
-    (measured := outlooks[strictest]).tighten(points[strictest].result, None, effort=effort)
+    (measured := outlooks[strictest]).tighten(points[strictest].result, None, **options)
     found: list[Forecast | None] = []
     for index, (outlook, price) in enumerate(zip(outlooks, prices, strict=True)):
         problem.assign(points[index].parameters)
@@ -392,6 +391,7 @@ def train_with_margin(
             value_evaluations=found.value_evaluations + again.value_evaluations,
             stopped=found.stopped or again.stopped,
             solver=result.solver,
+            free=result.free,
             free_parameters=result.free_parameters,
         )
         if lost or found.stopped:

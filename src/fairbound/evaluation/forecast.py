@@ -74,7 +74,7 @@ class Optimism:
         """Return it from one or two parts, at a price yᵀAr with the standard error `size`; at least 0."""
         value = max(0.0, sum(measured) / len(measured))
         error = math.hypot(DOUBT * value, math.sqrt(0.75) * (max(measured) - min(measured)))
-        return cls(value, error, max(value * size, MOST_ERRORS))
+        return cls(value, error, max(value * size, error * size, MOST_ERRORS))
 
     def at(self, size: float) -> Optimism:
         """Return the optimism of another model, whose price has the standard error `size`.
@@ -82,8 +82,9 @@ class Optimism:
         κ·size is the optimism in standard errors.  It grows with the multipliers, but a model has only so much chance
         to use: the prices of a stricter fit can be many times those at which κ was measured.
         """
-        share = min(1.0, self.largest / (self.value * size)) if self.value * size > 0.0 else 1.0
-        return replace(self, value=share * self.value, error=share * self.error)
+        most = self.largest / size if size > 0.0 else math.inf
+        share = min(1.0, most / self.value) if self.value > 0.0 else 1.0
+        return replace(self, value=share * self.value, error=min(share * self.error, most))
 
 
 @dataclass(frozen=True)
@@ -182,9 +183,8 @@ class LimitMargin:
 
     def __str__(self) -> str:
         least, most = f"{self.least:.3f}", f"{self.most:.3f}"
-        if least == most:
-            return f"{self.limit} was trained with a margin of {least}"
-        return f"{self.limit} was trained with margins of {least} to {most}, a larger one for pairs with a small group"
+        several = "" if least == most else f" to {most}, larger for pairs with a small group"
+        return f"{self.limit} was trained with a margin of {least}{several}"
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from fairbound.fairness import ConstraintSystem, DecisionSurrogate, SmoothedStep
+from fairbound.fairness import Constraint, ConstraintSystem, DecisionSurrogate, SmoothedStep
 from fairbound.sqp import LineSearch, QuasiNewtonSQP, kkt_residuals, least_squares_multipliers
 from fairbound.training.assessment import Assessment
 from fairbound.training.candidates import Candidate, Candidates
@@ -210,18 +210,18 @@ def search_in_band(state: FitState, problem: TrainingProblem) -> None:
 
     A ratio limit is the row δ·r_a − r_b ≤ 0.  Its violation shrinks with the rates, so with rare positives and many
     groups a solve may end at a model that selects almost nobody.  Rates in a band rule that out.  The models found
-    compete by the limits as asked.
+    compete by the limits as asked.  Columns without a limit have no band.
     """
-    if state.free_w is None or problem.cells.n_labels > 2:
+    rate = 0.0 if state.free_w is None else state.assess(problem, state.free_w).selected_share
+    if problem.cells.n_labels > 2 or not 0.0 < rate < 1.0:
         return
-    rate = state.assess(problem, state.free_w).selected_share
-    if not 0.0 < rate < 1.0:
-        return
-    band = f"{BAND * rate} <= selection_rate <= {1.0 - BAND * (1.0 - rate)}"
+    columns = tuple(dict.fromkeys(block.grouping.name for block in problem.system.blocks))
+    band = Constraint((BAND * rate, 1.0 - BAND * (1.0 - rate)), measure="selection_rate", columns=columns)
     state.return_to_free()
     within = problem.with_constraints([*problem.system.constraints, band])
     approach(state, within, state.effort.coarse, judged_by=problem.system)
     solve_exact(state, within, state.effort.exact, judged_by=problem.system)
+    state.converged_at = None  # the conditions were those of the problem with the band
 
 
 def compute_prices(state: FitState, problem: TrainingProblem) -> None:
