@@ -385,7 +385,8 @@ def frontier_models(points: Sequence[FrontierPoint], classifiers: Sequence[Any])
         )
     falls = [one.result_.accuracy - other.result_.accuracy for one, other in pairwise(classifiers)]
     steps = [abs(other.bound - one.bound) for one, other in pairwise(points)]
-    prices = [*(fall / step for fall, step in zip(falls, steps, strict=True)), None]
+    # A rise is the chance of a few rows, not a price: a clearly better model has taken the place of a looser one.
+    prices = [*(max(fall, 0.0) / step for fall, step in zip(falls, steps, strict=True)), None]
     return tuple(
         FrontierModel(point.bound, classifier, point.loss_price, price)
         for point, classifier, price in zip(points, classifiers, prices, strict=True)
