@@ -11,7 +11,6 @@ import math
 import warnings
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -33,7 +32,7 @@ from fairbound.estimator.reached import (
 from fairbound.estimator.small_groups import SmallGroup
 from fairbound.evaluation import Certificate, Forecast, MarginResult
 from fairbound.sqp import Status
-from fairbound.training import PHASES, FrontierPoint
+from fairbound.training import PHASES, FrontierPoint, prices_in_accuracy
 
 
 @dataclass(frozen=True)
@@ -383,10 +382,7 @@ def frontier_models(points: Sequence[FrontierPoint], classifiers: Sequence[Any])
             LimitWarning,
             stacklevel=4,
         )
-    falls = [one.result_.accuracy - other.result_.accuracy for one, other in pairwise(classifiers)]
-    steps = [abs(other.bound - one.bound) for one, other in pairwise(points)]
-    # A rise is the chance of a few rows, not a price: a clearly better model has taken the place of a looser one.
-    prices = [*(max(fall, 0.0) / step for fall, step in zip(falls, steps, strict=True)), None]
+    prices = prices_in_accuracy([each.bound for each in points], [each.result_.accuracy for each in classifiers])
     return tuple(
         FrontierModel(point.bound, classifier, point.loss_price, price)
         for point, classifier, price in zip(points, classifiers, prices, strict=True)

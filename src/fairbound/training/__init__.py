@@ -21,6 +21,7 @@ from fairbound.training.frontiers import (
     follow_path,
     frontier,
     loss_price,
+    prices_in_accuracy,
 )
 from fairbound.training.losses import (
     L2,
@@ -94,6 +95,7 @@ __all__ = [
     "make_model",
     "on_other_rows",
     "open_journal",
+    "prices_in_accuracy",
     "rates_on_a_handful",
     "resumed",
     "surrogate_gaps",

@@ -16,6 +16,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -264,14 +265,23 @@ def _replace_dominated(path: list[PathPoint], state: FitState) -> None:
 
 def _add_prices(bounds: list[float], path: list[PathPoint], position: int) -> tuple[FrontierPoint, ...]:
     points = []
-    for index, (bound, here) in enumerate(zip(bounds, path, strict=True)):
-        accuracy_price = None
-        if index + 1 < len(bounds):
-            fall = here.result.assessment.accuracy - path[index + 1].result.assessment.accuracy
-            accuracy_price = max(fall, 0.0) / abs(bounds[index + 1] - bound)  # a rise is chance: see above
+    accuracy_prices = prices_in_accuracy(bounds, [each.result.assessment.accuracy for each in path])
+    for bound, here, accuracy_price in zip(bounds, path, accuracy_prices, strict=True):
         price = loss_price(here.problem.system, position, here.multipliers, here.result.assessment.counts)
         points.append(FrontierPoint(bound, here.result, here.parameters, price, accuracy_price))
     return tuple(points)
+
+
+def prices_in_accuracy(bounds: Sequence[float], accuracies: Sequence[float]) -> list[float | None]:
+    """Return the loss of accuracy per unit of tightening, from each bound to the next stricter one; None at the last.
+
+    A rise is the chance of a few rows, and no price: a clearly better model has taken the place of a looser one.
+
+    >>> prices_in_accuracy([0.25, 0.5, 0.75], [0.75, 0.875, 0.625])
+    [0.0, 1.0, None]
+    """
+    steps = zip(pairwise(bounds), pairwise(accuracies), strict=True)
+    return [*(max(a - b, 0.0) / abs(other - one) for (one, other), (a, b) in steps), None]
 
 
 def loss_price(system: ConstraintSystem, position: int, multipliers: Tensor, counts: Tensor) -> float:

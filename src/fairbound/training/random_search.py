@@ -213,7 +213,7 @@ def suits_random_search(state: FitState, problem: TrainingProblem) -> bool:
 def search_least_objective(state: FitState, problem: TrainingProblem) -> None:
     """Search for the least objective under the limits, from shifted free models and from the best model so far.
 
-    No model has a lower objective than the free one.  If a model under the limits has almost that, there is no search.
+    A linear model has no lower objective than the free one.  If the best one has almost that, there is no search.
     """
     free = state.candidates.leading().assessment.objective if state.free is None else state.free.objective
     scale = max(abs(free), 1e-6)
