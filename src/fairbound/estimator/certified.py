@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from fairbound._errors import InputError
 from fairbound.data import draw_parts
-from fairbound.estimator.confidence import STRICTNESS, CertifiedChoice, strengthened, train_for_confidence
+from fairbound.estimator.confidence import STRICTNESS, CertifiedChoice, ModelSequence, train_for_confidence
 from fairbound.estimator.modules import logits
 from fairbound.estimator.parameters import stated_solver
 from fairbound.estimator.reached import TrialResult
@@ -34,13 +34,12 @@ from fairbound.training import (
     TrainingResult,
     assign,
     choose_status,
-    follow_path,
     on_other_rows,
     trainable,
 )
 
-TRIED = (0.1, 0.25, 0.5, 0.97)
-"""The strictness of the models that are tried on training rows, to place the second start."""
+TRIED = (0.97, 0.75, 0.5, 0.25)
+"""The strictness of the models that are tried on training rows, to place the second start; strictest first."""
 
 MIDDLE = 0.3
 """The second start if no model could be tried, or none kept its limits."""
@@ -161,7 +160,7 @@ NOT_TRIED = (
 
 
 def place_start(
-    problem: TrainingProblem, Z: NDArray[np.float64], data: Data, params: Parameters, effort: Any
+    problem: TrainingProblem, Z: NDArray[np.float64], data: Data, params: Parameters, **options: Any
 ) -> float | None:
     """Return the strictness at which a model is likeliest to pass, as far as training rows show it.
 
@@ -178,13 +177,14 @@ def place_start(
     except ValueError:  # a label or a group has no row in one of the parts
         return None
     predict = predictor(trial.module, trial, Z[held_out], here.y.dtype)
-    sets = [[strengthened(limit, share) for limit in problem.system.constraints] for share in TRIED]
-    path = follow_path(trial, Z[train], sets, loss_weights=there.loss_weights, effort=effort)
     limits = [limit for limit in problem.system.constraints if limit.bound is not None]
     positive = problem.cells.classes[1] if problem.cells.n_labels == 2 else None
-    rooms = {
-        share: _room(
-            certify(
+    sequence = ModelSequence(trial, Z[train], STRICTNESS, loss_weights=there.loss_weights, **options)
+    rooms: dict[float, float] = {}
+    for share in TRIED:
+        point = sequence.at(share)
+        if point.result.assessment.kept:
+            tested = certify(
                 here.y,
                 predict(point.parameters),
                 here.groups,
@@ -193,10 +193,7 @@ def place_start(
                 groups=params.groups,
                 pos_label=positive,
             )
-        )
-        for share, point in zip(TRIED, path, strict=True)
-        if point.result.assessment.kept
-    }
+            rooms[share] = _room(tested)
     return max(rooms, key=lambda share: rooms[share], default=MIDDLE)
 
 
@@ -227,7 +224,8 @@ def choose(
     placed: list[float | None] = []
 
     def starts() -> tuple[float, ...]:
-        placed.append(place_start(problem, Z, data, params, options["effort"]))
+        chosen = {name: options[name] for name in ("effort", "objective")}
+        placed.append(place_start(problem, Z, data, params, **chosen))
         return STRICTNESS[-1], MIDDLE if placed[-1] is None else placed[-1]
 
     choice = train_for_confidence(
@@ -260,7 +258,7 @@ def with_certificate(record: FitResult, choice: CertifiedChoice) -> FitResult:
         count = sum(trial.passed for trial in choice.trials)
         way = f"limits {100 * taken.strictness:g}% stricter than asked" if taken.strictness else "the limits as asked"
         message = (
-            "All limits are kept, and pass on the calibration rows: the most accurate of "
+            "All limits are kept, and pass on the calibration rows: the loosest of "
             f"{count} model{'s' if count > 1 else ''} that did, trained for {way}."
         )
     return replace(

@@ -1,9 +1,9 @@
 """Training with `confidence=`: limits that hold on unseen rows, with a stated probability of error.
 
-A sequence of models from strict to loose is trained without the calibration rows.  Each has the requested limits, moved
-by a fixed share towards their strictest value.  Models that keep their own limits on the training rows are tested on
-the calibration rows against the *requested* limits, strictest first.  Of the models that passed, the one with the
-highest training accuracy is returned.
+A sequence of models from strict to loose is trained without the calibration rows (`ModelSequence`).  Those that keep
+the limits on the training rows are tested on the calibration rows against the limits as asked, strictest first.  The
+loosest model that passed is returned.  (Not the one with the highest training accuracy: models that were fitted have a
+higher one than those between them, but not on other rows.)
 
 The level α = 1 − confidence is divided among one or several *starts*: models that are chosen before the calibration
 rows are used.  A model is tested at its own share of α, if it is a start, plus the level of the model before it, if
@@ -15,6 +15,9 @@ population is at most α.  Proof: let i₁ < i₂ < ... be the places of the mod
 returned, at least one of them has passed; let i_k be the first that did.  Since i_{k−1} has failed, the level of i_k
 consists of shares of starts after i_{k−1} and up to i_k.  These stretches do not overlap.  So the levels of the places
 i₁, i₂, ... add up to at most α, and so do the probabilities that they pass.
+
+The proof takes the models as fixed.  A model is trained only when it is to be tested, which does depend on the
+calibration rows; what it would be does not.
 """
 
 from __future__ import annotations
@@ -30,23 +33,69 @@ from torch import Tensor
 from fairbound._errors import InputError
 from fairbound.evaluation import Certificate, Verdict, certify
 from fairbound.fairness import Cells, Constraint, Measure, resolve_measure
-from fairbound.training import Effort, PathPoint, Phase, TrainingProblem, follow_path
+from fairbound.training import FitSeries, SeriesPoint, TrainingProblem
 
-STRICTNESS = (*(step / 20 for step in range(14)), 0.75, 0.9, 0.97)
-"""How much stricter each model is trained, from loose to strict: 0 is the requested bound, 1 the strictest one.
+STRICTNESS = (*(step / 20 for step in range(20)), 0.97)
+"""Strictness of the models, from loose to strict: 0 is the bound as asked, 1 the strictest one.
 
-The loosest model that passes may lie anywhere up to two thirds: the chance of 20,000 calibration rows moves it by a
-fifth of the way from a ratio of 0.9 to 1.  Steps of a twentieth lose little accuracy to the next stricter model.
+The loosest model that passes may lie anywhere: the chance of 20,000 calibration rows moves it by a fifth of the way
+from a ratio of 0.9 to 1.  Steps of a twentieth lose little accuracy to the next stricter model.
 """
 
-SEQUENCE_EFFORT = Effort(coarse=Phase(15, window=3), worth=0.0, accurate_rounds=1)
-"""Every model is optimised for accuracy, because models of the sequence are compared by it.
-
-One round is enough: further ones add accuracy on the training rows, and none on others.
-"""
+ANCHOR = 0.5
+"""Strictness of the fit between the strictest and the loosest one."""
 
 BEYOND_EQUALITY = 0.1
 """Distance to tighten a one-sided bound that is already at equality or past it."""
+
+
+class ModelSequence:
+    """The models of the sequence, by their strictness; they depend on training rows alone.
+
+    Three *anchors* are fitted: for the limits as asked, and for limits that are moved towards their strictest values by
+    `ANCHOR` and by the largest share.  All other models lie on the straight lines between two anchors, in the space of
+    the parameters.  The anchors start from the same model without limits, so that the lines lead through good models.
+
+    A model between two anchors is better on other rows than a fit with the same value of the measure: a fit that ends
+    exactly at its limits has used the chance of its rows to get there, and a mean of two fits less of it.  The values
+    also change smoothly along the lines.  Fits of their own scatter, and testing stops at the first that fails.
+
+    Parameters
+    ----------
+    problem : TrainingProblem
+        With the limits as asked.
+    X : array
+        Inputs of the training rows.
+    shares : sequence of float
+        Strictness of the models, from loose to strict.
+    options
+        For `FitSeries`.
+    """
+
+    def __init__(self, problem: TrainingProblem, X: Any, shares: Sequence[float], **options: Any) -> None:
+        self.problem, self.series = problem, FitSeries(problem, X, **options)
+        inside = {ANCHOR} if shares[0] < ANCHOR < shares[-1] else set()
+        self._unfitted = sorted({shares[0], shares[-1]} | inside)
+        self._anchors: dict[float, SeriesPoint] = {}
+
+    def at(self, share: float) -> SeriesPoint:
+        """Return the model of this strictness; fit the anchors that it needs, and all stricter ones."""
+        while not self._anchors or min(self._anchors) > share:
+            self._fit_next()
+        stricter, looser = min(s for s in self._anchors if s >= share), max(s for s in self._anchors if s <= share)
+        if stricter == looser:
+            return self._anchors[share]
+        if not self._anchors[stricter].result.assessment.kept:
+            return self._anchors[stricter]  # a line cannot start at a model that breaks its own limits
+        way = (share - looser) / (stricter - looser)
+        return self.series.between(self._anchors[looser], self._anchors[stricter], way)
+
+    def _fit_next(self) -> None:
+        """Fit the strictest anchor that was not fitted yet."""
+        last = self._anchors[min(self._anchors)] if self._anchors else None
+        share = self._unfitted.pop()
+        limits = [strengthened(limit, share) for limit in self.problem.system.constraints]
+        self._anchors[share] = self.series.fit(limits, stricter=last)
 
 
 @dataclass(frozen=True)
@@ -54,7 +103,7 @@ class Trial:
     """One model of the sequence, with its strictness and the certificate by which it was tested."""
 
     strictness: float
-    point: PathPoint
+    point: SeriesPoint
     certificate: Certificate  # its confidence is 1 − the level of the test
 
     @property
@@ -203,12 +252,12 @@ def train_for_confidence(
         From loose to strict, fixed before the calibration rows are used.
     starts : sequence of float, or function that returns one, optional
         The strictness of the models that have a share of the level of their own, equal shares; by default that of the
-        strictest model alone.  If a start is left out of the sequence, its share goes to the next looser model, or to
-        the loosest.  A function is called after the limits were checked, and before the sequence is trained.
+        strictest model alone.  If a start breaks its own limits on the training rows, its share goes to the next looser
+        model.  A function is called after the limits were checked, and before the sequence is trained.
     certify_options : dict, optional
         Further arguments of `certify`, such as `groups`; `pos_label` is that of the problem by default.
     options
-        For `follow_path`: loss_weights, objective, effort, callback.
+        For `ModelSequence`: loss_weights, objective, effort, callback.
     """
     shares = _check_strictness(strictness)
     limits = [limit for limit in problem.system.constraints if limit.bound is not None]
@@ -227,24 +276,21 @@ def train_for_confidence(
     # Use the labels in place of decisions: a limit that cannot be certified for them cannot be for any decisions.
     _check_limits(limits, test(y))
     started = _check_starts(starts() if callable(starts) else starts, shares)
-    sets = [[strengthened(limit, share) for limit in problem.system.constraints] for share in shares]
-    path = list(zip(shares, follow_path(problem, X, sets, **({"effort": SEQUENCE_EFFORT} | options)), strict=True))
-    # A model that breaks its own limits on the training rows is left out of the sequence.
-    kept = [(share, point) for share, point in path if point.result.assessment.kept]
-    order = list(reversed(kept or path))
-    begun = [0] * len(order)
-    for start in started:
-        place = next((place for place, (share, _) in enumerate(order) if share <= start), len(order) - 1)
-        begun[place] += 1
-    trials: list[Trial] = []
-    handed_on = 0  # how many shares of the level the last model hands on
-    for own, (share, point) in zip(begun, order, strict=True):
-        handed_on += own
-        if handed_on:
-            trials.append(Trial(share, point, test(predict(point.parameters), handed_on / len(started))))
-            handed_on = handed_on if trials[-1].passed else 0
-    passed = [trial for trial in trials if trial.passed]
-    chosen = max(passed, key=lambda trial: trial.point.result.assessment.accuracy, default=None)
+    sequence, trials = ModelSequence(problem, X, shares, **options), list[Trial]()
+    level = 0  # in shares of the starts
+    for share in reversed(shares):
+        level += share in started
+        if not level:
+            continue  # this model is not tested, so it need not be trained
+        point = sequence.at(share)
+        if point.result.assessment.kept:
+            trials.append(Trial(share, point, test(predict(point.parameters), level / len(started))))
+            level = level if trials[-1].passed else 0
+        # A model that breaks its limits on the training rows is left out; its level goes to the next looser one.
+    if not trials:  # every model breaks its limits, and the loosest has the least to keep
+        point = sequence.at(shares[0])
+        trials.append(Trial(shares[0], point, test(predict(point.parameters))))
+    chosen = next((trial for trial in reversed(trials) if trial.passed), None)
     taken = chosen or trials[0]
     problem.assign(taken.point.parameters)
     certificate = taken.certificate
@@ -317,6 +363,7 @@ def _check_limits(limits: Sequence[Constraint], certificate: Certificate) -> Non
     """Reject limits that no number of rows could certify."""
     for limit, found in zip(limits, certificate.limits, strict=True):
         measure = resolve_measure(limit.measure)
+        strengthened(limit, ANCHOR)  # raises an error if nothing is stricter than the limit
         if found.verdict is Verdict.NOT_CERTIFIABLE:
             raise InputError("{limit} cannot be certified: {reason}", limit=limit, reason=found.reason)
         lower, upper = limit.limits

@@ -21,7 +21,6 @@ from sklearn.utils import check_random_state
 from torch import Tensor, nn
 
 from fairbound.estimator.certified import choose, predictor, with_certificate
-from fairbound.estimator.confidence import SEQUENCE_EFFORT
 from fairbound.estimator.correction import BaseResult, penalties
 from fairbound.estimator.encoder import encode, encoded_names, fitted_encoder, module_inputs, warn_of_scales
 from fairbound.estimator.groups import check_floors, count_missing, floors_in_words, floors_of, lifted_rate
@@ -188,8 +187,9 @@ class Fitting:
             result = fit(self.problem, self.Z, solver=solver, effort=effort, generator=self.generator, **options)
             result = outlook.tighten(result, stated_probability(self.params.margin), effort=effort, **options)
         else:
-            default = SMALL_EFFORT if is_small(len(self.Z), self.problem.n_parameters) else SEQUENCE_EFFORT
-            options["effort"] = replace(self._effort(default) or default, worth=SEQUENCE_EFFORT.worth)
+            # Many small fits: the random search of each would take seconds.
+            small = is_small(len(self.Z), self.problem.n_parameters)
+            options["effort"] = self._effort(SMALL_EFFORT if small else None)
             inputs = self._numbers(calibration)
             outlook.calibrated = partial(forecast_rows, self.problem, self.module, inputs, calibration, self.params)
             predict = predictor(self.module, self.problem, inputs, calibration.y.dtype)

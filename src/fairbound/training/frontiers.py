@@ -13,8 +13,8 @@ The price in *accuracy* is a difference quotient along the frontier.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
@@ -115,8 +115,8 @@ def frontier(
     solver : {"quasi-newton", "stochastic"}
         How the model without limits is trained; each bound takes whole passes.
     loss_weights, objective, effort, callback, generator
-        As for `fit`.  Each result has its own history and counts of passes.  The counts of the first result include the
-        free phase.
+        As for `fit`.  Each result has its own history and counts of passes.  Those of the strictest bound, which is
+        fitted first, include the free phase.
     """
     constraints = problem.system.constraints
     if not 0 <= position < len(constraints):
@@ -126,25 +126,25 @@ def frontier(
     swept = constraints[position]
     stricter_is_larger = resolve_measure(swept.measure).larger_is_stricter
     ordered = sorted({float(bound) for bound in bounds}, reverse=not stricter_is_larger)
-    sets = [_with_bound(constraints, position, bound) for bound in ordered]
-    path = follow_path(
+    series = FitSeries(
         problem,
         X,
-        sets,
         loss_weights=loss_weights,
         objective=objective,
         solver=solver,
         effort=effort,
         callback=callback,
         generator=generator,
-        from_neighbour=False,
     )
-    return Frontier(_add_prices(ordered, path, position), problem)
+    path: list[SeriesPoint] = []
+    for bound in reversed(ordered):
+        path.append(series.fit(_with_bound(constraints, position, bound), stricter=path[-1] if path else None))
+    return Frontier(_add_prices(ordered, path[::-1], position), problem)
 
 
 @dataclass(frozen=True)
-class PathPoint:
-    """One set of constraints on a path, with the model found for it as flat parameters.
+class SeriesPoint:
+    """One set of constraints of a series, with the model found for it as flat parameters.
 
     `result` belongs to the solve that found the model, which may have been for a stricter set.  `multipliers` belong to
     the solve for this set.
@@ -156,77 +156,112 @@ class PathPoint:
     multipliers: Tensor
 
 
-def follow_path(
-    problem: TrainingProblem,
-    X: Any,
-    constraint_sets: Sequence[Sequence[Constraint]],
-    *,
-    loss_weights: Any = None,
-    objective: Objective = "loss",
-    solver: Solver = "quasi-newton",
-    effort: Effort | None = None,
-    callback: HistoryCallback | None = None,
-    generator: torch.Generator | None = None,
-    from_neighbour: bool = True,
-) -> list[PathPoint]:
-    """Fit a model under each set of constraints, started from the previous one, or from the model without limits.
+class FitSeries:
+    """Fits under several sets of constraints.  They share the model without limits, which is trained at once.
 
-    The sets go from the loosest to the strictest: a model that keeps a set must keep all earlier ones.  A stricter
-    model that is clearly more accurate replaces a looser one.
+    Each fit ends at the same model as a fit of its own.  The parameters are those of `frontier`.
     """
-    problems = [problem.with_constraints(constraints) for constraints in constraint_sets]
-    with suitable_threads(len(problem.cells), problem.n_parameters):
-        modes = LayerModes(problem.module)
-        if solver == "stochastic":
-            problem.module.eval()
-        state = FitState(problem, X, loss_weights, effort, callback)
-        records = []
-        try:
+
+    def __init__(
+        self,
+        problem: TrainingProblem,
+        X: Any,
+        *,
+        loss_weights: Any = None,
+        objective: Objective = "loss",
+        solver: Solver = "quasi-newton",
+        effort: Effort | None = None,
+        callback: HistoryCallback | None = None,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        self.problem, self.objective, self.solver = problem, objective, solver
+        with self._threads():
+            modes = LayerModes(problem.module)
             if solver == "stochastic":
-                MiniBatches(state, modes, generator).find_free_model(state.effort.epochs)
-            else:
-                find_free_optimum(state)
+                problem.module.eval()
+            self.state = state = FitState(problem, X, loss_weights, effort, callback)
+            self._dtype, self._rows = problem.parameters[0].dtype, state.rows
+            try:
+                if solver == "stochastic":
+                    MiniBatches(state, modes, generator).find_free_model(state.effort.epochs)
+                else:
+                    find_free_optimum(state)
+            finally:
+                # Also on an interrupt, leave the best model found in the module.
+                state.assign_best(problem)
             state.history = []
-            for each in problems:
-                if not from_neighbour:
-                    state.return_to_free()
-                reach_limits(state, each, objective)
-                state.assign_best(each)
-                records.append(_cut_record(state))
-        finally:
-            # Also on an interrupt, leave the best model found in the module.
-            state.assign_best(problem)
-        path = []
-        # Confirm afterwards: it takes the module to double precision, which would slow down the solves.
-        for each, record in zip(problems, records, strict=True):
-            vars(state).update(record)
-            state.started += time.perf_counter()
-            chosen = confirm(state, each)
-            result = state.result(each, chosen, by_loss=objective == "loss", solver=solver)
-            path.append(PathPoint(each, result, chosen.w, state.multipliers))
-        _replace_dominated(path, state)
-        return path
+
+    def fit(self, constraints: Sequence[Constraint], *, stricter: SeriesPoint | None = None) -> SeriesPoint:
+        """Fit a model under these constraints, from the model without limits, and leave it in the module.
+
+        A model that keeps the constraints of `stricter` must keep these, too.  If that one is clearly more accurate, it
+        is returned.  The passes of the free phase are counted in the first fit.
+        """
+        state, problem = self.state, self.problem.with_constraints(constraints)
+        with self._threads():
+            # The last fit was confirmed in double precision, which takes twice the time.
+            problem.module.to(self._dtype)
+            state.rows = self._rows
+            state.return_to_free()
+            try:
+                reach_limits(state, problem, self.objective)
+            finally:
+                state.assign_best(problem)
+            chosen = confirm(state, problem)
+            result = state.result(problem, chosen, by_loss=self.objective == "loss", solver=self.solver)
+            point = SeriesPoint(problem, result, chosen.w, state.multipliers)
+            state.forget_counts()
+            if stricter is None or not _dominates(stricter, point, state.effort.worth):
+                return point
+            replaced = self._judged(point, stricter.result, stricter.parameters)
+            if not replaced.result.assessment.kept:
+                problem.assign(point.parameters)
+                return point
+            return replaced
+
+    def between(self, looser: SeriesPoint, stricter: SeriesPoint, share: float) -> SeriesPoint:
+        """Return the model at this share of the straight line from one model to another, in the space of parameters.
+
+        It is judged by the constraints of the series' own problem, and left in the module.  Its record has the history
+        and the passes of both fits.
+        """
+        one, other = looser.result, stricter.result
+        both = replace(
+            one,
+            history=[*other.history, *one.history],
+            evaluations=other.evaluations + one.evaluations,
+            value_evaluations=other.value_evaluations + one.value_evaluations,
+            stopped=other.stopped or one.stopped,
+        )
+        point = replace(looser, problem=self.problem)
+        return self._judged(point, both, torch.lerp(looser.parameters, stricter.parameters, share))
+
+    def _judged(self, point: SeriesPoint, record: TrainingResult, parameters: Tensor) -> SeriesPoint:
+        """Return the point with other parameters, which a solve for other limits has found, as `record` describes."""
+        with self._threads():
+            point.problem.assign(parameters)
+            assessment = assess_now(point.problem, self.state.rows)
+        result = replace(
+            record,
+            assessment=assessment,
+            final=assessment,
+            # The model may be optimal under other limits, but its optimality here was not checked.
+            status=choose_status(assessment, converged=False, locally_infeasible=False),
+            conflicts=[],
+            # The multipliers price other limits.
+            multipliers=None,
+            kkt=None,
+        )
+        return replace(point, result=result, parameters=parameters)
+
+    def _threads(self) -> AbstractContextManager[None]:
+        return suitable_threads(len(self.problem.cells), self.problem.n_parameters)
 
 
-def _cut_record(state: FitState) -> dict[str, Any]:
-    """Return the part of the state that belongs to the bound just reached, and reset it for the next bound.
-
-    `started` is stored relative to now, so that the caller can restore the time that this bound has taken.
-    """
-    names = (
-        "candidates",
-        "multipliers",
-        "converged_at",
-        "kkt",
-        "history",
-        "evaluations",
-        "value_evaluations",
-        "stopped",
-    )
-    now = time.perf_counter()
-    record = {name: getattr(state, name) for name in names} | {"started": state.started - now}
-    state.history, state.evaluations, state.value_evaluations, state.started = [], 0, 0, now
-    return record
+def _dominates(stricter: SeriesPoint, point: SeriesPoint, worth: float) -> bool:
+    """Return whether the stricter model is clearly better: a difference of a few rows is chance."""
+    found, other = point.result.assessment, stricter.result.assessment
+    return other.kept and (not found.kept or found.accuracy < other.accuracy - worth)
 
 
 def _with_bound(constraints: tuple[Constraint, ...], position: int, bound: float) -> list[Constraint]:
@@ -236,34 +271,7 @@ def _with_bound(constraints: tuple[Constraint, ...], position: int, bound: float
     ]
 
 
-def _replace_dominated(path: list[PathPoint], state: FitState) -> None:
-    """Replace models that are clearly less accurate than the next stricter one by that one, from the strictest down.
-
-    A difference of a few rows is chance, and the stricter model has the larger loss.
-    """
-    for index in range(len(path) - 2, -1, -1):
-        here, stricter = path[index], path[index + 1]
-        found, other = here.result.assessment, stricter.result.assessment
-        if other.kept and (not found.kept or found.accuracy < other.accuracy - state.effort.worth):
-            here.problem.assign(stricter.parameters)
-            assessment = assess_now(here.problem, state.rows)
-            if assessment.kept:
-                # The model may be optimal under the stricter set, but its optimality here was not checked.
-                status = choose_status(assessment, converged=False, locally_infeasible=False)
-                # Keep the record of the solve that found the model, but not its multipliers: they price other limits.
-                result = replace(
-                    stricter.result,
-                    assessment=assessment,
-                    final=assessment,
-                    status=status,
-                    conflicts=[],
-                    multipliers=None,
-                    kkt=None,
-                )
-                path[index] = replace(here, result=result, parameters=stricter.parameters)
-
-
-def _add_prices(bounds: list[float], path: list[PathPoint], position: int) -> tuple[FrontierPoint, ...]:
+def _add_prices(bounds: list[float], path: list[SeriesPoint], position: int) -> tuple[FrontierPoint, ...]:
     points = []
     accuracy_prices = prices_in_accuracy(bounds, [each.result.assessment.accuracy for each in path])
     for bound, here, accuracy_price in zip(bounds, path, accuracy_prices, strict=True):

@@ -92,19 +92,25 @@ class FitState:
         self.least_loss: float | None = None
         self.stopped = False
         self.warm_start: WarmStart | None = None
-        self._free_warm_start: WarmStart | None = None
+        self._when_free: dict[str, Any] = {}
         self.converged_at: float | None = None
         self.kkt: KKTResiduals | None = None
 
     def assess_free(self) -> None:
         """Take `w` as the model without limits, and assess it."""
         self.free, self.free_w = self.assess(self.base, self.w), self.w.clone()
-        self._free_warm_start = self.warm_start
+        self._when_free = {"warm_start": self.warm_start, "converged_at": self.converged_at, "kkt": self.kkt}
 
     def return_to_free(self) -> None:
         """Start the next solve at the model without limits, as if it had just been found."""
         assert self.free_w is not None
-        self.w, self.warm_start = self.free_w.clone(), self._free_warm_start
+        self.w, self.least_loss = self.free_w.clone(), None
+        vars(self).update(self._when_free)
+
+    def forget_counts(self) -> None:
+        """Begin a new history, new counts of passes and a new time, for the next fit of a series."""
+        self.history, self.evaluations, self.value_evaluations = [], 0, 0
+        self.started = time.perf_counter()
 
     def begin(self, problem: TrainingProblem, slack: float) -> Assessment:
         """Reset the candidates for the limits of `problem` to `w` and the constants; return the assessment of `w`."""
