@@ -374,7 +374,7 @@ def test_an_unknown_way_to_combine_columns_is_refused():
         ([1, 1, 1, 1, 1, math.inf], ["weights is inf in row 6", "finite"]),
         ([0] * 6, ["weights is zero in every row"]),
         ([1e-300] * 5 + [1], ["weights ranges from 1e-300 to 1", "Set the smallest weights to 0"]),
-        ([1e200] * 6, ["weights is at most 1e+200", "1e-100 and 1e+100", "same factor"]),
+        ([1e200] * 6, ["weights", "1e+200", "1e-100 and 1e+100", "same factor"]),
     ],
 )
 def test_weights_that_are_refused(weights, sentence):

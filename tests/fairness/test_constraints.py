@@ -268,7 +268,7 @@ def test_the_same_words_for_several_limits_are_numbered():
             "demographic_parity compares groups.*group='a'.*group=",
         ),
         ("0.1 <= disparate_impact <= 2", 'direction.*against="overall" or reference='),
-        ("selection_rate >= 0.1 against a", "selection_rate .*own rate.*against= and reference="),
+        ("selection_rate >= 0.1 against a", "selection_rate .*own rate.*against= or reference="),
     ],
 )
 def test_text_that_cannot_be_meant_is_refused(text, sentence):
@@ -340,14 +340,14 @@ def test_a_rate_needs_a_pair():
 
 @pytest.mark.parametrize("name", COMPARING)
 def test_a_group_on_a_comparing_measure_is_refused(name):
-    with pytest.raises(ValueError, match=rf"{name} compares groups, so group='a' means nothing; .*\(accuracy, .*\)\."):
+    with refused(f"{name} compares groups", "group='a'", "(accuracy, "):
         limit(name, group="a")
 
 
 @pytest.mark.parametrize("name", RATE_NAMES)
 @pytest.mark.parametrize("options", [{"against": "overall"}, {"reference": "a"}])
 def test_a_comparison_on_a_rate_is_refused(name, options):
-    with pytest.raises(ValueError, match=rf"{name} .*own rate.*against= and reference="):
+    with refused(f"{name} is a group's own rate", "group=", "against=", "reference="):
         limit(name, **options)
 
 
@@ -373,7 +373,7 @@ def test_unknown_options_are_refused():
         rate_limit("recall", lower=0.8)
     with refused("disparate_impact", "columns=()"):
         DisparateImpact(0.8, columns=())
-    with pytest.raises(ValueError, match=r"disparate_impact: classes=\[\] names nothing"):
+    with refused("disparate_impact", "classes=[]", "leave classes= out"):
         DisparateImpact(0.8, classes=[])
 
 

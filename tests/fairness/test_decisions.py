@@ -215,7 +215,7 @@ def test_a_threshold_must_lie_between_0_and_1(threshold):
 
 
 def test_a_threshold_with_several_classes_is_refused():
-    with pytest.raises(ValueError, match=r"threshold=0\.4 with 3 classes"):
+    with pytest.raises(ValueError, match=r"threshold=0\.4 needs two classes.* 3"):
         check_threshold(0.4, 3)
     check_threshold(0.4, 2)
     check_threshold(0.5, 3)

@@ -13,8 +13,8 @@ from fairbound import Constraint, DemographicParity
 @pytest.mark.parametrize(
     ("options", "error", "words"),
     [
-        ({"reference": ["a"]}, TypeError, "reference=['a'] is no value of a column"),
-        ({"classes": ([],)}, TypeError, "classes=([],) is no value of a column"),
+        ({"reference": ["a"]}, TypeError, "reference=['a'] cannot be a value of a column"),
+        ({"classes": ([],)}, TypeError, "classes=([],) cannot be a value of a column"),
         ({"classes": np.array(1)}, TypeError, "classes="),
         ({"against": np.array(["overall", "pairwise"])}, ValueError, "against="),
         ({"margin": np.zeros(2)}, ValueError, "margin="),

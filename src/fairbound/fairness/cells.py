@@ -7,10 +7,10 @@ a value of its own.  A cell is (atom, label), and a group is a union of atoms.  
 intersection of columns, is a `Grouping`: a 0/1 matrix from atoms to groups.  Rows with a missing value belong to no
 group of that grouping.  They count in the loss, but not in its constraints.
 
-If a column has probabilities of groups, a row is divided: it has an *entry* in each group with its probability as
-weight, so that S_k = Σ ω_i p_ik φ_i.  Several such columns multiply, that is, they count as independent given the row.
-All other rows have one entry.  Rows that are too many for memory are counted: an entry stands for all rows with the
-same groups and label (`counts`), and its weight is their mean.
+If a column has probabilities of groups, a row is *divided*: it has one *entry* in each group, and the probability is
+the weight of the entry.  Then S_k = Σ ω_i p_ik φ_i.  With several such columns the probabilities are multiplied, as if
+the columns were independent given the row.  All other rows have one entry.  Rows that do not fit in memory are counted:
+one entry stands for all `counts` rows with the same groups and label, and its weight is their mean weight.
 
 Conventions
 -----------
@@ -62,14 +62,14 @@ class Grouping:
     membership: Array = field(repr=False)
 
     def find(self, group: Hashable) -> int | None:
-        """Return the index of a group, found by its value or else by its text; None if there is no such group.
+        """Return the index of a group, or None if there is no such group.  Compare values first, then texts.
 
         "1" also matches 1.0, because a column of integers with missing values often arrives as floats.
         """
         return find_value(group, self.groups)
 
     def position(self, group: Hashable) -> int:
-        """Return the index of a group, as `find` does; an unknown group raises an error that lists the known ones."""
+        """Return the index of a group, as `find` does; raise an error that lists the known groups if it is unknown."""
         index = self.find(group)
         if index is None:
             known_groups = ", ".join(repr(known) for known in self.groups)
@@ -77,12 +77,12 @@ class Grouping:
         return index
 
     def only(self, group: Hashable) -> Grouping:
-        """Return this grouping with a single group, and everyone."""
+        """Return a grouping that has only this group, and everyone."""
         index = self.position(group)
         return Grouping(self.name, (self.groups[index],), self.membership[[index, -1]])
 
     def without(self, positions: Sequence[int], *, merged: Hashable | None = None) -> Grouping:
-        """Return this grouping without some of its groups; `merged` names a group that replaces them."""
+        """Return this grouping without some of its groups; a group named `merged`, if given, replaces them."""
         kept = [each for each in range(len(self.groups)) if each not in set(positions)]
         known = np.asarray(self.membership)
         parts, groups = [known[kept]], tuple(self.groups[each] for each in kept)
@@ -92,7 +92,7 @@ class Grouping:
         return _grouping(self.name, groups, member > 0).like(self.membership)
 
     def like(self, example: Array) -> Grouping:
-        """Return this grouping with arrays of the type of the example."""
+        """Return this grouping with arrays of the same type as `example`."""
         return replace(self, membership=like(np.asarray(self.membership), example))
 
 
@@ -202,7 +202,7 @@ class Cells:
     ) -> Cells:
         """Assign rows without labels to cells, with numpy arrays.
 
-        All rows are in the cells of the first class.  So only rates that do not use the label mean something.
+        All rows are put in the cells of the first class.  So only rates that do not use the label are meaningful.
         """
         return cls._assign(np.zeros(n, dtype=np.int64), classes, sensitive_features, weights, groups)
 
@@ -235,14 +235,14 @@ class Cells:
         return len(self.index) if self.counts is None else int(self.counts.sum())
 
     def standing_for(self, counts: Any, lightest: float | None = None) -> Cells:
-        """Return cells in which each entry stands for several rows, or for one each if `counts` is None."""
+        """Return cells in which entry i stands for `counts[i]` rows; for one row each if `counts` is None."""
         each = None if counts is None else like(np.asarray(counts, dtype=np.int64), self.index)
         found = replace(self, counts=each, lightest=lightest)
         totals = np.bincount(np.asarray(self.index), found._times(self.weights), self.n_cells)
         return replace(found, totals=like(totals, self.totals))
 
     def _times(self, values: Array) -> np.ndarray:
-        """Return values of entries, times the number of rows that each stands for."""
+        """Multiply the value of each entry by the number of rows that the entry stands for."""
         return np.asarray(values) if self.counts is None else np.asarray(values) * np.asarray(self.counts)
 
     @cached_property
@@ -261,32 +261,32 @@ class Cells:
         return len(self) if self.division is None else self.division.n_rows
 
     def of_entries(self, values: Array) -> Array:
-        """Return values of rows as values of entries, which are the rows themselves unless some are divided."""
+        """Return the value of its row for each entry.  If no row is divided, the entries are the rows."""
         return values if self.division is None else values[self.division.rows]
 
     def of_rows(self, values: Array) -> Array:
-        """Return one value for each row of values of entries that are the same for all entries of a row."""
+        """Return one value per row.  The values of entries must be equal within each row."""
         return values if self.division is None else values[np.unique(self.division.rows, return_index=True)[1]]
 
     def group_sizes(self, grouping: Grouping, *, weightless: bool = False) -> list[int]:
-        """Return the number of rows of each group, those of weight 0 only if asked; shares of divided rows add up."""
+        """Return the (rounded) number of rows in each group; rows of weight 0 count only with `weightless`."""
         counted = np.full(len(self.index), weightless) | (np.asarray(self.weights) > 0)
         shares = self._times(counted) if self.division is None else counted * self.division.shares
         of_atoms = np.bincount(np.asarray(self.index) // self.n_labels, shares, grouping.membership.shape[1])
         return np.rint(np.asarray(grouping.membership)[:-1] @ of_atoms).astype(int).tolist()
 
     def missing_rows(self, grouping: Grouping) -> int:
-        """Return the number of rows whose group is unknown; of divided rows, those without any known share."""
+        """Return the number of rows whose group is unknown.  A divided row counts if all of its groups are unknown."""
         known = np.asarray(grouping.membership)[-1][np.asarray(self.index) // self.n_labels] > 0
         if self.division is None:
             return self.n_rows - int(self._times(known).sum())
         return self.n_rows - len(np.unique(self.division.rows[known]))
 
     def by_group(self, grouping: Grouping) -> tuple[Cells, Grouping]:
-        """Return numpy cells of divided rows in which a row has one entry in each group, and one among everyone.
+        """Return numpy cells in which a divided row has at most one entry in each group, and one in "everyone".
 
-        Groups may be unions of atoms, in which a divided row has several entries.  They are not independent.  These
-        cells have their sum instead, so that within a group the entries are independent if the rows are.
+        A group can consist of several atoms, and a divided row can have an entry in each.  These entries depend on each
+        other.  One entry with the sum of their weights replaces them, so that entries are as independent as rows.
         """
         assert self.division is not None
         index, weights = np.asarray(self.index), np.asarray(self.weights)
@@ -310,7 +310,7 @@ class Cells:
 
     @cached_property
     def outcomes(self) -> tuple[int, ...]:
-        """Return the classes whose selection is counted: the positive one of two, or each of several."""
+        """Return the classes whose selection is counted: the positive one of two classes, or all of several."""
         return (1,) if self.n_labels == 2 else tuple(range(self.n_labels))
 
     @cached_property
@@ -319,7 +319,7 @@ class Cells:
         return float(self.weights[self.weights > 0].min()) if self.lightest is None else self.lightest
 
     def take(self, rows: Any) -> Cells:
-        """Return the cells of some of the rows, of `Cells.build`; groups and labels stay the same."""
+        """Return the cells of some of the rows, with the same groups and labels.  The arrays must be tensors."""
         weights, index = self.weights[rows], self.index[rows]
         totals = torch.bincount(index, weights, minlength=self.n_cells)
         division = self.division
@@ -341,7 +341,7 @@ class Cells:
         return like(sums, self.totals)
 
     def grouping(self, name: str) -> Grouping:
-        """Return the grouping of that name; an unknown name raises an error that lists the known ones."""
+        """Return the grouping of that name; raise an error that lists the known names if it is unknown."""
         for grouping in self.groupings:
             if grouping.name == name:
                 return grouping
@@ -349,7 +349,7 @@ class Cells:
         raise ValueError(f"Unknown sensitive column {name!r}. Known: {known}.")
 
     def find_class(self, label: Hashable) -> int | None:
-        """Return the index of a class, found by its value or else by its text; None if there is no such class."""
+        """Return the index of a class, or None if there is no such class.  Compare values first, then texts."""
         return find_value(label, self.classes)
 
     def group_counts(self) -> dict[str, dict[Hashable, dict[Hashable, float]]]:

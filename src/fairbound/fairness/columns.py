@@ -19,9 +19,9 @@ from fairbound._values import distinct, equals_itself, in_order, torch
 
 # The positive one of two labels: the one that a selection rate counts.
 #
-# For common pairs of labels (0 and 1, no and yes) convention decides.  For all others it is the last in sorted order,
-# as in scikit-learn: of "approved" and "denied" that is "denied".  So users are warned if their limit depends on this
-# choice.
+# For common pairs of labels (0 and 1, no and yes) convention decides.  For all other pairs, the positive label is the
+# last one in sorted order, as in scikit-learn.  Of "approved" and "denied" that is "denied", which is rarely meant.  So
+# users are warned if their limit depends on this choice.
 
 
 CONVENTIONS = (
@@ -36,7 +36,7 @@ CONVENTIONS = (
 
 
 def conventional_positive(labels: Sequence[Hashable]) -> Hashable | None:
-    """Return the positive one of two labels if convention decides, else None.
+    """Return the positive label of a common pair such as 0 and 1; None for all other pairs.
 
     >>> conventional_positive([0, 1]), conventional_positive(["YES", "no"]), conventional_positive(["good", "bad"])
     (1, 'YES', None)
@@ -140,7 +140,7 @@ def read_columns(sensitive_features: Any, n: int) -> dict[str, Any]:
 
 
 def name_columns(columns: Iterable[tuple[Any, Any]], source: str = "sensitive_features") -> dict[str, Any]:
-    """Return columns by their names as text; two columns of the same name raise an error, since one would be lost.
+    """Return a dictionary of columns by name, with names as text; a repeated name raises an error.
 
     >>> name_columns([("sex", ["f", "m"]), (1, [0, 1])])
     {'sex': ['f', 'm'], '1': [0, 1]}
@@ -230,7 +230,7 @@ def is_missing(value: object) -> bool:
 
 
 SUM_TOLERANCE = 1e-6
-"""Probabilities of a row may exceed 1 together by this much, by rounding; they are then divided by their sum."""
+"""By rounding, the probabilities of a row may add up to 1 plus this much; then they are divided by their sum."""
 
 
 def holds_probabilities(column: Any) -> bool:
@@ -244,8 +244,8 @@ def holds_probabilities(column: Any) -> bool:
 def read_probabilities(name: str, table: Any) -> np.ndarray:
     """Return the probabilities of the groups as a structured array, one field for each group; NaN is unknown.
 
-    A single column gives one group, and the rest of each row is the other, "not ...".  With several columns the rest of
-    a row has an unknown group.
+    A table with a single column, such as "old", gets a second group "not old" with one minus the probability.  With
+    several columns, what is missing to a sum of 1 belongs to an unknown group.
 
     >>> read_probabilities("age", {"old": [0.25, 1.0]})
     array([(0.25, 0.75), (1.  , 0.  )], dtype=[('old', '<f8'), ('not old', '<f8')])
@@ -289,13 +289,13 @@ def read_probabilities(name: str, table: Any) -> np.ndarray:
 
 
 def with_unknown(column: np.ndarray, name: str) -> np.ndarray:
-    """Return probabilities with one more group, which has what is unknown of each row; the same if nothing is."""
+    """Add a group `name` that holds the unknown share of each row; return the column itself if no share is unknown."""
     weights, _ = group_weights(column)
     groups = column.dtype.names or ()
     if not weights[:, -1].any():
         return column
     if name in groups:
-        raise ValueError(f"Some groups are unknown, and a group is named {name!r}, as the group of these: rename it.")
+        raise ValueError(f"A group is named {name!r}, but this is the name for unknown groups: rename the group.")
     return read_probabilities(name, {**{group: np.nan_to_num(column[group]) for group in groups}, name: weights[:, -1]})
 
 
@@ -320,7 +320,7 @@ def is_divided(column: Any) -> bool:
 
 
 def group_weights(column: np.ndarray) -> tuple[np.ndarray, tuple[str, ...]]:
-    """Return the weight of each row in each group, and last in none, (n, G + 1); and the groups that have any."""
+    """Return the weights of rows in groups, (n, G + 1), with the unknown share last; and the G groups with weight."""
     matrix = np.nan_to_num(np.stack([column[group] for group in column.dtype.names or ()], axis=1))
     some = matrix.sum(axis=0) > 0
     rest = 1.0 - matrix.sum(axis=1)
@@ -338,7 +338,7 @@ class Division:
     rows : np.ndarray of shape (entries,)
         The row of each entry.
     shares : np.ndarray of shape (entries,)
-        The part of the row that it stands for; the parts of a row add up to 1.
+        The share of its row that each entry stands for; the shares of a row add up to 1.
     """
 
     rows: np.ndarray = field(repr=False)
@@ -353,7 +353,7 @@ class Division:
 def encode_columns(
     columns: Mapping[str, Any], n: int
 ) -> tuple[list[np.ndarray], list[tuple[Hashable, ...]], Division | None]:
-    """Return for each column the codes of the entries (−1 if missing) and its groups; and the division of rows."""
+    """Return, for each column, the code of each entry (−1 if missing) and the groups; and how rows are divided."""
     codes: list[np.ndarray] = []
     values: list[tuple[Hashable, ...]] = []
     division: Division | None = None

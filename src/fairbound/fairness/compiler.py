@@ -1,4 +1,4 @@
-"""Compile limits for the groups and labels of given cells: which rates they need, and the rows of A · r between bounds.
+"""Compile limits for the groups and labels of given cells: the rates r that they need, and lower ≤ A · r ≤ upper.
 
 A limit becomes one row for each pair of groups that it compares, or for each group whose rate it bounds.  Limits that
 need the same rate share it.
@@ -50,7 +50,7 @@ class Row:
 
 @dataclass(frozen=True)
 class GroupComparison:
-    """The pairs of groups that one constraint compares in one block, for the reported value."""
+    """The pairs of groups that one constraint compares in one block; the reported value is computed from them."""
 
     constraint: int
     block: RateBlock
@@ -162,7 +162,7 @@ class Compiler:
                 counts = self.cells.group_counts()[grouping.name][group]
                 has = ", ".join(f"{count:g} with label {label!r}" for label, count in counts.items())
                 raise InputError(
-                    "{measure} is undefined for group {group!r} of {column!r}, which has rows: {has}.",
+                    "{measure} is undefined for group {group!r} of {column!r}. The rows of this group: {has}.",
                     "Merge it with another group, or leave it out (mark it as missing). A fit does that itself with "
                     "{small_groups='merge'} or {small_groups='warn'}.",
                     measure=measure.name,
@@ -215,7 +215,8 @@ class Compiler:
                     if measure.comparison == "difference" or constraint.bound is None:
                         add({a: 1.0, b: -1.0}, lower, upper, _between(lower, f"{rate_of(a)} - {rate_of(b)}", upper))
                         continue
-                    # δ·r_b ≤ r_a, and r_a ≤ r_b/δ as δ·r_a ≤ r_b, so that both rows have the scale of the paper.
+                    # Limit δ ≤ r_a/r_b ≤ 1/δ, written without division: δ·r_b ≤ r_a and δ·r_a ≤ r_b.  The second one
+                    # could also be r_a ≤ r_b/δ.  With δ on the left, both rows have the scale of the paper.
                     if lower > 0:
                         add({b: lower, a: -1.0}, -math.inf, 0.0, f"{lower:g} {rate_of(b)} <= {rate_of(a)}")
                     if math.isfinite(upper):
@@ -225,7 +226,7 @@ class Compiler:
 
 
 def _tightened(lower: float, upper: float, distance: float) -> tuple[float, float]:
-    """Return bounds that are tightened by a distance, at most to the middle between them."""
+    """Move both bounds inwards by `distance`, but not past the middle between them."""
     distance = min(distance, 0.5 * (upper - lower))
     return lower + distance, upper - distance
 

@@ -80,7 +80,7 @@ class Constraint:
                 # Columns are identified by their names as text; a table may name them by numbers.
                 object.__setattr__(self, option, tuple(map(str, listed)) if option == "columns" else listed)
                 if not getattr(self, option):
-                    raise ValueError(f"{measure.name}: {option}={names!r} names nothing; leave it out to mean all.")
+                    raise ValueError(f"{measure.name}: {option}={names!r} is empty; leave {option}= out to mean all.")
         for option in ("reference", "group", "classes"):
             self._check_value(measure, option)
         if self.surrogate is not None:
@@ -94,8 +94,8 @@ class Constraint:
             )
         if self.group is not None and measure.comparison != "value":
             raise ValueError(
-                f"{measure.name} compares groups, so group={self.group!r} means nothing; "
-                f"group= goes with a rate ({', '.join(sorted(RATES))})."
+                f"{measure.name} compares groups, so it does not take group={self.group!r}; "
+                f"group= is for limits on one rate ({', '.join(sorted(RATES))})."
             )
         self._check_comparison(measure)
         if self.bound is not None:
@@ -107,7 +107,7 @@ class Constraint:
         try:
             hash(value)
         except TypeError:
-            message = f"{measure.name}: {option}={value!r} is no value of a column; give words or numbers."
+            message = f"{measure.name}: {option}={value!r} cannot be a value of a column; give text or numbers."
             raise TypeError(message) from None
 
     def _check_surrogate(self, measure: Measure, surrogate: Surrogate) -> None:
@@ -129,13 +129,13 @@ class Constraint:
         if self.reference is not None and self.against == "overall":
             raise ValueError(f'{measure.name}: give against="overall" or reference={self.reference!r}, not both.')
         if measure.comparison == "value" and (self.reference is not None or self.against == "overall"):
-            raise ValueError(f"{measure.name} is a group's own rate: against= and reference= mean nothing; use group=.")
+            raise ValueError(f"{measure.name} is a group's own rate: it takes group=, but not against= or reference=.")
         if measure.comparison == "covariance" and self.reference is not None:
-            raise ValueError(f"{measure.name} concerns each group and everyone, so reference= means nothing.")
+            raise ValueError(f"{measure.name} compares each group with everyone, so it does not take reference=.")
         if self.against == "overall" and not measure.overall:
             raise ValueError(
-                f'{measure.name}: against="overall" means nothing, because everyone is not a group among the others; '
-                "compare pairwise, or with a reference=."
+                f'{measure.name} does not take against="overall": the groups are compared by their shares of a whole, '
+                'and everyone is that whole; use against="pairwise" or reference=.'
             )
 
     def _check_bound(self, measure: Measure) -> None:
@@ -167,7 +167,7 @@ class Constraint:
 
     @property
     def limits(self) -> tuple[float, float]:
-        """Return (lower, upper) of the measure, −inf or inf without a bound; for a single ratio δ it is (δ, 1/δ)."""
+        """Return (lower, upper), −inf or inf where there is no bound; (δ, 1/δ) for a single bound δ on a ratio."""
         measure = resolve_measure(self.measure)
         said = f"{measure.name}: bound={self.bound!r}"
         if self.bound is None:
@@ -184,7 +184,7 @@ class Constraint:
         return 0.0 - bound, bound
 
     def keeps(self, value: float) -> bool:
-        """Return whether a measured value keeps the limit; this is the only place that decides it.
+        """Return whether a measured value keeps the limit.  No other code decides this.
 
         The value is the one that `ConstraintSystem.measured` returns.  An undefined value (NaN) does not keep the
         limit.
@@ -292,14 +292,14 @@ class DemographicParity(Constraint):
 
 @dataclass(frozen=True, repr=False)
 class DisparateImpact(Constraint):
-    """Selection rates are within the ratio of each other (0.8: the four-fifths rule)."""
+    """The ratio of two selection rates, smaller over larger, is at least the bound (0.8: the four-fifths rule)."""
 
     measure: str | Measure = "disparate_impact"
 
 
 @dataclass(frozen=True, repr=False)
 class EqualImpact(Constraint):
-    """True-positive rates are within the ratio of each other."""
+    """The ratio of two true-positive rates, smaller over larger, is at least the bound."""
 
     measure: str | Measure = "equal_impact"
 
@@ -362,7 +362,7 @@ class Representation(Constraint):
 
 @dataclass(frozen=True, repr=False)
 class Covariance(Constraint):
-    """The absolute covariance of prediction and group is at most the bound; a proxy that bounds no rate."""
+    """The absolute covariance of prediction and group is at most the bound.  This is a proxy: it bounds no rate."""
 
     measure: str | Measure = "covariance"
 

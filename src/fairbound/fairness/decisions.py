@@ -5,12 +5,13 @@ A model emits logits z.  With two classes it has one output per row (two outputs
     p = σ(z),    ŷ = 1{p > threshold},    t = p − threshold          (margin "probability", as in the paper)
                                           t = z − logit(threshold)   (margin "logit")
 
-With C > 2 classes it has C outputs, ŷ = argmax, and the margin of class c is that over the best other class (its
-rival),
+With C > 2 classes it has C outputs, and ŷ = argmax.  The margin of class c is its distance from its rival, the best
+other class:
 
     t_c = ½ (p_c − max_{j≠c} p_j)         (probability)               t_c = z_c − max_{j≠c} z_j      (logit)
 
-For two classes ½(p₁ − p₀) = p₁ − ½ and z₁ − z₀ = logit(p₁), so both reduce to the binary margin.
+The factor ½ makes this agree with two classes: ½(p₁ − p₀) = p₁ − ½, because p₀ = 1 − p₁.  The logits agree, too, since
+z₁ − z₀ = logit(p₁).
 
 Conventions
 -----------
@@ -79,7 +80,8 @@ def check_threshold(threshold: float, n_labels: int) -> None:
         raise ValueError(f"threshold={threshold!r}: must lie strictly between 0 and 1.")
     if n_labels > 2 and threshold != 0.5:
         raise ValueError(
-            f"threshold={threshold!r} with {n_labels} classes: the decision is the likeliest class; leave 0.5."
+            f"threshold={threshold!r} needs two classes, but there are {n_labels}: then the decision is the class with "
+            "the largest probability; leave threshold=0.5."
         )
 
 
@@ -116,7 +118,7 @@ class DecisionSurrogate:
         value, slope = self.surrogate.value_and_derivative(t)
         if z.shape[1] == 1:
             if self.margin == "probability":
-                # ∂p/∂z = p(1 − p).
+                # Chain rule: t = σ(z) − threshold, so p = t + threshold, and ∂t/∂z = ∂p/∂z = p(1 − p).
                 p = t + self.threshold
                 slope = slope * p * (1.0 - p)
             return value, slope[None]
@@ -153,7 +155,7 @@ class DecisionSurrogate:
 
 @dataclass(frozen=True)
 class ReadOutputs:
-    """What the outputs of a module say about some rows.
+    """Logits, decisions and surrogate values of some rows, computed from the outputs of a module.
 
     Attributes
     ----------
@@ -256,15 +258,17 @@ class GroupSums:
         return self.positives + self.negatives
 
     def share(self, part: Array, whole: Array) -> Array:
-        """Return part / whole for a whole that depends on the model; 0 if it is empty, as in scikit-learn."""
+        """Return part / whole for a whole that depends on the model; 0 if the whole is empty, as in scikit-learn."""
+        # An empty whole has an empty part, and 0 / (half a row) = 0.  A whole of decisions that is not empty has at
+        # least one row, so clipping at half a row changes nothing.  It also keeps the derivative bounded.
         return part / whole.clip(min=0.5 * self.one_row)
 
 
 def group_sums(S: Array, cells: Cells, grouping: Grouping, outcome: int) -> GroupSums:
-    """Add cell sums up to the sums of groups.
+    """Add the sums of cells to get the sums of groups.
 
-    `S` has shape (..., K, O), or (..., K, 2·O) if it also holds R, as for decisions.  Computed as N − S, an R that is
-    small beside N would lose digits; weights may differ by twelve orders of magnitude.
+    `S` has shape (..., K, O), or (..., K, 2·O) if it also holds R.  For decisions R is given: weights may differ by
+    twelve orders of magnitude, and a small R would lose digits if it were computed as N − S.
     """
     L, n_outcomes = cells.n_labels, len(cells.outcomes)
     by_label = S.reshape(*S.shape[:-2], -1, L, S.shape[-1])  # (..., A, L, O)
@@ -282,7 +286,7 @@ def group_sums(S: Array, cells: Cells, grouping: Grouping, outcome: int) -> Grou
     def of_others(by_label: Array) -> Array:
         return by_label[..., others[0]] if L == 2 else by_label[..., others].sum(axis=-1)
 
-    # Each is a pair: of the positives, and of the negatives.
+    # Each is a pair: the sums over the positives, and those over the negatives.
     selected, rejected, rows = (
         (over_groups(part[..., outcome]), over_groups(of_others(part))) for part in (column, left, totals)
     )

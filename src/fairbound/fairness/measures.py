@@ -1,4 +1,6 @@
-"""Rates of groups as functions of cell sums S, of a surrogate or of decisions; measures, which compare rates.
+"""Rates of groups, and the measures that compare them.  A rate is a function of cell sums S.
+
+The sums are those of a surrogate (in training) or of decisions (exact values):
 
     selection rate        (S_g1 + S_g0) / (N_g1 + N_g0)       true-positive rate    S_g1 / N_g1
     precision             S_g1 / (S_g1 + S_g0)                false-positive rate   S_g0 / N_g0
@@ -118,9 +120,9 @@ def evaluate(rate: RateFunction, sums: GroupSums) -> Array:
 
 @cache
 def uses_label(rate: RateFunction) -> bool:
-    """Return whether a rate depends on labels, or on decisions and groups only.
+    """Return True if a rate depends on labels, False if it depends on decisions and groups only.
 
-    The rate is evaluated for decisions of two groups with two different sets of labels.
+    The rate is computed for the same decisions with two different sets of labels.  It uses labels if the values differ.
 
     >>> uses_label(selection_rate), uses_label(share_of_selected), uses_label(accuracy)
     (False, False, True)
@@ -153,8 +155,8 @@ def uses_label(rate: RateFunction) -> bool:
 Interval = tuple[float, float]
 ComparisonKind = Literal["difference", "ratio", "covariance", "value"]
 
-# If the two labels are exchanged, each rate becomes 1 − r of itself or of another rate, or another rate.  So
-# differences between groups become, up to the sign, the differences in the rate given here.
+# If the positive and the negative label are exchanged, each rate r becomes r' or 1 − r', where r' is the rate given
+# here.  In a difference between groups the 1 cancels.  So the absolute difference of r becomes that of r'.
 _EXCHANGED: dict[RateFunction, RateFunction] = {
     selection_rate: selection_rate,
     accuracy: accuracy,
@@ -184,9 +186,9 @@ class Measure:
     overall : bool
         Whether groups can be compared with the rate of everyone.
     monotone : bool
-        For user-defined rates: whether each rate is a function of a group's share of positives, true-positive rate and
-        false-positive rate only, and is monotone in each of the three.  Only then can a certificate bound it; for the
-        built-in rates the certificate has its own rules.
+        For user-defined rates.  True states that each rate depends only on a group's share of positives, true-positive
+        rate and false-positive rate, and is monotone in each of them.  Only then can a certificate bound the measure.
+        The certificate has its own rules for the built-in rates.
 
     Examples
     --------
@@ -209,17 +211,17 @@ class Measure:
 
     @property
     def default_surrogate(self) -> Surrogate:
-        """Return the smoothed step; for the covariance, the linear function, which defines it."""
+        """Return the smoothed step; for the covariance, the linear function, because that is how it is defined."""
         return Linear() if self.comparison == "covariance" else SmoothedStep()
 
     @property
     def larger_is_stricter(self) -> bool:
-        """Return whether a larger bound is stricter: true of ratios, which are limited from below."""
+        """Return whether a larger bound is stricter.  This holds for ratios, which are limited from below."""
         return self.comparison == "ratio"
 
     @property
     def depends_on_positive(self) -> bool:
-        """Return whether, with two labels, the measure changes if the other label is the positive one."""
+        """Return whether the measure changes if the positive and the negative label are exchanged."""
         if set(self.rates) == {accuracy}:
             return False
         if self.comparison in ("ratio", "value"):
@@ -228,7 +230,7 @@ class Measure:
 
     @property
     def uses_label(self) -> bool:
-        """Return whether the measure depends on labels, or on decisions and groups only."""
+        """Return True if the measure depends on labels, False if it depends on decisions and groups only."""
         return any(uses_label(rate) for rate in self.rates)
 
     def scalar(self, rates: Sequence[float], pairs: Sequence[tuple[int, int]]) -> float:
@@ -241,7 +243,7 @@ class Measure:
         return max((abs(rates[a] - rates[b]) for a, b in pairs), default=0.0)
 
     def interval(self, pairs: Sequence[tuple[Interval, Interval]]) -> Interval:
-        """Return the least and the largest reported value if the rates of the compared pairs lie in these intervals."""
+        """Return the least and the largest reported value, given intervals for the two rates of each pair."""
         furthest = [rates for a, b in pairs for rates in ((a[0], b[1]), (b[0], a[1]))]
         apart, close = (
             self.scalar([rate for rates in both for rate in rates], [(2 * i, 2 * i + 1) for i in range(len(both))])

@@ -96,7 +96,7 @@ class Surrogate(ABC):
 
 
 def _smooth_positive_part(u: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
-    """Return ½(u + √(u² + μ)) ≈ max{u, 0}, which overwrites u, and the root; their quotient is the derivative."""
+    """Return ½(u + √(u² + μ)) ≈ max{u, 0} and the root √(u² + μ); value / root is the derivative.  Overwrite u."""
     root = torch.square(u).add_(smoothing).sqrt_()
     return u.add_(root).mul_(0.5), root
 
@@ -122,10 +122,12 @@ class SmoothedStep(Surrogate):
         return self.smoothing / 4
 
     def value_and_derivative(self, t: Tensor) -> tuple[Tensor, Tensor]:
-        """Return φ_μ and its derivative from the same two roots; in place, because sweeps spend their time here."""
+        """Return φ_μ and its derivative from the same two roots; in place, because training spends much time here."""
         inner, inner_root = _smooth_positive_part(t.mul(self.scale).add_(0.5), self.smoothing)
         outer, outer_root = _smooth_positive_part(1.0 - inner, self.smoothing)
         value = 1.0 - outer
+        # A smoothed maximum m(u) = ½(u + root) has the derivative ½(1 + u/root) = m/root.  φ(u) = 1 − m(1 − m(u)), so
+        # the two minus signs of the chain rule cancel: φ' = (outer/outer_root) · (inner/inner_root).
         return value, outer.mul_(inner).div_(inner_root.mul_(outer_root)).mul_(self.scale)
 
     def _value(self, u: Tensor) -> Tensor:
@@ -239,7 +241,7 @@ class ExactStep(Surrogate):
 
     @property
     def asymmetry(self) -> float:
-        """Return 1, which is attained at u = 0 only, where φ(u) = φ(−u) = 0; elsewhere φ is symmetric."""
+        """Return 1.  It is attained only at u = 0, where φ(u) = φ(−u) = 0; elsewhere φ is symmetric."""
         return 1.0
 
     def _value(self, u: Tensor) -> Tensor:

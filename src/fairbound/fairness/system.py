@@ -41,7 +41,7 @@ class ComparedPair:
 
 
 class ExactValues(NamedTuple):
-    """c̄ of decisions, how far c and c̄ lie beyond their bounds, the measured values, whether all are kept."""
+    """Exact values c̄ of decisions; the violations of c and c̄; the measured values; whether all limits are kept."""
 
     exact: Array
     beyond: tuple[Array, Array]
@@ -79,7 +79,7 @@ class ConstraintSystem:
     def compare(cls, constraints: Iterable[Constraint], cells: Cells) -> tuple[ConstraintSystem, ...]:
         """Compile which groups each constraint compares, without the rows of c; return a system for each constraint.
 
-        This is all that counted decisions need.  Groups in which a rate is undefined are left to the caller.
+        This is enough to judge counted decisions.  The caller must handle groups in which a rate is undefined.
         """
         constraints = tuple(constraints)
         if constraints and not cells.groupings:
@@ -92,7 +92,7 @@ class ConstraintSystem:
 
     @classmethod
     def _of(cls, compiled: Compiler) -> ConstraintSystem:
-        """Return the system with its numbers where those of the cells are: numpy arrays or torch tensors."""
+        """Return the system, with arrays of the same type as those of the cells: numpy or torch."""
         totals = compiled.cells.totals
         lower, upper = compiled.bounds()
         return cls(
@@ -109,7 +109,7 @@ class ConstraintSystem:
         )
 
     def rescaled(self, fraction: float) -> ConstraintSystem:
-        """Return the system with its bounded surrogates at a fraction of their scale; its rows stay the same."""
+        """Return the system with the scale of each bounded surrogate times `fraction`; its rows do not change."""
         return replace(
             self,
             constraints=tuple(_rescaled(each, fraction) for each in self.constraints),
@@ -155,7 +155,7 @@ class ConstraintSystem:
         return concatenate(parts) if parts else like(np.zeros((*S.shape[:-3], 0)), S)
 
     def values(self, S: Array) -> Array:
-        """Return c(S) = A · r(S), of tensors; S may have leading dimensions."""
+        """Return c(S) = A · r(S).  S is a tensor, and may have leading dimensions."""
         if self._affine is None:
             return self.rates(S) @ self.coefficients.T
         constant, derivative = self._affine
@@ -173,7 +173,7 @@ class ConstraintSystem:
         return self._differentiate(self.cells.totals.new_zeros(shape))
 
     def exact(self, sums: Array) -> Array:
-        """Return c̄ from sums of decisions over cells, (K, 2·O), by the very rates that `measured` compares."""
+        """Return c̄ from sums of decisions over cells, (K, 2·O).  It uses the same rates as `measured`."""
         return self.rates(sums.expand(len(self.surrogates), -1, -1)) @ self.coefficients.T
 
     def values_and_derivative(self, S: Array) -> tuple[Array, Array]:
@@ -183,15 +183,15 @@ class ConstraintSystem:
         return self._differentiate(S)
 
     def evaluate(self, S: Array, sums: Array) -> tuple[Array, Array, ExactValues]:
-        """Return c, ∂c/∂S and the exact values: all that one pass over the rows says about the limits."""
+        """Return c, ∂c/∂S and the exact values, from the sums of one pass over the rows."""
         c, derivative = self.values_and_derivative(S)
         return c, derivative, self.judge(sums, c)
 
     def _differentiate(self, S: Array) -> tuple[Array, Array]:
         """Return c and ∂c/∂S by autograd.
 
-        Each entry of r is computed on its own copy of S.  So the gradient of their sum, from one backward pass, holds
-        the whole of ∂r/∂S.
+        Entry r_i is computed from copy i of S.  The gradient of Σ r_i with respect to copy i is then ∂r_i/∂S, so one
+        backward pass gives all of ∂r/∂S.
         """
         n_rates = self.coefficients.shape[1]
         if n_rates == 0:
@@ -205,12 +205,15 @@ class ConstraintSystem:
     def rate_spread(self, indicators: Array, added: float = 0.5) -> Array:
         """Return the covariance of the exact rates over independent draws of the rows, of shape (R, R).
 
-        Each row falls into one entry of a table: its cell and the decision about it.  A rate does not change if all
-        entries are multiplied by the same number.  So, to first order, the covariance is D · diag(Σω²) · Dᵀ with the
-        derivative D of the rates and the sums Σω² of the entries.  Half a row is added to each entry of a cell that has
-        rows.  Otherwise a rate of 0 in a small group would seem to be known exactly.  It is known for a model that
-        decides alike for every row, whose rates have no rows `added`.  A row that is divided among groups changes
-        several entries at once, so it contributes v·vᵀ with v = D · (its weights in the entries).
+        Each row falls into one entry of a table T: its cell, and the decision about it.  For n independent rows the
+        covariance of T is diag(Σω²) − T·Tᵀ/n.  Let D be the derivative of the rates with respect to T.  A rate does not
+        change if all entries are multiplied by the same number, so D · T = 0 (Euler's theorem), and the second term
+        vanishes.  To first order, the covariance of the rates is D · diag(Σω²) · Dᵀ.
+
+        Half a row is added to each entry of a cell that has rows.  Otherwise a rate of 0 in a small group would seem to
+        be known exactly.  If the model decides the same for every row, its rates *are* known exactly: set `added` to 0.
+        A row that is divided among groups changes several entries at once.  It contributes v·vᵀ with v = D · (its
+        weights in the entries).
 
         Parameters
         ----------
@@ -281,7 +284,10 @@ class ConstraintSystem:
         return [_worst(constraint, found) for constraint, found in zip(self.constraints, numbers, strict=True)]
 
     def judge(self, sums: Array, c: Array) -> ExactValues:
-        """Judge decisions by their sums over cells, (K, 2·O), beside the values c by surrogate."""
+        """Compare the exact values of decisions, and the surrogate values c, with the bounds.
+
+        `sums` holds the sums of decisions over cells, of shape (K, 2·O).
+        """
         rates = self.rates(sums.expand(len(self.surrogates), -1, -1))
         measured, exact = self._measured(rates), rates @ self.coefficients.T
         kept = all(limit.keeps(value) for limit, value in zip(self.constraints, measured, strict=True))
@@ -294,7 +300,7 @@ class ConstraintSystem:
         return ExactValues(exact, (beyond[0], beyond[1]), measured, kept)
 
     def worst(self, S: Array) -> list[ComparedPair | None]:
-        """Return for each constraint the pair of groups that determines its measured value; None if there is none."""
+        """Return, for each constraint, the pair of groups that determines its measured value; None if there is none."""
         rates = self.rates(S)
         compared: list[list[ComparedPair]] = [[] for _ in self.constraints]
         for comparison in self.comparisons:
@@ -353,7 +359,7 @@ def _directed_ratio(a: float, b: float, lower: float, upper: float) -> float:
 def _worst(constraint: Constraint, values: Sequence[float]) -> float:
     measure = resolve_measure(constraint.measure)
     if any(map(math.isnan, values)):
-        return math.nan  # `min` and `max` would ignore NaN, depending on the order
+        return math.nan  # the result of `min` and `max` with a NaN depends on the order of the values
     if measure.comparison == "value" or isinstance(constraint.bound, tuple):
         lower, upper = constraint.limits
         return min(values, key=lambda value: (min(value - lower, upper - value), value))

@@ -37,15 +37,15 @@ def parse_constraint(text: str) -> Constraint:
     """Parse a constraint such as "disparate_impact >= 0.8" or "demographic_parity(sex) <= 0.05 against overall".
 
     The rate of a group is `rate[group]`, as in "selection_rate[female] >= 0.3"; without a group it is the rate of every
-    group, as in "0.1 <= selection_rate <= 0.4".  A limit in one direction has an infinite side: "0.8 <=
-    disparate_impact <= inf against white".  With several classes, some can be selected: "demographic_parity <= 0.1 for
-    class high".  A bound can be a percentage: "80%".
+    group, as in "0.1 <= selection_rate <= 0.4".  A comparison that is limited in one direction only has an infinite
+    side: "0.8 <= disparate_impact <= inf against white".  With more than two classes, a limit can name those to which
+    it applies: "demographic_parity <= 0.1 for class high".  A bound can be a percentage: "80%".
 
     Double quotes enclose a name that would otherwise be read as a keyword: `against "overall"` compares with a group
     named overall.
     """
     if not isinstance(text, str):
-        raise TypeError(f'A limit in words is text such as "disparate_impact >= 0.8", not {type(text).__name__}.')
+        raise TypeError(f'A limit must be text such as "disparate_impact >= 0.8", not {type(text).__name__}.')
     if len(text) > LONGEST:
         raise ValueError(
             f"The limit {_shorten(text)} has {len(text):,} characters, but {LONGEST:,} are allowed. "
@@ -211,7 +211,7 @@ _REWRITES: tuple[tuple[re.Pattern[str], str], ...] = (
 
 
 def _suggestions(text: str) -> list[str]:
-    """Return the constraints that the user may have meant: none, one, or two if the text has "=" only."""
+    """Return the constraints that the user may have meant: none, one, or, if the text has "=", one for each sign."""
     for pattern, written in _REWRITES:
         text = pattern.sub(written, text)
     equal = re.compile(r"(?<![<>=])={1,2}(?![<>=])")
@@ -232,7 +232,7 @@ def _shorten(text: str) -> str:
 
 
 def as_constraints(constraints: Constraint | str | Iterable[Constraint | str] | None) -> tuple[Constraint, ...]:
-    """Return one or several constraints, given as objects or text, as a tuple; None gives an empty one."""
+    """Return constraints as a tuple; they may be given as one or several objects or texts, or as None for no limit."""
     if constraints is None:
         return ()
     if isinstance(constraints, Constraint | str) or not isinstance(constraints, Iterable):
