@@ -2,8 +2,9 @@
 
     min f(w)   subject to   lower ≤ c(w) ≤ upper
 
-A problem returns an `Evaluation`; a solver consumes it.  `StochasticSQP` is the paper's method as a torch optimiser.
-`QuasiNewtonSQP` is faster and evaluates the whole problem in every iteration.  Nothing here depends on fairness.
+A problem returns an `Evaluation`; a solver consumes it.  `StochasticSQP` is the paper's method as a torch optimiser,
+and works with batches.  `QuasiNewtonSQP` evaluates the whole problem in every iteration, and is faster.  Nothing here
+depends on fairness.
 """
 
 from fairbound.sqp.hessian import HESSIANS, Adagrad, ExponentialAverage, Hessian, Identity, LimitedMemoryBFGS

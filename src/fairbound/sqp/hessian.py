@@ -1,4 +1,4 @@
-"""Positive definite matrices H for the QP (paper, Algorithm 1, line "Choose H_k"), used through H⁻¹V and Hd only.
+"""Positive definite matrices H for the QP (paper, Algorithm 1, line "Choose H_k").  The QP needs only H⁻¹V and Hd.
 
     identity      H = I
     adagrad       H = diag √(Σ g² + damping · mean(Σ g²)), the sum over all gradients so far
@@ -6,8 +6,8 @@
     limited BFGS  H of the Lagrangian from the last few steps, for `QuasiNewtonSQP`; see below
 
 The text of the paper names an Adagrad-type scheme; its experiments ran the exponential average with decay 0.999 and
-damping 100.  The damping of `Adagrad` is relative to the mean, so that H scales with the objective.  Without damping, H
-would be zero in a coordinate on which the objective does not depend, and the step could grow there without limit.
+damping 100.  Damping is needed because the objective may not depend on some coordinate: H would be zero there, and the
+step could grow without limit.  The damping of `Adagrad` is relative to the mean, so that H scales with the objective.
 
 Conventions
 -----------
@@ -40,7 +40,7 @@ class Metric(Protocol):
 
 
 def check_state(owner: Any, state: dict[str, Any], other: str) -> None:
-    """Reject a state that does not have the keys of the owner's own; `other` says who else may have saved it."""
+    """Raise an error if `state` does not have the keys of the owner's own state; `other` says who may have saved it."""
     expected = sorted(owner.state_dict())
     if sorted(state) != expected:
         raise ValueError(
@@ -252,9 +252,11 @@ def resolve_hessian(hessian: str | Hessian) -> Hessian:
 # identity. Products with many vectors at once are a few matrix products.
 #
 # The Lagrangian need not be convex, but H must stay positive definite, which needs sᵀr > 0. A pair with little
-# curvature, 0 < sᵀr < ⅕ sᵀHs, is damped as Powell proposed: r moves towards Hs until sᵀr = ⅕ sᵀHs. With r ← θr + (1 −
-# θ)Hs this holds for θ = ⅘ sᵀHs / (sᵀHs − sᵀr). A pair without positive curvature, sᵀr ≤ 0, is skipped. Damping it
-# would shrink H to a fifth along s each time, and the line search would have to cut ever longer steps.
+# curvature, 0 < sᵀr < ⅕ sᵀHs, is damped as Powell proposed: r moves towards Hs until sᵀr = ⅕ sᵀHs. The new vector
+# is θr + (1 − θ)Hs, so θ sᵀr + (1 − θ) sᵀHs = ⅕ sᵀHs, which gives θ = ⅘ sᵀHs / (sᵀHs − sᵀr).
+#
+# A pair without positive curvature, sᵀr ≤ 0, is skipped. Damping it would divide the curvature of H along s by five
+# each time. Then the steps would become ever longer, and the line search would have to cut them.
 #
 # Conventions
 # -----------
@@ -329,8 +331,9 @@ class LimitedMemoryBFGS:
             weight = (1.0 - _DAMPED) * s_H_s / (s_H_s - s_r)
             change = weight * change + (1.0 - weight) * H_s
             s_r = float(step @ change)
+        # By Cauchy-Schwarz γ = rᵀr / sᵀr is at least sᵀr / sᵀs, the curvature along s: new directions get short steps.
         self.scale = min(max(float(change @ change) / s_r, _SCALES[0]), _SCALES[1])
-        unit = math.sqrt(s_r)
+        unit = math.sqrt(s_r)  # dividing both by √(sᵀr) scales the pair to sᵀr = 1
         self._steps = _append_row(self._steps, step / unit, self.memory)
         self._changes = _append_row(self._changes, change / unit, self.memory)
         self._factor()

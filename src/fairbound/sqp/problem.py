@@ -4,8 +4,8 @@ A nonlinear program with two-sided constraints,
 
     min f(w)   subject to   lower ≤ c(w) ≤ upper,
 
-is used only through its values and first derivatives at a point (paper, appendix "SQP Algorithm and Learning Rate
-Adjustment Strategy").  A missing bound is −inf or inf; equal bounds make an equality constraint.
+is known to a solver only by its values and first derivatives at a point (paper, appendix "SQP Algorithm and Learning
+Rate Adjustment Strategy").  A missing bound is −inf or inf; equal bounds make an equality constraint.
 
 Conventions
 -----------
@@ -67,7 +67,7 @@ def violation(c: Tensor, lower: Tensor, upper: Tensor) -> float:
 
 
 def trial_merit_parameter(slope: float, curvature: float, reduction: float, sigma: float, penalty: float) -> float:
-    """Return the largest merit parameter for which the step is a sufficient descent direction; inf if all are.
+    """Return the largest τ with Δq ≥ ½ τ max(dᵀHd, 0) + σ · reduction; inf if this holds for every τ.
 
     Parameters
     ----------
@@ -78,8 +78,8 @@ def trial_merit_parameter(slope: float, curvature: float, reduction: float, sigm
     sigma : float
         Share of the reduction that Δq must contain, in (0, 1).
     penalty : float
-        ρ of the QP.  In exact arithmetic (1 − σ)/ρ is a lower bound of the result.  It is enforced here, because near a
-        solution slope, curvature and reduction are rounding errors, and so is their quotient.
+        ρ of the QP.  In exact arithmetic the result is at least (1 − σ)/ρ, see above.  This is enforced, because near a
+        solution slope, curvature and reduction consist of rounding errors, and so does their quotient.
     """
     increase = slope + max(curvature, 0.0)
     if increase <= _CANCELLED * (abs(slope) + abs(curvature)):
@@ -99,7 +99,7 @@ def trial_ratio_parameter(merit_parameter: float, model_decrease: float, step_no
 
 
 def lowered(value: float, trial: float, decrease: float, floor: float) -> float:
-    """Return `value` if it is at most `trial`; else lower it to `trial`, and by at least the fraction `decrease`.
+    """Return `value` if it is at most `trial`; else the smaller of `trial` and (1 − `decrease`) · `value`.
 
     Examples
     --------
@@ -127,7 +127,8 @@ class NotFiniteError(ValueError):
 
 
 def _require_finite(name: str, value: Tensor) -> None:
-    # If the sum is finite, so is every entry.  That is quicker to find out; the sum of finite numbers may overflow.
+    # If the sum is finite, so is every entry, and the sum is quick to compute.  If it is not finite, look at each
+    # entry, because a sum of finite numbers may overflow.
     if not math.isfinite(float(value.sum())) and not bool(torch.isfinite(value).all()):
         bad = int((~torch.isfinite(value)).sum())
         raise NotFiniteError(
@@ -172,7 +173,7 @@ class Jacobian:
         if self.rows.shape[1] != self.basis.shape[0]:
             raise ValueError(
                 f"Jacobian: rows {tuple(self.rows.shape)} and basis {tuple(self.basis.shape)} do not fit; "
-                "the columns of rows must be as many as the rows of basis."
+                "rows must have as many columns as basis has rows."
             )
 
     @classmethod

@@ -20,9 +20,12 @@ norm 1 and the bounds to a largest distance of 1, so the units of the constraint
 The elastic QP has the same dual with the additional bounds |y| ≤ ρ, so it always has a solution.  It is solved only if
 the hard rows are inconsistent or some |y| exceeds ρ; otherwise the hard solution is also the elastic one.
 
-Identity.  gᵀd + dᵀHd = Σ y⁺(c − upper) + y⁻(lower − c) − ρ·v(c + Jd), where y = y⁺ − y⁻.  Multiply stationarity by d:
-gᵀd + dᵀHd = −yᵀJd.  In a satisfied row with y⁺ > 0, c + Jd = upper, so −y⁺Jd = y⁺(c − upper).  In a violated row
-y⁺ = ρ, and c + Jd exceeds upper by the row's violation, which is subtracted ρ times.  Lower bounds are alike.
+Identity.  gᵀd + dᵀHd = Σ y⁺(c − upper) + y⁻(lower − c) − ρ·v(c + Jd), where y = y⁺ − y⁻.  Proof: multiply stationarity
+by d to get gᵀd + dᵀHd = −yᵀJd.  In a satisfied row with y⁺ > 0, c + Jd = upper, so −y⁺Jd = y⁺(c − upper).  In a row
+that violates its upper bound by v_i, y⁺ = ρ and c + Jd = upper + v_i, so −y⁺Jd = y⁺(c − upper) − ρ·v_i.  The same holds
+for lower bounds.  Since c − upper and lower − c are at most the violation of the row and |y| ≤ ρ,
+
+    gᵀd + dᵀHd ≤ ρ · (v(c) − v(c + Jd)).
 """
 
 from __future__ import annotations
@@ -38,7 +41,7 @@ from fairbound.sqp.hessian import Metric
 from fairbound.sqp.problem import Evaluation, Jacobian
 from fairbound.sqp.reduced_qp import EPS, Array, Core, hard_multipliers, priced_multipliers, to_numpy
 
-# `is_optimal` asks for 1e-8; a solution with larger residuals than this is polished.
+# `is_optimal` asks for 1e-8.  A solution with larger residuals than this stricter number is polished.
 _POLISH = 1e-10
 
 
@@ -120,8 +123,8 @@ def solve_qp(
     J : Jacobian of shape (m, n)
         Constraint gradients.
     penalty : float
-        ρ, above 0.  With inf the rows are hard; if they are inconsistent, the solution for a large ρ is returned, and
-        its `elastic` and `penalty` say so.
+        ρ, above 0.  With inf the rows are hard.  If hard rows are inconsistent, the solution for a large ρ is returned;
+        its `elastic` is then True, and its `penalty` is that ρ.
 
     Examples
     --------
@@ -139,7 +142,7 @@ def solve_qp(
 def solve_with_core(
     core: Core, g: Tensor, c: Tensor, lower: Tensor, upper: Tensor, *, penalty: float = math.inf
 ) -> QPSolution:
-    """Solve the QP with the H and J of `core`, which several QPs may share; otherwise like `solve_qp`."""
+    """Solve the QP as `solve_qp` does, with the H and J of `core`; several QPs may share one core."""
     m, n = core.J.shape
     if not penalty > 0.0:
         raise ValueError(f"solve_qp(penalty={penalty!r}): must be above 0; use inf for hard rows.")
@@ -214,7 +217,7 @@ class _QP:
     def _fallback_penalty(self, distance: float) -> float:
         """Return a penalty for inconsistent hard rows.
 
-        A multiplier has the size distance / norm or ‖g‖ / norm; the penalty is 10⁴ times that.
+        Multipliers are about as large as distance / norm or ‖g‖ / norm.  The penalty is 10⁴ times that.
         """
         largest = _max(self.core.norms)
         return 1e4 * max(distance, self.gradient_norm) / largest if largest > 0.0 and distance > 0.0 else 1.0
@@ -234,7 +237,8 @@ class _QP:
         p = self.core.norms * np.abs(y)
         largest_p = _max(p)
         scale = np.maximum(np.abs(self.c), self.core.norms * max(self.gradient_norm, largest_p))
-        # Of a row whose gradient counts as zero, J_i d is rounding of the size of the step.
+        # If the gradient of row i counts as zero, J_i d is a rounding error.  By Cauchy-Schwarz it is at most the bound
+        # `unknown` on ‖J_i‖ in the norm of H⁻¹, times ‖d‖ in the norm of H.
         scale = np.maximum(scale, self.core.unknown * math.sqrt(max(float(d @ product), 0.0)))
         for bound in (self.lower, self.upper):
             scale = np.maximum(scale, np.where(np.isfinite(bound), np.abs(bound), 0.0))
@@ -283,9 +287,9 @@ def _max(value: Array) -> float:
 #     v(c) − v(c + Jd) ≥ fraction · (v(c) − v(c + Jd⁰)).
 #
 # Here d⁰ is the pure feasibility step, which solves the same QP with g = 0 at the largest penalty. The point is
-# *locally infeasible* if v(c) > 0 and even d⁰ reduces nothing, or if the rule fails at the largest ρ: no direction
-# reduces the violation to first order. The result then says so. (The idea is that of Byrd, Nocedal and Waltz, Optim.
-# Methods Softw. 23(2), 2008; the constants are ours.)
+# *locally infeasible* if v(c) > 0 and even d⁰ reduces nothing: no direction reduces the violation to first order. It
+# also counts as locally infeasible if the rule fails at the largest ρ. (The idea is that of Byrd, Nocedal and Waltz,
+# Optim. Methods Softw. 23(2), 2008; the constants are ours.)
 
 
 # A violation below this, relative to Σ|c|, is a rounding error.

@@ -1,4 +1,4 @@
-"""`QuasiNewtonSQP`: whole passes, limited-memory BFGS of the Lagrangian, and a line search on the ℓ1 merit function.
+"""`QuasiNewtonSQP`: full evaluations, limited-memory BFGS of the Lagrangian, line search on the ℓ1 merit function.
 
 One iteration at w:
 
@@ -7,8 +7,9 @@ One iteration at w:
     3. w⁺ = w + change along d, with a second-order correction           `step_length`
     4. update H with s = w⁺ − w and ∇L(w⁺, y) − ∇L(w, y)                 `hessian`
 
-The full step is usually accepted, so it is evaluated with derivatives at once: most iterations take that evaluation and
-no other.  After a full step that was rejected, the next one is first evaluated without derivatives.
+The full step is usually accepted, so it is evaluated with derivatives at once.  Then most iterations need one
+evaluation only.  After an iteration that rejected the full step, the next full step is first evaluated without
+derivatives.
 """
 
 from __future__ import annotations
@@ -49,9 +50,8 @@ class QuasiNewtonSQP:
     penalty : float
         Initial ρ.
     follow : float, optional
-        If set, ρ also falls: it is halved while it exceeds twice `follow` times the largest multiplier.  A large ρ
-        makes the merit function stiff and the steps short.  Lowering it is faster, but the convergence proof no longer
-        holds.
+        If set, ρ may also fall: an iteration halves it if it exceeds 2 · `follow` · (largest multiplier).  A large ρ
+        makes the merit function stiff and the steps short.  Lowering ρ is faster, but then convergence is not proved.
     steering : Steering
         Constants of the rule that raises ρ.
     line_search : LineSearch
@@ -233,7 +233,7 @@ class _Run:
         try:
             self.ahead = self._evaluate(w)
         except NotFiniteError:
-            return math.inf, self.here.c  # a step into overflow is too long, which is no error
+            return math.inf, self.here.c  # overflow only means that the step is too long: the search shortens it
         return self.ahead.f, self.ahead.c
 
     def _values(self, w: Tensor) -> tuple[float, Tensor]:

@@ -1,4 +1,4 @@
-"""The reduced QP: the point nearest to the origin that satisfies two-sided rows, or violates them at a price; its core.
+"""The reduced QP: find the point nearest to the origin that satisfies two-sided rows, or violates them at a price.
 
     hard      min ½‖z‖²                                        subject to  lower ≤ W z ≤ upper
     elastic   min ½‖z‖² + Σ price_i · dist(W_i z, [lower_i, upper_i])
@@ -7,14 +7,17 @@ Both have the same dual.  Write one inequality a_jᵀz ≤ b_j, a *side*, for ea
 
     min ½‖Aᵀy‖² + bᵀy   over   0 ≤ y_j ≤ price_j,      z = −Aᵀy.
 
-An infinite price makes the row hard.  The hard problem is the usual one and goes to DAQP, a dual active-set solver in
-C.  The rest is solved here: finite prices that bind, inconsistent rows, and the polishing of a solution.  The method is
-a dual active-set method with upper bounds on the multipliers:
+An infinite price makes the row hard.  Most QPs are hard problems with a solution; DAQP, a dual active-set solver in C,
+solves them.  All others are solved here: finite prices that bind, inconsistent rows, and the polishing of a solution.
+The method is a dual active-set method with upper bounds on the multipliers:
 
 1. Add to the free set the side at a bound whose multiplier has the steepest descent into the interior.
 2. Move the free multipliers to their joint minimiser; those that meet a bound on the way leave the free set.
 
-Free sides may be linearly dependent.  Then the move follows the dependence, Aᵀ(change of y) = 0, and z does not change.
+Free sides may be linearly dependent, and then there may be no joint minimiser.  In that case y moves in a direction
+with Aᵀ(change of y) = 0, which lowers bᵀy and leaves z unchanged, until a multiplier meets a bound.
+
+The last section has the core: the part of a QP that depends on H and J only.
 
 Conventions
 -----------
@@ -41,8 +44,8 @@ Array = NDArray[np.float64]
 
 _DAQP_OPTIMAL = 1
 _DAQP_NO_BOUND = 1e30  # how DAQP writes an infinite bound
-# A squared Cholesky pivot is the squared distance of a unit row from the span of the earlier ones.  Below this value it
-# may be a rounding error of the Gram matrix.
+# The square of a Cholesky pivot is the squared distance of a unit row from the span of the earlier rows.  A value below
+# this may be a rounding error of the Gram matrix.
 _GRAM_PIVOT = 1e-9
 _RANK = 1e-10  # relative; smaller singular values count as zero
 _TOLERANCE = 1e-13
@@ -204,8 +207,8 @@ EPS = float(np.finfo(np.float64).eps)
 _PIVOT = 4.0 * EPS
 # A constraint gradient counts as zero if its terms cancel to this fraction of their size.
 _ZERO_ROW = 1e-12
-# It also counts as zero if it is shorter than this, as where all margins are saturated.  The step along a gradient is
-# as long as the inverse of its norm, and its multiplier as large as the square of that: both must stay finite.
+# A gradient also counts as zero if its norm is below this, which happens where all margins are saturated.  A step along
+# the gradient has a length of about 1/norm, and its multiplier is about 1/norm².  Both must stay finite.
 _SHORTEST_ROW = 1e-100
 
 
@@ -250,8 +253,8 @@ class Core:
         # torch multiplies, because its threads follow the user's setting; numpy's threads would compete with them.
         W = to_numpy(J.rows @ torch.from_numpy(pivoted_factor(matrix)).to(J.rows))
         norms = np.linalg.norm(W, axis=1)
-        # J_i = Σ_j rows_ij · basis_j.  Compared with the size of these terms, a gradient that is merely small differs
-        # from one whose terms cancel.
+        # J_i = Σ_j rows_ij · basis_j.  Compare the norm of J_i with the size of these terms: if it is much smaller, the
+        # terms cancel and J_i is a rounding error.  A gradient that is small because its terms are small counts.
         sizes: Array = np.abs(self.rows) @ np.sqrt(np.maximum(np.diag(matrix), 0.0))
         self.norms: Array = np.where(norms > np.maximum(_ZERO_ROW * sizes, _SHORTEST_ROW), norms, 0.0)
         self.live = self.norms > 0.0

@@ -77,9 +77,9 @@ def kkt_residuals(evaluation: Evaluation, y: Tensor) -> KKTResiduals:
 def least_squares_multipliers(here: Evaluation, c: Tensor, near: Tensor | float) -> Tensor:
     """Return the multipliers y of the active constraints that minimise ‖g + Jᵀy‖; all others are 0.
 
-    A constraint is active if its value in `c`, which may be measured otherwise than `here.c`, is within `near` of a
-    bound.  Its multiplier is ≥ 0 at the upper bound and ≤ 0 at the lower one, so this is a non-negative least-squares
-    problem in |y|.  The multipliers of a single QP jump where values jump; these are more stable.
+    A constraint is active if its value in `c` is within `near` of a bound.  `c` may differ from `here.c`; it may hold
+    exact values, for example.  The multiplier is ≥ 0 at the upper bound and ≤ 0 at the lower one, so this is a
+    non-negative least-squares problem in |y|.  It changes less between similar points than the multipliers of one QP.
     """
     to_upper, to_lower = (here.upper - c).abs(), (c - here.lower).abs()
     at_upper = (to_upper <= near) & (to_upper <= to_lower)  # if both bounds are near, take the nearer
@@ -126,7 +126,7 @@ _MESSAGES = {
     Status.CONVERGED: "All limits are kept, and the conditions of a local optimum hold.",
     Status.FEASIBLE: "All limits are kept. This is the best point found.",
     Status.INFEASIBLE: "No solution was found that keeps all limits; the one that violates them least is returned.",
-    Status.MAX_ITERATIONS: "The number of iterations ran out before the limits were kept; allow more iterations.",
+    Status.MAX_ITERATIONS: "The solver reached its iteration limit before all limits were kept; allow more iterations.",
     Status.DEGENERATE: "The limits are kept, but the result is no better than a constant prediction.",
 }
 
@@ -151,7 +151,8 @@ class StepRecord:
     step_length, learning_rate, step_norm : float
         α, β and ‖d‖; the parameters moved by α d.
     elastic, locally_infeasible : bool
-        Whether the QP had to violate rows, and whether no direction reduces the violation to first order.
+        `elastic`: a multiplier of the QP is at its bound ρ, so a row may be violated.  `locally_infeasible`: no
+        direction reduces the violation to first order.
     multipliers : Tensor of shape (m,)
         y of the QP, positive on the upper side, negative on the lower side.
     """

@@ -9,9 +9,10 @@ objective and of the constraints along the step, u = d/‖d‖:
 
     L = |uᵀ(g(w + hu) − g(w))| / h,     Γ = Σ_j |uᵀ(∇c_j(w + hu) − ∇c_j(w))| / h
 
-Both evaluations use the same batch.  With different batches, the difference would be dominated by noise divided by h.
-Norms of the whole differences are upper bounds of L and Γ, but far too large: surrogates have kinks of a width of 1e-4,
-in other directions than the step.  For the same reason h is as long as a usual step, but no longer than d itself.
+Both evaluations use the same batch.  With different batches, the difference would mostly be noise, divided by a small
+h. The norm of the whole difference, in place of its part along u, would be an upper bound, but far too large:
+surrogates have kinks with a width of 1e-4, in other directions than the step.  For the same reason h is not tiny: it is
+as long as a usual step, but no longer than d.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ class StepLength(ABC):
         return 0.0
 
     def observe(self, here: Evaluation, there: Evaluation, change: Tensor) -> None:  # noqa: B027
-        """Update the estimates from evaluations of one batch at w and at w + `change`; by default there are none."""
+        """Update the estimates of the rule from evaluations of one batch at w and at w + `change`; by default, none."""
 
     @abstractmethod
     def choose(self, model: StepModel) -> float:
@@ -143,7 +144,10 @@ class AdaptiveStep(StepLength):
             return 0.0
         beta = model.learning_rate
         curvature = model.merit_parameter * self.lipschitz_objective + self.lipschitz_constraints
+        # The merit function changes by at most −α Δq + ½ α² (τL + Γ)‖d‖², which is least at α = Δq / ((τL + Γ)‖d‖²).
+        # The learning rate β shortens this.
         wanted = beta * model.model_decrease / (curvature * model.step_norm**2)
+        # ξ ≤ Δq / (τ‖d‖²), so this is at most `wanted` (unless ξ is at its floor).
         least = beta * model.ratio_parameter * model.merit_parameter / curvature
         return min(1.0, max(least, min(wanted, least + self.width * beta**2)))
 
@@ -196,7 +200,7 @@ Values = Callable[[Tensor], tuple[float, Tensor]]
 
 @dataclass(frozen=True)
 class SearchResult:
-    """Result of a search: the change of w, the length α, and whether it includes the correction.
+    """Result of a search: the change of w, the length α, and whether the change includes the correction.
 
     If no length gave a sufficient decrease, `accepted` is False and the change is zero.
     """
@@ -208,7 +212,7 @@ class SearchResult:
 
     @property
     def is_full_step(self) -> bool:
-        """Return whether the step itself was accepted, the first trial."""
+        """Return whether the first trial, the full step d without correction, was accepted."""
         return self.accepted and self.length == 1.0 and not self.corrected
 
 
@@ -309,7 +313,7 @@ class _Search:
         return value <= self.start + self.constants.sufficient * length * slope + self.rounding
 
     def _correction(self, core: Core, c: Tensor, d: Tensor) -> Tensor:
-        """Return d̂ − d of the second-order correction, or zero if it is longer than d and thus no correction."""
+        """Return d̂ − d of the second-order correction, or zero if it is longer than d: then it is not a correction."""
         shifted = c - self.here.J.product(d)
         corrected = solve_with_core(core, self.here.g, shifted, self.here.lower, self.here.upper, penalty=self.penalty)
         correction = corrected.d - d
@@ -324,8 +328,8 @@ class _Search:
 def _shorter(length: float, start: float, slope: float, value: float) -> float:
     """Return the next length to try, between 0.1 and 0.5 of the last one.
 
-    The merit along the step is modelled by the parabola with its value and slope at 0 and its value at the last trial:
-    start + slope·α + (bend/length²)·α², with its minimum at −slope·length²/(2·bend).
+    The merit along the step is modelled by a parabola.  It has the merit's value and slope at 0 and its value at the
+    last trial: start + slope·α + (bend/length²)·α².  The minimum is at −slope·length²/(2·bend).
     """
     if not math.isfinite(value):
         return 0.1 * length

@@ -39,9 +39,9 @@ class StochasticSQP(torch.optim.Optimizer):
     lr : float
         β: the step length of the rule "fixed", a factor of the step length of "adaptive".
     hessian : str or Hessian, optional
-        H of the QP: "identity", "adagrad", "exponential" or an instance.  By default
-        `ExponentialAverage(damping=1.0, corrected=True)`: about the identity for small gradients, which suits a mean
-        loss, and about their size for large ones.
+        H of the QP: "identity", "adagrad", "exponential" or an instance.  By default `ExponentialAverage(damping=1.0,
+        corrected=True)`.  Where gradients are small, it is close to the identity, which suits a mean loss.  Where they
+        are large, it is close to diag |g|.
     step_length : str or StepLength
         "adaptive", "fixed" or an instance.
     learning_rate_cut : LearningRateCut, optional
@@ -117,8 +117,9 @@ class StochasticSQP(torch.optim.Optimizer):
     def from_paper(cls, params: Iterable[Tensor], lr: float = 0.5, **options: Any) -> StochasticSQP:
         """Return an optimiser with the constants of the paper's experiments.
 
-        H = diag √(EMA₀.₉₉₉(g²) + 100), the step length fixed at the learning rate 0.5, and Algorithm 2 with its merit
-        parameter fixed at 0.01.  The QPs of the paper had hard rows, so the initial penalty is too large to bind.
+        H = diag √(EMA₀.₉₉₉(g²) + 100), the step length is fixed at the learning rate 0.5, and Algorithm 2 uses the
+        merit parameter 0.01.  The QPs of the paper had hard rows.  So the initial penalty is so large that it does not
+        bind.
         """
         settings: dict[str, Any] = {
             "hessian": ExponentialAverage(decay=0.999, damping=100.0, corrected=False),
@@ -226,7 +227,7 @@ class StochasticSQP(torch.optim.Optimizer):
         saved = [parameter.detach().clone() for parameter in parameters]
         try:
             self._move(min(distance / norm, 1.0) * d)
-            # The change as it is in the precision of the parameters.
+            # Parameters may be float32, so the change that they made differs from the intended one by rounding.
             change = [(p - q).double().reshape(-1) for p, q in zip(parameters, saved, strict=True)]
             self.step_length.observe(evaluation, self._evaluate(closure), torch.cat(change).to(d.device))
         finally:
@@ -280,9 +281,8 @@ class StochasticSQP(torch.optim.Optimizer):
 # The learning-rate cut of the paper's Algorithm 2 ("Learning Rate Adjustment Strategy").
 #
 # Let φ_k = τ f(w_k) + v(c(w_k)) be the merit values, and φ̄_k = η φ_k + (1 − η) φ̄_{k−1}, φ̄_0 = φ_0, their moving
-# average. An average that does not exceed the current value means that the merit has stopped falling.  Then the
-# learning rate is divided by a factor, but not before a minimum number of iterations, and not too soon after the last
-# cut:
+# average. While the merit falls, the average is above the current value. If it is not, the merit has stopped falling,
+# and the learning rate is divided by a factor. But there is no cut in the first iterations, nor soon after another cut:
 #
 #     if k ≥ warmup and rate ≥ smallest:
 #         if φ̄_k ≤ φ_k and since ≥ interval:  rate ← rate / factor,  since ← 0
