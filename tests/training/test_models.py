@@ -172,7 +172,7 @@ class TestRowsMustBeIndependent:
     def test_dropout_in_training_mode_is_refused_by_name_however_rare(self, p):
         module = nn.Sequential(nn.Linear(3, 4), nn.Dropout(p), nn.Linear(4, 1))
         before = torch.get_rng_state()
-        with pytest.raises(ValueError, match=r"layer '1' \(Dropout\) drops units by chance.*module\.eval\(\)"):
+        with pytest.raises(ValueError, match=r"layer '1' \(Dropout\) drops units at random.*module\.eval\(\)"):
             check_rows_are_independent(module, inputs())
         assert torch.equal(torch.get_rng_state(), before)
 

@@ -1,4 +1,4 @@
-"""Train a model under constraints: models, the training problem, batches, solvers' phases and the frontier.
+"""Train a model under constraints: models, the training problem, batches, the phases of a fit, and the frontier.
 
 This package connects `fairbound.fairness`, which evaluates constraints, with `fairbound.sqp`, which optimises.
 """

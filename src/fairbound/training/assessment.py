@@ -1,9 +1,9 @@
 """Assess a model on all rows: loss, accuracy, and the measures, both exact (from decisions) and by surrogate.
 
 A limit is *kept* if `Constraint.keeps` accepts its measured value, which is computed from counts of decisions.  A model
-is *degenerate* if it is no more accurate than the best constant prediction, or decides alike for all but a few rows.
-Such a model keeps almost any limit, but it hardly uses its inputs.  The *support* of a rate shows if a limit is kept by
-selecting almost nobody.
+is *degenerate* if it is no more accurate than the best constant prediction, or if almost all rows get the same
+decision. Such a model keeps almost any limit, but it hardly uses its inputs.  The *support* of a rate shows whether a
+limit is kept by selecting almost nobody.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ from fairbound.training.sweep import Sweep, add_by_segment, cell_sums, segment_s
 ROUNDING = 1e-12
 
 CLEARLY_VIOLATED = 1e-6
-"""A violation of the rows c̄ above this is no rounding error."""
+"""A violation of c̄ above this cannot be a rounding error."""
 
 HANDFUL = 5
-"""A model that decides at most this many rows differently from the rest is nearly constant; see `near_constant`."""
+"""If at most this many rows do not get the most common decision, a model is nearly constant; see `near_constant`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +62,7 @@ class Assessment:
     sums : Tensor of shape (P, K, O)
         Sums of surrogates over cells.
     known : tuple of ConstraintSystem, Tensor, and ExactValues or None, optional
-        c of a system and what the decisions reach there, if training has computed them from these sums already.
+        A system, its c, and its exact values, if training has already computed them from these sums.
     """
 
     objective: float
@@ -105,7 +105,9 @@ class Assessment:
     def kept(self) -> bool:
         """Return whether the decisions keep every limit."""
         if self.exact_violation > CLEARLY_VIOLATED:
-            return False  # the rows have the reserve of a margin, too, which the measured values do not know
+            # This also refuses models that miss a reserve.  A reserve (`margin=`) tightens the rows of c̄, but the
+            # measured values are compared with the bounds as asked.
+            return False
         return self._judged.kept
 
     @property
@@ -116,7 +118,7 @@ class Assessment:
 
     @property
     def counted_accuracy(self) -> float:
-        """Return the share of right decisions by `counts`, that is by the weights of the rows in the limits."""
+        """Return the accuracy with the weights that rows have in the limits; `accuracy` uses those of the loss."""
         cells = self.system.cells
         labels = torch.arange(cells.n_cells) % cells.n_labels
         if cells.n_labels == 2:
@@ -131,20 +133,20 @@ class Assessment:
         cells = self.system.cells
         total = float(cells.totals.sum())
         by_class = self.counts.sum(dim=0)
-        commonest = float(by_class[: cells.n_labels].max())  # of two classes: those selected, and those not
+        commonest = float(by_class[: cells.n_labels].max())  # with two classes: rows selected, and rows not selected
         return (total - commonest) * len(cells) / total
 
     @property
     def selected_share(self) -> float:
-        """Return the share of the rows that get the positive decision, of two classes."""
+        """Return the share of the rows that are selected, with two classes."""
         return float(self.counts[:, 0].sum() / self.system.cells.totals.sum())
 
     @cached_property
     def near_constant(self) -> bool:
         """Return whether all but a few rows get the same decision.
 
-        Let r be the number of rows that do not have the most common label.  *A few* means at most max(min(5, 5% of r),
-        1% of r) rows.
+        Let r be the number of rows that do not have the most common label.  "A few" means at most 5 rows, but no more
+        than 5% of r; or 1% of r, if that is more.
         """
         cells = self.system.cells
         by_label = cells.sizes.reshape(-1, cells.n_labels).sum(dim=0)
@@ -153,7 +155,7 @@ class Assessment:
 
     @property
     def degenerate(self) -> bool:
-        """Return whether the model is no more accurate than a constant or, under limits, nearly constant."""
+        """Return whether the model is no more accurate than a constant, or has limits and is nearly constant."""
         return self.gain <= 0 or (self.system.n_rows > 0 and self.near_constant)
 
     @property
@@ -178,7 +180,7 @@ class Assessment:
         return _selection_rates(self.system.cells, self.counts)
 
     def under(self, system: ConstraintSystem) -> Assessment:
-        """Return the assessment by the first limits only; `system` is that of these limits."""
+        """Return the assessment for the first limits only; `system` is compiled from these."""
         return replace(self, system=system, sums=self.sums[: len(system.surrogates)], known=None)
 
 
@@ -199,10 +201,10 @@ def assess(
 
 
 def history_columns(found: Assessment, multipliers: Tensor | None = None) -> dict[str, Any]:
-    """Return what a model reaches, as columns of the history: overall, and for each limit.
+    """Return the values of a model as columns of the history: some for the whole model, some for each limit.
 
-    A limit has its measure, its violation (the sum over its rows) and its multiplier (the sum of the sizes).  Without
-    limits the violations are None.
+    The columns of a limit are its measured value, its violation (the sum over its rows) and its multiplier (the sum of
+    the absolute values).  Without limits the violations are None.
     """
     system = found.system
     limited = system.n_rows > 0
@@ -242,7 +244,7 @@ def gap_sums(system: ConstraintSystem, logits: Tensor) -> GapSums:
 
 
 def gap_sums_of_rows(system: ConstraintSystem, rows: Rows, logits: Iterable[tuple[Chunk, Tensor]]) -> GapSums:
-    """Return the same from the logits of chunks of rows, each with its chunk."""
+    """Return the same sums as `gap_sums`, from chunks of rows and their logits."""
     by_segment = torch.zeros(
         2, len(system.surrogates), rows.n_segments, len(system.cells.outcomes), dtype=torch.float64
     )
@@ -258,7 +260,7 @@ def gap_sums_of_rows(system: ConstraintSystem, rows: Rows, logits: Iterable[tupl
 
 
 def surrogate_gaps(system: ConstraintSystem, sums: GapSums, counts: Tensor) -> list[tuple[float, float]]:
-    """Return for each limit the largest |c̄ − c| over its rows, and the bound on it of Theorem 1.
+    """Return, for each limit, the largest |c̄ − c| over its rows, and the bound on it from Theorem 1.
 
     `counts` are the sums of decisions over cells, (K, 2·O).  The bound is inf for rates that are not affine in the
     cell sums.
@@ -296,7 +298,7 @@ def _selection_rates(cells: Cells, counts: Tensor) -> dict[str, dict[Any, Any]]:
 
 
 FEW_SELECTED = 10
-"""A rate with fewer selected rows than this is said to rest on a handful."""
+"""A rate with fewer selected rows than this is reported as resting on few rows."""
 
 SELECTED: dict[RateFunction, Callable[[GroupSums], tuple[Tensor, Tensor]]] = {
     selection_rate: lambda sums: (sums.selected, sums.size),

@@ -8,7 +8,7 @@
    or if no model keeps the limits.
 4. If nothing keeps the limits, return the model with the least violation.
 
-With a `judge`, such as the loss on validation rows, the model that it judges best comes first among those of 1.
+If there is a `judge`, such as the loss on validation rows, it chooses among the models of step 1 instead.
 """
 
 from __future__ import annotations
@@ -46,8 +46,9 @@ class Candidates:
     judge : function of a point, optional
         Returns a number; of the models that keep every limit, the one with the least number is the choice.
     enough : float
-        An accuracy, such as that of the model without limits, above which more is not worth a larger objective.  If a
-        constant has more, as with rare positives or a low threshold, constants are only chosen if nothing else is kept.
+        Accuracy above this is not worth a larger objective; usually the accuracy of the model without limits.  A
+        constant can be more accurate than this, for example if positives are rare or the threshold is low.  Then a
+        constant is chosen only if no other model keeps the limits.
 
     Attributes
     ----------
@@ -91,7 +92,7 @@ class Candidates:
         return min(self.kept, key=lambda held: held.assessment.objective)
 
     def leading(self) -> Candidate:
-        """Return the model with the least objective under the limits; if none keeps them, the choice."""
+        """Return the model with the least objective under the limits; if no model keeps them, `choice()`."""
         return self.least() if self.kept else self.choice()
 
     @property
@@ -100,7 +101,7 @@ class Candidates:
         return min((held.assessment.objective for held in self.kept), default=math.inf)
 
     def useful(self) -> bool:
-        """Return whether a model that keeps the limits is better than a constant, and not almost one."""
+        """Return whether some model keeps the limits and is not degenerate (see `Assessment.degenerate`)."""
         return any(not held.assessment.degenerate for held in self.kept)
 
     def suffice(self) -> bool:
@@ -108,10 +109,10 @@ class Candidates:
         return bool(self.kept) and self.choice().assessment.accuracy >= self.enough
 
     def ranked(self) -> list[Candidate]:
-        """Return all candidates that keep the limits, the best first."""
+        """Return all candidates that keep the limits, best first: the rules above."""
         allowed = self.least_objective + self.slack * abs(self.least_objective)
         best_constant = max((held.assessment.accuracy for held in self.constants), default=-math.inf)
-        if self.enough < best_constant:  # by accuracy, even the model without limits would be worse than a constant
+        if self.enough < best_constant:  # even the model without limits is less accurate: do not compare by accuracy
             best_constant = -math.inf
 
         def rank(candidate: Candidate) -> tuple[bool, float, float]:
@@ -180,10 +181,10 @@ def constant_models(problem: TrainingProblem, rows: Rows) -> list[Tensor]:
 
 
 def output_layer(problem: TrainingProblem, rows: Rows) -> nn.Linear | None:
-    """Return the linear layer whose biases are the module's outputs if its weights are zero, or None.
+    """Return the output layer: with weights of zero, its biases are the outputs of the module.  None if there is none.
 
     Each linear layer is tried, last first: set its weights to zero, and see whether the module returns its biases.
-    The weights of layers without a bias are set to zero as well: inputs may skip the other layers through them.
+    The weights of layers without a bias are set to zero, too, because such a layer may carry inputs past the others.
     """
     before = problem.current()
     probe = rows.probe(4)
@@ -211,7 +212,7 @@ def _without_bias(problem: TrainingProblem) -> list[nn.Linear]:
 
 
 def _biases(class_weights: Tensor, threshold: float, n_outputs: int) -> list[Tensor]:
-    """Return the biases of each class's constant: the log-odds of the classes, adjusted so that the class is chosen."""
+    """Return, for each class, biases that decide for it: the log-odds of the classes, adjusted if necessary."""
     logs = class_weights.clamp_min(1e-6).log()
     if len(class_weights) > 2:
         constants = []

@@ -53,11 +53,11 @@ class Effort:
     tolerance : float
         Tolerance of the KKT residuals.
     accurate_rounds : int
-        Largest number of rounds of the accurate phase with exact values.  If more than two are allowed, the smoothed
-        error is followed first, and the phase ends at a round that gains almost nothing.
+        Largest number of rounds of the accurate phase with exact values.  If it is above two, the phase first minimises
+        the smoothed error (`stages.follow_error`), and ends after a round that gains almost nothing.
     starts : int
-        With more than 1, and few rows and parameters, a random search follows the exact phase (`random_search`).  With
-        few rows and many parameters, the limits are approached again, from up to this number of starting points.
+        Above 1, with few rows and few parameters, a random search follows the exact phase (`random_search`).  Above 1,
+        with few rows and many parameters, the limits are approached again from up to this number of starting points.
     epochs : int
         Passes over the rows by mini-batches: half without limits, half with them.
     batch_size : int, optional
@@ -94,11 +94,11 @@ TINY_UP_TO = 5e4
 """Rows times parameters up to which `TINY_EFFORT` applies."""
 
 SMALL_EFFORT = Effort(coarse=Phase(60, window=6), exact=Phase(60, window=20, rounding=1e-3))
-"""With few rows, each one makes the measures jump; a longer window keeps a phase from ending at the first plateau."""
+"""With few rows, each row makes the measures jump.  A longer window keeps a phase from ending at the first plateau."""
 
 
 TINY_EFFORT = Effort(coarse=Phase(60, window=4), exact=Phase(30, window=8, rounding=1e-3), starts=5, accurate_rounds=2)
-"""With few rows, the result of derivatives depends on rounding errors, so a random search follows (`random_search`)."""
+"""With very few rows, rounding errors decide where a solve ends, so a random search follows it (`random_search`)."""
 
 
 def is_small(n_rows: int, n_parameters: int) -> bool:

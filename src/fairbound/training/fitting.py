@@ -60,8 +60,9 @@ Solver = Literal["auto", "quasi-newton", "stochastic"]
 def on_other_rows(problem: TrainingProblem, cells: Cells) -> TrainingProblem:
     """Return the same problem for the rows of other cells, with a copy of the module.
 
-    A fit leaves its module in double precision.  The copy is for an estimate, so it is in single precision, which takes
-    half the time, unless it has tensors that are not trained: these may need their digits.
+    A fit leaves its module in double precision.  The copy is used for an estimate only, so it is in single precision,
+    which takes half the time.  A module with tensors that are not trained stays in double precision, because these
+    tensors may need all digits.
     """
     module = copy.deepcopy(problem.module)
     if not list(module.buffers()) and all(parameter.requires_grad for parameter in module.parameters()):
@@ -145,11 +146,11 @@ def tighten(
     callback: HistoryCallback | None = None,
     free: Assessment | None = None,
 ) -> TrainingResult:
-    """Reach the limits exactly, from the present parameters of the module, such as those of your own training loop.
+    """Reach the limits exactly, starting from the present parameters of the module.
 
-    It runs the last phases of `fit`, by whole passes in evaluation mode, and leaves the module in that mode.  `free` is
-    the assessment of the model without limits, if it is known: the accurate phase runs only if the limits cost enough
-    accuracy.  The other parameters are as for `fit`.
+    Use it after your own training loop.  It runs the last phases of `fit`, by whole passes in evaluation mode, and
+    leaves the module in that mode.  `free` is the assessment of the model without limits, if it is known; the accurate
+    phase uses it, because it runs only if the limits cost enough accuracy.  The other parameters are as for `fit`.
     """
 
     def begin(state: FitState) -> list[Tensor]:
@@ -171,7 +172,7 @@ def _run(
     callback: HistoryCallback | None,
     judge: Judge | None = None,
 ) -> TrainingResult:
-    """Run the first phases, which return the points that were trained for the limits, and then the others."""
+    """Run `begin`, which trains the first phases and returns points near the limits; then run all later phases."""
     lookup({"loss": None, "accuracy": None}, objective, "objective")
     with suitable_threads(len(problem.cells), problem.n_parameters):
         state = FitState(problem, X, loss_weights, effort, callback, judge)

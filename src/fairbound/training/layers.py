@@ -1,7 +1,8 @@
 """Gradients of the loss and of every cell's sum, in about one forward and two backward passes over the rows.
 
-The loss and each surrogate have a cotangent u_i for every row i.  Wanted is the gradient of Σ_{i in segment} u_i · z_i
-for every cotangent and every segment.  Three engines compute it, with the same result:
+The loss and each surrogate have a cotangent u_i for every row i: the derivative of the row's term with respect to its
+outputs z_i.  An engine computes the gradient of Σ_{i in segment} u_i · z_i, with u fixed, for every cotangent and every
+segment.  There are three engines with the same result:
 
 `FeedForwardGradients`   For a plain `nn.Sequential` of linear layers and (leaky) ReLU.  Matrix products over slices,
                          without autograd, in buffers that are reused: a sweep of small data takes milliseconds.
@@ -9,7 +10,7 @@ for every cotangent and every segment.  Three engines compute it, with the same 
                          does the backward pass.
 `SliceGradients`         For any module.  Autograd on the rows of each segment: one call per segment.
 
-Of a linear layer, one backward pass gives B = ∂z/∂(layer output) for each row.  Let A be the layer's input and u a
+For a linear layer, one backward pass gives B = ∂z/∂(layer output) for each row.  Let A be the layer's input and u a
 cotangent.  Then the gradient of the layer's weights over segment q is (u_q ⊙ B_q)ᵀ A_q.  Every row is in one segment,
 so the cost does not grow with the number of segments.
 
@@ -112,7 +113,7 @@ class LayerGradients:
         inputs, outputs, output = self._record(X)
         u = cotangents(output.detach().reshape(len(X), -1)).to(output.dtype)  # (J, n, D)
         if u.shape[2] == 1:
-            # With one output a cotangent only scales rows, so one backward pass with cotangent 1 serves them all.
+            # With one output, a cotangent only scales rows.  So one backward pass with cotangent 1 is enough for all.
             backward = pull_back(output, outputs, torch.ones_like(output), retain_graph=False)
             for layer, A, B in zip(self.linear.layers, inputs, backward, strict=True):
                 self.linear.add_scaled(layer, A, B, u, slices, gradients)
@@ -210,7 +211,7 @@ class FeedForwardGradients:
             if position:
                 below = self.linear.layers[position - 1]
                 if layer.out_features == 1:
-                    # B @ weight is an outer product.  At a single output B is 1 for every row: expand without a copy.
+                    # With a single output, B is 1 for every row, so B @ weight repeats `weight`: expand it, no copy.
                     cotangent = layer.weight.expand(len(B), -1) if position == len(self.slopes) else B @ layer.weight
                 else:
                     cotangent = B @ layer.weight
@@ -249,7 +250,7 @@ class GradientEngine(Protocol):
 def pull_back(
     output: Tensor, inputs: Sequence[Tensor], cotangent: Tensor, *, retain_graph: bool = True, fill: bool = False
 ) -> tuple[Tensor, ...]:
-    """Return the gradients of ⟨cotangent, output⟩; with `fill`, 0 for an input that the output does not depend on.
+    """Return the gradients of ⟨cotangent, output⟩.  With `fill`, inputs on which the output does not depend get 0.
 
     `autograd.grad` takes a cotangent, too, but then its first call imports sympy, which takes as long as a small fit.
     """

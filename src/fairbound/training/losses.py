@@ -62,7 +62,7 @@ class CrossEntropy:
 
 
 class Hinge:
-    """Hinge loss; with more than two classes, of the margin of the own class over the best other class."""
+    """Hinge loss.  With more than two classes, the margin is the logit of the own class minus the best other logit."""
 
     def values(self, z: Tensor, labels: Tensor) -> Tensor:
         """Return the loss of each row, (n,)."""
@@ -115,7 +115,9 @@ class CallableLoss:
             leaf = z.detach().requires_grad_(True)
             values = self.values(leaf, labels)
             if not values.requires_grad:
-                raise ValueError("The loss does not depend on the logits by torch operations, so it has no gradient.")
+                raise ValueError(
+                    "The loss has no gradient: compute it from the logits by torch operations, without detach or numpy."
+                )
             (gradient,) = torch.autograd.grad(values.sum(), leaf)
         return gradient
 
@@ -145,7 +147,7 @@ def resolve_loss(loss: str | Loss | LossFunction) -> Loss:
 #     SquaredMeasure   Σ_j q_j(w)², q the differences of rates by surrogate (r_dp of the paper for demographic parity)
 #     L2               ½‖w‖²
 #     SmoothedL1       Σ_i √(w_i² + μ) − √μ
-#     LinearTerm       s · (w − o), of our own fits only: it cancels the slope of the loss at o
+#     LinearTerm       s · (w − o), for internal use: it cancels the gradient of the loss at o
 #
 # The paper's regularised variant is `SquaredMeasure("demographic_parity", weight=1 / lam)` without constraints.
 
@@ -207,9 +209,10 @@ class SmoothedL1:
 class SquaredMeasure:
     """weight · Σ_j q_j², where q are the differences of the rates that the measure compares.
 
-    A ratio measure is penalised through the differences of its rates, too.  From a mini-batch, the expected square of q
-    exceeds q² by the variance of q.  That variance is estimated from the two halves of the batch and subtracted.  So
-    value and gradient are unbiased if the rates are linear in the sums.
+    A ratio measure, too, is penalised by the differences of its rates.  If q is estimated from a mini-batch, the
+    expected value of its square exceeds q² by the variance of the estimate.  This variance is estimated from the two
+    halves of the batch and subtracted.  So value and gradient are unbiased estimates if the rates are linear in the
+    sums.
     """
 
     measure: str | Measure = "demographic_parity"
@@ -220,7 +223,7 @@ class SquaredMeasure:
         _check_weight(self, self.weight)
         if resolve_measure(self.measure).comparison == "value":
             raise ValueError(
-                f"SquaredMeasure({self.measure!r}): a rate of its own has no target to be near; "
+                f"SquaredMeasure({self.measure!r}): the rate of one group has no target to be close to; "
                 "penalise a measure that compares groups, or limit the rate with a constraint."
             )
 
@@ -275,7 +278,7 @@ def _parsed(text: str) -> Regularizer:
         size = float(weight) if sign else 1.0
     except ValueError as error:
         raise ValueError(
-            f"regularizers= has {text!r}: after the * must stand a number, its weight, as in {name!r} * 2."
+            f"regularizers= has {text!r}: write the weight, a number, after the *, as in {name!r} * 2."
         ) from error
     if name in ("l1", "l2"):
         return SmoothedL1(size) if name == "l1" else L2(size)

@@ -1,8 +1,9 @@
 """Rows in a folder, in cell order, mapped into memory: chunks are read from disk as a sweep needs them.
 
-Numbers are stored twice: in single precision for the sweeps, and in double precision, with the same values as in a
-prediction, for the last checks.  A category is stored as the place of its 0/1 column.  A chunk has the 0/1 columns.
-Labels and groups follow from the order.  Weights are stored only if they differ.
+Numbers are stored twice: in single precision for the sweeps, and in double precision for the last checks, with exactly
+the values that a prediction uses.  A category is stored as the index of its 0/1 column; chunks have the 0/1 columns
+themselves.  Labels and groups are not stored, because they follow from the order.  Weights are stored only if they
+differ.
 """
 
 from __future__ import annotations
@@ -91,7 +92,7 @@ class RowWriter:
             os.truncate(self.files[name], self.offsets[-1] * kind.itemsize * columns)
 
     def write(self, cells: NDArray[np.int64], parts: dict[str, NDArray[Any]]) -> None:
-        """Write a block of rows; `parts` has an array for each file but `NARROW`, which has the numbers of `WIDE`."""
+        """Write a block of rows; `parts` has an array for each file except `NARROW`, which is a copy of `WIDE`."""
         order = np.argsort(cells, kind="stable")
         sizes = np.bincount(cells, minlength=len(self.next)).tolist()
         for name, (kind, columns) in self.types.items():
@@ -156,7 +157,7 @@ class MappedRows(Rows):
     @cached_property
     def _maps(self) -> dict[str, NDArray[Any]]:
         types = self.layout.types(loss_weights=self.weighted[0], cell_weights=self.weighted[1])
-        # Mode "c" because torch warns about arrays that are read-only; nothing is written.
+        # Mode "c" (copy on write), because torch warns about read-only arrays.  Nothing is written.
         return {
             name: np.memmap(self.folder / name, kind, "c", shape=(len(self), columns))
             for name, (kind, columns) in types.items()
@@ -238,7 +239,7 @@ class MappedRows(Rows):
     def loss_parts(self) -> WeightParts:
         """Return the parts of the weights in the loss, for exact sums."""
         if not self._differ[0]:
-            return WeightParts(1.0 / max(len(self), 1), (), float(len(self)))  # a process may have none of some rows
+            return WeightParts(1.0 / max(len(self), 1), (), float(len(self)))  # `max`: a process may have no rows
         return self._parts(self._loss_weights)
 
     @cached_property
@@ -255,7 +256,7 @@ class MappedRows(Rows):
         labels = self.cell_of_segment % self.n_labels
         if not self._differ[0]:
             return torch.bincount(labels, sizes, minlength=self.n_labels).to(torch.float64) * self.loss_parts.unit
-        found = torch.zeros(2, self.n_labels, dtype=torch.float64)  # of both parts, which are exact
+        found = torch.zeros(2, self.n_labels, dtype=torch.float64)  # one line for each exact part of the weights
         for rows, of_rows, _ in self._cuts(BLOCK):
             for place, part in enumerate(self.loss_parts.split(self._loss_weights(rows, of_rows))):
                 found[place] += torch.bincount(of_rows, part, minlength=self.n_labels)
@@ -270,7 +271,7 @@ class MappedRows(Rows):
             yield slice(start, stop), labels, slices
 
     def _parts(self, weights: Callable[[slice, Tensor], Tensor]) -> WeightParts:
-        """Return the parts of the weights that a function has for rows with given labels, in two passes over them."""
+        """Return the parts of all weights, in two passes; `weights` returns those of given rows and labels."""
         largest = max((float(weights(rows, labels).max()) for rows, labels, _ in self._cuts(BLOCK)), default=1.0)
         blank = WeightParts.of_size(largest, len(self), 0.0)
         totals = [0.0, 0.0]
@@ -281,7 +282,7 @@ class MappedRows(Rows):
 
 
 BLOCK = 2**20
-"""Rows that are read at once where no chunks are given."""
+"""Rows that are read at once where the caller does not give a size."""
 
 
 def _count(rows: slice | NDArray[np.int64]) -> int:

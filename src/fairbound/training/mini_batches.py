@@ -3,8 +3,8 @@
     free      minimise the loss without limits, by Adam
     sample    approach the limits by `StochasticSQP`, with the constraints on a fixed subset of the rows
 
-The later phases are those of whole passes (`stages`), so the limits are kept exactly.  Steps are taken in the mode in
-which the user has left the module: Dropout drops units, and BatchNorm learns its statistics.  Constraints and
+The later phases use whole passes (`stages`), so the limits are kept exactly.  Steps are taken in the mode that the user
+has set for the module: in training mode Dropout drops units, and BatchNorm learns its statistics.  Constraints and
 assessments use evaluation mode.  After these two phases the module stays in evaluation mode.
 """
 
@@ -31,10 +31,10 @@ if TYPE_CHECKING:  # the state of a fit uses batches itself
     from fairbound.training.state import FitState
 
 CONSTRAINT_ROWS = 50_000
-"""The most rows of the fixed subset for the constraints.  A rate of half of them has a standard error of 0.3 points."""
+"""Most rows in the fixed subset for the constraints.  A rate from half of them has a standard error of 0.3 points."""
 
 STEPS_PER_EPOCH = 50
-"""By default, batches are so small that an epoch has about this many steps, and have at least `LEAST_BATCH` rows."""
+"""By default, the batch size is chosen so that an epoch has about this many steps; at least `LEAST_BATCH` rows."""
 
 LEAST_BATCH = 64
 
@@ -88,7 +88,7 @@ class MiniBatches:
         """Approach the limits from the free model, which stays in `state.w`; return the point of each epoch's end."""
         free = self.state.w
         problem.assign(free)
-        # At full scale few rows of the subset have a slope, and steps along such noisy gradients are far too long.
+        # At full scale only few rows of the subset have a slope.  Their gradients are noisy, and steps far too long.
         coarse = at_scale(problem, band_fraction(problem, self.state.rows))
         optimizer = StochasticSQP.from_paper(problem.parameters)
 
@@ -116,7 +116,7 @@ class MiniBatches:
 
         def run() -> None:
             self.modes.restore()
-            if self.processes is not None:  # units are dropped by chance of each process's own
+            if self.processes is not None:  # each process needs its own random numbers, for example in Dropout
                 torch.manual_seed(int(torch.randint(2**31, (1,), generator=self.generator)) + self.processes.rank)
             try:
                 for batch in self.batches:
@@ -151,14 +151,14 @@ class MiniBatches:
         return points
 
     def _key(self, phase: str, epoch: int, problem: TrainingProblem) -> bytes:
-        """Return a digest of the point at which an epoch begins, and of what its steps depend on."""
+        """Return a digest of everything that an epoch depends on: its starting point, rows, draws and settings."""
         rows, draws = self.state.rows, self.generator.get_state().numpy().tobytes()
         settings = phase, epoch, self.batches.counts.tolist(), problem.system.constraints, problem.regularizers
         return digest(problem.point(rows), rows.digest, draws, f"{settings} {self.state.effort}".encode())
 
 
 def refuse_batch_statistics(modes: LayerModes) -> None:
-    """Reject layers that learn statistics of a batch, of which each process has only its own rows."""
+    """Raise an error if a layer learns statistics of a batch: each process has only a part of the batch."""
     for part, training in modes.modes:
         if training and isinstance(part, nn.modules.batchnorm._BatchNorm):
             raise InputError(
@@ -179,7 +179,7 @@ def run_mini_batches(state: FitState, problem: TrainingProblem, batches: MiniBat
     if not limited or state.stopped:
         return []
     free = state.assess(problem, state.w)
-    if free.kept and not free.degenerate:  # a constant keeps almost every limit, but is not the end
+    if free.kept and not free.degenerate:  # a degenerate model keeps almost every limit; then go on
         return []
     return batches.approach(problem, max(1, state.effort.epochs - epochs))
 
@@ -256,7 +256,7 @@ class StratifiedBatches:
             raise ValueError(f'constraints={constraints!r}: must be "batch", "subset" or "all".')
         if least_per_cell < 1:
             raise ValueError(
-                f"least_per_cell={least_per_cell!r}: must be at least 1, or a batch says nothing of a cell."
+                f"least_per_cell={least_per_cell!r}: must be at least 1, so that each batch has rows of every cell."
             )
         if not 0 < subset <= 1:
             raise ValueError(f"subset={subset!r}: must be a share above 0 and at most 1.")

@@ -116,7 +116,7 @@ _NORMS = (nn.modules.batchnorm._BatchNorm, nn.modules.batchnorm._LazyNormBase)
 
 
 def _mode_dependent(module: nn.Module) -> Iterator[tuple[str, nn.Module]]:
-    """Yield the layers that couple rows or act by chance in the module's present mode."""
+    """Yield the layers that, in the module's present mode, mix rows or are random."""
     for name, part in module.named_modules():
         if isinstance(part, _NORMS) and (part.training or not part.track_running_stats):
             yield name, part
@@ -157,7 +157,7 @@ def check_rows_are_independent(module: nn.Module, X: Tensor) -> None:
     for name, part in _mode_dependent(module):
         if isinstance(part, nn.modules.dropout._DropoutNd):
             raise ValueError(
-                f"The module's layer {name!r} ({type(part).__name__}) drops units by chance, so the same row has "
+                f"The module's layer {name!r} ({type(part).__name__}) drops units at random, so the same row has "
                 f"different outputs. {BY_BATCHES}, call module.eval() before training, or remove the layer."
             )
         keeps = part.track_running_stats  # else evaluation mode normalises over the batch, too

@@ -1,7 +1,7 @@
 """Passes over all rows, in chunks; their totals are computed, or read from the journal of a killed run.
 
-All that a solver computes from all rows goes through `Passes.recorded`, as a flat vector of sums.  So a fit that reads
-these vectors from a journal reaches the same iterate, bit for bit, as the fit that wrote it.
+Everything that a solver computes from all rows goes through `Passes.recorded`, as a flat vector of sums.  So a fit that
+reads these vectors from a journal reaches the same iterates, bit for bit, as the fit that wrote them.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class Passes:
         save: Callable[[], dict[str, Any]],
         restore: Callable[[dict[str, Any]], None],
     ) -> None:
-        """Run something that changes a state, such as an epoch of mini-batches, or restore the state after it.
+        """Run a step that changes a state, such as an epoch of mini-batches; or restore the state that it left.
 
         Parameters
         ----------
@@ -88,7 +88,7 @@ class Passes:
             Returns a digest of all that the new state depends on.
         run : function
         save, restore : functions
-            Return the state, a dictionary of tensors, numbers and dictionaries; and set it.
+            `save` returns the state, a dictionary of tensors, numbers and dictionaries; `restore` sets it.
         """
         name = key() if self._recorded else b""
         found = self._recall(name)
@@ -115,13 +115,13 @@ class Passes:
         return found
 
     def stop_recording(self) -> None:
-        """Add no more results to the journal: a stopped fit ends early, and a resumed one must not repeat that end."""
+        """Add no more results to the journal.  A stopped fit ends early; a resumed one must not end there again."""
         if self.journal is not None:
             self.journal.stop()
 
 
 def run_facts(processes: int = 1) -> dict[str, str | int]:
-    """Return the versions and counts on which the last bits of a fit depend, besides its rows and settings."""
+    """Return versions and numbers of threads and processes; the last bits of a fit depend on them."""
     return {
         "fairbound": __version__,
         "torch": torch.__version__,
@@ -166,9 +166,9 @@ def tensor_digest(*tensors: Tensor) -> bytes:
 
 # A chunk of rows, and weights whose sums over all chunks are exact.
 #
-# Sums of decisions decide whether a limit is kept, so they must not depend on the size of chunks, nor on the number of
-# processes that share the rows.  Equal weights are counted.  Other weights are rounded to two grids, on which float64
-# adds without rounding.
+# Sums of decisions determine whether a limit is kept.  So they must not depend on the size of chunks, or on the number
+# of processes that share the rows.  If all weights are equal, rows are counted.  Otherwise each weight is split into
+# two parts, and each part is rounded to a grid on which float64 adds without rounding.
 
 
 Slices = Sequence[tuple[int, int, int]]
@@ -219,7 +219,8 @@ class WeightParts:
     @classmethod
     def of_size(cls, largest: float, count: int, total: float) -> WeightParts:
         """Return the parts of `count` weights of which the largest is known."""
-        bits = 52 - math.ceil(math.log2(max(count, 2)))  # of a part, so that the sum of all has at most 53
+        # Adding `count` numbers needs log2(count) more bits than one number.  The sum must fit in 53 bits.
+        bits = 52 - math.ceil(math.log2(max(count, 2)))
         first = 2.0 ** (math.frexp(largest)[1] - bits)
         return cls(1.0, (first, first * 2.0**-bits), total)
 

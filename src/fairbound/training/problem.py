@@ -123,13 +123,14 @@ class TrainingProblem:
         self._function: list[bytes] = []  # shared by all problems that differ in their constraints only
 
     def _all_surrogates(self, extra: Sequence[DecisionSurrogate]) -> list[DecisionSurrogate]:
-        """Return the surrogates of the constraints, those of the penalties, and further ones."""
+        """Return the surrogates of the constraints, those of the penalties, and the extra ones."""
         systems = (self.system, *(system for _, system in self.penalties))
         own = [each for system in systems for each in system.surrogates]
         found = [*own, *(each for each in extra if each not in own)]
         if any(isinstance(each.surrogate, ExactStep) for each in found):
             raise InputError(
-                "{surrogate='exact'} has no slope to train on.", "Choose another, such as 'smoothed_step'."
+                "{surrogate='exact'} has a derivative of zero, so no model can be trained with it.",
+                "Choose another, such as 'smoothed_step'.",
             )
         return found
 
@@ -141,7 +142,7 @@ class TrainingProblem:
     def inputs(self, X: Any, dtype: torch.dtype | None = None) -> Tensor:
         """Return X as a tensor with a row for each row of the cells, in the precision of the module by default.
 
-        Whole numbers stay integers if the module does not take other numbers, as `nn.Embedding` does not.
+        Whole numbers stay integers if the module accepts nothing else, as `nn.Embedding` does.
         """
         given, precision = as_tensor(X), self.parameters[0].dtype
         numbers = as_matrix(given, len(self.cells), dtype or precision)
@@ -161,11 +162,11 @@ class TrainingProblem:
         return rows
 
     def check_rows(self, rows: Rows, *, batches: bool = False) -> None:
-        """Raise an error unless the module takes these rows, and decides each of them without the others."""
+        """Raise an error unless the module accepts these rows, and its output for a row depends on that row only."""
         with evaluation_mode(self.module) if batches else nullcontext():
             check_rows_are_independent(self.module, rows.probe())
             as_logits(self.module(rows.probe(1)).detach(), self.cells.n_labels)
-            self._engine_for(rows)  # now, because a process may have no row of a mini-batch to choose it by
+            self._engine_for(rows)  # choose it now: later, a process may have no row of a mini-batch to test it with
 
     def batch(self, inputs: Any, labels: Any, groups: Any) -> MatrixRows:
         """Return rows of your own batch, such as one of a `torch.utils.data.DataLoader`.
@@ -255,14 +256,14 @@ class TrainingProblem:
         return totals.sweep(gradients=gradients)
 
     def recorded(self, rows: Rows, compute: Callable[[], Tensor], *what: object) -> Tensor:
-        """Return what passes over all rows find at the current parameters; `what` identifies it in a journal."""
-        if rows.halves:  # of samples, a journal has only the ends of epochs
+        """Return the totals that `compute` finds at the current parameters; `what` identifies them in a journal."""
+        if rows.halves:  # a sample: the journal has no single steps, only the ends of epochs
             return compute()
         settings = (*what, type(self.loss).__name__, self.threshold, self.chunk_rows)
         return self.passes.recorded(lambda: digest(self.point(rows), rows.digest, str(settings).encode()), compute)
 
     def point(self, rows: Rows) -> bytes:
-        """Return a digest of the present parameters and buffers, and of the functions that module and loss are."""
+        """Return a digest of the present parameters and buffers, and of what module and loss compute (`_probe`)."""
         if not self._function:
             self._function.append(self._probe(rows.few()))
         return digest(self._function[0], tensor_digest(*self.module.parameters(), *self.module.buffers()))
@@ -270,8 +271,8 @@ class TrainingProblem:
     def _probe(self, few: MatrixRows) -> bytes:
         """Return a digest of what module and loss compute for a few rows, near the present parameters.
 
-        Equal parameters may belong to another module, such as one with another activation.  At the parameters
-        themselves, a last layer of zeros would hide that.
+        Two modules can have equal parameters and compute different functions, for example with another activation.  The
+        outputs reveal that.  They are computed near the parameters, not at them: a last layer of zeros would hide it.
         """
         before, noise = self.current(), torch.Generator().manual_seed(0)
         try:
@@ -289,7 +290,7 @@ class TrainingProblem:
             yield chunk, as_logits(engine.outputs(chunk.X), self.cells.n_labels)
 
     def distances(self, rows: Rows, surrogate: DecisionSurrogate) -> Iterator[tuple[Tensor, Slices]]:
-        """Pass over the rows once, and yield the distance of each row from a change of its decision, in chunks."""
+        """Pass over the rows once, in chunks, and yield |margin| of each row: its distance from the other decision."""
         for chunk, logits in self.logits(rows):
             yield surrogate.margins(logits).abs().amin(dim=1), chunk.slices
 
@@ -311,7 +312,7 @@ class TrainingProblem:
     def _loss_in_present_mode(self, rows: Rows) -> tuple[float, Tensor]:
         """Return loss and gradient by one forward pass over all rows, in the present mode of the module."""
         totals = self._totals(rows, (), gradients=True)
-        for chunk in rows.chunks(max(1, len(rows))):  # one, or none in a process without a row of the batch
+        for chunk in rows.chunks(max(1, len(rows))):  # one chunk; none if this process has no row of the batch
             whole = replace(chunk, slices=[(0, 0, len(chunk.labels))])
             cotangents = partial(totals.add_with_cotangents, whole)
             SliceGradients(self.module).accumulate(chunk.X, whole.slices, cotangents, totals.gradients)
@@ -331,7 +332,7 @@ class TrainingProblem:
         assign(self.parameters, w)
 
     def _constraints_and_jacobian(self, rows: Rows, sweep: Sweep) -> tuple[Tensor, Jacobian, ExactValues | None]:
-        """Return c, J as (∂c/∂S, ∇S) by segment and, if there are limits, what the decisions about all rows reach."""
+        """Return c, J as (∂c/∂S, ∇S) by segment, and the exact values of all rows; None if there are no limits."""
         assert sweep.sum_gradients is not None
         P = len(self.system.surrogates)
         gradients = sweep.sum_gradients[:P].flatten(0, 2)
@@ -345,7 +346,7 @@ class TrainingProblem:
                 "unknown. Evaluate the constraints on more rows: Batch(loss_rows, constraint_rows)."
             )
         S = cell_sums(sweep.sums[:P], rows, self.cells.n_cells)
-        if rows.halves:  # of a sample, nobody asks what its decisions reach
+        if rows.halves:  # a sample: its exact values are not needed
             (c, derivative), judged = self.system.values_and_derivative(S), None
         else:
             c, derivative, judged = self.system.evaluate(S, self.exact(rows, sweep))

@@ -99,7 +99,7 @@ def _as_sent(message: str) -> str:
 
 @contextmanager
 def _explained_errors() -> Iterator[None]:
-    """Turn the errors of torch.distributed into a sentence: another process has ended, or does not answer in time."""
+    """Explain errors of torch.distributed: another process has ended, or does not answer in time."""
     try:
         yield
     except RuntimeError as error:
@@ -129,7 +129,8 @@ class SharedRows(Rows):
     own : Rows
         The rows of this process, with loss weights that sum to 1.
     share : float
-        The share of this process in the weight of all: the factor with which the weights of all processes sum to 1.
+        The weight of this process's rows, divided by that of all rows.  It multiplies the weights of `own`, so that the
+        weights of all processes sum to 1.
     everywhere : RowFacts
         Facts about the rows of all processes.
     """
@@ -267,12 +268,12 @@ class SharedRows(Rows):
 
 
 def _by_class(rows: Rows, n_labels: int) -> Tensor:
-    """Return the class weights of some rows, also of classes that they do not have."""
+    """Return the class weights of some rows; 0 for a class that they do not have."""
     return torch.nn.functional.pad(rows.class_weights, (0, n_labels - len(rows.class_weights)))
 
 
 def _weight_range(rows: Rows, kind: str, weight: float) -> tuple[float, float]:
-    """Return the least and the largest weight of some rows, in the unit in which they were given."""
+    """Return the least and the largest weight of some rows, before they were scaled."""
     if not len(rows):
         return float("inf"), 0.0
     parts, factor = (rows.loss_parts, weight) if kind == "loss" else (rows.cell_parts, 1.0)

@@ -9,8 +9,9 @@ models can be tried.  From each starting point:
 2. Further models are drawn around the best one that keeps the limits, at smaller and smaller distances.
 
 The starting points are the model without limits, and the same model with its output shifted so that it decides for
-each class more often.  A ratio of rates can be kept by selecting more rows, or by other weights; no small step leads
-from one to the other.  The starting points are rounded, so that rounding errors do not change what is drawn.
+each class more often.  Shifts are needed because there are two ways to keep a ratio of rates: select more rows, or
+change the weights of the inputs.  Small steps do not lead from one to the other.  The starting points are rounded, so
+that rounding errors do not change what is drawn.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ FEW_PARAMETERS = 20
 
 POPULATION = 40
 GENERATIONS = 40
-"""Generations of covariance matrix adaptation, and as many again for every four parameters."""
+"""Generations of covariance matrix adaptation; the same number is added for every four parameters."""
 
 MOST_GENERATIONS = 120
 
@@ -61,10 +62,10 @@ IN_VAIN = 2
 """If no model keeps the limits after this many starts, they probably exclude each other, and the search ends."""
 
 LITTLE_GAIN = 1e-3
-"""A gain in the objective, relative to it, for which no search is worth its time."""
+"""A possible relative gain in the objective below this is not worth a search."""
 
 FEW_ROWS = 0.01
-"""Largest violation of which small random changes of a model are tried."""
+"""Small random changes of a model are tried if it violates the limits by at most this."""
 
 KEPT_DRAWS = 16
 
@@ -92,7 +93,7 @@ class ManyPoints:
 
 @dataclass(frozen=True)
 class ManyModels:
-    """What several models reach on all rows; each field has an entry for each model."""
+    """Objectives, errors and violations of several models on all rows; each field has one entry per model."""
 
     W: Tensor
     objective: Tensor
@@ -117,7 +118,7 @@ class ManyModelsProblem:
             (self._only,) = self._chunks()
 
     def __call__(self, W: Tensor, *, only_kept: bool = False) -> ManyModels:
-        """Evaluate the models with the parameters W, (B, parameters); with `only_kept`, drop those beyond a limit."""
+        """Evaluate models with parameters W, (B, parameters); with `only_kept`, drop those that violate a limit."""
         self.calls += 1
         evaluate = partial(self._evaluate, W, only_kept=only_kept)
         limits = self.problem.system.constraints
@@ -206,14 +207,15 @@ class ManyModelsProblem:
 def suits_random_search(state: FitState, problem: TrainingProblem) -> bool:
     """Return whether the effort allows several starts, and rows and parameters are few."""
     few = problem.n_parameters <= FEW_PARAMETERS and is_small(len(problem.cells), problem.n_parameters)
-    # The squares of measures by surrogate are the only terms of the objective that need more than the decisions.
+    # `ManyModelsProblem` computes no surrogates, so it cannot evaluate penalties (squares of measures by surrogate).
     return state.effort.starts > 1 and few and not problem.penalties
 
 
 def search_least_objective(state: FitState, problem: TrainingProblem) -> None:
     """Search for the least objective under the limits, from shifted free models and from the best model so far.
 
-    A linear model has no lower objective than the free one.  If the best one has almost that, there is no search.
+    A linear model cannot have a lower objective than the free model.  If the best model so far is almost as good, there
+    is no search.
     """
     free = state.candidates.leading().assessment.objective if state.free is None else state.free.objective
     scale = max(abs(free), 1e-6)
@@ -237,7 +239,7 @@ def search_least_error(state: FitState, problem: TrainingProblem, slack: float) 
 
     def merit(found: ManyModels, penalty: float) -> Tensor:
         excess = (found.objective - limit).clamp_min(0.0) / scale
-        # The objective decides between models of equal accuracy, and leads where no decision changes.
+        # The objective decides between models of equal accuracy, and gives a direction where no decision changes.
         return found.error + penalty * (found.violation + excess) + 1e-2 * found.objective / scale
 
     for start in (*_free_starts(state, problem), state.candidates.choice().w):
@@ -257,10 +259,10 @@ def search_kept_model(state: FitState, problem: TrainingProblem) -> None:
     generator = torch.Generator().manual_seed(0)
     for _ in range(NEARBY_ROUNDS):
         noise = torch.randn(KEPT_DRAWS, len(w), generator=generator, dtype=torch.float64)
-        # Distances from a thousandth of the first one, evenly on a logarithmic scale.
+        # Distances from 1 to a thousandth of the first one, evenly spaced on a logarithmic scale.
         factors = 10.0 ** -torch.linspace(0, 3, KEPT_DRAWS, dtype=torch.float64)
         found = evaluate(w + _distance(w) * factors[:, None] * noise)
-        # Of the models that violate least, that with the least objective.
+        # Take the model with the least violation; among equal ones, the least objective.
         position = min(range(KEPT_DRAWS), key=lambda k: (float(found.violation[k]), float(found.objective[k])))
         if float(found.violation[position]) < least:
             w, least = found.W[position], float(found.violation[position])
@@ -282,7 +284,7 @@ def _free_starts(state: FitState, problem: TrainingProblem) -> Iterator[Tensor]:
     problem.assign(free)
     z = problem.passes.join(torch.cat([logits for _, logits in problem.logits(state.rows)])).to(torch.float64)
     if z.shape[1] == 1:
-        # At the quantile of a share, the decision is negative for this share of the rows.
+        # Shift the quantile of a share to the threshold: then this share of the rows gets the negative decision.
         shares = [*(1.0 - share for share in SHIFTED_SHARES), *SHIFTED_SHARES]
         biases = [logit(problem.threshold) - z[:, 0].quantile(share) for share in shares]
     else:
@@ -362,7 +364,7 @@ def _adapt(
     c_c = (4 + effective / n) / (n + 4 + 2 * effective / n)
     c_1 = 2 / ((n + 1.3) ** 2 + effective)
     c_mu = min(1 - c_1, 2 * (effective - 2 + 1 / effective) / ((n + 2) ** 2 + effective))
-    expected = math.sqrt(n) * (1 - 1 / (4 * n) + 1 / (21 * n * n))  # length of a standard normal vector
+    expected = math.sqrt(n) * (1 - 1 / (4 * n) + 1 / (21 * n * n))  # about the mean length of N(0, I)
     path_sigma, path_c = torch.zeros(n, dtype=torch.float64), torch.zeros(n, dtype=torch.float64)
     C = torch.eye(n, dtype=torch.float64)
     penalty, first = PENALTY, size

@@ -1,7 +1,8 @@
-"""Training rows in cell order, so that each cell is a contiguous slice and its gradient a product over that slice.
+"""Training rows in cell order: each cell is a contiguous slice, and its gradient is a product over that slice.
 
 A sample of rows (a mini-batch or a subset) has the same form with larger weights.  If n_k of the N_k rows of a cell are
-drawn, weights N_k/n_k give unbiased cell sums, rates that are linear in them, and loss (Theorem 3, for any cells).
+drawn, weights N_k/n_k give unbiased estimates of the loss, of cell sums, and of rates that are linear in them (Theorem
+3, for any cells).
 
 Conventions
 -----------
@@ -29,7 +30,7 @@ from fairbound.fairness import Cells
 from fairbound.training.passes import Chunk, Slices, WeightParts, tensor_digest
 
 DIGEST_ROWS = 2**20
-"""Rows of a chunk of which a digest is taken."""
+"""Rows per chunk when the digest of all rows is computed."""
 
 
 class Rows(ABC):
@@ -59,7 +60,7 @@ class Rows(ABC):
 
     @property
     def earlier(self) -> Sequence[int]:
-        """Return for each segment the number of its rows in the processes before this one."""
+        """Return, for each segment, the number of its rows in processes with a lower rank."""
         return [0] * self.n_segments
 
     @property
@@ -95,7 +96,7 @@ class Rows(ABC):
         """Return the rows with inputs in double precision."""
 
     def few(self, count: int = 8) -> MatrixRows:
-        """Return a few rows from all over the data, since neighbours may be alike."""
+        """Return a few rows, spread over the data, because neighbours may be equal."""
         count = min(len(self), count)
         return self.take(torch.arange(count) * (len(self) - 1) // max(count - 1, 1))
 
@@ -134,9 +135,9 @@ class Rows(ABC):
         return self.draw(counts, generator)
 
     def draw(self, counts: Tensor, generator: torch.Generator) -> MatrixRows:
-        """Return those rows of a sample that are in this process.
+        """Return the rows of a sample that are in this process.
 
-        All processes draw the same positions among the rows of all, so each cell has its fixed number over all of them.
+        All processes draw the same positions among all rows.  So each cell gets its fixed number over all processes.
         """
         if self.halves:
             raise ValueError("A sample is drawn from all rows, not from a sample.")
@@ -214,7 +215,7 @@ class MatrixRows(Rows):
 
     @cached_property
     def _cut(self) -> dict[int, Sequence[Chunk]]:
-        """Hold these rows cut into chunks, by the largest number of rows in a chunk."""
+        """Cache of these rows in chunks; the key is the largest number of rows in a chunk."""
         return {}
 
     def chunks(self, chunk_rows: int) -> Sequence[Chunk]:
@@ -287,7 +288,7 @@ class MatrixRows(Rows):
     def from_batch(cls, X: Tensor, labels: Any, groups: Any, cells: Cells) -> MatrixRows:
         """Return rows from elsewhere, such as a batch of a `DataLoader`, as a sample of the rows of `cells`.
 
-        Weights scale the rows of each cell to its total, so the rates are those of all rows, estimated.  In the loss
+        Weights scale the rows of each cell to the cell's total, so the rates estimate those of all rows.  In the loss,
         all rows have the same weight.
         """
         index = find_cells(cells, labels, groups, len(X))
@@ -362,8 +363,8 @@ def as_tensor(X: Any) -> Tensor:
 
 
 def all_finite(values: Tensor) -> bool:
-    """Tell whether all values are finite; much faster than `isfinite` of each if they are."""
-    # The sum of finite values may overflow, so only a finite sum tells.
+    """Return whether all values are finite.  If they are, this is much faster than `isfinite` of each value."""
+    # A finite sum proves that all values are finite.  Other sums prove nothing: finite values may overflow.
     return bool(torch.isfinite(values.sum())) or bool(torch.isfinite(values).all())
 
 

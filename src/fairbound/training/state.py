@@ -38,7 +38,7 @@ class FitState:
     free_w : Tensor or None
         Parameters of the model without limits.
     free_is_solved : bool
-        Whether a phase by whole passes has ended at the model without limits.
+        Whether the model without limits was found by whole passes (not only by mini-batches).
     free_points : list of Tensor
         With a judge: points of the free phase, which may be the choice if they keep the limits.
     history : list of dict
@@ -114,7 +114,7 @@ class FitState:
 
     def begin(self, problem: TrainingProblem, slack: float) -> Assessment:
         """Reset the candidates for the limits of `problem` to `w` and the constants; return the assessment of `w`."""
-        # With infinite slack, accuracy is the objective; otherwise the limits need not make the model more accurate.
+        # With infinite slack, accuracy is the objective.  Otherwise the accuracy of the free model is enough.
         enough = math.inf if self.free is None or math.isinf(slack) else self.free.accuracy
         self.candidates = Candidates(slack, self.judge, enough)
         self.multipliers = torch.zeros(problem.system.n_rows, dtype=torch.float64)
@@ -125,7 +125,7 @@ class FitState:
         return start
 
     def move_to(self, w: Tensor) -> None:
-        """Start the next solve at `w`; at another point the warm start is discarded."""
+        """Start the next solve at `w`; discard the warm start if it belongs to another point."""
         if not torch.equal(w, self.w):
             self.w, self.warm_start = w, None
 
@@ -145,7 +145,7 @@ class FitState:
         until: Callable[[], bool] | None = None,
         enough: float = -math.inf,
     ) -> Solution | None:
-        """Run one phase from w and record its history; return None if the callback has asked to stop before.
+        """Run one phase from w and record its history; return None if the callback has already asked to stop.
 
         With `warm`, the solve starts with the BFGS matrix and the penalty of the last solve.  With `until`, it ends
         after the first iteration at which that is true.  It also ends at a point that violates none of its constraints
@@ -180,10 +180,11 @@ class FitState:
 
     @property
     def free_objective(self) -> float:
-        """Return the objective of the model without limits, if it was solved for, else −inf.
+        """Return the objective of the model without limits if whole passes have found it, else −inf.
 
-        A linear model has none below that.  The training of a network ended there, where more iterations gained little;
-        to go on for the sake of a limit would make a strict limit look better than a loose one.
+        A solve under limits need not go below this value.  A linear model cannot.  The training of a network without
+        limits ended there because more iterations gained little.  If a limit led to further training, a strict limit
+        could look better than a loose one.
         """
         return self.free.objective if self.free_is_solved and self.free is not None else -math.inf
 
@@ -233,7 +234,8 @@ class FitState:
         """Write the chosen model into the module, and return the result of the fit."""
         problem.assign(chosen.w)
         self.w = chosen.w
-        # Unless the callback stopped the fit, all phases have run and none has found a model that keeps the limits.
+        # If the callback did not stop the fit, all phases have run, and none of them found a model that keeps the
+        # limits.
         infeasible = not chosen.assessment.kept and not self.stopped
         # Optimality was checked at the converged point.  A more accurate model within the slack may have a larger
         # objective, and then it is not optimal.

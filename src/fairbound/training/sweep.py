@@ -1,6 +1,6 @@
-"""A sweep, which is one pass over rows in chunks: the loss, the decisions, the sums of surrogates, and gradients.
+"""A sweep is one pass over rows in chunks.  It computes the loss, decisions, sums of surrogates, and gradients.
 
-Nothing of a single row is kept.  All totals are one flat vector of sums over rows (`SweepTotals.flat`).
+Values of single rows are not kept.  All totals are one flat vector of sums over rows (`SweepTotals.flat`).
 
 Values of single rows have the precision of the module; sums over rows are float64.
 
@@ -24,7 +24,7 @@ from fairbound.training.passes import Chunk, Slices
 from fairbound.training.rows import Rows
 
 GRID = 2.0**-28
-"""The grid of totals that several processes add up, relative to their size."""
+"""Step of the grid to which the totals of several processes are rounded, relative to their size."""
 
 Cotangents = Callable[[Tensor], Tensor]
 """Maps outputs (n, D) of a chunk to cotangents (J, n, D)."""
@@ -46,7 +46,7 @@ class Sweep:
     loss_gradient : Tensor of shape (n_parameters,), or None
     sum_gradients : Tensor of shape (P, Q, O, n_parameters), or None
     judged : ExactValues, or None
-        What the decisions reach under the limits of the problem, if it is known.
+        The exact values of the problem's limits, if they are known.
     """
 
     loss: float
@@ -104,7 +104,7 @@ class SweepTotals:
         self._add(chunk, read_outputs(output, self.outcomes, self.threshold, self.surrogates))
 
     def add_with_cotangents(self, chunk: Chunk, output: Tensor) -> Tensor:
-        """Add the same, and return the cotangents of the loss and each surrogate, (J, n, D)."""
+        """Add a chunk as `add` does, and return the cotangents of the loss and of each surrogate, (J, n, D)."""
         found = read_outputs(output, self.outcomes, self.threshold, self.surrogates, derivatives=True)
         self._add(chunk, found)
         z = found.logits
@@ -148,10 +148,12 @@ class SweepTotals:
     def round_off(self) -> None:
         """Round the totals to a grid that is far coarser than rounding errors, and far finer than any tolerance.
 
-        Sums of the same rows in another order, or in other processes, differ in the last digits.  A fit magnifies that:
-        in the exact phase a row may change its decision.  On the grid the sums are the same.  Counts are exact already.
+        Sums of the same rows in another order, or in other processes, differ in the last digits.  A fit magnifies such
+        differences: in the exact phase, a row may change its decision.  After rounding, the sums are the same.  Counts
+        need no rounding, because they are exact.
         """
-        size = float(self.all.sum()) * self.cell_parts.unit  # of sums over cells; the loss and its slopes are means
+        # Sums over cells are as large as the total weight; the loss and its gradient are means, of size 1.
+        size = float(self.all.sum()) * self.cell_parts.unit
         for values, step in (
             (self.loss, GRID),
             (self.sums, GRID * size),
@@ -218,11 +220,12 @@ def ordered_values(
     places: Sequence[int],
     add: Callable[[Tensor], Tensor] = torch.Tensor.clone,
 ) -> Tensor:
-    """Return from each segment the value with a given place in ascending order, 1 for the smallest.
+    """Return, for each segment, the value with a given place in ascending order; 1 is the smallest.
 
-    Values are not negative, so that their bits, read as an integer, have the same order.  A pass over the values counts
-    by segment how often each digit of this integer occurs, from the highest digit to the lowest.  That takes 2 passes
-    for single precision and 4 for double (twice as many for many segments), keeps no values, and is exact.
+    Values are not negative, so their bits, read as an integer, have the same order.  The digits of the wanted integer
+    are found one by one, highest first.  Each pass counts, by segment, how often each value of the next digit occurs
+    among the integers that agree so far.  That takes 2 passes for single precision and 4 for double (twice as many for
+    many segments).  It stores no values and is exact.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
 """The training loop of the stochastic solver, and the result of training.
 
-The loop returns the best iterate, not the last: the one with the least objective among those that keep every limit by
-their decisions.  If there is none, it returns the one with the least exact violation after the first step.
+The loop returns the best iterate, not the last one.  The best iterate has the least objective among those whose
+decisions keep every limit.  If there is none, it is the one with the least exact violation, except the starting point.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ class TrainingResult:
     conflicts : list of str
         If no model keeps all limits: the limits that exclude each other.
     multipliers : Tensor of shape (m,), or None
-        Positive at upper bounds, negative at lower ones.  None if the model was trained for stricter limits than these,
-        because its multipliers price those limits.
+        Positive at upper bounds, negative at lower ones.  None if the model was trained for stricter limits, because
+        then its multipliers are prices of those limits.
     seconds : float
     solver : str
         "stochastic" or "quasi-newton".
@@ -56,8 +56,8 @@ class TrainingResult:
     least_loss : float or None
         The least loss found under the limits; the returned model may have a larger loss and be more accurate.
     kkt : KKTResiduals or None
-        Residuals of the optimality conditions at the model with the least loss found: those of the surrogate problem
-        at full scale, with the multipliers that fit best.  None if they were not computed.
+        Residuals of the optimality conditions at the model with the least loss.  They are those of the surrogate
+        problem at full scale, with the multipliers that make the gradient smallest.  None if they were not computed.
     free_parameters : Tensor or None
         Flat parameters of the model without limits.
     """
@@ -140,7 +140,7 @@ def train(
     own = {id(parameter) for parameter in problem.parameters}
     if own != {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}:
         raise ValueError(
-            "The optimiser is not on the parameters of the problem's module: "
+            "The optimiser does not have the parameters of the problem's module: "
             "build it with StochasticSQP(problem.parameters, ...)."
         )
     started = time.perf_counter()

@@ -1,10 +1,10 @@
-"""The training problem on all rows as a `Problem` for `QuasiNewtonSQP`, a function of a flat vector; and its scales.
+"""The training problem on all rows, as a `Problem` for `QuasiNewtonSQP`; and the scales of its surrogates.
 
-Options change what the solver minimises or keeps.  All of them use the one sweep over the rows that is needed anyway:
+Options change the objective or the constraints.  None of them needs more than the one sweep over the rows:
 
-exact values     The solver gets c̄, the exact measures of the decisions, with the *derivatives* of the surrogate.  c̄
-                 jumps by one row at a time, which is small compared with a step of the solver.  So the solver moves to
-                 the limit itself, and there is no gap between surrogate and exact measure to correct afterwards.
+exact values     The solver gets the values c̄ of the decisions, but the *derivatives* of the surrogate.  c̄ jumps by one
+                 row at a time, which is small compared with a step of the solver.  So the solver reaches the limit
+                 itself, and there is no gap between surrogate and exact measure to correct afterwards.
 error objective  Minimise the smoothed share of wrong decisions.  It is linear in the cell sums S,
                  Σ_k (N_k − S_k)[label 1] + S_k[label 0], so its gradient is a combination of the ∇S already computed.
 loss limit       With the error objective, add the constraint loss ≤ limit, so that probabilities stay meaningful.
@@ -35,7 +35,7 @@ from fairbound.training.sweep import Sweep, ordered_values
 Watch = Callable[[Tensor, Assessment], None]
 
 NEARNESS = 1e-4
-"""Weight of the squared distance from an anchor.  It is tiny, so that the solver trades no violation for nearness."""
+"""Weight of the squared distance from an anchor.  It is tiny, so that the solver never prefers nearness to a limit."""
 
 
 @dataclass
@@ -60,7 +60,7 @@ class WholePassProblem:
     watch : function of (w, assessment), optional
         Called at every evaluation with derivatives.
     judged_by : ConstraintSystem, optional
-        The limits by which models are assessed, if `problem` has further ones after these, for the time being.
+        The limits by which models are assessed.  They are the first ones of `problem`, which may have more for a while.
     """
 
     problem: TrainingProblem
@@ -74,7 +74,7 @@ class WholePassProblem:
     judged_by: ConstraintSystem | None = None
     evaluations: int = field(default=0, init=False)
     value_evaluations: int = field(default=0, init=False)
-    # The last two points, and what was found there: a solver evaluates the next point before it records the present.
+    # The last two points and their assessments: a solver evaluates the next point before it records the present one.
     _found: deque[tuple[Tensor, Assessment, float | None]] = field(
         default_factory=lambda: deque(maxlen=2), init=False, repr=False
     )
@@ -131,7 +131,7 @@ class WholePassProblem:
         return self._error(sweep)[0], c
 
     def history_columns(self, w: Tensor, multipliers: Tensor) -> dict[str, Any]:
-        """Return the columns of the history at w, one of the last two points, whatever is minimised."""
+        """Return the columns of the history at w, which must be one of the last two points evaluated."""
         found, error = next((found, error) for point, found, error in self._found if torch.equal(point, w))
         return {"error": error, **history_columns(found, multipliers)}
 
@@ -166,7 +166,8 @@ class WholePassProblem:
 def half_row_margin(problem: TrainingProblem) -> Tensor:
     """Return half of the change that the decision of the lightest row can make in each constraint value of c̄.
 
-    A decision changes one cell sum by the weight of its row, hence c̄ by at most weight · max |∂c/∂S|, taken at S = N/2.
+    A decision changes one cell sum by the weight of its row, so it changes c̄ by at most weight · max |∂c/∂S|.  The
+    derivative is constant for affine rates; for quotients of sums it is taken at S = N/2.
     """
     if not problem.system.n_rows:
         return torch.zeros(0, dtype=torch.float64)
@@ -209,8 +210,8 @@ def scale_fractions(first: float, sharpening: float) -> list[float]:
 def band_fraction(problem: TrainingProblem, rows: Rows, count: float = math.inf) -> float:
     """Return the fraction of the full scale at which enough rows of every cell lie in the band of each surrogate.
 
-    Enough means `count` rows, or half of the cell if that is less.  The band |t| ≤ width has scale · width = ½ at the
-    returned fraction, since it reaches half of 1/scale to either side.
+    Enough means `count` rows, or half of the cell if that is less.  A surrogate has a slope where |scale · t| ≤ ½.  So
+    the margins |t| ≤ width lie in the band if scale = ½ / width.
     """
     places = [max(int(min(count, BAND_SHARE * size)), 1) for size in rows.sizes]
     fraction = 1.0
