@@ -131,7 +131,7 @@ def test_the_estimator_of_a_scorer_must_decide_in_its_labels():
     constant = DummyClassifier(strategy="constant", constant="yes").fit([[0], [0]], ["no", "yes"])
     assert scorer(constant, [[0]] * 4, ["no", "yes"] * 2, sensitive_features=GROUPS) == 1.0
     constant.predict = lambda X: np.array([1] * len(X))
-    with refused("its prediction contains 1", "no label of the estimator"):
+    with refused("its prediction contains 1", "not a label of the estimator"):
         scorer(constant, [[0]] * 4, ["no", "yes"] * 2, sensitive_features=GROUPS)
 
 

@@ -211,7 +211,7 @@ def test_a_column_of_identifiers_is_refused():
         (DisparateImpact(0.8, classes=("x",)), "classes"),
         (
             Constraint(0.1, measure=Measure("own", (lambda g: selection_rate(g) ** 2,), "difference")),
-            "rate of your own",
+            "user-defined rate",
         ),
     ],
 )

@@ -247,10 +247,10 @@ def test_predictions_are_matched_by_value():
         (
             [0, 1],
             [0, 2],
-            r"prediction contains 2\b.*no label.*0, 1, and .*0, 2\.",
+            r"prediction contains 2\b.*not a label.*0, 1, and .*0, 2\.",
         ),
-        ([0, 1], [0.3, 0.7], r"prediction contains 0.3, which is no label of y: .* not scores or probabilities"),
-        (["a", "b"], [0, 1], r"prediction contains 0\b.*no label.*'a', 'b'"),
+        ([0, 1], [0.3, 0.7], r"prediction contains 0.3, which is not a label of y: .* not scores or probabilities"),
+        (["a", "b"], [0, 1], r"prediction contains 0\b.*not a label.*'a', 'b'"),
         ([0, 1], [0, None], "contains None in row 2"),
         ([0, 1], [0.0, float("nan")], "contains nan in row 2"),
         ([0, 1], [0, 1, 1], r"prediction .*one label per row.*\(2,\).*\(3,\)"),

@@ -50,7 +50,7 @@ class GroupAudit:
         Number of rows (or total weight) by label and prediction, in the order of `Audit.classes`;
         empty without labels.
     rates : dict
-        `Estimate` of each rate, for each class whose selection is counted (of two, the positive one).
+        `Estimate` of each rate, for each class whose selection is counted (the positive one of two classes).
     """
 
     grouping: str
@@ -91,7 +91,7 @@ class MeasureAudit:
     lower, upper : float or None
         Its interval; None if there is none (covariance).
     pair : tuple or None
-        The two groups that are furthest apart, and the rate in which they are.
+        The two groups that are furthest apart, and the rate in which they differ.
     left_out : tuple
         Groups for which the measure is undefined.
     """
@@ -123,7 +123,7 @@ class Undefined:
 QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
 
 MOST_THRESHOLDS = 200
-"""The most thresholds in a summary and its pictures; the Python object has all."""
+"""Largest number of thresholds in a summary and its pictures; the Python object has all."""
 
 
 @dataclass(frozen=True)

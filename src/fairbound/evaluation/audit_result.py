@@ -41,7 +41,7 @@ class Audit:
     confidence : float
         Confidence level of each interval; the intervals are not simultaneous.
     classes : tuple
-        The labels; of two labels the second is the positive one.
+        The labels; if there are two, the second is the positive one.
     groups : tuple of GroupAudit
         For each grouping its groups, then everyone.
     measures : tuple of MeasureAudit
@@ -113,11 +113,11 @@ class Audit:
         Parameters
         ----------
         reference : group, or mapping of grouping to group, optional
-            The group to compare with: of the first sensitive column, or of each column that is named.  By default the
-            most selected one of its column, among groups with at least 2% of the rows.
+            The group to compare with, in the first sensitive column; or a mapping with a group for each column.  By
+            default, the group of the column with the highest selection rate among those with at least 2% of the rows.
         """
         if not self.countable:
-            raise ValueError("Tests of selection rates count people: give two classes, and no sample_weight.")
+            raise ValueError("Tests of selection rates count people: they need two classes, and no sample_weight.")
         selections = self._selections()
         named = reference if isinstance(reference, Mapping) else dict.fromkeys(list(selections)[:1], reference)
         for grouping in named:
@@ -353,8 +353,8 @@ def audit_notes(audit: Audit) -> Iterator[str]:
     """Yield notes on how to read the numbers."""
     if audit.probable:
         yield (
-            "Groups are known with probabilities: a row counts in each with its probability, and counts are sums. "
-            "Intervals are empirical Bernstein bounds of these weighted rates."
+            "Groups are known with probabilities: a row counts in each group with its probability, and counts are sums "
+            "of probabilities. Intervals are empirical Bernstein bounds of these weighted rates."
         )
     elif audit.weighted:
         yield (

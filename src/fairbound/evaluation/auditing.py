@@ -6,7 +6,7 @@ largest possible one.  Each interval has the stated confidence.  The interval of
 intervals [L, U] of its rates (Bonferroni over the groups and rates of that measure):
 
     ratio        [min L_a/U_b,  min over pairs of the largest ratio that their intervals allow]
-    difference   [max over pairs of the gap between their intervals,  max U_a − L_b]
+    difference   [max over pairs of the gap between their intervals,  max (U_a − L_b)]
 
 A rate that divides by zero (no row of that label, or nobody selected) is listed as undefined.  Measures are computed
 over the other groups, and list the groups that are left out.
@@ -65,7 +65,8 @@ def audit(
         Any values; two or more classes.  Without labels, the audit has the rates and measures that do not use them,
         such as selection rates and their ratio.
     prediction : sequence of n labels, or None
-        Decisions of any system, with the labels of y; 1, 1.0, True and "1" are the same label.  None with `score`.
+        Decisions of any system, with the labels of y; 1, 1.0, True and "1" are the same label.  It may be None if
+        `score` is given.
     sensitive_features : mapping or table of columns, or array of shape (n,) or (n, columns)
         Strings, numbers, booleans or categoricals; None and NaN are missing.  In a mapping, a column may be a table of
         probabilities with one column for each group; a row then counts in each group with its probability.
@@ -234,8 +235,8 @@ def _compared(measures: Iterable[str | Measure] | None, tally: Tally) -> list[Me
     for measure in found:
         if measure.comparison == "value":
             raise ValueError(
-                f"measures= has {measure.name!r}, a group's own rate, which compares no groups: every rate of each "
-                "group is in the audit's groups."
+                f"measures= has {measure.name!r}, a group's own rate, but must name measures that compare groups. The "
+                "audit's groups have every rate: leave it out."
             )
     return found
 
@@ -266,7 +267,7 @@ def _groups(rates: _Rates, grouping: Grouping, alpha: float) -> Iterator[GroupAu
 
 
 def estimates_of(rate: CountedRate, alpha: float) -> list[Estimate]:
-    """Return a rate of each group with its interval, which errs with probability at most α."""
+    """Return a rate of each group with its interval, which is wrong with probability at most α."""
     estimates = []
     for position, value in enumerate(rate.values):
         if not rate.defined[position]:
@@ -279,7 +280,7 @@ def estimates_of(rate: CountedRate, alpha: float) -> list[Estimate]:
 
 
 def overall_accuracy(tally: Tally, confidence: float = 0.95) -> tuple[Estimate, float]:
-    """Return the accuracy over all rows, also those without a known group, and that of the best constant prediction."""
+    """Return the accuracy over all rows, known group or not, and the accuracy of the best constant prediction."""
     cells = tally.cells
     labels = cells.totals.reshape(-1, cells.n_labels).sum(axis=0)
     everyone = Grouping("all rows", (), np.ones((1, cells.n_cells // cells.n_labels)))

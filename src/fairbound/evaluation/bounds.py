@@ -17,13 +17,14 @@ at most the probability
 
 t is chosen such that this is α − γ.  The other two events add at most γ.  The pairs that are not rejected are a
 confidence set for (r₁, r), and the least Q in it is the bound.  For given r, the set contains all r₁ above a
-Clopper–Pearson bound whose level depends on r.  The cut at −c matters if all or none of a group are selected: its z
-would be −∞, and no value of the other z could reject the pair.
+Clopper–Pearson bound whose level depends on r.  The cut at −c is needed if all or none of a group are selected.  Then
+its z would be −∞ without the cut, and no value of the other z could reject the pair.
 
-The bound is valid for any angle φ(r) that depends only on r, the sizes and the limit.  With tan φ = s·σ₂/σ₁ at the
-limit (s its slope, σ the standard errors there) it is nearly as sharp as the normal approximation: a PASS needs 1.68
-standard errors of Q, where two separate intervals need 1.96 to 2.77.  The code divides [0, 1] into cells of r.  In each
-cell it uses the smallest z₂ and the largest r, so that the bound also holds between grid points.
+The bound is valid for any angle φ(r) that depends only on r, the sizes and the limit.  We choose tan φ = s·σ₂/σ₁, with
+s the slope of the limit line and σ the standard errors on it.  Then the bound is nearly as sharp as the normal
+approximation: a PASS needs 1.68 standard errors of Q, and two separate intervals would need 1.96 to 2.77.  The code
+divides [0, 1] into cells of r.  In each cell it uses the smallest z₂ and the largest r, so that the bound also holds
+between grid points.
 
 **A group against everyone**: the overall rate contains the group, r_all = q·r₁ + (1−q)·r_rest, with q the group's share
 of the rows.  Q is a function of r₁ and r_rest, which are independent, and of q.  It is monotone in q, so the worse end
@@ -59,7 +60,8 @@ Quantity = Callable[[Rates, Rates], FloatArray]
 _CUT = 2.0  # c
 _SET_ASIDE = 1.0 / 50.0  # γ/α
 _STEEPEST = 20.0  # largest tan φ; with a larger one the first rate would hardly count
-# φ is constant on each of these fixed cells.  They are even on the arcsine scale, where binomial errors are about even.
+# φ is constant on each of these cells.  They have equal widths on the arcsine scale, where binomial errors are about
+# equal.
 _CELLS = np.sin(np.linspace(0.0, math.pi / 2.0, 129)) ** 2
 _MIDDLES = np.sin((np.arange(128) + 0.5) * math.pi / 256.0) ** 2
 _FINE = 64
@@ -123,7 +125,7 @@ def lower_bound_independent(
     >>> print(f"{lower_bound_separate(Share(450, 1000), Share(500, 1000), 0.05, quantity('ratio')):.3f}")
     0.788
     """
-    if first.trials == 0 or second.trials == 0:  # the bound of the empty one is 0 or 1 and never wrong
+    if first.trials == 0 or second.trials == 0:  # a rate without rows has the bound 0 or 1, which is never wrong
         return float(compare(first.lower(alpha), second.upper(alpha)))
     aside = alpha * _SET_ASIDE / 2.0
     threshold = -special.ndtri((alpha - 2.0 * aside) / (1.0 + 2.0 * special.ndtr(-_CUT)))
@@ -137,11 +139,12 @@ def lower_bound_independent(
     z_second = np.full_like(left, -_CUT)
     above = left > fine[0]  # below fine[0], z₂ is cut to −c
     z_second[above] = np.maximum(-special.ndtri(second.tail(left[above])), -_CUT)
+    # cos φ · z₁ + sin φ · z₂ ≥ t  ⟺  z₁ ≥ t / cos φ − tan φ · z₂, and 1 / cos φ = √(1 + tan² φ).
     z_needed = threshold * np.sqrt(1.0 + tangent**2) - tangent * z_second
     level = np.maximum(special.ndtr(-z_needed), aside)
     lowest = lower_limit(first.successes, first.trials, level)
     bound = float(np.min(np.where(z_needed <= -_CUT, np.inf, compare(lowest, right))))
-    # The confidence set can be empty, or lie above the observed value; then the observed value is a valid lower bound.
+    # The confidence set can be empty or lie above the observed value.  A lower bound stays valid if it is made smaller.
     return min(bound, float(compare(first.value, second.value))) if cap else bound
 
 
@@ -190,18 +193,17 @@ def _line_against_rest(kind: QuantityKind, limit: float, share: float, group_fir
 #
 #     T = (x₁/n₁ − ℓ(x₂/n₂)) / √Var,          Var at the rates on the line Q = limit that maximise the likelihood.
 #
-# R is the set of outcomes that are at least as extreme as the observed one, completed such that it stays in R if x₁
-# rises or x₂ falls.  So P(R | r₁, r₂) rises with r₁ and falls with r₂, and under the hypothesis it is largest on the
-# line.  With C a confidence interval of r₂ that errs with probability γ (Berger and Boos 1994),
+# R is the set of outcomes that are at least as extreme as the observed one, extended so that an outcome in R stays in R
+# if x₁ rises or x₂ falls.  So P(R | r₁, r₂) rises with r₁ and falls with r₂, and under the hypothesis it is largest on
+# the line.  Let C be a confidence interval of r₂ that is wrong with probability γ (Berger and Boos 1994).  Then
 #
 #     p(δ) = γ + sup over r₂ in C of P(R | ℓ(r₂), r₂)
 #
 # is a valid p-value for every n: if r₂ is in C, then p(δ) is at least P(R) + γ at the true rates.  R is fixed and ℓ
-# rises with δ, so p(δ) does too, and the largest δ with p(δ) ≤ α is a lower bound on Q that errs with probability at
-# most α.
+# rises with δ, so p(δ) rises, too.  The largest δ with p(δ) ≤ α is a lower bound on Q, wrong with probability ≤ α.
 #
 # **Between grid points**: on a cell [a, b] of r₂, P(R | ℓ(r₂), r₂) ≤ P(R | ℓ(b), a).  Cells whose bound exceeds α − γ
-# are halved, until all are below, or a point on the line is above, or the cell is narrow; then it counts as above.
+# are halved, until no cell exceeds it, or a point on the line does.  A very narrow cell that exceeds it counts, too.
 
 
 MOST_OUTCOMES = 1_000_000
@@ -211,7 +213,7 @@ SET_ASIDE = 1.0 / 50.0  # γ/α: 0.001 at the usual α of 0.05
 _FIRST_CELLS = 32
 _NARROWEST = 2.0**-10  # width of the narrowest cell, as a share of C
 _FARTHEST = 1e12
-_NEGLIGIBLE = 1e-10  # probability of the counts that are not summed; it is added instead
+_NEGLIGIBLE = 1e-10  # largest probability of the counts that are not summed; this bound is added instead
 
 
 def can_be_enumerated(first: Share, second: Share) -> bool:
@@ -243,7 +245,7 @@ def _lower_bound(x1: int, n1: int, x2: int, n2: int, alpha: float, kind: Quantit
     least, most = (0.0, min(seen, 2.0**20)) if kind == "ratio" else (-1.0, seen)
     passes = seen > limit and test.rejects(limit)
     low, high = (limit, most) if passes else (least, min(most, limit))
-    # Without regard to cells, p(δ) = α has a root near the bound.  Go back from it until the test rejects for certain.
+    # On a grid without cells, p(δ) = α has a root near the bound.  Go down from it until the test surely rejects.
     beyond = test.root(low, high)
     step = max(0.01 * (min(seen, 2.0) - beyond), 1e-6)
     while beyond - step > low and not test.rejects(beyond - step):
@@ -265,7 +267,7 @@ class ScoreTest:
         aside = alpha * SET_ASIDE
         self.level = alpha - aside
         self.interval = Share(x2, n2).interval(aside)
-        # T rises with x₁ and falls with x₂, so halving finds the least extreme x₁ for each x₂.
+        # T rises with x₁, so bisection finds the least x₁ in R for each x₂.
         columns = np.arange(n2 + 1.0)
         seen = float(score_statistic(np.array(float(x1)), n1, np.array(float(x2)), n2, kind, limit))
         seen -= 1e-9 * abs(seen)  # ties differ by rounding only
@@ -285,16 +287,16 @@ class ScoreTest:
         return bound * rates if self.kind == "ratio" else rates + bound
 
     def probability(self, first: FloatArray, second: FloatArray) -> FloatArray:
-        """Return an upper bound on P(R | r₁, r₂), by rounding errors above it; a first rate below 0 is impossible."""
+        """Return P(R | r₁, r₂), plus a bound on the counts that are not summed; 0 for a first rate below 0."""
         start, mass = self.second.masses(second)
         lowest, tails = self.first.tails(np.clip(first, 0.0, 1.0))
         least = self.least[start : start + mass.shape[1]] - lowest
         reached = tails[:, np.clip(least, 0, tails.shape[1] - 1)]
-        reached = np.where(least >= tails.shape[1], 0.0, reached)  # so many are never reached
+        reached = np.where(least >= tails.shape[1], 0.0, reached)  # counts this large have a negligible probability
         return np.where(first < 0.0, 0.0, (mass * reached).sum(axis=1) + 2.0 * _NEGLIGIBLE)
 
     def root(self, low: float, high: float) -> float:
-        """Return the δ at which P(R) on the line is largest at the level α − γ, as far as a grid of r₂ shows it."""
+        """Return the δ at which the largest P(R) on the line, over a grid of r₂, equals the level α − γ."""
         rates = np.linspace(*self.interval, _FIRST_CELLS + 1)
 
         def excess(bound: float) -> float:
@@ -305,7 +307,7 @@ class ScoreTest:
         return float(optimize.brentq(excess, low, high, xtol=1e-6)) if excess(high) > 0.0 else high
 
     def rejects(self, bound: float) -> bool:
-        """Return whether p(bound) is at most α, for certain."""
+        """Return whether p(bound) is proved to be at most α, also between grid points."""
         edges = np.linspace(*self.interval, _FIRST_CELLS + 1)
         left, right = edges[:-1], edges[1:]
         width = _FIRST_CELLS**-1.0
@@ -324,7 +326,7 @@ class ScoreTest:
 
 
 class _Counts:
-    """The binomial distributions of one count, for many rates at once, on the counts that matter for any of them."""
+    """The binomial distributions of one count for many rates at once, without counts of negligible probability."""
 
     def __init__(self, trials: int) -> None:
         self.trials = trials
@@ -332,7 +334,7 @@ class _Counts:
         self.ways = -special.betaln(counts + 1.0, trials - counts + 1.0) - math.log(trials + 1.0)
 
     def masses(self, rates: FloatArray) -> tuple[int, FloatArray]:
-        """Return the least count that matters, and P(X = x) for each rate from there to the largest that matters."""
+        """Return the least count x that is not negligible, and P(X = x) for each rate, from there on."""
         low, high = float(rates.min()), float(rates.max())
         # Bernstein's inequality: beyond this distance from n·r the probability is below `_NEGLIGIBLE`.
         log, spread = -math.log(_NEGLIGIBLE / 2.0), self.trials / 4.0 if low < 0.5 < high else 0.0
@@ -345,7 +347,7 @@ class _Counts:
         return start, np.exp(self.ways[start:stop] + x * np.log(r) + (self.trials - x) * np.log1p(-r))
 
     def tails(self, rates: FloatArray) -> tuple[int, FloatArray]:
-        """Return the least count that matters, and P(X ≥ x) for each rate from there, the last beyond what matters."""
+        """Return the least count x that is not negligible, and P(X ≥ x) for each rate, from there on."""
         start, mass = self.masses(rates)
         tails = np.cumsum(mass[:, ::-1], axis=1)[:, ::-1]
         if start > 0:
@@ -365,14 +367,16 @@ def score_statistic(x1: FloatArray, n1: int, x2: FloatArray, n2: int, kind: Quan
         variance = r1 * (1.0 - r1) / n1 + r2 * (1.0 - r2) / n2
     with np.errstate(divide="ignore", invalid="ignore"):
         scores = distance / np.sqrt(np.maximum(variance, 0.0))
-    # 0/0 at a corner of the square: the outcome lies on the line.  A distance without variance is beyond all others.
+    # 0/0 at a corner of the square means that the outcome lies on the line: 0.  Without variance, |T| is set to
+    # `_FARTHEST`.
     return np.where(abs(distance) < 1e-14, 0.0, np.clip(scores, -_FARTHEST, _FARTHEST))
 
 
 def likeliest_of_ratio(x1: FloatArray, n1: int, x2: FloatArray, n2: int, ratio: float) -> tuple[FloatArray, FloatArray]:
     """Return the rates with r₁ = ratio · r₂ that maximise the likelihood: a root of a quadratic equation."""
     a, b, c = ratio * (n1 + n2), -(ratio * (n1 + x2) + n2 + x1), x1 + x2
-    # The smaller root, in the form without cancellation: c/q with q = −(b − √…)/2.
+    # The derivative of the log-likelihood is 0 where a·r₂² + b·r₂ + c = 0.  Take the smaller root, (−b − √…)/(2a), in
+    # the form 2c/(−b + √…), which has no cancellation.
     r2 = 2.0 * c / (-b + np.sqrt(np.maximum(b * b - 4.0 * a * c, 0.0)))
     r2 = np.clip(r2, 0.0, min(1.0, 1.0 / ratio) if ratio > 0 else 1.0)
     return ratio * r2, r2

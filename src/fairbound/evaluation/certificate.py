@@ -94,9 +94,9 @@ class Certificate:
         """Return the statistical meaning of the verdicts as text."""
         error = percent(1.0 - self.confidence)
         return (
-            "Claim: if any limit is broken in the population, PASS for all limits has a probability of at most "
-            f"{error}, and if all are kept, so has any FAIL; provided that the rows are independent draws from it that "
-            "had no part in making the decisions."
+            "Claim: if any limit is broken in the population, the probability of PASS for all limits is at most "
+            f"{error}. If all limits are kept there, the probability of any FAIL is at most {error}. This holds if the "
+            "rows are independent draws from the population and were not used to make the decisions."
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -124,7 +124,7 @@ class Certificate:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Certificate:
-        """Return the certificate that `to_dict` has written; its groups are text."""
+        """Return a certificate from the dictionary of `to_dict`; its groups are text."""
         keys = [field.name for field in fields(RateKey)]
         return cls(
             limits=tuple(map(LimitCertificate.from_dict, read_value(list[Any], values["limits"], "limits"))),
@@ -184,7 +184,7 @@ class Certificate:
         return heading, tables, [*notes, self.claim]
 
     def to_text(self, name_of: NameOf = python_name) -> str:
-        """Return the page as text; `name_of` writes the names of arguments in it, as Python does by default."""
+        """Return the page as text; `name_of` gives the names of arguments in it, by default those of Python."""
         return page_as_text(*self._page(), name_of)
 
     def __str__(self) -> str:
@@ -319,7 +319,7 @@ def _check_limits(limits: Constraint | str | Iterable[Constraint | str]) -> tupl
         raise ValueError('limits is empty: give at least one, such as "disparate_impact >= 0.8".')
     for limit in constraints:
         if limit.bound is None:
-            raise ValueError(f"{limit.name} has bound=None, which limits nothing: a certificate needs a bound.")
+            raise ValueError(f"{limit.name} has bound=None, so it limits nothing: a certificate needs a bound.")
     return constraints
 
 

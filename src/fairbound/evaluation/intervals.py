@@ -1,8 +1,8 @@
 """Confidence intervals of a rate: exact binomial (Clopper and Pearson 1934), or empirical Bernstein for weighted rows.
 
 A rate is the share of a *part* in a *whole*: the selected among a group, the selected among its positives, the correct
-among the selected.  If rows are drawn independently, then, given which rows are in the whole, the number x in the part
-is Binomial(n, r).  This also holds if the whole depends on the model (precision), because it holds for each n.
+among the selected.  Let rows be drawn independently.  Given which rows are in the whole, the number x in the part is
+Binomial(n, r).  This also holds if the whole depends on the model (precision), because it holds for each n.
 
     lower(level)   the r with P(X ≥ x | r) = level              upper(level)   the r with P(X ≤ x | r) = level
 
@@ -55,7 +55,7 @@ class Statistic(Protocol):
 
     @property
     def n_rates(self) -> int:
-        """Return the number of rates with intervals that it is computed from, for Bonferroni's correction."""
+        """Return the number of intervals from which the bounds are computed, for Bonferroni's correction."""
 
     def lower(self, level: float) -> float:
         """Return a lower bound that is wrong with probability at most `level`."""
@@ -140,15 +140,15 @@ class Share:
         return self.successes / self.trials if self.trials > 0 else math.nan
 
     def lower(self, level: float) -> float:
-        """Return the bound from below at that level."""
+        """Return a lower bound that is wrong with probability at most `level`."""
         return float(lower_limit(self.successes, self.trials, level))
 
     def upper(self, level: float) -> float:
-        """Return the bound from above at that level."""
+        """Return an upper bound that is wrong with probability at most `level`."""
         return float(upper_limit(self.successes, self.trials, level))
 
     def interval(self, level: float) -> tuple[float, float]:
-        """Return both bounds, which err together with probability at most `level`."""
+        """Return both bounds; the probability that either is wrong is at most `level`."""
         return self.lower(level / 2.0), self.upper(level / 2.0)
 
     def tail(self, rates: FloatArray) -> FloatArray:
@@ -196,13 +196,13 @@ class WeightedShare:
         return self.part / self.weight if self.rows > 0 else math.nan
 
     def lower(self, level: float) -> float:
-        """Return the bound from below at that level."""
+        """Return a lower bound that is wrong with probability at most `level`."""
         return 1.0 - self.complement().upper(level)
 
     def upper(self, level: float) -> float:
         """Return the largest rate that satisfies the inequality.
 
-        Its right side is convex in r and not negative at the observed rate, so it has at most one root above it.
+        Its right side is convex in r, and is positive at the observed rate.  So there is at most one root above that.
         """
         if self.rows < 2 or self._excess(1.0, level) >= 0.0:
             return 1.0
@@ -217,7 +217,7 @@ class WeightedShare:
         return mean + math.sqrt(2.0 * variance * log / n) + 7.0 * log / (3.0 * (n - 1.0))
 
     def interval(self, level: float) -> tuple[float, float]:
-        """Return both bounds, which err together with probability at most `level`."""
+        """Return both bounds; the probability that either is wrong is at most `level`."""
         return self.lower(level / 2.0), self.upper(level / 2.0)
 
     def complement(self) -> WeightedShare:
@@ -271,7 +271,7 @@ class MonotoneRate:
             correct=selected_positives + rejected_negatives,
             one_row=1e-12,
         )
-        if not self.two_classes:  # the three shares do not tell how many rows are right: a rate of that is not bounded
+        if not self.two_classes:  # then the shares do not determine `correct`; NaN makes rates that use it unbounded
             sums = replace(sums, correct=np.full_like(sums.correct, math.nan))
         values = evaluate(self.rate, sums)
         if not np.isfinite(values).all():

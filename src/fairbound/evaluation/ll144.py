@@ -162,7 +162,7 @@ class LL144Tables:
         return tuple(found)
 
     def is_small(self, category: Category) -> bool:
-        """Tell whether a category has less than 2% of all people audited."""
+        """Return whether a category has less than 2% of all people audited."""
         return category.applicants < SMALL_SHARE * self.people
 
     @property
@@ -273,7 +273,7 @@ class LL144Tables:
 
 
 def check_ll144(audit: Audit, kind: RateKind) -> None:
-    """Reject audits from which the tables cannot be made."""
+    """Raise an error if the tables cannot be made from an audit."""
     if kind not in ("selection", "scoring"):
         raise bad_value("rate", kind, '"selection" or "scoring"')
     if kind == "scoring" and audit.scores is None:

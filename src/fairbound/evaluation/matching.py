@@ -66,7 +66,7 @@ def match_decisions(
     names : tuple of str
         Names of the labels and the decisions in error messages.
     nameable : bool
-        Whether a message may advise the argument `positive_decision`: whether the caller has it.
+        Whether the caller has the argument `positive_decision`, so that a message may recommend it.
     """
     decisions = _Decisions(prediction, n_rows, classes, names)
     if positive_decision is not None:
@@ -85,10 +85,10 @@ def match_decisions(
 def read_decisions(
     prediction: Any, positive_decision: Hashable | None = None, *, name: str = argument("prediction")
 ) -> tuple[NDArray[np.int64], tuple[Hashable, ...]]:
-    """Return decisions that have no labels to match: the index of each, and the distinct decisions in order.
+    """Read decisions without labels: return the index of each decision, and the distinct decisions in order.
 
-    Of two, the second one selects: `positive_decision`, 1 of 0 and 1, or the usual one of a pair such as "no" and
-    "yes", of which one may be absent.  More than two are kept as they are.
+    If there are two, the second one selects.  It is `positive_decision`, or 1 of 0 and 1, or the usual one of a pair
+    such as "no" and "yes"; one of the pair may be absent.  More than two decisions are kept as they are.
     """
     decisions = _Decisions(prediction, np.shape(as_array(prediction))[0], (), ("y", name))
     distinct = in_order({canonical(value) for value in decisions.distinct})
@@ -202,8 +202,8 @@ def match_positive(
 ) -> NDArray[np.bool_]:
     """Return which decisions count as one of the labels `positives`; all other labels count as negative.
 
-    With three or more labels, decisions that are never positive may have another coding than the labels, for example 0
-    and 1 beside the labels 0, 1 and 2.  They raise an error, unless `positive_decision` is given.
+    With three or more labels, decisions may be coded differently from labels, for example 0 and 1 for the labels 0, 1
+    and 2.  So if no decision is positive, an error is raised, unless `positive_decision` is given.
     """
     decisions = _Decisions(prediction, n_rows, labels, names)
     if positive_decision is not None:
@@ -256,7 +256,7 @@ class _Decisions:
         if any(map(is_missing, self.distinct)):
             row = next(row for row, value in enumerate(self.values) if is_missing(value))
             raise InputError(
-                "{decisions} contains {value!r} in row {row}, which is no decision.",
+                "{decisions} contains {value!r} in row {row}, which is not a decision.",
                 "Drop the rows without a decision.",
                 decisions=self.name,
                 value=self.values[row],
@@ -275,7 +275,7 @@ class _Decisions:
             if place is None:
                 raise self.refusal(
                     Message(
-                        "{decisions} contains {value!r}, which is no label of {y}",
+                        "{decisions} contains {value!r}, which is not a label of {y}",
                         decisions=self.name,
                         value=value,
                         y=self.y_name,
@@ -360,7 +360,7 @@ def _order(value: Any) -> tuple[int, Any]:
 
 
 def check_needs_no_labels(limits: Iterable[Constraint]) -> None:
-    """Reject limits whose measures compare decisions with labels, for rows that have no labels."""
+    """Raise an error if a limit compares decisions with labels; for rows that have no labels."""
     for limit in limits:
         if resolve_measure(limit.measure).uses_label:
             raise InputError(

@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 FORMAT: Literal["fairbound monitor"] = "fairbound monitor"
 VERSION = 1
 LARGEST_STATE = 2**26  # bytes
-LARGEST_NUMBER = 1e15  # of rows, and of logarithms: sums of such numbers are finite
+LARGEST_NUMBER = 1e15  # largest count or logarithm in a state file, so that sums stay finite
 MOST_POINTS = 400
-"""The most points of the recorded history; when there are more, every second one is dropped."""
+"""Largest number of points in the recorded history; when there are more, every second one is dropped."""
 
 History = list[tuple[int, tuple[float, ...]]]
 
@@ -61,8 +61,8 @@ def was_counted(batches: Sequence[CountedBatch], name: str, digest: str | None) 
             return True
         if digest is not None and batch.digest == digest:
             raise ValueError(
-                f"{name} has the same content as {batch.name}, which was counted already. If they are other "
-                "decisions, add a column that tells them apart, such as a date."
+                f"{name} has the same content as {batch.name}, which was counted already. If these are different "
+                "decisions, add a column that distinguishes them, such as a date."
             )
     return False
 
@@ -154,7 +154,7 @@ class LimitEvidence:
 
     @property
     def strongest(self) -> RequirementEvidence | None:
-        """Return the requirement most in doubt: with the most evidence against it; without any, of the least margin."""
+        """Return the requirement most in doubt: with the most evidence against it or, without any, the least margin."""
         return min(self.requirements, key=_doubt, default=None)
 
     def to_dict(self) -> dict[str, Any]:
@@ -200,7 +200,7 @@ def monitor_page(monitor: Monitor) -> tuple[str, list[TextTable], list[str]]:
         f"Monitor: {count(monitor.rows)} rows, {batches}; an alarm needs evidence of {number(monitor.threshold, 0)}."
     )
     header = ("limit", "", "evidence", "requirement most in doubt", "rates", "recently")
-    notes = [*monitor.notes, f"Recently: with a memory of about {memory} of the smaller group."]
+    notes = [*monitor.notes, f'"Recently" means about the last {memory} of the smaller group; older rows count less.']
     return heading, [TextTable("Limits", header, tuple(lines), left=2)], notes
 
 
@@ -324,7 +324,7 @@ def _restored(kind: type[Monitor], record: StateRecord) -> Monitor:
     _check(R <= MOST_REQUIREMENTS and len(record.known) <= len(record.columns) + 1, "known")
     for name, groups in monitor._known.items():
         check_number_of_groups(name, list(groups))
-    expected = list(islice(_expected(monitor), R + 1))  # not more, since a small file may describe very many
+    expected = list(islice(_expected(monitor), R + 1))  # no more: a small file may describe very many
     _check(sorted(map(str, record.watched)) == sorted(map(str, expected)), "watched")
     monitor._log_capital = _array(record.log_capital, (R,), "log_capital")
     monitor._waiting = _counts(record.waiting, (R, 4), "waiting")

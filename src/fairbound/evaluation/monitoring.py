@@ -65,7 +65,7 @@ class Monitor:
     groups : {"each", "intersection", "both"}
         With several sensitive columns: the groups of each column, of their intersection, or both.
     pos_label : label, optional
-        The positive one of two labels; 1 of 0 and 1, and "yes" of "no" and "yes", are known.
+        The positive one of two labels.  It may be left out for common pairs such as 0 and 1, or "no" and "yes".
     positive_decision : value, optional
         The decision that selects, if decisions have other values than labels.
 
@@ -117,7 +117,7 @@ class Monitor:
         self._known: dict[str, dict[Hashable, int]] = {}  # for each grouping its groups, and when each was first seen
         self._values: list[tuple[Hashable, Hashable]] = [(None, None), (None, None)]  # of decisions, of labels
         self._watched: list[WatchedRequirement] = []
-        self._log_capital = np.zeros(0)  # the logarithm of what each requirement started with
+        self._log_capital = np.zeros(0)  # the logarithm of the initial capital of each requirement
         self._waiting = np.zeros((0, 4))
         self._totals = np.zeros((0, 4))
         self._processes = EProcesses.start([], [])
@@ -185,7 +185,7 @@ class Monitor:
         self._count(found, 2 * labelled.astype(np.int64) + decided)
         self.rows += len(decided)
         self.n_batches += 1
-        if name is not None:  # others cannot be recognised; a stream of single rows would fill the memory
+        if name is not None:  # batches without a name are not stored: a stream of single rows would fill the memory
             self.batches.append(CountedBatch(name, digest, len(decided)))
         self._look(name)
 
@@ -226,7 +226,7 @@ class Monitor:
         total = len(self._watched) + sum(map(len, joining))
         if total > MOST_REQUIREMENTS:
             raise ValueError(
-                f"The limits compare groups in {total:,} ways, but at most {MOST_REQUIREMENTS:,} are watched: use "
+                f"The limits compare {total:,} pairs of groups, but at most {MOST_REQUIREMENTS:,} are watched: use "
                 "columns with fewer groups, or compare with a reference group."
             )
         return joining
@@ -385,5 +385,5 @@ class Monitor:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Monitor:
-        """Return the monitor whose state is in a file; anything else in the file raises ValueError."""
+        """Return the monitor whose state is in a file; raise ValueError if the file is not such a state."""
         return read_state(cls, path)

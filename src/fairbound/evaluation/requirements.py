@@ -4,9 +4,9 @@
     value        r_a ≥ l,        and  1 − r_a ≥ 1 − u
 
 `worst` is a lower bound on the quantity at level α, from `bounds`.  A limit is kept if all its requirements hold.  So
-PASS rejects the hypothesis that at least one of them is broken (*intersection-union test*).  Each may be tested at
-level α: whichever is broken, its own test must be wrong for a PASS, which has probability at most α.  For the same
-reason the least of the `worst` values bounds the measure at level α.
+PASS rejects the hypothesis that at least one of them is broken (*intersection-union test*).  Each requirement may be
+tested at level α.  Suppose that one is broken: a PASS means that its test is wrong, and that has probability at most α.
+For the same reason the least of the `worst` values bounds the measure at level α.
 
 `best` is an upper bound, from intervals that hold simultaneously for all rates (Bonferroni).  One broken requirement
 breaks the limit, so FAIL may choose any of them, and needs intervals that hold simultaneously.
@@ -88,7 +88,7 @@ class Requirement:
 
     @property
     def slack(self) -> float:
-        """Return the distance of the observed rates from the limit, negative if it is broken; defined at zero rates."""
+        """Return the distance of the observed rates from the limit: negative if broken; also defined for zero rates."""
         if self.second is None:
             return self.first.value - self.limit
         if self.kind == "ratio":

@@ -118,7 +118,7 @@ def audit_scores(
 
 
 def _selected_by(scores: FloatArray, threshold: float | None) -> tuple[NDArray[np.bool_], str]:
-    """Return the selected rows, from the threshold on or else above the median of all scores, and a note."""
+    """Return the selected rows and a note: scores of at least `threshold` or, without one, above the median."""
     if threshold is not None:
         return scores >= threshold, f"There are no decisions: rows with a score of at least {threshold:g} are selected."
     median = np.median(scores)
@@ -126,7 +126,7 @@ def _selected_by(scores: FloatArray, threshold: float | None) -> tuple[NDArray[n
 
 
 def first_not_a_number(values: Any) -> tuple[int, Any]:
-    """Return the place and the value of the first one that is no number."""
+    """Return the position and the value of the first value that is not a number."""
     for row, value in enumerate(as_array(values).tolist()):
         try:
             float(value)
@@ -142,7 +142,7 @@ def check_scores(score: Any) -> FloatArray:
     except (TypeError, ValueError):
         row, value = first_not_a_number(score)
         raise InputError(
-            "{score=} has {value!r} in row {row}, which is no number.",
+            "{score=} has {value!r} in row {row}, which is not a number.",
             "Give a number for each row.",
             value=value,
             row=row + 1,

@@ -1,4 +1,4 @@
-"""Tests of selection rates: each group against the most selected one, and whether chance may explain the difference.
+"""Tests of selection rates: compare each group with the most selected one, and test whether chance may explain it.
 
 With n rows and x selections in a group, m and y in the reference group, and rates p = x/n and r = y/m:
 
@@ -10,9 +10,10 @@ With n rows and x selections in a group, m and y in the reference group, and rat
                           group would have the higher rate if one selection went to it instead of to the reference
                           group (Questions and Answers on the Uniform Guidelines, 44 FR 11996)
 
-The reference group is a named one, or the most selected one of its column.  Groups under 2% of the column's rows are
-not taken, unless all are: the rate of a handful of people would decide about every other group, with next to no power
-(the Guidelines ask for determinations about groups of at least 2%, 29 CFR 1607.15 A (2)).
+The reference group is the one that the user names, or else the one with the highest selection rate in its column.
+Groups under 2% of the column's rows are not taken by default, unless all groups are so small.  Otherwise every group
+would be compared with the rate of a few people, and the tests would have almost no power.  (The Guidelines ask for
+determinations about groups of at least 2%, 29 CFR 1607.15 A (2).)
 
 The p-value is that of the exact test if a cell of the table has an expected count below five (q·n, q·m, (1 − q)·n or
 (1 − q)·m), else that of Z.  If several groups are compared with the reference, there are also adjusted p-values (Holm
@@ -253,13 +254,13 @@ def notes_on(tests: Sequence[SelectionTest], grouping: str, *, named: bool) -> t
     higher = [f"{group_text(test.group)} {number(test.rate)}" for test in tests if test.rate > test.reference_rate]
     if named or not higher:
         return ()
-    taken = "groups under 2% of the rows are not taken as the reference, also if their rate is higher"
+    taken = "groups under 2% of the rows are not taken as the reference, even if their rate is higher"
     return (f"{grouping}: {taken} ({', '.join(higher)}).",)
 
 
 INTERVALS = (
-    "Intervals of ratios are exact, and hold for all groups of a column at once. So they are wider than a single test: "
-    "one may contain 1 although p is small."
+    "Intervals of ratios are exact, and hold for all groups of a column at once. So they are wider than those of a "
+    "single test: an interval may contain 1 although p is small."
 )
 
 
@@ -307,7 +308,7 @@ def _quotient(part: float, whole: float) -> float:
 
 
 def _reaches_four_fifths(x: int, n: int, y: int, m: int) -> bool:
-    """Tell whether x/n is at least four fifths of y/m, in whole numbers, so that 4/5 itself reaches it."""
+    """Return whether x/n is at least four fifths of y/m; computed in whole numbers, so that exactly 4/5 counts."""
     return 5 * x * m >= 4 * y * n
 
 

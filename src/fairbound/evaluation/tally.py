@@ -1,8 +1,8 @@
 """Count decisions over cells, and derive statistics with confidence bounds for each rate.
 
 The rates are those of `fairbound.fairness`, evaluated on sums of decisions, as in training.  For an interval one more
-fact is needed: the whole of which a rate is a share (`WHOLES`).  The part is then rate × whole, so no rate has a second
-formula.
+fact is needed: the rows of which a rate is a share, its whole (`WHOLES`).  The part is then rate × whole, so that no
+rate needs a second formula.
 
 Conventions
 -----------
@@ -72,7 +72,7 @@ class GroupCounts:
     Attributes
     ----------
     sums : tuple of GroupSums
-        By w⁰, and with weights by w and w².
+        Sums with the weights w⁰ = 1; if rows are weighted, also with w and with w².
     largest_weight : float or None
         The bound of the weights, None where rows count equally.
     two_classes : bool
@@ -87,7 +87,7 @@ class GroupCounts:
         return self._evaluate(rate, 0 if len(self.sums) == 1 else 1).tolist()
 
     def defined(self, rate: RateFunction) -> list[bool]:
-        """Return for which groups, and for everyone last, the rate is defined: its denominator is not 0."""
+        """Return, for each group and last for everyone, whether the rate is defined: its denominator is not 0."""
         if rate in WHOLES:
             return (WHOLES[rate](self.sums[0]) > 0).tolist()
         return np.isfinite(self.values(rate)).tolist()
@@ -153,19 +153,19 @@ class Repeats:
     heaviest: float = 1.0
 
     def extended(self, further: int) -> Repeats:
-        """Return the same with additional given rows, each of which stands for no row."""
+        """Return the same with `further` more given rows, which stand for 0 rows each."""
         squares = None if self.squared_weight is None else np.append(self.squared_weight, np.zeros(further))
         return replace(self, rows=np.append(self.rows, np.zeros(further, dtype=np.int64)), squared_weight=squares)
 
 
 @dataclass(frozen=True, eq=False)
 class Tally:
-    """Sums of decisions over cells: of ones, and with weights also of w and w².  Build it with `Tally.build`.
+    """Sums of decisions over cells; if rows are weighted, also with weights w and w².  Build it with `Tally.build`.
 
     Attributes
     ----------
     powers : tuple of (Cells, np.ndarray of shape (K, 2·O))
-        Cells weighted by w⁰ (rows of positive weight), and with weights by w and w², each with its sums.
+        Cells and their sums with the weights w⁰ (1 for rows of positive weight); if weighted, also with w and w².
     largest_weight : float or None
         The bound of the weights, None where rows count equally.
     merged : dict
@@ -316,7 +316,7 @@ class Tally:
         return ConstraintSystem.compare(limits, self.cells)
 
     def defined(self, rate: RateFunction, grouping: Grouping, outcome: int) -> list[bool]:
-        """Return for which groups, and for everyone, the rate is defined."""
+        """Return, for each group and last for everyone, whether the rate is defined."""
         return self.counts(grouping, outcome).defined(rate)
 
     def measured(self, system: ConstraintSystem) -> float | None:
@@ -329,7 +329,7 @@ class Tally:
         return self.checked(self.compile(limit))
 
     def checked(self, system: ConstraintSystem) -> dict[str, Any]:
-        """Return the same for the one limit of a compiled system."""
+        """Return the same as `check`, for the one limit of a compiled system."""
         (limit,) = system.constraints
         value = self.measured(system)
         return {"value": value, "kept": None if value is None else limit.keeps(value)}
@@ -355,7 +355,7 @@ class Tally:
 def _powers(
     cells: Cells, decisions: np.ndarray, *, weighted: bool, squares: np.ndarray | None = None
 ) -> tuple[tuple[Cells, np.ndarray], ...]:
-    """Return the cells weighted by w⁰, and with weights by w and w², each with its sums of decisions."""
+    """Return cells and sums of decisions with the weights w⁰; if weighted, also with w and w²."""
     weights, indicators, found = cells.weights, _indicators(decisions, cells), []
     for weight in (weights > 0, weights, weights**2 if squares is None else squares) if weighted else (weights > 0,):
         counted = replace(cells, weights=np.asarray(weight, dtype=np.float64)).standing_for(cells.counts)
@@ -387,7 +387,7 @@ def merge_small_groups(cells: Cells, least: int) -> tuple[Cells, dict[str, dict[
             groupings.append(grouping)
             continue
         if MERGED in grouping.groups:
-            raise ValueError(f"{grouping.name!r} has a group named {MERGED}, where small groups go: rename that group.")
+            raise ValueError(f"{grouping.name!r} has a group {MERGED}, the name of merged small groups: rename it.")
         merged[grouping.name] = {grouping.groups[place]: rows[place] for place in few}
         groupings.append(grouping.without(few, merged=MERGED))
     return replace(cells, groupings=tuple(groupings)), merged

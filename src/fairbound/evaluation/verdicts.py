@@ -51,7 +51,7 @@ class Bounds:
 
 @dataclass(frozen=True)
 class StatedRequirement:
-    """The text and limit of a requirement, without its rates; a certificate that was loaded has only these."""
+    """The text and limit of a requirement; a certificate that was loaded does not have its rates."""
 
     text: str
     limit: float
@@ -67,7 +67,7 @@ class LimitCertificate:
     Attributes
     ----------
     limit : Constraint, or str
-        Only its text, if it was loaded and its measure is unknown.
+        Only its text if the certificate was loaded and the measure is unknown.
     verdict : Verdict
     value : float or None
         The measured value, over the groups where it is defined.
@@ -113,7 +113,7 @@ class LimitCertificate:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> LimitCertificate:
-        """Return what `to_dict` has written; the groups of `rows_needed` are text."""
+        """Return a record from the dictionary of `to_dict`; the groups of `rows_needed` are text."""
         text = read_value(str, values["limit"], "limit")
         try:
             limit: Constraint | str = parse_constraint(text)
@@ -160,13 +160,13 @@ def refusal(limit: Constraint, tally: Tally, largest_weight_stated: bool) -> str
         return "no bound is claimed for a covariance; demographic_parity limits the selection rates themselves."
     if tally.weighted and not largest_weight_stated:
         return Message(
-            "the rows have weights, and a bound then depends on the largest weight that a row can have by design: "
-            "state it to certify with {largest_weight=}."
+            "the rows have weights, and then a bound depends on the largest weight that a row can have by design: "
+            "state it with {largest_weight=}."
         )
     if not measure.monotone and any(rate not in WHOLES for rate in measure.rates):
         return (
-            "no bound is known for a rate of your own unless its measure says monotone=True: that each rate depends on "
-            "a group's share of positives, true- and false-positive rate alone and moves one way in each."
+            "no bound is known for this user-defined rate. If it depends only on a group's share of positives, "
+            "true-positive rate and false-positive rate, and is monotone in each, set monotone=True in its Measure."
         )
     return ""
 
@@ -215,7 +215,7 @@ def _inconclusive_reason(
 ) -> str:
     unknown = {str(key) for each, _, _ in tested for key, known in each.rates() if math.isnan(known.value)}
     if unknown:
-        return f"no row tells anything about {', '.join(sorted(unknown))}."
+        return f"there are no rows to measure {', '.join(sorted(unknown))}."
     least_sure = _least_certain(tested, rows, needed)
     if needed is not None and times is not None:
         listed = "; ".join(

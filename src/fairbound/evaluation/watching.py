@@ -3,8 +3,8 @@
 A limit is split into requirements on pairs of groups (`requirements.sides_of`).  A requirement is watched as soon as
 both of its groups have been seen.  Each rate is a share of outcomes among some rows of a group.
 
-**Blocks.**  The rows that a group has in a batch are divided into consecutive blocks of about equal size.  The number
-of blocks is the number of rows of the smaller group.  So all rows are used, and a batch may be sorted by group.  If
+**Blocks.**  The rows of a group in a batch are divided into consecutive blocks of about equal size.  There are as many
+blocks as rows of the smaller group, up to `MOST_BLOCKS`.  So all rows are used, and a batch may be sorted by group.  If
 one group has no rows in a batch, the rows of the other wait, and count in the first block of a later batch.
 """
 
@@ -38,7 +38,7 @@ from fairbound.fairness import (
 MOST_REQUIREMENTS = 10_000
 MOST_GROUPS = 1000
 MOST_BLOCKS = 200
-"""Blocks of one requirement in one batch.  Stakes are chosen once per block; more often would gain next to nothing."""
+"""Most blocks of a requirement in a batch.  Stakes are chosen once per block; more blocks would gain almost nothing."""
 
 Waiting = NDArray[np.float64]  # rows and positive outcomes of both rates that have no counterpart yet, (4,)
 
@@ -58,7 +58,7 @@ def check_watchable(limit: Constraint) -> None:
     elif share_of_selected in measure.rates:
         reason = "shares of the selected depend on the sizes of the groups; disparate_impact compares selection rates"
     elif any(rate not in WHOLES for rate in measure.rates):
-        reason = "its measure has a rate of your own, but a monitor needs built-in rates, such as selection rates"
+        reason = "its measure has a user-defined rate, but a monitor needs built-in rates, such as selection rates"
     if reason:
         raise ValueError(f"The limit {limit} cannot be monitored: {reason}.")
 
@@ -178,7 +178,7 @@ def group_rows(
 
 @cache
 def _outcome_table(rate: RateFunction) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
-    """Return for each kind of row, 2 · label + decision, whether it counts in a rate, and its outcome, 0 or 1.
+    """Return, for each kind of row (2 · label + decision), whether it counts in a rate, and its outcome, 0 or 1.
 
     The rate itself is evaluated on single rows, so that a monitor needs no second formula for it.
     """
@@ -265,8 +265,8 @@ def _with_waiting(waiting: NDArray[np.float64], outcomes: NDArray[np.float64]) -
 #
 # **Stakes.**  Estimates p̂ and r̂ from earlier blocks give the deficit D = slope · r̂ + shift − p̂.  If D ≤ 0 the
 # limit seems to be kept, and nothing is staked.  Else (p°, r°) is the point of the line nearest to the estimates in
-# units of their variances, and u = D / V maximises the expected logarithm of e to second order; V is the variance of
-# the sum in a block.
+# units of their variances.  To second order the expectation of log e is u·D − ½u²·V, where V is the mean square of the
+# block's terms about that point.  So u = D / V is best.
 #
 # **Memory.**  Rates change, so old rows must count less.  The right speed is unknown, so the capital is divided among
 # bettors who forget at different speeds (`MEMORIES`).  A bettor with memory M first invests half of its capital, and
@@ -371,7 +371,7 @@ def log_factor(block: FloatArray, slope: FloatArray, shift: FloatArray, counts: 
     """
     n, x, m, y = (block[:, None, each] for each in range(4))
     slope, shift = slope[:, None], shift[:, None]
-    m = np.where(slope > 0, m, 1.0)  # with slope 0 the second rate has no part
+    m = np.where(slope > 0, m, 1.0)  # with slope 0 there is no second rate
     p, r = (_estimate(counts[..., 2 * each], counts[..., 2 * each + 1]) for each in range(2))
     deficit = np.maximum(slope * r + shift - p, 0.0)
     first, second = p * (1.0 - p) / n, slope * r * (1.0 - r) / m
