@@ -105,8 +105,8 @@ _HOMES = {
     "TrainingProblem": "fairbound.training",
 }
 
-# Names that were here: building blocks, and limits that few people type.  They work with a warning until 0.3
-# (docs/stability.md).
+# Names that have moved: building blocks, and limits that few people type.  Until 0.3 they still work here, with a
+# warning (docs/stability.md).
 _MOVED = {
     "FitResult": "fairbound.estimator",
     "InputScaleWarning": "fairbound.estimator",
@@ -132,7 +132,7 @@ _MOVED = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name from its home; warn about a name that has moved."""
+    """Import a public name from the module that defines it; warn about a name that has moved."""
     if name in _MOVED:
         home = _MOVED[name]
         warnings.warn(

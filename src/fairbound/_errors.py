@@ -34,7 +34,7 @@ def python_name(argument: str, *value: Any) -> str:
 
 
 class Message(str):
-    """Text with Python's names of its arguments, which `render` replaces by other names.
+    """A text that names arguments as Python users write them; `render` returns it with other names.
 
     Attributes
     ----------
@@ -65,7 +65,7 @@ class Message(str):
 
     @property
     def arguments(self) -> tuple[str, ...]:
-        """The arguments that it names, in order."""
+        """The arguments that the message names, in order."""
         return tuple(dict.fromkeys(_arguments(self)))
 
     def render(self, name_of: NameOf) -> str:
@@ -116,11 +116,11 @@ class InputError(ValueError):
 
     @property
     def arguments(self) -> tuple[str, ...]:
-        """The arguments that it names, in order; usually it is about the first."""
+        """The arguments that the error names, in order; the first is usually the wrong one."""
         return tuple(dict.fromkeys((*self.problem.arguments, *self.remedy.arguments)))
 
     def with_facts(self, **facts: Any) -> Self:
-        """Return the error with some facts replaced: a caller that has read the file can state its name and row."""
+        """Return the error with some facts replaced; for example, a caller that reads a file adds its name and row."""
         return type(self)(self.problem.template, self.remedy.template, **{**self.facts, **facts})
 
 
@@ -144,12 +144,12 @@ def bad_value(name: str, value: Any, allowed: str, remedy: str = "") -> InputErr
 
 
 def together(processes: Any) -> AbstractContextManager[None]:
-    """Return a context in which an error of one of several processes ends all of them; `processes` may be None."""
+    """Return a context in which an error in one process ends all processes; `processes` may be None."""
     return nullcontext() if processes is None else processes.together()
 
 
 def as_reported(error: Exception) -> Exception:
-    """Return an error that the first of several processes raises, too, so that the others need not print it."""
+    """Mark an error that all processes raise; the first process prints it, so the others need not."""
     error.__dict__["reported"] = True
     return error
 
@@ -160,13 +160,13 @@ def is_reported(error: BaseException) -> bool:
 
 
 def message_of(error: BaseException) -> str:
-    """Return the message of an error or a warning; it is a `Message` where the error carries one."""
+    """Return the message of an error or a warning, as a `Message` if it has one."""
     first = error.args[0] if error.args else None
     return first if isinstance(first, Message) else str(error)
 
 
 def render(text: object, name_of: NameOf) -> str:
-    """Return a text with the names that `name_of` gives; only a message has names to replace."""
+    """Return a `Message` with the argument names that `name_of` gives; return any other text unchanged."""
     if isinstance(text, BaseException):
         text = message_of(text)
     return text.render(name_of) if isinstance(text, Message) else str(text)
@@ -190,7 +190,7 @@ def _filled(template: str, facts: Mapping[str, Any], name_of: NameOf) -> str:
 
 
 def _value(written: str, facts: Mapping[str, Any]) -> tuple[Any, ...]:
-    """Return the value beside an argument, as a tuple of one, or of none."""
+    """Return the value of an argument as a tuple of one; an empty tuple if there is no value."""
     if not written:
         return ()
     return (facts[written],) if written in facts else (ast.literal_eval(written),)
@@ -240,7 +240,7 @@ class SmallGroupWarning(LimitWarning):
 
 
 def missing_extra(what: str, packages: str, extra: str) -> ImportError:
-    """Return the error of a part whose packages are not installed.
+    """Return the error for a feature whose packages are not installed.
 
     >>> print(missing_extra("Reading Parquet files needs", "pyarrow", "data"))
     Reading Parquet files needs pyarrow: run pip install ".[data]" in the folder of fairbound's source code.

@@ -6,7 +6,7 @@ for its size is rejected.
 
 Writing: files and folders appear complete or not at all.  New content is written to a draft, a folder
 `.fairbound-XXXXXXXX` beside its destination, and is moved there in one step when it is complete.  The draft has a lock
-file, which its process keeps locked.  The operating system releases the lock when the process ends, in whatever way.
+file, which its process keeps locked.  The operating system releases the lock when the process ends, even by a kill.
 So a later run can recognise the draft of a killed run and remove it.  It leaves alone the drafts of running processes,
 and all folders without our lock file.
 """
@@ -54,7 +54,7 @@ _BRACKET = re.compile(rb"[\[\]{}]")
 
 
 class UnfitFileError(ValueError):
-    """A file is of the wrong kind, too large, or not valid JSON in our sense; the message says which."""
+    """A file is of the wrong kind, too large, or not the strict JSON of `parse_json`; the message says which."""
 
 
 def existing_file(path: str | os.PathLike[str]) -> Path:
@@ -140,18 +140,18 @@ def read_json(path: str | os.PathLike[str], largest: int) -> Any:
 
 
 def _refuse_constant(word: str) -> NoReturn:
-    raise ValueError(f"{word} is no number of JSON")
+    raise ValueError(f"{word} is not a number in JSON")
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
-        raise ValueError("a name stands twice in an object")
+        raise ValueError("an object has the same name twice")
     return found
 
 
 def begins_with(path: Path, mark: bytes, within: int = 4096) -> bool:
-    """Return whether a regular file has the mark among its first `within` bytes."""
+    """Return whether the first `within` bytes of a regular file contain the bytes `mark`."""
     try:
         _check_kind(path.stat())
         with path.open("rb") as file:
@@ -180,7 +180,7 @@ PREFIX, MARK, CONTENT = ".fairbound-", "draft.lock", "content"
 MARKED = b"Unfinished output of fairbound."
 _NAME = re.compile(re.escape(PREFIX) + r"[a-z0-9_]{8}")
 UNMARKED_SECONDS = 60.0
-"""An empty draft without a lock file is removed if it is older: its process was killed before it wrote the file."""
+"""Seconds.  An older empty draft without lock file is removed: its process was killed before it wrote that file."""
 _DISK = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS}
 
 
@@ -197,7 +197,7 @@ class Draft:
         self.folder = folder
 
     def publish(self, fresh: Path, final: Path, *, replace: bool) -> None:
-        """Move a file or folder of the draft to `final`; with `replace`, an existing one is replaced, else an error.
+        """Move a file or folder of the draft to `final`.  If that exists, replace it, or raise without `replace`.
 
         A reader finds either the old one or the new one.  On systems that cannot exchange two folders atomically (Linux
         can), a folder is missing for a moment.
@@ -286,7 +286,7 @@ def _sweep_one(folder: Path, found: os.stat_result) -> None:
 
 
 def _mark(folder: Path) -> int | None:
-    """Write the lock file of a draft and lock it; if it cannot be locked, remove it, and the draft is never swept."""
+    """Write and lock the lock file of a draft; if that fails, remove it, so that no later run sweeps the draft."""
     if fcntl is None:
         return None
     mark = os.open(folder / MARK, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
@@ -300,7 +300,7 @@ def _mark(folder: Path) -> int | None:
 
 
 def _remove(folder: Path) -> None:
-    """Remove a draft, its lock file last, so that a later run can sweep what an interrupt leaves."""
+    """Remove a draft, its lock file last, so that a later run still recognises a draft that is half removed."""
     with suppress(FileNotFoundError):
         for entry in list(os.scandir(folder)):
             if entry.name == MARK:

@@ -125,7 +125,7 @@ class Journal:
             return None
         if record[0] != key:
             raise InputError(
-                "The journal {path} is that of another run: its pass {number:,} has other rows, settings or "
+                "The journal {path} belongs to another run: its pass {number:,} has other rows, settings or "
                 "parameters.",
                 "Use the rows and settings of the run that was killed, or delete the file to start again.",
                 path=str(self.path),
@@ -167,7 +167,7 @@ class Journal:
         self._pending, self._waiting, self._written = [], 0, time.monotonic()
 
     def stop(self) -> None:
-        """Store no more results: after an interrupt the run ends early, and a resumed run must not repeat that end."""
+        """Store no more results.  After an interrupt the run ends early; a resumed run must not end there again."""
         self._adding = False
 
     def close(self) -> None:
@@ -187,7 +187,7 @@ class Journal:
                 self.path.unlink()
 
     def _refuse_others(self) -> None:
-        """Raise an error if the path has something else than a journal, which would be replaced."""
+        """Raise an error if the path has a file that is not a journal; writing would replace it."""
         if self.path.is_dir() or (self.path.exists() and not _is_journal(self.path)):
             raise InputError(
                 "{path} is not a journal of fairbound.", "Name another file, or move it away.", path=str(self.path)
@@ -271,7 +271,7 @@ class Journal:
 
 
 def _is_journal(path: Path) -> bool:
-    """Return whether a file is a journal, or the beginning of one: a kill during the first write leaves that."""
+    """Return whether a file is a journal, or the incomplete first line of one, left by a kill."""
     start = json.dumps({MARK: VERSION}).encode()[:-1]
     with path.open("rb") as file:
         header = file.readline(2**16)

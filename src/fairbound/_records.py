@@ -18,7 +18,7 @@ LARGEST_INTEGER = 2**63
 
 
 def read_record(kind: type[Record], values: Any, what: str = "") -> Record:
-    """Return the dataclass that a JSON object describes; unknown fields, and missing ones without default, are errors.
+    """Return the dataclass that a JSON object describes.  Unknown fields, and missing ones without default, are errors.
 
     >>> from dataclasses import dataclass
     >>> @dataclass
@@ -140,7 +140,7 @@ def _wrong(what: str, value: Any, expected: str) -> ValueError:
 
 
 def as_json(value: Any) -> Any:
-    """Return a value that JSON has: tuples as lists, numbers that are not finite as null, anything else as text."""
+    """Convert a value for JSON: tuples to lists, numbers that are not finite to null, values of other types to text."""
     if isinstance(value, bool | int | str) or value is None:
         return value
     if isinstance(value, float):

@@ -1,4 +1,4 @@
-"""Convert and check values given by users: arrays, numbers, labels, groups and weights; and torch, when it is used."""
+"""Convert and check values given by users: arrays, numbers, labels, groups, weights; and import torch when needed."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from fairbound._errors import InputError, InputTypeError, bad_value
 
 
 def as_array(values: Any) -> np.ndarray:
-    r"""Return values as a numpy array.  Texts that end in a zero character stay whole, as objects.
+    r"""Return values as a numpy array; texts that end in a zero character are kept as objects.
 
-    numpy's own arrays of text drop zero characters at the end, so that two different words become one.
+    numpy's own arrays of text drop zero characters at the end, which would make two different words equal.
 
     >>> as_array(["a", "a\0"]).tolist()
     ['a', 'a\x00']
@@ -71,7 +71,7 @@ def as_numbers(values: Any, name: str) -> np.ndarray:
         return np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
         raise InputError(
-            "{name} must be numbers, but contain {value!r}.", name=name, value=_first_non_number(values)
+            "{name} must hold numbers only, but has {value!r}.", name=name, value=_first_non_number(values)
         ) from None
 
 
@@ -87,7 +87,7 @@ def _first_non_number(values: Any) -> Any:
 
 
 def equals_itself(value: Any) -> bool:
-    """Return False for NaN, NaT and the missing values of other libraries, which differ from themselves or raise."""
+    """Return False for NaN, NaT and other missing values: they differ from themselves, or the comparison fails."""
     try:
         return bool(value == value)
     except (TypeError, ArithmeticError):  # pandas.NA; a signalling NaN
@@ -128,7 +128,7 @@ def _shown(value: Any) -> str:
 
 
 def has_infinity(array: NDArray[np.float64]) -> bool:
-    """Tell whether an array has an infinite value; a finite sum tells that it has none, and takes little time."""
+    """Return whether an array has an infinite value.  A finite sum shows quickly that it has none."""
     with np.errstate(over="ignore", invalid="ignore"):
         return not np.isfinite(array.sum()) and bool(np.isinf(array).any())
 
@@ -164,7 +164,7 @@ def distinct(array: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 FEW = 8
-"""So many words are found faster by comparing the array with each of them than by hashing every element."""
+"""Up to this number of distinct words, comparing the array with each word is faster than hashing every element."""
 
 
 def _few_words(array: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
@@ -192,10 +192,10 @@ def _few_words(array: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
 Floats = NDArray[np.float64]
 
 WIDEST = 2.0**50
-"""The largest weight may be this many times the smallest: in a sum the smaller would not count."""
+"""The largest weight may be at most this many times the smallest; a smaller weight would be lost in a sum."""
 
 LEAST, MOST = 1e-100, 1e100
-"""Between these the largest weight must lie where weights keep their unit."""
+"""Range of the largest weight where weights are not rescaled."""
 
 
 def check_weights(weights: Any, n_rows: int, name: str) -> Floats:
@@ -248,7 +248,7 @@ def check_weights(weights: Any, n_rows: int, name: str) -> Floats:
 
 
 def check_largest_weight(weights: Floats, largest_weight: float) -> None:
-    """Refuse a stated largest weight that is no bound on the weights."""
+    """Raise an error if a row has a larger weight than the stated `largest_weight`."""
     if not 0 < largest_weight < math.inf:
         raise bad_value("largest_weight", largest_weight, "a finite number above 0")
     if len(weights) and weights.max() > largest_weight:
@@ -265,7 +265,7 @@ def check_magnitude(weights: Floats, name: str) -> Floats:
     largest = float(weights.max())
     if not LEAST <= largest <= MOST:
         raise InputError(
-            "{name} is at most {largest:g}, which must lie between {least:g} and {most:g}.",
+            "The largest weight in {name} is {largest:g}, but must lie between {least:g} and {most:g}.",
             "Multiply all weights by the same factor.",
             name=name,
             largest=largest,
@@ -285,7 +285,7 @@ def scale_weights(weights: Floats) -> Floats:
 
 
 def find_value(value: Hashable, known: Sequence[Hashable]) -> int | None:
-    """Return the position of a value among known ones, found by its value or else by its text; None if unknown."""
+    """Return the position of a value among the known ones, or None.  Compare values first, then texts."""
     if value in known:
         return known.index(value)
     for write in (str, lambda each: f"{each:g}" if isinstance(each, float) else str(each)):
@@ -296,9 +296,9 @@ def find_value(value: Hashable, known: Sequence[Hashable]) -> int | None:
 
 
 def combine_codes(codes: list[np.ndarray], sizes: list[int]) -> tuple[np.ndarray, np.ndarray]:
-    """Return the distinct combinations of codes (−1 if missing) in order, and the position of each row's among them."""
+    """Return the distinct combinations of codes (−1 if missing) in order, and for each row the position of its own."""
     whole = np.zeros(len(codes[0]), dtype=np.int64)
-    for code, size in zip(codes, sizes, strict=True):  # digits, the first column's is the most significant
+    for code, size in zip(codes, sizes, strict=True):  # codes are the digits of a number, first column first
         whole = distinct(whole)[1] * (size + 1) + code + 1
     found, atom = distinct(whole)
     row = np.empty(len(found), dtype=np.int64)  # some row of each combination

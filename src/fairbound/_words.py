@@ -1,4 +1,4 @@
-"""Values as text, with one wording for all rooms: names, groups, lists, numbers and tables.
+"""Values as text, with the same wording in the whole package: names, groups, lists, numbers and tables.
 
 Names are looked up in a registry, with an offer of the nearest one.  Text from files and users is escaped for its
 destination: a terminal, a page, or a spreadsheet.
@@ -20,10 +20,10 @@ from typing import Any, TypeVar
 from fairbound._errors import NameOf, python_name, render
 
 ALIKE = 0.8
-"""Least share of letters in common (`difflib`) from which two names are near."""
+"""Two names are near if at least this share of their letters agrees, as `difflib` counts."""
 
 SHORTEST = 3
-"""Letters that the longer of two names needs, and a beginning, too: of fewer letters every name is near to many."""
+"""Least number of letters of the longer name, and of a beginning; shorter names would be near to too many others."""
 
 
 EVERYONE = "everyone"
@@ -52,7 +52,7 @@ def quoted(group: Hashable) -> str:
 
 
 def group_text(group: Hashable) -> str:
-    """Return a group as people read it, None as everyone; a group that is itself called everyone is quoted.
+    """Return a group as text for people.  None becomes "everyone"; a group with that very name is put in quotes.
 
     >>> group_text(("female", 3)), group_text(None), group_text("everyone")
     ('female & 3', 'everyone', "'everyone'")
@@ -82,8 +82,8 @@ def listed(values: Iterable[Any], most: int = _SHOWN) -> str:
 def did_you_mean(name: object, known: Iterable[str]) -> str:
     """Return " Did you mean …?" if a known name is near, else nothing.
 
-    A name is near if it differs in case and separators only, in one slip of the hand (a letter too many, too few,
-    another, or two swapped), if the wrong name is its beginning, or if most letters agree.
+    A known name is near if one of these holds: it differs in case and separators only; it differs by one typing error
+    (a letter too many, too few, wrong, or two swapped); it begins with the given name; or most letters agree.
 
     Examples
     --------
@@ -93,14 +93,14 @@ def did_you_mean(name: object, known: Iterable[str]) -> str:
     ''
     """
     wanted = _plain(str(name))
-    # Of names that are equally near, one with the same beginning is the likelier: 'CAL' means 'CA', not 'AL'.
+    # If several names are equally near, prefer one with the same first letter: 'CAL' means 'CA', not 'AL'.
     scores = {each: (_nearness(wanted, _plain(each)), wanted[:1] == _plain(each)[:1]) for each in known}
     best = max(scores, key=lambda each: scores[each], default=None)
     return f" Did you mean {best!r}?" if best is not None and scores[best][0] > 0 else ""
 
 
 def names_in_one(name: object, known: Iterable[str]) -> list[str]:
-    """Return the known names in one text with commas between them; empty if it is not such a text.
+    """Split a text with commas into known names; return an empty list if it is not such a text.
 
     >>> names_in_one("sex, race", ["age", "race", "sex"]), names_in_one("sex,rac", ["race", "sex"])
     (['sex', 'race'], [])
@@ -122,7 +122,7 @@ def _nearness(wanted: str, known: str) -> float:
     matcher = SequenceMatcher(None, wanted, known, autojunk=False)
     if (known.startswith(wanted) and len(wanted) >= SHORTEST) or _one_slip(wanted, known):
         return matcher.ratio()
-    # The quick ones are upper bounds: a long list of names is gone through without comparing each in full.
+    # The quick ratios are upper bounds of the exact one.  They exclude most names without a full comparison.
     near = all(ratio() >= ALIKE for ratio in (matcher.real_quick_ratio, matcher.quick_ratio, matcher.ratio))
     return matcher.ratio() if near else 0.0
 
@@ -147,7 +147,7 @@ def number(value: float | None, digits: int = 3) -> str:
 
 
 def beside(value: float, bounds: Iterable[float], digits: int = 4) -> str:
-    """Return a number with few digits, or with as many as show on which side of each bound it lies.
+    """Return a number with few digits, or with more if needed to show on which side of each bound it lies.
 
     >>> beside(0.90054, [0.9]), beside(0.899999, [0.9]), beside(0.79997, [0.8], 3), beside(0.8, [0.8], 3)
     ('0.9005', '0.899999', '0.79997', '0.800')
@@ -170,7 +170,7 @@ def factor_text(value: float) -> str:
 
 
 def at_least(value: float) -> str:
-    """Return a bound from below in four digits, rounded down so that it stays one.
+    """Return a lower bound in four digits, rounded down so that it remains a lower bound.
 
     >>> at_least(0.79999), at_least(0.8), at_least(1 - 0.9)
     ('0.7999', '0.8000', '0.1000')
@@ -179,7 +179,7 @@ def at_least(value: float) -> str:
 
 
 def at_most(value: float) -> str:
-    """Return a bound from above in four digits, rounded up so that it stays one.
+    """Return an upper bound in four digits, rounded up so that it remains an upper bound.
 
     >>> at_most(0.80001), at_most(0.1 + 0.2)
     ('0.8001', '0.3000')
@@ -202,7 +202,7 @@ def percent(confidence: float) -> str:
 
 
 def probability_text(probability: float) -> str:
-    """Return a probability as text; a simulation cannot tell 0 and 100% from values near them.
+    """Return a simulated probability as text.  A simulation cannot distinguish 0 and 100% from values near them.
 
     >>> probability_text(0.263), probability_text(0.001), probability_text(1.0)
     ('26%', 'under 1%', 'over 99%')
@@ -241,9 +241,9 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 def visible(text: str, *, keep: str = "") -> str:
-    r"""Return text in which characters that a terminal obeys, or that nobody sees, are written as escapes.
+    r"""Return text with escapes in place of characters that control a terminal or are invisible.
 
-    These are control characters, marks of direction and of no width, and line separators; `keep` names exceptions.
+    These are control characters, marks of direction, marks without width, and line separators; `keep` lists exceptions.
 
     >>> print(visible("\x1b[31mred\x1b[0m, \u202eleft, one\ntwo"))
     \x1b[31mred\x1b[0m, \u202eleft, one\ntwo
@@ -263,7 +263,7 @@ def _escape(character: str) -> str:
 
 
 def escaped_json(written: str) -> str:
-    r"""Return JSON in which the characters that `visible` escapes are escaped in JSON's way: it reads back the same.
+    r"""Escape in JSON the same characters as `visible` does, by JSON's own escapes, so that it reads back the same.
 
     >>> print(escaped_json('["\u202e, \u009b"]'))
     ["\u202e, \u009b"]
@@ -277,7 +277,7 @@ def escaped_json(written: str) -> str:
 
 
 def for_spreadsheet(value: Any) -> Any:
-    """Return a cell of a CSV file that no spreadsheet runs as a formula: such a text gets an apostrophe in front.
+    """Return a cell of a CSV file; put an apostrophe before a text that a spreadsheet would run as a formula.
 
     >>> [for_spreadsheet(cell) for cell in ("=1+1", "@SUM(A1)", "-0.5", "a=b", -0.5)]
     ["'=1+1", "'@SUM(A1)", '-0.5', 'a=b', -0.5]
@@ -308,7 +308,7 @@ _WIDTH = 110
 class TextTable:
     """A title, a header and rows of text; the first `left` columns are aligned to the left, the others to the right.
 
-    An empty header has none shown.
+    If `header` is empty, no header is shown.
     """
 
     title: str
@@ -353,9 +353,9 @@ def data_frame(rows: Sequence[Mapping[str, Any]]) -> Any:
 
 
 def page_as_text(heading: str, tables: Iterable[TextTable], notes: Iterable[str], name_of: NameOf = python_name) -> str:
-    """Return heading, tables and notes, an empty line between them; heading and notes are wrapped.
+    """Return heading, tables and notes as text, with empty lines between them; heading and notes are wrapped.
 
-    Notes that are messages name arguments as `name_of` does.
+    If a note is a `Message`, `name_of` gives the names of its arguments.
     """
     return "\n\n".join(
         [

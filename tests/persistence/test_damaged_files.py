@@ -82,7 +82,7 @@ def read(path: Path) -> dict:
             lambda path: (path / "model.json").write_text(
                 (path / "model.json").read_text().replace('"threshold": 0.5', '"threshold": NaN')
             ),
-            "NaN is no number of JSON",
+            "NaN is not a number in JSON",
         ),
     ],
 )
