@@ -418,7 +418,7 @@ def test_given_scores_of_three_classes():
         (np.full(100, -2.0), "the same score"),
         (np.ones((100, 3)), "3 columns"),
         (np.full((100, 2), -1.5), "2 columns"),
-        (["x"] * 100, "must be numbers"),
+        (["x"] * 100, "must hold numbers"),
     ],
 )
 def test_bad_scores(scores, said):
@@ -588,7 +588,7 @@ def test_rates_within_labels_need_the_group_within_labels():
     ("params", "said"),
     [
         ({"base": LogisticRegression().fit([[0.0] * 3, [1.0] * 3], [0, 1]), "cv": "prefit"}, "so they need a base"),
-        ({"base": None}, "correction='groups' is for a base"),
+        ({"base": None}, "correction='groups' needs a base"),
         ({"base": RidgeClassifier()}, r"RidgeClassifier \(base=\) has no predict_proba"),
         ({"constraints": ()}, "need limits between groups"),
         ({"correction": "rows"}, "correction"),
@@ -702,7 +702,7 @@ class Foreign:
 @pytest.mark.parametrize(
     ("params", "error", "said"),
     [
-        ({"base": LinearRegression()}, TypeError, r"LinearRegression \(base=\) gives no scores.*predict_proba"),
+        ({"base": LinearRegression()}, TypeError, r"LinearRegression \(base=\) has no scores.*predict_proba"),
         ({"base": LogisticRegression}, TypeError, r"base= .* LogisticRegression\(\)"),
         ({"base": "boosted"}, TypeError, "'boosted' has no method fit"),
         ({"base": Failing()}, ValueError, r"Failing \(base=\) failed .* fold 3 of 5: no luck"),
@@ -716,7 +716,7 @@ class Foreign:
         (
             {"base": VotingClassifier([("one", LogisticRegression())])},
             TypeError,
-            r"VotingClassifier \(base=\) gives no scores.*predict_proba",
+            r"VotingClassifier \(base=\) has no scores.*predict_proba",
         ),
         ({"base": DummyClassifier()}, ValueError, r"DummyClassifier \(base=\) .*same score"),
         ({"cv": 1}, ValueError, "cv=1 must be at least 2"),
@@ -726,7 +726,7 @@ class Foreign:
         ({"cv": [1, 2]}, ValueError, r"cv=\[1, 2\] must be pairs of row numbers"),
         ({"cv": True}, ValueError, "cv=True must be .*folds"),
         ({"cv": TimeSeriesSplit(3)}, ValueError, "row 0 of X in 0 test parts"),
-        ({"module": lambda n, m: None}, ValueError, "base= and module= exclude each other"),
+        ({"module": lambda n, m: None}, ValueError, "base= and module= cannot be combined"),
         ({"ensemble": 3}, ValueError, "ensemble"),
     ],
 )

@@ -109,7 +109,7 @@ def test_rounding_that_cannot_be_mended_is_reported(monkeypatch):
         clf = quick("disparate_impact >= 0.8").fit(X, y, sensitive_features=group)
     assert not clf.result_.kept
     assert clf.result_.status is Status.MAX_ITERATIONS
-    assert "rounding in predict moves a row" in clf.result_.notes[0]
+    assert "rounding in predict changes a decision" in clf.result_.notes[0]
 
 
 # --- outcomes ---
@@ -227,7 +227,7 @@ def test_rows_without_loss_weight_still_count_in_the_limits():
         (-np.ones(400), "sample_weight is -1 in row 1"),
         (np.full(400, np.nan), "no value in 400 of 400 rows"),
         (np.ones(3), r"\(400,\), .*\(3,\)"),
-        (["x"] * 400, "sample_weight must be numbers, but contain 'x'"),
+        (["x"] * 400, "sample_weight must hold numbers only, but has 'x'"),
     ],
 )
 def test_bad_weights(weights, words):

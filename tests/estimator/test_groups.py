@@ -371,7 +371,7 @@ def test_groups_that_read_the_same_are_refused():
     X, y, group = toy(100)
     mixed = np.where(np.arange(100) % 2 == 0, "1", group).astype(object)
     mixed[group == "a"] = 1
-    with pytest.raises(ValueError, match=r"has the groups .*1.* and .*1.*, which read the same"):
+    with pytest.raises(ValueError, match=r"has the groups .*1.* and .*1.*, which look the same"):
         quick("disparate_impact >= 0.5").fit(X, y, sensitive_features=mixed)
 
 

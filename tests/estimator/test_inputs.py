@@ -367,7 +367,7 @@ def test_words_that_nobody_encodes():
     with refused("'job'", "words", "preprocessing="):
         quick(preprocessing=None).fit(frames["pandas"][["income", "job"]], y)
     chosen = ColumnTransformer([("same", "passthrough", ["income", "job"])])
-    with pytest.raises(ValueError, match=r"What preprocessing=ColumnTransformer\(...\) gives: column number 1 holds"):
+    with pytest.raises(ValueError, match=r"preprocessing=ColumnTransformer\(...\), column number 1 holds"):
         quick(preprocessing=chosen).fit(frames["pandas"], y)
 
 

@@ -74,7 +74,7 @@ def test_a_linear_module_has_coefficients():
             "normalises over the batch|cannot take rows",
         ),
         (nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Linear(4, 1)), "layer '1' \\(BatchNorm1d\\)"),
-        (nn.Sequential(nn.Linear(3, 4), nn.Dropout(), nn.Linear(4, 1)), "drops units by chance"),
+        (nn.Sequential(nn.Linear(3, 4), nn.Dropout(), nn.Linear(4, 1)), "drops units at random"),
         (nn.Linear(3, 4), "4 outputs.* 2 classes need 1"),
         (nn.Identity(), "no parameter that requires a gradient"),
     ],

@@ -402,7 +402,7 @@ OWN_RATE = Constraint((0.2, None), measure=Measure("informedness", (informedness
         ((), r"at least one limit with a bound"),
         ((DisparateImpact(None),), r"at least one limit with a bound"),
         ((DisparateImpact(0.8), Covariance(0.1)), r"covariance <= 0\.1 cannot be certified"),
-        ((OWN_GAP,), r"informedness_gap <= 0\.2 cannot be certified.*rate of your own"),
+        ((OWN_GAP,), r"informedness_gap <= 0\.2 cannot be certified.*user-defined rate"),
         ((OWN_RATE,), r"informedness >= 0\.2: its measure states no largest value"),
         ((DisparateImpact(1.0),), "disparate_impact >= 1 cannot be certified.*Loosen"),
         ((DemographicParity(0.0),), "demographic_parity <= 0 cannot be certified"),

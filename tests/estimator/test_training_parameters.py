@@ -179,7 +179,7 @@ class TestRegularizers:
         [
             ([3], TypeError, "regularizers= has 3"),
             ("parity * 2", ValueError, "parity"),
-            ("demographic_parity * much", ValueError, "must stand a number"),
+            ("demographic_parity * much", ValueError, "write the weight, a number"),
             ([SmoothedL1], TypeError, "regularizers="),
         ],
     )

@@ -83,7 +83,7 @@ BAD = {
     "zero": (0.0 * ONES, "zero in every row"),
     "too wide": (np.where(np.arange(len(Y)) == 3, 1e-20, 1.0), "ranges from 1e-20 to 1"),
     "wider than a double": (np.where(np.arange(len(Y)) == 3, 1e-300, 1e300), "ranges from 1e-300 to 1e"),
-    "words": (np.full(len(Y), "heavy"), "must be numbers, but contain 'heavy'"),
+    "words": (np.full(len(Y), "heavy"), "must hold numbers only, but has 'heavy'"),
     "two columns": (np.ones((len(Y), 2)), "shape"),
     "too few": (ONES[1:], "shape"),
 }
@@ -112,7 +112,7 @@ def test_a_group_whose_rows_all_have_weight_zero_is_refused():
 
 
 def test_integers_beyond_a_double_are_refused():
-    with pytest.raises(ValueError, match="must be numbers"):
+    with pytest.raises(ValueError, match="must hold numbers"):
         check_weights([10**400, 1], 2, "sample_weight")
 
 

@@ -34,10 +34,10 @@ from fairbound.estimator.rows import Data, Parameters
 Floats = NDArray[np.float64]
 
 MOST_CODES = 10_000
-"""Most categories of a column for a booster without a limit of its own.  The rarest beyond it share one code."""
+"""Most categories of a column, for boosters that state no limit.  If there are more, the rarest share one code."""
 
 PROBABILITY_TOLERANCE = 1e-6
-"""How far beyond 0 and 1 a probability may be by rounding."""
+"""By rounding, a probability may be this much below 0 or above 1."""
 
 
 # --- what a base can do --------------------------------------------------------------------------------------------
@@ -63,14 +63,16 @@ def _inner(base: Any) -> Any:
 
 
 def check_base(params: Parameters) -> None:
-    """Reject a `base=` that is not a classifier with scores."""
+    """Raise an error if `base=` is not a classifier with scores."""
     base = params.base
     if base is None:
         return
     if isinstance(base, type):
         raise InputTypeError("{base=} is the class {name}.", "Give an instance, {name}().", name=base.__name__)
     if params.module is not None:
-        raise InputError("{base=} and {module=} exclude each other.", "Shape the correction of a base by {hidden=}.")
+        raise InputError(
+            "{base=} and {module=} cannot be combined.", "Set the layers of the correction of a base with {hidden=}."
+        )
     if not hasattr(base, "fit"):
         raise InputTypeError(
             "{base=base} has no method fit.", "Give a classifier, such as HistGradientBoostingClassifier().", base=base
@@ -85,12 +87,14 @@ def _has_scores(base: Any) -> bool:
 
 def _no_scores(base: Any) -> InputTypeError:
     return InputTypeError(
-        "{base} gives no scores.", "It needs the method predict_proba or decision_function.", base=named_base(base)
+        "{base} has no scores: it needs the method predict_proba or decision_function.",
+        "Give another classifier.",
+        base=named_base(base),
     )
 
 
 def is_a(base: Any, *names: str) -> bool:
-    """Tell whether a base is of one of these classes, without importing their libraries."""
+    """Return whether a base is of one of these classes, without importing their libraries."""
     return any(kind.__name__ in names for kind in type(base).__mro__)
 
 
@@ -219,7 +223,7 @@ def choose_columns(params: Parameters, data: Data, encoder: Any) -> Columns:
 
 
 def wants_raw(base: Any) -> bool:
-    """Tell whether a base gets the table as given: a pipeline, or a model with its own option for categories."""
+    """Return whether a base gets the table as given: a pipeline, or a model with its own option for categories."""
     if isinstance(base, Pipeline):
         return True
     if is_a(base, "HistGradientBoostingClassifier"):
@@ -241,7 +245,7 @@ class BaseModel:
     columns: Columns
 
     def outputs(self, table: Any, classes: Sequence[Hashable]) -> Floats:
-        """Return probabilities or margins of the classes, in their order; for two classes (n, 1), of the last."""
+        """Return probabilities or margins, one column per class in order; for two classes only the last, (n, 1)."""
         name = named_base(self.estimator)
         if not _has_scores(self.estimator):
             raise _no_scores(self.estimator)
@@ -293,7 +297,7 @@ class BaseModel:
 
 
 def gives_probabilities(base: Any) -> bool:
-    """Tell whether a base gives probabilities; else it gives margins."""
+    """Return True if a base gives probabilities, False if it gives margins."""
     return hasattr(base, "predict_proba")
 
 

@@ -54,27 +54,27 @@ class ConstrainedClassifier(FitsFiles, Predictor, ClassifierMixin, NamedParamete
         row for two classes, one per class for more.
     base : classifier, optional
         Any scikit-learn classifier with `predict_proba` or `decision_function`, such as boosted trees, a forest or a
-        pipeline.  The model is then v · base score + a correction from the columns, whose layers `hidden` gives.
-        Boosters get categories and missing values as such, pipelines get X unchanged, all others the encoded columns.
+        pipeline.  The model is then v · base score + correction.  The correction is computed from the columns; `hidden`
+        sets its layers.  Boosters get categories as codes, pipelines get X unchanged, all others the encoded columns.
     cv : int, splitter, or "prefit"
         The folds for the scores of the training rows, with the same shares of labels and groups.  Each row is scored by
         a base that has not seen it.  "prefit" uses a fitted base as it is: give rows that it has not seen.
     ensemble : bool
         Whether `predict` averages the base models of the folds, in place of one base refitted on all rows.
     correction : {"columns", "groups", "both"}
-        The inputs of the correction: the encoded columns; estimates of the group, made from the columns by copies of
-        the base; or both.  Estimates need large groups, and the model then contains an estimate of the group.
+        The inputs of the correction: the encoded columns; estimates of the group; or both.  Copies of the base estimate
+        the group from the columns.  This needs large groups, and the model then contains an estimate of the group.
     objective : {"loss", "cross_entropy", "accuracy"}
         What to optimise under the limits.  "loss" is the cross-entropy; among models within 5% of the least loss, the
-        most accurate is returned.  "accuracy" optimises decisions alone, and probabilities mean little then.
+        most accurate is returned.  "accuracy" optimises decisions only; then probabilities are hardly meaningful.
     solver : {"auto", "quasi-newton", "stochastic"}
         How to train: by passes over all rows, or by mini-batches first and passes over all rows at the end.  "auto"
         takes mini-batches only for very large data.  Networks with Dropout or BatchNorm need "stochastic".
     batch_size, epochs, constraint_share : numbers, optional
-        Of mini-batches: rows of a batch, passes (half of them without limits), share of the rows for the limits (1/3).
+        For mini-batches: rows per batch, passes (half of them without limits), share of rows for the limits (1/3).
     early_stopping : bool
-        Whether to return, of the models that keep the limits on the training rows, the one with the least loss on the
-        rows of `eval_set`, which `fit` then needs.
+        If True, return the model with the least loss on the rows of `eval_set`, among those that keep the limits on the
+        training rows.  `fit` then needs `eval_set`.
     loss : str or function of (logits, labels)
         "cross_entropy", "hinge", or a function that returns one value per row, as torch's losses do with
         `reduction="none"`.
@@ -85,18 +85,18 @@ class ConstrainedClassifier(FitsFiles, Predictor, ClassifierMixin, NamedParamete
     threshold : float
         With two classes, the decision is positive if the positive probability exceeds this.
     l2 : float or "auto"
-        Weight of ½‖w‖² in the objective, with a base of the weights of the correction alone.  "auto" is 1e-5, which
-        keeps the optimum finite; under limits with a base, 1 / the rows of the smallest group, against over-fitting.
+        Weight of ½‖w‖² in the objective; with a base, w are the weights of the correction only.  "auto" is 1e-5, which
+        keeps the optimum finite; under limits with a base, 1 / (rows of the smallest group), against over-fitting.
     pos_label : label, optional
-        The positive one of two classes, which selection rates count.  The default is 1 of (0, 1) and (-1, 1), true of
-        (false, true), yes of (no, yes), else the last in sorted order, with a warning if a limit depends on it.
+        The positive one of two classes, which selection rates count.  By default it is 1 of (0, 1) and (-1, 1), true of
+        (false, true), yes of (no, yes).  Else it is the last in sorted order; a warning says if a limit depends on it.
     confidence : float, optional
-        Keep the limits on unseen rows as well, at this confidence level, such as 0.95.  Part of the rows is held back.
-        A sequence of models from strict to loose is trained on the others and tested on that part, with two starts that
-        share the probability of error.  Of the models that pass, the most accurate is returned with its certificate.
+        Keep the limits on unseen rows, too, at this confidence level, such as 0.95.  A part of the rows is held back
+        for calibration.  Models from strict to loose are trained on the others and tested on that part; the confidence
+        level accounts for all tests.  Of the models that pass, the most accurate is returned, with its certificate.
     margin : "auto", float, or None
-        Train for limits that are tightened just enough to hold on new rows with this probability, such as 0.8, by the
-        forecast in `result_`; "auto" is 2/3.  All rows are trained on.  Unlike `confidence` it proves nothing.
+        Tighten the limits in training just enough that, by the forecast in `result_`, they hold on new rows with this
+        probability, such as 0.8; "auto" is 2/3.  All rows are trained on.  Unlike `confidence`, it proves nothing.
     calibration_size : float
         The share of the rows that `confidence` holds back, with the same shares of labels and groups.
     sensitive_columns : column name or number, or several, optional
@@ -112,8 +112,8 @@ class ConstrainedClassifier(FitsFiles, Predictor, ClassifierMixin, NamedParamete
         warning, or merge them.
     min_group_size : int
     no_group_worse : bool, or name of a rate
-        Whether no group's selection rate (or the rate named) may fall below that of the model without limits, which is
-        trained first.  The limits are then kept by raising rates only.  `result_.limits` lists these floors, too.
+        If set, no group's selection rate (or the named rate) may fall below that in the model without limits, which is
+        trained first.  So the limits are kept by raising rates only.  `result_.limits` lists these floors, too.
     constraint_weight : {"same", "none"} or array of shape (n,)
         Weights of the rows in the limits: the sample weights, equal weights, or this array.
     preprocessing : "auto", transformer, or None
@@ -122,7 +122,7 @@ class ConstrainedClassifier(FitsFiles, Predictor, ClassifierMixin, NamedParamete
     categorical : sequence of column names or numbers, optional
         Columns of numbers that are categories, such as codes.
     max_categories : int
-        The most 0/1 columns that one category is encoded by.
+        Largest number of 0/1 columns that encode one category.
     effort : Effort, optional
         The phases of the solver.
     warm_start : bool
@@ -159,8 +159,8 @@ class ConstrainedClassifier(FitsFiles, Predictor, ClassifierMixin, NamedParamete
     base_ : FittedBase, or None
         The base that scores new rows; its `estimators` are the fitted ones.
     base_score_ : array, or None
-        The cross-fitted scores of the rows of X, as `base_score=` of `predict` takes them.  Rows that were not trained
-        on, because they have no weight or serve for calibration, have the scores of new rows.
+        The cross-fitted scores of the rows of X, in the form of `base_score=`.  Rows that were not trained on (weight
+        0, or held back for calibration) are scored as new rows.
     coef_, intercept_ : arrays
         For linear models: logits per unit of each encoded column before scaling, hence in the units of X.
     n_iter_ : int
@@ -309,8 +309,8 @@ class ConstrainedClassifier(FitsFiles, Predictor, ClassifierMixin, NamedParamete
             With `confidence=`: your own calibration rows, in place of a share of the training rows.  They must not
             have been used for anything that led to the model.
         resume : path, optional
-            A file for the journal of the fit, so that it survives a kill: if there is one, the fit continues from it.
-            It is written every few seconds, and removed at the end.
+            A file for the journal of the fit.  It is written every few seconds, and removed at the end.  If the fit is
+            killed, call `fit` again with the same file, and it continues.
         """
         if self.distributed == "auto" and (processes := Processes.present()) is not None:
             others = {"base_score": base_score, "eval_set": eval_set, "calibration_set": calibration_set}

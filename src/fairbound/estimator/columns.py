@@ -34,7 +34,7 @@ FARTHEST = 1e100
 
 OTHER, MISSING = "(other)", "(missing)"
 MOST_RARE = 10_000
-"""The most rare words of a column that are remembered, to tell them from words that are not in the training rows."""
+"""Most rare words that are stored for a column, to distinguish them from words that are not in the training rows."""
 
 
 @dataclass(frozen=True)
@@ -100,9 +100,9 @@ class CategoryColumn:
     def read(self, inputs: Inputs, position: int) -> Words:
         """Read a column as the words of the training rows, whatever type it has now.
 
-        Codes that were numbers in training may come as text: "01" and "1.0" are the word "1" then.  Words that were
-        text in training may come as numbers, because libraries infer types file by file.  Then 1 is read as "1",
-        although the file may have had "01".
+        If codes were numbers in training and are text now, "01" and "1.0" are both read as "1".  Words that were text
+        in training may be numbers now, because libraries infer types file by file.  Then 1 is read as "1", although the
+        file may have had "01".
         """
         found = inputs.words(position)
         if self.numeric:
@@ -223,7 +223,7 @@ class Moments:
 
     @property
     def mean_and_scale(self) -> tuple[float, float]:
-        """Return the mean and the deviation; a deviation that is only rounding counts as 0, and becomes 1."""
+        """Return the mean and the deviation.  A deviation that is a rounding error counts as 0; 1 is returned then."""
         if self.least == self.most:
             return self.least, 1.0
         largest = max(abs(self.least), abs(self.most))
@@ -259,7 +259,7 @@ class ColumnFacts:
         return not (self.totals if self.moments is None else self.moments.weight)
 
     def join(self, other: ColumnFacts) -> None:
-        """Add what was learnt from other rows."""
+        """Add the statistics of other rows."""
         if other.name != self.name or (other.moments is None) != (self.moments is None):
             kinds = ["words" if each.moments is None else "numbers" for each in (self, other)]
             raise ValueError(
@@ -343,7 +343,7 @@ def learn_names(estimator: Any, inputs: Inputs) -> None:
 
 
 def check_names(estimator: Any, inputs: Inputs, optional: Sequence[int] = (), level: int = 4) -> Inputs:
-    """Reject columns that differ from those of `fit`; return the inputs without the `optional` columns.
+    """Raise an error if columns differ from those of `fit`; return the inputs without the `optional` columns.
 
     Optional columns may be missing; without names, all or none of them.  `level` is the stack level of warnings.
     """

@@ -127,10 +127,9 @@ def corrected_module(
 
 
 def correction_weights(module: nn.Module, n_columns: int) -> Tensor:
-    """Return 1 for each parameter of the module that is a weight of the correction by columns, else 0.
+    """Return 1 for each parameter that is a weight of the columns in the correction, else 0.
 
-    That leaves out v and the biases.  Of a linear correction, it also leaves out the weights of group posteriors, which
-    are few.
+    So v and the biases get 0.  In a linear correction, the few weights of group posteriors get 0, too.
     """
     found = []
     for name, parameter in module.named_parameters():
@@ -151,9 +150,9 @@ def score_names(classes: Sequence[Hashable]) -> list[str]:
 def read_base_score(given: Any, n_rows: int) -> Floats:
     """Return scores that the user gives, one row for each row of X."""
     try:
-        scores = np.array(given, dtype=np.float64)  # a copy: torch warns of arrays that may not be written
+        scores = np.array(given, dtype=np.float64)  # a copy, because torch warns about read-only arrays
     except (TypeError, ValueError) as error:
-        raise ValueError(f"base_score= must be numbers, one or one for each class in every row: {error}.") from error
+        raise ValueError(f"base_score= must hold numbers: one per row, or one per row and class: {error}.") from error
     if scores.ndim not in (1, 2) or len(scores) != n_rows:
         raise ValueError(f"base_score= has shape {scores.shape}, but X has {n_rows} rows: give a score for each row.")
     if not np.isfinite(scores).all():
@@ -188,8 +187,8 @@ def orient_scores(scores: Floats, n_labels: int, *, flipped: bool, fitting: bool
     elif wide.shape[1] == 1 and n_labels == 2:
         if fitting and np.ptp(wide) > 0 and wide.min() >= 0 and wide.max() <= 1:
             raise ValueError(
-                "base_score= has only numbers from 0 to 1, which look like probabilities, but one column holds logits: "
-                "give both columns of predict_proba, or the logits."
+                "base_score= has one column with numbers from 0 to 1 only. They look like probabilities, but a single "
+                "column must hold logits: give both columns of predict_proba, or logits."
             )
         found = wide
     else:
@@ -212,10 +211,11 @@ def penalties(
     constraints: Sequence[Constraint],
     cells: Cells,
 ) -> list[L2 | LinearTerm]:
-    """Return the penalty of the parameters; with a base that of the correction by columns, and what holds a given base.
+    """Return the penalty of the parameters.  With a base it is on the correction only; add the term of a given base.
 
-    The automatic weight of a correction is 1 / n.  For n rows this is the prior that each coefficient is normal with
-    standard deviation 1.  A correction must hold for its smallest group, so n is the number of rows of that group.
+    The automatic weight of a correction is 1 / n: mean loss + ½‖w‖²/n, times n, is the negative log-posterior of n rows
+    if each coefficient is normal with standard deviation 1 a priori.  A correction must be reliable for the smallest
+    group, so n is the number of rows of that group.
     """
     if base is None:
         weight = LEAST_L2 if l2 == "auto" else float(l2)
@@ -231,7 +231,7 @@ def penalties(
 
 @dataclass(frozen=True)
 class BaseResult:
-    """The base of a fit beside the model, on the training rows.
+    """The base of a fit, compared with the model on the training rows.
 
     Attributes
     ----------

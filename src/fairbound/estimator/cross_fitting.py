@@ -194,7 +194,7 @@ class _Table:
 
 
 def check_classes(base: FittedBase, cells: Cells) -> None:
-    """Reject a base that was trained for other classes, or with another positive label."""
+    """Raise an error if a base was trained for other classes, or with another positive label."""
     if base.classes != cells.classes:
         raise InputError(
             "{base} was trained for the classes {own}, but y has {classes}.",
@@ -205,30 +205,30 @@ def check_classes(base: FittedBase, cells: Cells) -> None:
 
 
 def is_prefit(params: Parameters) -> bool:
-    """Tell whether the base is used as fitted: with cv="prefit", or because it is frozen and cannot be refitted."""
+    """Return whether the base is used as it is: with cv="prefit", or because it is frozen and cannot be refitted."""
     return (isinstance(params.cv, str) and params.cv == PREFIT) or is_a(params.base, "FrozenEstimator")
 
 
 def _check_fitted(base: Any) -> None:
-    if not hasattr(base, "get_params"):  # of no library that could tell; its scores will show it
+    if not hasattr(base, "get_params"):  # not a scikit-learn estimator: an error of its scores will show it
         return
     try:
         check_is_fitted(base)
     except (NotFittedError, TypeError) as error:
         raise InputError(
-            "{cv='prefit'} takes a base that is fitted, and {name} ({base=}) is not.",
-            "Fit it first, or give a number of folds. clone() and searches make estimators new; "
+            "{cv='prefit'} needs a base that is fitted, but {name} ({base=}) is not.",
+            "Fit it first, or give a number of folds. If clone() or a search has copied it, the copy is not fitted; "
             "sklearn.frozen.FrozenEstimator(base) stays fitted.",
             name=base_name(base),
         ) from error
 
 
 def check_spread(parts: Sequence[Floats], scores: Message) -> None:
-    """Reject scores that are the same for all rows of every fold; the message begins with `scores`."""
+    """Raise an error if all rows of every fold have the same score; its message begins with `scores`."""
     if not any(np.ptp(part, axis=0).max() > 0 for part in parts if len(part)):
         raise InputError(
             "{scores} gives every row the same score, so there is nothing to correct.",
-            "Give columns that tell rows apart, or another base.",
+            "Give columns by which rows differ, or another base.",
             scores=scores,
         )
 
@@ -288,13 +288,13 @@ def deal_folds(cells: Cells, n_folds: int, seed: int) -> Rows:
 
 
 def _here(rows: Any, data: Data) -> Rows:
-    """Return row numbers of X as positions among the training rows; rows that are not among them are dropped."""
+    """Convert row numbers of X to positions among the training rows; drop rows that are not trained on."""
     chosen = np.asarray(rows)
     return np.flatnonzero(np.isin(data.positions, np.flatnonzero(chosen) if chosen.dtype == bool else chosen))
 
 
 def _check_folds(folds: Folds, cells: Cells) -> None:
-    """Reject folds whose training rows lack a class or a group."""
+    """Raise an error if the training rows of a fold lack a class or a group."""
     index = np.asarray(cells.index)
     for fold, (train, _) in enumerate(folds):
         there = np.bincount(index[train], minlength=cells.n_cells).reshape(-1, cells.n_labels)

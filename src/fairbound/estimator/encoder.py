@@ -50,7 +50,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     categorical : sequence of column names or numbers, optional
         Columns of numbers that are categories, such as codes.  Columns of words always are.
     max_categories : int
-        The most 0/1 columns of one category, not counting the one for missing values.
+        Largest number of 0/1 columns of one category, without the one for missing values.
     scale : bool
         Whether numbers are scaled to mean 0 and deviation 1.
     strict : bool
@@ -95,7 +95,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         return self
 
     def learn(self, inputs: Inputs, weights: Floats) -> list[ColumnFacts]:
-        """Return what the training rows say of each column."""
+        """Return the statistics of each column over the training rows."""
         learn_names(self, inputs)
         named = _listed(self.categorical)
         chosen = {inputs.position(column, argument("categorical")) for column in named}
@@ -107,7 +107,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             else self._learn_numbers(name, inputs.numbers(position) if matrix is None else matrix[:, position], weights)
             for position, name in enumerate(names)
         ]
-        self._warn_of_rounding(inputs, chosen)  # after reading, which refuses numbers that no float can hold
+        self._warn_of_rounding(inputs, chosen)  # after reading, which raises for numbers that no float can hold
         return facts
 
     def transform(self, X: Any) -> Floats:
@@ -280,7 +280,7 @@ def encode(encoder: Any, inputs: Inputs) -> Floats:
         read, whose = inputs, "Column"
     else:
         read = read_inputs(encoder.transform(inputs.native))
-        whose = f"What preprocessing={type(encoder).__name__}(...) gives: column"
+        whose = f"In the output of preprocessing={type(encoder).__name__}(...), column"
     matrix = plain_numbers(read, whose)
     if len(matrix) and np.abs(matrix).max() > LARGEST_INPUT:
         row, column = np.unravel_index(np.abs(matrix).argmax(), matrix.shape)
@@ -292,7 +292,7 @@ def encode(encoder: Any, inputs: Inputs) -> Floats:
 
 
 def takes_integers(module: nn.Module, n_inputs: int) -> bool:
-    """Return whether a module takes whole numbers and no others, as one that begins with `nn.Embedding` does."""
+    """Return whether a module accepts only whole numbers, like one that begins with `nn.Embedding`."""
     if not any(isinstance(part, nn.Embedding | nn.EmbeddingBag) for part in module.modules()):
         return False
     zeros = torch.zeros(1, n_inputs, dtype=next(module.parameters()).dtype)
@@ -300,7 +300,7 @@ def takes_integers(module: nn.Module, n_inputs: int) -> bool:
 
 
 def module_inputs(module: nn.Module, Z: NDArray[np.float64]) -> NDArray[Any]:
-    """Return Z as the module takes it: as integers if it takes no other numbers."""
+    """Return Z in the type that the module accepts: integers if it accepts nothing else."""
     if not takes_integers(module, Z.shape[1]):
         return Z
     whole = Z.astype(np.int64)

@@ -141,7 +141,7 @@ class FileFitting(Fitting):
     def _count(self, assessment: Assessment, decisions: Tensor | None = None) -> Assessment:
         assert decisions is None, "there is no base, whose decisions would be counted"
         rows, sweep = self.prepared.counted, self._totals().sweep(gradients=False)
-        if self.params.class_weight is not None:  # training compared accuracies by the weights of the classes
+        if self.params.class_weight is not None:  # training has weighted accuracies by class; count rows instead
             assessment = replace(assessment, constant_accuracy=float(rows.class_weights.max()))
         return replace(assessment, accuracy=sweep.accuracy, counts=self.problem.exact(rows, sweep))
 
@@ -171,9 +171,9 @@ class FitsFiles:
     ) -> Self:
         """Train under the limits on files that need not fit in memory.
 
-        The rows are read in parts, encoded into a scratch folder on disk, and read from there in every pass.  The
-        result is that of `fit` on the rows of `read_table`: `fit(data.frame(), labels, sensitive_features=
-        data.sensitive)`, where the labels are words.  Memory does not grow with the number of rows.
+        The rows are read in parts, encoded into a scratch folder on disk, and read from there in every pass.  Memory
+        does not grow with the number of rows.  The result is the same as with `read_table` and
+        `fit(data.frame(), labels, sensitive_features=data.sensitive)`, where the labels are text.
 
         Parameters
         ----------
@@ -195,7 +195,7 @@ class FitsFiles:
         Raises
         ------
         ValueError
-            Also for parameters that need all rows in memory, such as `base`, `confidence` and `margin`.
+            For example if a parameter is set that needs all rows in memory, such as `base`, `confidence` or `margin`.
         """
         estimator: Any = self
         processes = Processes.present() if estimator.distributed == "auto" else None
@@ -253,7 +253,7 @@ def fit_shared(
         divided = [name for name, values in (data.groups or {}).items() if is_divided(values)]
         if divided:
             raise InputError(
-                "The groups of {column!r} are probabilities, which are for a fit in one process.",
+                "The groups of {column!r} are probabilities, but these need a fit in one process.",
                 "Give one group for each row, or use {distributed='off'} for the rows of this process alone.",
                 column=divided[0],
             )
@@ -321,7 +321,7 @@ class PreparedShard:
         return self._encoder
 
     def _agreed_encoder(self, params: Parameters) -> Any:
-        with self.processes.together():  # before anything is exchanged, for which a process that fails would not come
+        with self.processes.together():  # before any exchange: the others would wait for a process that has failed
             encoder = fitted_encoder(params, self.data)
             learnt = None if encoder is None else encoder.learn(self.data.inputs, self.data.loss_weights)
         if encoder is None:
@@ -342,7 +342,8 @@ class PreparedShard:
 def with_agreed_weights(params: Parameters, data: Data, processes: Processes) -> Data:
     """Return the rows with scaled weights.
 
-    `read_weights` scales by a power of two that depends on the heaviest row, so all processes take the heaviest of all.
+    `read_weights` scales by a power of two that depends on the heaviest row.  So all processes use the heaviest row of
+    all processes.
     """
     heaviest = max(processes.gather(float(data.base_weights.max())))
     weights = np.ldexp(data.base_weights, 1 - math.frexp(heaviest)[1])

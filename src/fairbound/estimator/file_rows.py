@@ -55,7 +55,7 @@ DISK_RESERVE = 0.05
 class FileColumns:
     """The columns of a file and their roles; `read_table` documents the fields.
 
-    `test_size` is the share of rows that are held out, each by chance with the generator of `seed`.
+    `test_size` is the share of rows that are held out at random; `seed` determines which.
     """
 
     target: str
@@ -84,7 +84,7 @@ class FileColumns:
         return [name for name in names if name not in left]
 
     def check(self, stream: TableStream) -> None:
-        """Reject columns that do not exist, have two roles, or cannot be inputs."""
+        """Raise an error if a column does not exist, has two roles, or cannot be an input."""
         refuse_probabilities(self.sensitive, (*stream.names, *stream.dropped))
         roles = {"ignore": self.ignore, "target": (self.target,), "sensitive": self.sensitive}
         roles |= {"categorical": self.categorical, "weight": () if self.weight is None else (self.weight,)}
@@ -171,7 +171,7 @@ class FileRows:
         counted = found.standing_for(rows[present], lightest)
         cell_of_entry = np.full(len(rows), -1, dtype=np.int64)
         cell_of_entry[present] = found.index.numpy()
-        if weighted:  # the sums themselves, because a mean times a count is rounded
+        if weighted:  # take the sums themselves: a mean times a count would be rounded
             totals = np.bincount(found.index.numpy(), np.ldexp(weight, self.exponent), minlength=found.n_cells)
             counted = replace(counted, totals=counted.totals.new_tensor(totals))
         return counted, cell_of_entry
@@ -329,8 +329,8 @@ class FileRows:
                 yield table.filter(own), entries[own], weights[own]
 
     def _draws(self, first: int, count: int) -> Floats:
-        """Return one random number for each row, which depends on the seed and the row's number alone."""
-        # So the parts do not depend on how the file is divided.  Philox advances by four numbers at a time.
+        """Return one random number for each row, which depends only on the seed and the number of the row."""
+        # So the held-out rows do not depend on how the file is read.  Philox advances by four numbers at a time.
         draws = np.random.Generator(np.random.Philox(self.columns.seed).advance(first // 4))
         return draws.random(first % 4 + count)[first % 4 :]
 

@@ -144,7 +144,7 @@ class Fitting:
         )
 
     def _add_floors(self) -> None:
-        """With `no_group_worse`: train without limits, and limit the rates of that model from below; start from it."""
+        """With `no_group_worse`: train without limits, make that model's rates lower limits, and start from it."""
         lifted = lifted_rate(self.params.no_group_worse)
         self.floors: tuple[Constraint, ...] = ()
         if lifted is None or not self.constraints:
@@ -177,7 +177,7 @@ class Fitting:
         }
         effort, solver = self._effort(), stated_solver(self.params)
         asked = len(self.constraints) - len(self.floors)
-        known = self.decisions if self.params.device is None else None  # they are counted after the fit
+        known = self.decisions if self.params.device is None else None  # the fit counts these decisions anyway
         choice, outlook = None, Outlook(self.problem, self.Z, self.loss_weights, asked, known)
         if calibration is None:
             if self.params.early_stopping and validation is not None and eval_inputs is not None:
@@ -259,7 +259,7 @@ class Fitting:
         return self._record(result, assessment, watched, there, notes, said), facts
 
     def _effort(self, default: Effort | None = None) -> Effort | None:
-        """Return the stated effort, or the default one; over a base with one accurate round: more fit chance."""
+        """Return the stated effort or the default; with a base, one accurate round, because more would fit noise."""
         size = len(self.Z), self.problem.n_parameters
         found = stated_effort(self.params, *size) or default
         if self.base is None:
@@ -310,16 +310,18 @@ class Fitting:
                     bias.copy_(start + nudge)
                 mended = self._count(result.assessment)
                 if mended.kept:
-                    return mended, [f"Rounding had moved a row across a limit; the last bias was shifted by {nudge:g}."]
+                    return mended, [
+                        f"Rounding broke a limit by one decision; shifting a bias by {nudge:g} repaired it."
+                    ]
             with torch.no_grad():
                 bias.copy_(start)
-        return found, ["Training kept every limit, but rounding in predict moves a row, and a limit with it."]
+        return found, ["Training kept every limit, but rounding in predict changes a decision and breaks a limit."]
 
     def _count(self, assessment: Assessment, decisions: Tensor | None = None) -> Assessment:
         decisions = self.decisions() if decisions is None else decisions
         weights = torch.from_numpy(self.data.loss_weights)
         right = (decisions == self.cells.labels).to(torch.float64)
-        if self.params.class_weight is not None:  # training compared accuracies by the weights of the classes
+        if self.params.class_weight is not None:  # training has weighted accuracies by class; count rows instead
             of_classes = torch.bincount(self.cells.labels, weights)
             assessment = replace(assessment, constant_accuracy=float(of_classes.max() / of_classes.sum()))
         return replace(

@@ -78,7 +78,7 @@ def read_groups(sensitive_features: Any, n_rows: int) -> dict[str, NDArray[Any]]
     }
     for name, column in read.items():
         if column.shape != (n_rows,):
-            folds = " (A search cuts tables and arrays into folds, but no dictionary: give a DataFrame there.)"
+            folds = " (A search can cut tables and arrays into folds, but not dictionaries: give it a DataFrame.)"
             raise ValueError(
                 f"sensitive_features has {len(column)} rows in {name!r}, but X has {n_rows}: one value for each row "
                 f"is needed.{folds if isinstance(sensitive_features, Mapping) else ''}"
@@ -90,14 +90,14 @@ def read_groups(sensitive_features: Any, n_rows: int) -> dict[str, NDArray[Any]]
 
 
 def _check_told_apart(name: str, column: NDArray[Any]) -> None:
-    """Reject groups such as 1 and "1", which look the same in limits and results."""
+    """Raise an error for groups such as 1 and "1", which look the same in limits and results."""
     seen: dict[str, Hashable] = {}
     for group in distinct(column):
         other = seen.setdefault(str(group), group)
         if other is not group:
             raise ValueError(
-                f"The group column {name!r} has the groups {other!r} and {group!r}, which read the same: give both the "
-                "same code, or names that differ."
+                f"The group column {name!r} has the groups {other!r} and {group!r}, which look the same as text: give "
+                "both the same value, or different names."
             )
 
 
@@ -131,14 +131,14 @@ def count_missing(cells: Cells) -> dict[str, int]:
 
 
 def needed_labels(constraints: Sequence[Constraint], cells: Cells) -> list[int | None]:
-    """Return the labels among whose rows the limited rates are counted; None for all rows."""
+    """Return the labels whose rows the limited rates are computed from; None stands for all rows."""
     rates = {rate for each in constraints for rate in resolve_measure(each.measure).rates}
     overall: list[int | None] = [None] if RATES["selection_rate"] in rates else []
     return overall + (list(range(cells.n_labels)) if rates - {RATES["selection_rate"]} else [])
 
 
 def concerns(constraint: Constraint, grouping: Grouping) -> bool:
-    """Return whether a limit applies to a grouping: to its columns and, if it names a group, to one that exists."""
+    """Return whether a limit applies to a grouping: it covers the column, and a group that it names exists there."""
     if constraint.columns is not None:
         return grouping.name in constraint.columns
     wanted = constraint.reference if constraint.reference is not None else constraint.group
@@ -191,7 +191,7 @@ def _as_array(values: Any) -> NDArray[Any]:
 # --- floors -----------------------------------------------------------------------------------------------------------
 
 LIFTED = "selection_rate"
-"""The rate that does not fall, unless another one is named."""
+"""The rate that must not fall, if `no_group_worse` names no other."""
 
 
 def lifted_rate(stated: bool | str) -> str | None:
@@ -207,7 +207,7 @@ def lifted_rate(stated: bool | str) -> str | None:
 
 
 def check_floors(stated: bool | str, cells: Cells, confidence: float | None) -> None:
-    """Reject settings that are incompatible with `no_group_worse`."""
+    """Raise an error for settings that are incompatible with `no_group_worse`."""
     if cells.n_labels != 2:
         raise InputError(
             "{no_group_worse=value} needs two classes, but y has {count}: with more, a rate can only rise at the cost "
@@ -218,7 +218,7 @@ def check_floors(stated: bool | str, cells: Cells, confidence: float | None) -> 
         )
     if confidence is not None:
         raise InputError(
-            "{no_group_worse=} and {confidence=} exclude each other: the floors are rates on the training rows.",
+            "{no_group_worse=} and {confidence=} cannot be combined: the floors are rates on the training rows.",
             "Use one of them.",
         )
 

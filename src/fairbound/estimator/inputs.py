@@ -34,7 +34,7 @@ LARGEST_WHOLE = 2**53
 """A float holds every whole number up to this one."""
 
 DENSE_NUMBERS = 2**29
-"""The most numbers that a sparse matrix may become as a dense one: 4 GiB."""
+"""Largest number of entries of a sparse matrix that is made dense: 4 GiB."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,7 +140,7 @@ class Inputs:
         for row, (value, gap) in enumerate(zip(values.tolist(), missing.tolist(), strict=True)):
             if gap:
                 continue
-            key = value if type(value) is str else (type(value), value)  # True and 1 are equal, and not the same word
+            key = value if type(value) is str else (type(value), value)  # True == 1, but they are different words
             try:
                 word = table.get(key)
             except TypeError:  # unhashable
@@ -207,8 +207,8 @@ class Inputs:
     def _parsed(self, position: int) -> Floats:
         """Return numbers from a column of another type: objects, categories of numbers, or text.
 
-        One word in a file makes a library read the whole column as text.  So numbers are also parsed from text, and the
-        error names that word.
+        If a column of a file has one word among numbers, libraries read the whole column as text.  So numbers are also
+        parsed from text, and the error names that word.
         """
         values = self.values(position)
         missing = is_missing(values)
@@ -250,7 +250,7 @@ def read_inputs(X: Any) -> Inputs:
     if isinstance(X, Inputs):
         return X
     if isinstance(X, Dataset):
-        raise TypeError("X is a Dataset, which holds labels and groups, too: give its inputs, data.frame() or data.X.")
+        raise TypeError("X is a Dataset, which also holds labels and groups: give its inputs, data.frame() or data.X.")
     if nw.dependencies.is_into_dataframe(X) or isinstance(X, nw.DataFrame):
         try:
             frame = nw.from_native(_without_sparse_columns(X), eager_only=True)
@@ -271,7 +271,7 @@ def read_inputs(X: Any) -> Inputs:
         )
     X = with_gaps(X)
     if not sparse.issparse(X) and not isinstance(X, np.ndarray) and as_values(X, "X").dtype.kind in "US":
-        X = np.asarray(X, dtype=object)  # numpy would make words of the numbers that stand beside words
+        X = np.asarray(X, dtype=object)  # otherwise numpy would convert numbers in a mixed array to text
     array = check_array(X, accept_sparse="csr", dtype=None, ensure_all_finite=False, input_name="X")
     if array.dtype.kind not in "fiubOUS":
         raise TypeError(f"X has values of type {array.dtype}: give numbers or words.")
@@ -286,7 +286,7 @@ def read_inputs(X: Any) -> Inputs:
 
 
 def share_inputs(X: Any) -> Inputs:
-    """Read X for several models.  Models whose encoders have learnt the same encode its rows only once."""
+    """Read X for several models.  If their encodings are equal, its rows are encoded only once."""
     return replace(read_inputs(X), encoded={})
 
 
@@ -297,7 +297,7 @@ def _read_columns(columns: Mapping[Any, Any]) -> Inputs:
         values = with_gaps(given)
         array = np.asarray(values)
         if array.dtype.kind in "US":
-            array = np.asarray(values, dtype=object)  # numpy would make words of the numbers that stand beside words
+            array = np.asarray(values, dtype=object)  # otherwise numpy would convert numbers in a mixed array to text
         if array.ndim != 1:
             raise ValueError(f"Column {name!r} of X has shape {array.shape}; give one value for each row.")
         arrays.append(array)

@@ -89,13 +89,13 @@ def _made(own: Callable[..., Any], n_inputs: int, n_outputs: int) -> Any:
 
 
 def copied_module(module: nn.Module, solver: str) -> nn.Module:
-    """Return a copy of the last fit's module; mini-batches had left that in evaluation mode."""
+    """Return a copy of the last fit's module, in training mode for mini-batches, which leave it in evaluation mode."""
     copied = copy.deepcopy(module)
     return copied.train() if solver == "stochastic" else copied
 
 
 def try_module(module: nn.Module, Z: NDArray[Any]) -> None:
-    """Reject a module that cannot take the inputs, with a message of our own."""
+    """Raise a clear error if a module cannot take the inputs."""
     dtype = next(module.parameters()).dtype
     rows = torch.from_numpy(np.stack([Z.min(axis=0), Z.max(axis=0)]) if Z.dtype.kind == "i" else Z[:2])
     try:
@@ -109,7 +109,7 @@ def try_module(module: nn.Module, Z: NDArray[Any]) -> None:
 
 
 def last_network(estimator: Any, inputs: Inputs, data: Data) -> tuple[Any, nn.Module | None]:
-    """Return encoder and module of the last fit, for a warm start; nothing before the first fit."""
+    """Return encoder and module of the last fit, for a warm start; None for both before the first fit."""
     if not hasattr(estimator, "module_"):
         return None, None
     check_names(estimator, inputs)
@@ -118,7 +118,7 @@ def last_network(estimator: Any, inputs: Inputs, data: Data) -> tuple[Any, nn.Mo
 
 
 def check_same_network(estimator: Any, data: Data) -> None:
-    """Reject a warm start whose network cannot be that of the last fit."""
+    """Raise an error if the last network does not fit the present parameters or labels, for a warm start."""
     if (estimator._scores is None) != (estimator.base is None and data.base_score is None):
         raise ValueError(
             "warm_start=True starts from the last model, but only one of the two has a base: set warm_start=False to "
@@ -155,7 +155,7 @@ class OnDevice(nn.Module):
 
 
 def on_device(module: nn.Module, device: Any) -> nn.Module:
-    """Return the module, wrapped if it is to compute on another device than the CPU."""
+    """Return the module, wrapped if it must compute on another device than the CPU."""
     if device is None:
         return module
     there = available_devices()
@@ -171,7 +171,7 @@ def on_device(module: nn.Module, device: Any) -> nn.Module:
     if chosen.type == "cpu":
         return module
     if chosen.type == "meta":
-        raise ValueError(f"device={device!r} computes nothing; available: {', '.join(map(repr, there))}.")
+        raise ValueError(f"device={device!r} cannot compute; available: {', '.join(map(repr, there))}.")
     return OnDevice(module.to(chosen), chosen)
 
 
@@ -205,7 +205,7 @@ def available_devices() -> list[str]:
 WIDEST = 4096
 """Number of terms summed at once.  Longer sums consist of such parts, added in their order."""
 
-_LEAST_EXPONENT = -900  # smaller numbers count as zero beside it, and powers of two stay in range
+_LEAST_EXPONENT = -900  # numbers below 2^-900 count as zero, so that all powers of two stay in range
 
 
 class ExactLinear:
@@ -273,8 +273,8 @@ def _power_of_two(exponent: Tensor) -> Tensor:
 # depend on the number of rows or threads, and with (leaky) ReLU not on the machine.  Any other module gets blocks with
 # a fixed number of rows, so that the same kernels run for any number of rows.  The last block is filled with copies.
 #
-# torch computes activations such as tanh in vector registers, and the remainder of an array by other code, with other
-# last digits.  So they get pieces without a remainder.
+# torch computes activations such as tanh in vector registers.  It computes the remainder of an array by other code,
+# with other last digits.  So activations get pieces that leave no remainder.
 
 
 BLOCK = 256

@@ -90,7 +90,7 @@ def one_callback(
 
 
 def allow_only(params: Any, allowed: Mapping[str, Sequence[Any]], problem: str, remedy: str) -> None:
-    """Reject parameters that have other values than the allowed ones; `problem` and `remedy` are templates."""
+    """Raise an error if a parameter has a value that is not allowed; `problem` and `remedy` are templates."""
     for name, values in allowed.items():
         value = getattr(params, name)
         if not any(value is each or (isinstance(value, str) and value == each) for each in values):
@@ -98,7 +98,7 @@ def allow_only(params: Any, allowed: Mapping[str, Sequence[Any]], problem: str, 
 
 
 def check_early_stopping(params: Any, eval_set: Any) -> None:
-    """Refuse `early_stopping` without validation rows, and with `confidence`."""
+    """Raise an error for `early_stopping` without validation rows, or with `confidence`."""
     if params.early_stopping and eval_set is None:
         raise ValueError(
             "early_stopping=True chooses the model by its loss on validation rows: give them to fit, "
@@ -112,10 +112,10 @@ def check_early_stopping(params: Any, eval_set: Any) -> None:
 
 
 def check_margin(params: Any) -> None:
-    """Refuse `margin` with parameters that choose the model in another way."""
+    """Raise an error for `margin` with a parameter that chooses the model in another way."""
     if params.margin is not None and params.confidence is not None:
         raise InputError(
-            "{margin=value} does not work with {confidence=level}, which tightens the limits as far as its test needs.",
+            "{margin=value} does not work with {confidence=level}, which itself tightens the limits as much as needed.",
             "Leave one of them out.",
             value=params.margin,
             level=params.confidence,
@@ -129,7 +129,7 @@ def check_margin(params: Any) -> None:
 
 
 def check_frontier(params: Any) -> None:
-    """Refuse what a frontier is trained without: a confidence, a margin, and several processes."""
+    """Raise an error if a frontier is asked for with `confidence`, `margin`, or several processes."""
     for name in ("confidence", "margin"):
         if getattr(params, name) is not None:
             raise InputError(
@@ -146,7 +146,7 @@ def check_frontier(params: Any) -> None:
 
 
 def checked_resume(params: Any, resume: Any) -> Any:
-    """Return `resume`; refuse it if the fit draws its seed, since then it cannot be repeated."""
+    """Return `resume`; raise an error if the seed is drawn anew, because such a fit cannot be repeated."""
     if resume is not None and params.random_state is None:
         raise InputError(
             "{resume=} repeats a fit from its beginning, but with {random_state=None} each fit draws another seed.",
@@ -156,13 +156,13 @@ def checked_resume(params: Any, resume: Any) -> Any:
 
 
 def stated_batches(params: Any) -> dict[str, Any]:
-    """Return `batch_size`, `epochs` and `constraint_share`, as far as they are stated."""
+    """Return those of `batch_size`, `epochs` and `constraint_share` that are set."""
     stated = {name: getattr(params, name) for name in ("batch_size", "epochs", "constraint_share")}
     return {name: value for name, value in stated.items() if value is not None}
 
 
 def stated_solver(params: Any) -> Any:
-    """Return the solver; with "auto", stating anything about mini-batches asks for them."""
+    """Return the solver; "auto" becomes "stochastic" if a parameter of mini-batches is set."""
     stated = stated_batches(params)
     if stated and params.solver == "quasi-newton":
         name, value = next(iter(stated.items()))
@@ -181,7 +181,7 @@ def stated_probability(margin: float | str | None) -> float | None:
 
 
 def stated_effort(params: Any, n_rows: int, n_parameters: int) -> Effort | None:
-    """Return the effort with what is stated about mini-batches; None leaves the choice to the training."""
+    """Return the effort with the parameters of mini-batches that are set; None leaves the choice to `fit`."""
     stated = stated_batches(params)
     if not stated:
         return params.effort
@@ -311,7 +311,7 @@ REFUSED: dict[str, tuple[Any, ...]] = NEED_ALL_ROWS | {
 
 
 def check_files(params: Any) -> None:
-    """Reject parameters that need all rows in memory, for a fit to files."""
+    """Raise an error if a parameter needs all rows in memory; for a fit to files."""
     allow_only(
         params,
         REFUSED,
@@ -321,7 +321,7 @@ def check_files(params: Any) -> None:
 
 
 def check_shared(params: Any, **given: Any) -> None:
-    """Reject parameters and arguments of `fit` that need all rows in one process, for a fit that several share."""
+    """Raise an error if a parameter or argument needs all rows in one process; for a fit of several processes."""
     allow_only(
         params,
         NEED_ALL_ROWS,
@@ -330,7 +330,7 @@ def check_shared(params: Any, **given: Any) -> None:
     )
     if not (isinstance(params.constraint_weight, str) and given.pop("constraint_weight", None) is None):
         raise InputError(
-            "{constraint_weight=} with an array is for a fit in one process.", "Use 'same' or 'none', or leave it out."
+            "{constraint_weight=} with an array needs a fit in one process.", "Use 'same' or 'none', or leave it out."
         )
     if not isinstance(params.random_state, int | np.integer):
         raise InputError(
@@ -344,7 +344,7 @@ def check_shared(params: Any, **given: Any) -> None:
         )
     for name, value in given.items():
         if value is not None:
-            raise InputError("{name}= is for a fit in one process.", "Leave it out.", name=name)
+            raise InputError("{name}= needs a fit in one process.", "Leave it out.", name=name)
 
 
 # --- verbose= ---------------------------------------------------------------------------------------------------------

@@ -39,12 +39,12 @@ from fairbound.fairness import Cells, decide, logit
 #     p > θ:   q = (p − θ)/(1 − θ),   p' = θ + (1 − θ) σ(a logit q + b)
 #     p ≤ θ:   q = (θ − p)/θ,         p' = θ − θ σ(a logit q + b)                 a > 0, by side
 #
-# fitted by cross-entropy (Platt's smoothed targets).  With several classes, where the likeliest is decided for, all
-# logits are divided by one temperature, which keeps their order.
+# a and b are fitted by cross-entropy (with Platt's smoothed targets).  With several classes the decision is the class
+# with the largest logit.  So all logits are divided by one temperature, which keeps their order.
 
 
 Floats = NDArray[np.float64]
-_STEEPEST = 6.0  # of log a; larger values change nothing
+_STEEPEST = 6.0  # largest |log a|; larger values would change almost nothing
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ def fit_recalibration(z: Tensor, labels: NDArray[Any], weights: Floats, threshol
 def _side_logit(z: Tensor, threshold: float, up: Tensor) -> Tensor:
     """logit q = log (p − θ)/(1 − p) = log θ(e^g − 1) above, g = z − logit θ; below with θ and 1 − θ exchanged.
 
-    Computed from z, because p has lost these digits.
+    It is computed from z, because near 0 and 1 the digits of p are lost.
     """
     gap = (z - logit(threshold)).abs()
     nearest = torch.log((-torch.expm1(-gap)).clamp(min=1e-300))  # log(1 − e^-g)
@@ -248,7 +248,7 @@ class Predictor:
         found = torch.cat(parts)
         if not torch.isfinite(found).all():
             row = int(torch.nonzero(~torch.isfinite(found).all(dim=1))[0])
-            raise ValueError(f"The network gives NaN or infinity for row {row} of X: its numbers are too large for it.")
+            raise ValueError(f"The network gives NaN or infinity for row {row} of X: the numbers there are too large.")
         return found
 
     def _numbers(self, inputs: Inputs, base_score: Any) -> NDArray[np.float64]:
@@ -284,8 +284,8 @@ class Predictor:
             absent = [f"number {each}" for each in asked if inputs.n_columns == self.n_features_in_ - len(asked)]
         if absent:
             raise ValueError(
-                f"X lacks the column {absent[0]}, which was made an input of the model by sensitive_as_input=True, so "
-                "predictions need it; train without that to predict without the group."
+                f"X lacks the column {absent[0]}. It is an input of the model, because it was trained with "
+                "sensitive_as_input=True: add the column, or train without that option."
             )
         return check_names(self, inputs, self.left_columns_, level=5)
 
@@ -299,7 +299,7 @@ class Predictor:
         encoder = self.encoder_ if self._scores is None or self._scores.uses_columns else None
         means, scales = encoded_units(encoder, weight.shape[1])
         sign = -1.0 if self._flipped else 1.0
-        with np.errstate(over="ignore", invalid="ignore"):  # a column of numbers near 1e300 has no unit of its own
+        with np.errstate(over="ignore", invalid="ignore"):  # unscaling a column of numbers near 1e300 overflows
             coefficients = weight / scales
             return sign * coefficients, sign * (bias - coefficients @ means)
 

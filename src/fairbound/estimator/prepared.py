@@ -143,9 +143,9 @@ class PreparedRows:
         n_labels: int,
         factors: Floats | float = 1.0,
     ) -> Rows:
-        """Return rows with what is known of those of all processes that share them, such as the `sizes` of cells.
+        """Return the rows together with facts about the rows of all processes, such as the `sizes` of cells.
 
-        `factors` are on the weights in the loss, one for each entry.
+        `factors` multiply the weights in the loss, one for each entry.
         """
         if source.processes is None:
             return own
@@ -228,7 +228,7 @@ class PreparedRows:
 
     @property
     def note(self) -> str:
-        """Return how the rows were read."""
+        """Return a sentence on how the rows were read."""
         place, processes = self.rows.stream.place, self.rows.processes
         shared = "" if processes is None or processes.count == 1 else f" {processes.count} processes shared the fit."
         return f"The rows were read from {place} in parts and streamed from a scratch folder in every pass.{shared}"
@@ -316,13 +316,13 @@ def opened_files(
         **columns,
     )
     if not described.sensitive and len(as_constraints(params.constraints)):
-        raise InputError("The limits are between groups, but no column of groups is named.", "Give {sensitive=}.")
+        raise InputError("The limits compare groups, but no column of groups is named.", "Give {sensitive=}.")
     place = Path(tempfile.gettempdir() if scratch is None else scratch)
 
     def open_held_out(like: FileRows) -> AbstractContextManager[TableStream]:
         assert held_out is not None
         columns = replace(described, categorical=tuple(like.words))
-        # A text file is read like another one; Parquet files have types.
+        # A CSV file of held-out rows is read with the types of the training file; Parquet files have their own types.
         formats = like.stream.formats if like.stream.is_copy else None
         return opened_stream(held_out, place, columns, tell=tell, formats=formats, **options)
 

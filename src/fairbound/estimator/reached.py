@@ -58,7 +58,7 @@ class LimitResult:
     gap : float or None
         The largest difference between the exact constraint values and those by surrogate, over the rows of the limit.
     gap_bound : float or None
-        The bound of Theorem 1 on it, from the margins of the training rows; None if the theorem has none.
+        The bound of Theorem 1 on `gap`, from the margins of the training rows; None if the theorem does not apply.
     """
 
     limit: str
@@ -183,7 +183,7 @@ OPTIMALITY = {
     Status.CONVERGED: "the conditions of a local optimum hold",
     Status.FEASIBLE: "the best model found, not proven to be a local optimum",
 }
-"""A detail of the two good statuses.  Decisions are counted row by row, so the second is the usual one."""
+"""A detail of the two good statuses.  Exact measures change in jumps of one row, so the second is the usual one."""
 
 NEARLY_ALL = 0.99
 """Decisions are nearly constant if at least this share of the rows has the same one."""
@@ -316,7 +316,7 @@ class FitFacts:
 
 
 def is_unlikely(record: FitResult) -> bool:
-    """Return whether the limits hold on new rows with a low probability, or with a clearly lower one than asked for."""
+    """Return whether the limits are unlikely to hold on new rows, or clearly less likely than `margin=` asked for."""
     forecast, margin = record.forecast, record.margin
     if forecast is None or not forecast.limits:
         return False

@@ -169,7 +169,7 @@ class FitResult:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> FitResult:
-        """Return the record that `to_dict` has written."""
+        """Return a record from the dictionary of `to_dict`."""
         certificate = values.get("certificate")
         stated = {"iterations" if name == "history" else name: value for name, value in values.items()}
         found = read_record(cls, {**stated, "certificate": None}, "result")
@@ -211,7 +211,7 @@ class FitResult:
             notes.append(self.base.scored)
         notes += self.about_new_rows
         notes.append(
-            self.claim or "Measures are of the model's own decisions on the training rows; unseen rows can differ."
+            self.claim or "Measures come from the model's own decisions on the training rows; unseen rows can differ."
         )
         return heading, tables, notes
 
@@ -373,7 +373,7 @@ class FrontierModel:
 
 
 def frontier_models(points: Sequence[FrontierPoint], classifiers: Sequence[Any]) -> tuple[FrontierModel, ...]:
-    """Return the points with their classifiers, and warn of bounds that are missed; accuracy is that of decisions."""
+    """Return the points with their classifiers; warn about bounds that are not kept.  Accuracies are of `predict`."""
     missed = [f"{each.bound:g}" for each, model in zip(points, classifiers, strict=True) if not model.result_.kept]
     if missed:
         warnings.warn(

@@ -32,7 +32,7 @@ from fairbound.fairness import Constraint, Division, as_constraints, conventiona
 
 
 def read_labels(y: Any, n_rows: int, estimator: str) -> NDArray[Any]:
-    """Return one label per row; reject labels that a classifier cannot learn."""
+    """Return one label per row; raise an error for labels that a classifier cannot learn."""
     if y is None:
         raise ValueError(f"{estimator} requires y to be passed, but the target y is None.")
     y = with_gaps(y)
@@ -76,7 +76,7 @@ def read_labels(y: Any, n_rows: int, estimator: str) -> NDArray[Any]:
 
 
 def read_weights(weights: Any, n_rows: int, name: str, *, scale: bool = True) -> NDArray[np.float64]:
-    """Return one weight per row, by default 1, scaled by a power of two: a common factor changes nothing."""
+    """Return one weight per row, 1 by default.  Scale by a power of two; a common factor does not change a fit."""
     if weights is None:
         return np.ones(n_rows)
     if nw.dependencies.is_into_series(weights):
@@ -93,7 +93,7 @@ def stated_positive(stated: Any, own: str | None, *, is_stated: bool) -> str | N
         return own
     if is_stated and as_word(stated) != own:
         raise InputError(
-            "{pos_label=value} contradicts {positive=}, by which {own!r} is the positive label.",
+            "{pos_label=value} contradicts {positive=}, which makes {own!r} the positive label.",
             "Leave out one of them.",
             value=stated,
             own=own,
@@ -202,7 +202,7 @@ def read_data(
     groups = _read_groups(params, inputs, columns, sensitive_features)
     if groups is None and len(as_constraints(params.constraints)):
         raise InputError(
-            "{name} has limits between groups, but no groups.",
+            "{name} has limits that compare groups, but no groups.",
             "Pass {sensitive_features=} to fit, or name the columns of X that hold the groups in {sensitive_columns=}.",
             name=name,
         )
@@ -236,13 +236,13 @@ def read_data(
 
 
 def _check_weightless(groups: dict[str, NDArray[Any]], counted: NDArray[np.intp]) -> None:
-    """Reject a group whose rows all have weight 0, because the limits would silently ignore it."""
+    """Raise an error for a group whose rows all have weight 0, because the limits would silently ignore it."""
     for column, values in groups.items():
         gone = set(distinct(values)) - set(distinct(values[counted]))
         if gone:
             raise ValueError(
-                f"Every row of the group {min(gone, key=str)!r} in {column!r} has weight 0, so no limit can concern "
-                "it: give its rows weights, or mark their group as missing."
+                f"Every row of the group {min(gone, key=str)!r} in {column!r} has weight 0, so it cannot be limited: "
+                "give its rows weights, or mark their group as missing."
             )
 
 
@@ -274,10 +274,10 @@ def read_further(
 def _coded_alike(
     name: str, groups: dict[str, NDArray[Any]] | None, known: dict[str, NDArray[Any]] | None
 ) -> dict[str, NDArray[Any]] | None:
-    """Reject group columns and groups that no training row has: usually they are known ones with another code."""
+    """Raise an error for group columns or groups that no training row has; usually these are coded differently."""
     if groups is None or known is None:
         return groups
-    if len(groups) == len(known) == 1 and ARRAY_NAME in (*groups, *known):  # one of them came without a name
+    if len(groups) == len(known) == 1 and ARRAY_NAME in (*groups, *known):  # one of them is an array without a name
         groups = dict(zip(known, groups.values(), strict=True))
     if set(groups) != set(known):
         raise ValueError(
@@ -289,7 +289,7 @@ def _coded_alike(
         if there - here:
             raise ValueError(
                 f"{name} has the group {min(there - here, key=str)!r} in {column!r}, which no training row has "
-                f"({', '.join(sorted(map(repr, here))[:LISTED])}): code it as there, or as missing."
+                f"({', '.join(sorted(map(repr, here))[:LISTED])}): use the same codes, or mark it as missing."
             )
     return groups
 

@@ -1,4 +1,4 @@
-"""The base scores of a fit, cross-fitted or given by the user, and the estimates of the group beside them."""
+"""The base scores of a fit, cross-fitted or given by the user; and estimates of the group, as further inputs."""
 
 from __future__ import annotations
 
@@ -60,9 +60,9 @@ class BaseScores:
     posteriors, training_posteriors
         The estimates of the group that are inputs of the correction, and their values for the training rows.
     given : bool
-        Whether the base was there before the fit: a fitted one, or the scores of a model that lives elsewhere.
+        Whether the base existed before the fit: a fitted base, or the scores of an external model.
     held : tuple of LinearTerm
-        The term of the objective that holds a given base where the limits do not move it.
+        A term of the objective for a given base: without limits, it makes the base itself optimal (`holding`).
     """
 
     training: Floats
@@ -102,7 +102,7 @@ class BaseScores:
         """Return a copy whose `held` term makes the base b the minimum of the loss of a linear correction.
 
         loss(w) − ∇loss(b) · (w − b) is least at b, since the loss is convex in w.  For the logistic loss it is, up to a
-        constant, the loss with the base's own probabilities as labels.  So decisions change for the limits alone.
+        constant, the loss with the base's own probabilities as labels.  So only the limits can change decisions.
         """
         w = problem.current()
         blank = corrected_module((), Z.shape[1] - self.training.shape[1], problem.cells.n_labels, torch.Generator())
@@ -114,12 +114,12 @@ class BaseScores:
         return replace(self, held=(LinearTerm(-slope, b),))
 
     def stays(self, threshold: float) -> bool:
-        """Tell whether only limits may change the base: it was there before, and does not decide all rows alike."""
+        """Return whether only limits may change the base: it is given, and does not decide the same for all rows."""
         return self.given and len(decide(torch.from_numpy(self.training), threshold).unique()) > 1
 
     @property
     def n_others(self) -> int:
-        """How many of the inputs of the module, the last ones, are group posteriors and scores."""
+        """Number of inputs of the module, at the end, that are group posteriors and scores."""
         posteriors = 0 if self.training_posteriors is None else self.training_posteriors.shape[1]
         return posteriors + self.training.shape[1]
 
@@ -173,7 +173,7 @@ def fit_scores(
                 "Use {correction='columns'}.",
                 value=params.correction,
             )
-        cells = Cells.build(data.y, pos_label=params.pos_label)  # the folds are of whole rows
+        cells = Cells.build(data.y, pos_label=params.pos_label)  # folds consist of rows, not of entries
     flipped = cells.n_labels == 2 and cells.classes[0] != np.unique(data.y).tolist()[0]
     if data.base_score is not None:
         fitted = params.base if isinstance(params.base, FittedBase) else None
@@ -187,14 +187,14 @@ def fit_scores(
             check_classes(fitted, cells)
         if params.module is not None:
             raise InputError(
-                "{base_score=} and {module=} exclude each other.", "Shape the correction of a base by {hidden=}."
+                "{base_score=} and {module=} cannot be combined.", "Set the layers of the correction with {hidden=}."
             )
         given = orient_scores(data.base_score, cells.n_labels, flipped=flipped, fitting=fitted is None)
         check_spread([given], argument("base_score"))
         found, work = BaseScores(given, fitted, flipped, given=fitted is None or is_prefit(params)), None
     elif params.base is None:
         if params.correction != "columns":
-            raise InputError("{correction=value} is for a base.", "Give {base=}.", value=params.correction)
+            raise InputError("{correction=value} needs a base.", "Give {base=}.", value=params.correction)
         return None
     else:
         training, fitted, work = cross_fit(params, data, cells, encoder, seed, stacklevel + 1)
@@ -209,7 +209,7 @@ def fit_scores(
 def cross_fitted_scores(params: Parameters, X: Any, y: Any, sample_weight: Any = None) -> Floats:
     """Return the score of each row by a base that has not seen it, in the form of `base_score=`.
 
-    It is the first step of a fit with these parameters; no correction is trained.
+    This is the first step of a fit with these parameters.  No correction is trained.
     """
     params._validate_params()
     inputs = read_inputs(X)
@@ -373,7 +373,7 @@ def fit_posteriors(
 def _check_sizes(
     groups: Sequence[Any], group: NDArray[Any], usable: NDArray[np.bool_], work: CrossFitting, label: Any, level: int
 ) -> None:
-    """Reject groups that a fold lacks; warn of groups that are too small for a good estimate."""
+    """Raise an error for groups that a fold lacks; warn about groups that are too small for a good estimate."""
     where = "" if label is None else f" with the label {label!r}"
     for train, _ in work.folds:
         counts = np.bincount(group[train[usable[train]]], minlength=len(groups))

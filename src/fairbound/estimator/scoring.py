@@ -118,20 +118,20 @@ class Watched:
     def accuracy(self, decisions: Tensor) -> float:
         """Share of the rows decided right, by weight."""
         cells = self.tally.cells
-        right = cells.of_entries(self._padded(decisions)) == cells.labels  # the further rows have weight 0
+        right = cells.of_entries(self._padded(decisions)) == cells.labels  # rows added for missing labels have weight 0
         return float((cells.weights * right).sum() / cells.weights.sum())
 
     def _with(self, decisions: Tensor) -> Tally:
         return self.tally.recount(self._padded(decisions))
 
     def _padded(self, decisions: Tensor) -> NDArray[Any]:
-        """Return the decisions with those of the further rows, which are their labels."""
+        """Append decisions for the rows that were added for missing labels: the labels themselves."""
         cells = self.tally.cells
         return np.concatenate([decisions.numpy(), cells.of_rows(cells.labels)[self.n_rows :]])
 
 
 def _comparable(limit: Constraint, tally: Tally) -> bool:
-    """Tell whether these rows have the groups that a limit compares."""
+    """Return whether these rows have the groups that a limit compares."""
     concerned = [each for each in tally.cells.groupings if limit.columns is None or each.name in limit.columns]
     wanted = limit.reference if limit.reference is not None else limit.group
     if wanted is not None:

@@ -1,11 +1,11 @@
 """Treat groups of few rows by the stated policy.
 
-The rate of a handful of people is mostly noise, and a limit on it would bound noise.  A group that has fewer rows than
-`min_group_size`, or in which a limited rate is undefined, is never dropped silently:
+The rate of a few people is mostly noise, and a limit on it would limit noise.  A group that has fewer rows than
+`min_group_size`, or in which a limited rate is undefined, is never dropped silently.  The policies for such groups:
 
     error   names them with their counts
     warn    leaves them out of the limits (they stay in the loss), with a warning
-    merge   makes one group "(other)" of them, joined by the next smallest, with a warning, until it is large enough
+    merge   merges them into a group "(other)"; if it is still too small, adds the next smallest group, with a warning
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ def align_groups(
     small : sequence of SmallGroup
         The small groups of the fit, and how they were treated.
     unseen : {"error", "warn", "merge"}
-        The policy of the fit for small groups, applied to groups that it had no row of: keep them as groups
+        The policy of the fit for small groups, applied to groups that had no row in the fit: keep them as groups
         ("error"), leave them out of the limits ("warn"), or merge them with the other small ones ("merge").
     """
     return replace(cells, groupings=tuple(_aligned(each, known, small, unseen) for each in cells.groupings))
@@ -211,7 +211,7 @@ def _pool(
 
 
 def _check_merged(grouping: Grouping, pool: list[int], constraints: Sequence[Constraint], rows: list[int]) -> None:
-    """Reject a merge that leaves nothing to compare, or that takes in a group which a limit names."""
+    """Raise an error if a merge leaves nothing to compare, or merges a group that a limit names."""
     told = ", ".join(f"{quoted(grouping.groups[each])} ({rows[each]} rows)" for each in pool)
     concerned = [constraint for constraint in constraints if concerns(constraint, grouping)]
     compares = any(resolve_measure(constraint.measure).comparison != "value" for constraint in concerned)
@@ -239,7 +239,7 @@ def _check_merged(grouping: Grouping, pool: list[int], constraints: Sequence[Con
 
 
 def _merged_large(grouping: Grouping, few: list[int], large: int, rows: list[int]) -> Message:
-    """Return the warning that a group which is large enough was merged, because the small ones are too few together."""
+    """Return the warning that a large group was merged, because the small groups together have too few rows."""
     return Message(
         "{grouping!r}: the small groups ({groups}) have too few rows even together, so {large} ({rows:,} rows) is "
         "merged with them, and has no limit of its own. To keep it apart, leave small groups out of the limits with "
