@@ -58,14 +58,14 @@ def test_a_file_that_is_not_in_the_folder_is_downloaded(tmp_path, server, cache)
 def test_download_can_be_forbidden(tmp_path, server, cache, checksum):
     file = plain(server.serve("a.csv", CONTENT), checksum)
     place = Place(tmp_path, download=False)
-    words = rf"a\.csv is not part .*download=False forbids it\. Get {file.url} .*put it at .*a\.csv, or name the folder"
+    words = rf"a\.csv is not part .*download=False does not allow it\. Get {file.url} .*put it at .*a\.csv"
     with pytest.raises(FileNotFoundError, match=words):
         locate(file, place)
     assert not server.asked
     locate(file, Place(tmp_path))
     assert contents(file, place) == [CONTENT]  # from the cache
     (cache / "a.csv").write_bytes(b"other")
-    with pytest.raises(FileNotFoundError, match="download=False forbids it"):
+    with pytest.raises(FileNotFoundError, match="download=False does not allow it"):
         locate(file, place)
     assert server.asked == {"a.csv": 1}
 

@@ -50,7 +50,7 @@ class Categorical:
         Value → word, for all known values. Of two values, the second gets the column. The key None is for missing
         values; without it a missing value raises an error.
     rest : str, optional
-        Word for all other values, which get a column of their own; without it an unknown value raises an error.
+        Word for all other values, which then share one more column; without it an unknown value raises an error.
     """
 
     name: str
@@ -148,15 +148,16 @@ def _map_distinct(values: NDArray[Any], function: Any, missing: Any) -> NDArray[
     return result
 
 
-# `estimator.TableEncoder` makes 0/1 columns, too, but of words that it learns from the rows, with columns of their own
-# for rare, unseen and missing words.  Here the schema fixes the words, and two words share a column, as in the paper.
+# `estimator.TableEncoder` also makes 0/1 columns, but it learns the words from the rows, and has further columns for
+# rare, unseen and missing words.  Here the schema fixes the words, and a category of two words has one column, as in
+# the paper.
 def _one_hot(name: str, words: NDArray[Any], known: list[str]) -> Encoded:
     shown = known[1:] if len(known) == 2 else known
     return np.stack([words == word for word in shown], axis=1).astype(np.float64), [f"{name}={word}" for word in shown]
 
 
 def group_values(values: NDArray[Any]) -> NDArray[Any]:
-    """Return whole numbers that are floats because of missing values as integers, with None for the missing ones."""
+    """Return whole numbers as integers, with None for missing ones; numpy stores them as floats if some are missing."""
     gaps = is_missing(values)
     if values.dtype.kind == "f" and gaps.any() and (values[~gaps] == values[~gaps].round()).all():
         return np.array([None if gap else int(value) for value, gap in zip(values, gaps, strict=True)], dtype=object)
@@ -216,7 +217,7 @@ def without_nan(values: NDArray[Any]) -> NDArray[Any]:
 
 # --- probabilities ---------------------------------------------------------------------------------------------------
 
-# Columns of probabilities, one for each group, that stand for one sensitive column.
+# One sensitive column can be given as several columns of probabilities, one for each group.
 
 
 def name_probabilities(sensitive: Sequence[str], names: Collection[str]) -> list[tuple[str, list[str]]]:
@@ -233,12 +234,12 @@ def name_probabilities(sensitive: Sequence[str], names: Collection[str]) -> list
 
 
 def refuse_probabilities(sensitive: Sequence[str], names: Collection[str]) -> None:
-    """Raise an error for groups that are given by columns of probabilities, which are not read in parts."""
+    """Raise an error if groups are given by columns of probabilities; for files that are read in parts."""
     for name, columns in name_probabilities(sensitive, names):
         if columns != [name]:
             raise InputError(
-                "{sensitive=value} divides each row among groups by probabilities, which needs all rows in memory, but "
-                "they are read in parts.",
+                "{sensitive=value} divides each row among groups by probabilities. This needs all rows in memory, but "
+                "the file is read in parts.",
                 "Name a column of groups, or read all rows into memory.",
                 value=f"{name}={','.join(columns)}",
             )
@@ -317,5 +318,5 @@ def _number(value: Any, row: int, name: str) -> float:
         return float(value)
     except (TypeError, ValueError) as error:
         raise ValueError(
-            f"Column {name!r} has {value!r} in row {row + 1}, which is no number; bands are for numbers only."
+            f"Column {name!r} has {value!r} in row {row + 1}, which is not a number; bands are for numbers only."
         ) from error

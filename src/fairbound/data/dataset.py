@@ -228,7 +228,7 @@ class Dataset:
         """Return the input columns that predict the label almost without error, each by itself.
 
         Such a column often records the outcome, which is unknown at the time of the decision. `fairbound.data.table`
-        has the criterion. It does not apply if fewer than 20 rows have another label than the most frequent one.
+        has the criterion. If fewer than 20 rows have a label other than the most frequent one, no column is returned.
 
         Examples
         --------

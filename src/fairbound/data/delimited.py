@@ -205,7 +205,7 @@ def find_encoding(stream: BinaryIO, encoding: str, place: str) -> tuple[str, byt
         "".encode(codec)  # raises an error for codecs that are not text encodings, such as "hex"
     except (LookupError, ValueError) as error:
         raise InputError(
-            "{encoding=value} is not an encoding of Python.",
+            "{encoding=value} is not an encoding that Python knows.",
             "Give 'utf-8', 'cp1252', 'latin-1' or another one.",
             value=encoding,
         ) from error

@@ -27,7 +27,7 @@ from fairbound._files import read_json
 
 DATA_FOLDER_VARIABLE = "FAIRBOUND_DATA"
 LARGEST_MEMBER = 2**31
-"""Bytes of a file in an archive; those of known data sets have up to half a billion."""
+"""Largest size in bytes of a file in an archive; files of known data sets have up to half a billion bytes."""
 
 
 @dataclass(frozen=True)
@@ -172,7 +172,7 @@ def _members(file: DataFile, stream: BinaryIO, path: Path, stack: ExitStack) -> 
 
 
 def _where_to_put(file: DataFile, folder: Path | None) -> Message:
-    """Return, for an error message, where to put a file."""
+    """Return the part of an error message that says where to put a file."""
     if folder is None:
         return Message(
             "put it in a folder as {filename} and name that folder with {data_dir=} or the environment variable "
@@ -250,7 +250,7 @@ def download(
     if not allowed:
         if path.is_file() and known in (None, pooch.file_hash(str(path))):
             return path
-        raise DownloadError(Message("{download=False} forbids it"))
+        raise DownloadError(Message("{download=False} does not allow it"))
     shown = sys.stderr.isatty() if progress is None else progress
     downloader = pooch.HTTPDownloader(
         progressbar=ProgressLine(filename, sys.stderr) if shown else False, chunk_size=CHUNK

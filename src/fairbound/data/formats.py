@@ -3,8 +3,8 @@
     number   1234.5, 1,234.50, 1.234,50, 45,5, 18 000, $2,174, 12%, if all values of the column have the same format
     text     anything else; blanks around a value are ignored
 
-If the type of a column were inferred from each file, the same row could get a different meaning beside other rows: a
-file that happens to have only the codes 01 and 02 looks like numbers.  So a model stores the formats of its columns.
+If types were inferred from each file, the meaning of a row could depend on the other rows of its file: a column of
+codes that happens to have only 01 and 02 looks like numbers.  So a model stores the formats of its columns.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class ColumnFormat:
     prefix, suffix : str
         Text before and after each number, such as "$" and "%".  12% is the number 12.
     missing : tuple of str
-        Texts that mean a missing value.  In a column of numbers, those in `MARKS` do so, too.
+        Texts that mean a missing value.  In a column of numbers, the texts in `MARKS` also mean a missing value.
     example : str
         A value of the training file, as written there.
     marks : tuple of str
@@ -221,8 +221,8 @@ class ColumnFormat:
         written = self.described()
         such = f" with {written}, such as {self.example!r}" if written else ""
         return (
-            f"Column {name!r} has {value!r} in {where}, but training read it as numbers{such}; write a number there, "
-            "or nothing where it is not known."
+            f"Column {name!r} has {value!r} in {where}, but the training file has numbers there{such}; write a number, "
+            "or leave the field empty if it is not known."
         )
 
 
@@ -278,7 +278,7 @@ class FormatLearner:
         return texts - set(self.base.missing)
 
     def add(self, values: Collection[str | None]) -> None:
-        """Take distinct values into account."""
+        """Process distinct values in the first pass."""
         texts = self._texts(values)
         if not texts:
             return
@@ -307,7 +307,7 @@ class FormatLearner:
         return not self.is_plain and not self.plain_only and bool(self.least)
 
     def add_again(self, values: Collection[str | None]) -> None:
-        """Take distinct values into account in the second pass."""
+        """Process distinct values in the second pass."""
         texts = self._texts(values)
         numbers = {text for text in texts if text.lower() not in MARKS}
         self.marks |= texts - numbers

@@ -1,7 +1,7 @@
 """Code the label of a user's table as integers.
 
-The favourable value is never guessed: the user names it.  Different spellings of a value never get different codes
-without an error.
+The favourable value is never guessed: the user names it.  If different spellings of a value would get different codes,
+an error is raised.
 """
 
 from __future__ import annotations

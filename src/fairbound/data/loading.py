@@ -326,7 +326,7 @@ def load_dataset(
     if protocol not in ("default", "paper"):
         raise ValueError(f"protocol is {protocol!r}; give 'default' or 'paper'.")
     if name != "acsincome" and not (state is None and year is None):
-        raise InputError("{state=} and {year=} are for 'acsincome', and not for the data set {name!r}.", name=name)
+        raise InputError("{state=} and {year=} are for 'acsincome' only, not for the data set {name!r}.", name=name)
     place = Place(data_dir, download, progress)
     name, sources = _sources(name, state, year, place)
     source = sources[0]

@@ -63,8 +63,8 @@ def read_table(
     target : str
         Column of the label.
     sensitive : str or sequence of str
-        Sensitive columns. They are not inputs unless `sensitive_as_input`; their missing values stay missing.
-        "race=p_white,p_black" makes a sensitive column of columns of probabilities, one for each group.
+        Sensitive columns. They are inputs only with `sensitive_as_input`; their missing values stay missing.
+        "race=p_white,p_black" makes the sensitive column "race" from columns of probabilities, one for each group.
     positive : object or sequence of objects, optional
         The favourable values of the label, which become 1; all other values become 0. It can be omitted for a label of
         0 and 1 (or false and true), and for a label of three or more values, which keeps all its classes.
@@ -87,7 +87,7 @@ def read_table(
         Largest number of 0/1 columns of X for one column of categories; the rarest values beyond it share one. The
         table (`Dataset.frame`) keeps all values.
     missing : collection of str
-        Texts that mean a missing value in a text file. In columns of numbers, common words such as "n/a" do so, too.
+        Texts that mean a missing value in a text file. In columns of numbers, common words such as "n/a" also do.
     decimal : {".", ","}, optional
         The decimal mark of numbers in a text file; by default it is inferred for each column (see `Dataset.taken`).
     delimiter : str, optional
@@ -179,7 +179,7 @@ def read_table(
 
 
 def _formats_like(like: Dataset) -> dict[str, ColumnFormat]:
-    """Return the known formats of inputs, and of labels and groups that are text; other labels are checked later."""
+    """Return the known formats of inputs, and of labels and groups if they are text; other labels are checked later."""
     return {name: form for name, form in like.formats.items() if name in like.schema or form.kind == "text"}
 
 
@@ -280,7 +280,7 @@ def column_schema(name: str, values: NDArray[Any], coded: bool, most: int) -> Co
 
 
 def _unused(word: str, taken: Iterable[str]) -> str:
-    """Return the word in parentheses; add more of them until it differs from all words in `taken`."""
+    """Return the word in parentheses; add more parentheses until it differs from all words in `taken`."""
     word = f"({word})"
     while word in taken:
         word = f"({word})"
@@ -314,7 +314,7 @@ def _groups(name: str, values: NDArray[Any], bands: Mapping[str, Sequence[float]
 
 
 def check_named_once(names: Iterable[str]) -> None:
-    """Reject a column that is named for two roles; `names` are those of label, groups, ignored columns and weights."""
+    """Raise an error if a column has two roles; `names` lists label, groups, ignored columns and weights."""
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
         raise InputError(

@@ -257,7 +257,7 @@ def census_source(state: str, year: int) -> Source:
         raise bad_value("year", year, f"a whole number from {FIRST_YEAR} on")
     if year in UNPUBLISHED:
         raise InputError(
-            "{year=value}: the Census has published no file of that one year.", "Give another year.", value=year
+            "{year=value}: the Census has not published this file for that year.", "Give another year.", value=year
         )
     short = letters.lower()
     member = f"psam_p{number}.csv" if year >= NEW_NAMES else f"ss{year % 100}p{short}.csv"
@@ -295,7 +295,7 @@ def parse_person_file(stream: BinaryIO, name: str, relationship: str = "RELP") -
     words = [column for column in needed if raw[column].dtype.kind not in "if"]
     if words:
         raise ValueError(
-            f"Column {words[0]!r} of {name} has values that are no numbers; give a person file of the Census."
+            f"Column {words[0]!r} of {name} has values that are not numbers; give a person file of the Census."
         )
     # Children and people without work have NaN; comparisons with NaN are false, so they are not chosen.
     chosen = (raw["AGEP"] > 16) & (raw[_TARGET] > 100) & (raw["WKHP"] > 0) & (raw["PWGTP"] >= 1)

@@ -1,8 +1,8 @@
 """The strata of a data set, its rows by label and group: their statistics, and draws that keep their shares.
 
 The statistics are those of the paper's table of data sets (appendix "Overview of Datasets"); they need no model.  With
-the empirical distribution P of the rows, the favourable label Y = 1 and the groups S = g (the paper has two groups; of
-more than two, the two furthest apart count):
+the empirical distribution P of the rows, the favourable label Y = 1 and the groups S = g (the paper has two groups; if
+there are more, the maximum or minimum is over all pairs of groups):
 
     DPVRL  = max |P(Y=1 | S=a) − P(Y=1 | S=b)|      demographic parity violation with rote learning
     DRIVRL = max |P(S=a | Y=1) − P(S=b | Y=1)|      demographic representation imbalance violation with rote learning

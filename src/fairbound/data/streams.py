@@ -2,8 +2,8 @@
 
 A CSV file has no types.  So a typed copy is made first (`typed_copies`), from which all blocks are read.
 
-Values have the same meaning as in `read_table`: numbers are float64 with NaN for missing ones, and the distinct values
-of a category are read as a whole column is.
+Values have the same meaning as in `read_table`: numbers are float64 with NaN for missing ones, and the values of a
+category are interpreted in the same way.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ BLOCK_ROWS = 2**16
 """Rows of a block; only the last block of a pass may have fewer."""
 
 GROUPS_PER_PROCESS = 4
-"""With fewer row groups for each process their shares would be uneven, so each reads all of them and takes its part."""
+"""With fewer row groups per process, shares would be uneven.  Then each process reads all and takes its rows."""
 
 MOST_VALUES = 1_000_000
-"""The most distinct values of a column of words.  A column with more is an identifier, and would fill the memory."""
+"""Most distinct values of a text column.  A column with more is probably an identifier, and would fill the memory."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,8 +61,8 @@ class TableStream:
     dropped : tuple of str
         Columns of a text file that were not copied.
     share : pair of int
-        The rank of this process and the number of processes; (0, 1) reads all rows.  Each process reads its share of
-        the row groups if there are many, and else takes its share of the rows of each block.
+        The rank of this process and the number of processes; (0, 1) reads all rows.  If there are many row groups, each
+        process reads its share of them.  Otherwise it takes its share of the rows of each block.
     is_copy : bool
         Whether this is the typed copy of a text file.
     """
@@ -113,12 +113,12 @@ class TableStream:
 
     @cached_property
     def kinds(self) -> dict[str, Any]:
-        """Return the pyarrow type of each column; if the files have different types, the one that holds them all."""
+        """Return the pyarrow type of each column; if the files differ, a type that holds the values of all of them."""
         schemas = [_schema(path) for path in self.paths]
         return {name: common_type([each.field(name).type for each in schemas]) for name in schemas[0].names}
 
     def _kind(self, name: str) -> Any:
-        """Return the type of a column; raise an error if the files have types that no type holds."""
+        """Return the type of a column; raise an error if no type holds the values of all files."""
         if self.kinds[name] is None:
             known = {str(_schema(path).field(name).type): path.name for path in self.paths}
             raise InputError(
@@ -131,7 +131,7 @@ class TableStream:
         return self.kinds[name]
 
     def check(self, columns: Mapping[str, str]) -> None:
-        """Reject unknown columns, and columns of unsupported types; `columns` maps names to roles for messages."""
+        """Raise an error for unknown columns or unsupported types; `columns` maps names to roles for messages."""
         for name, role in columns.items():
             if name not in self.formats:
                 raise no_column(self.place, name, self.names, role)
@@ -189,7 +189,7 @@ class TableStream:
         return table
 
     def head(self, rows: int) -> Any:
-        """Return the first rows as a pyarrow table, without columns whose types no type holds."""
+        """Return the first rows as a pyarrow table, without columns whose types differ too much between files."""
         import pyarrow as pa
 
         parts: list[Any] = []
@@ -345,7 +345,7 @@ class RowCounts:
             self.rows = [np.concatenate([rows, np.zeros(lacking, dtype=np.int64)]) for rows in self.rows]
             self.weight = [np.concatenate([weight, np.zeros(lacking)]) for weight in self.weight]
         self.rows[part] += np.bincount(entries, minlength=len(self.places))
-        np.add.at(self.weight[part], entries, weights)  # row by row, as the weights of rows in memory are added
+        np.add.at(self.weight[part], entries, weights)  # row by row, in the same order as for rows in memory
 
     def column(self, position: int, stream: TableStream) -> NDArray[Any]:
         """Return the label (position 0) or a group of each entry."""

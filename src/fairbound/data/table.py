@@ -30,7 +30,7 @@ IntArray = NDArray[np.int64]
 Columns = dict[str, NDArray[Any]]
 Backend = Literal["pandas", "polars", "pyarrow", "dict"]
 LIBRARIES: tuple[Backend, ...] = ("pandas", "polars", "pyarrow")
-"""Supported DataFrame libraries; none is required, since a dictionary of columns is accepted everywhere, too."""
+"""Supported DataFrame libraries.  None is required, because a dictionary of columns is accepted everywhere."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,7 +100,7 @@ def installed_backend(preferred: Sequence[Backend] = LIBRARIES) -> Backend:
 
 
 def no_column(place: str, name: str, names: Iterable[str], role: str) -> InputError:
-    """Return the error of a column that a file does not have; `role` says who needs it, such as an argument."""
+    """Return the error for a column that a file does not have; `role` says what names it, such as an argument."""
     known = list(names)
     near: str = did_you_mean(name, known)
     several = names_in_one(name, known)
@@ -166,7 +166,7 @@ def _plain(values: NDArray[Any]) -> Any:
 
 
 FEWEST_ROWS = 20
-"""With fewer rows, distinct values are no evidence of an identifier."""
+"""With fewer rows, it is no evidence of an identifier if all values differ."""
 
 _NUMBERS = ColumnFormat("number")
 _IDENTIFIERS = frozenset({"id", "ids", "identifier", "uuid", "key", "ssn", "account", "passport", "serial"})
@@ -299,10 +299,10 @@ REMOVED = 0.9
 """Share of the errors of the best constant that a suspected column removes."""
 
 FEWEST_ERRORS = 20
-"""With fewer errors of the best constant no column is suspected, because chance alone could remove so few."""
+"""If the best constant makes fewer errors than this, no column is suspected: chance alone could remove so few."""
 
 MOST_ROWS = 20_000
-"""Largest number of rows used; of more rows, a sample with a fixed seed."""
+"""Largest number of rows used; if there are more, a sample with a fixed seed is drawn."""
 
 FOLDS = 3
 LEAVES = 8
@@ -327,8 +327,8 @@ class SuspectedLeak:
 
     def __str__(self) -> str:
         return (
-            f"Suspected leak: column {self.column!r} alone predicts {self.accuracy:.1%} of the labels, a constant "
-            f"{self.constant:.1%}. Leave it out if it is recorded after the outcome, or made from it."
+            f"Suspected leak: column {self.column!r} alone predicts {self.accuracy:.1%} of the labels; a constant "
+            f"predicts {self.constant:.1%}. Leave the column out if it is recorded after the outcome, or made from it."
         )
 
 

@@ -122,14 +122,14 @@ def is_supported(kind: Any) -> bool:
 
 
 def plain_type(kind: Any) -> Any:
-    """Return the type of the values of a column with a dictionary; other types as they are."""
+    """Return the type of the values of a dictionary column; return any other type unchanged."""
     from pyarrow import types
 
     return kind.value_type if types.is_dictionary(kind) else kind
 
 
 def common_type(kinds: Sequence[Any]) -> Any:
-    """Return a type for the values of several files: their own, or one that holds them all; None if there is none."""
+    """Return the type of all files if they agree, else a type that holds all values; None if there is none."""
     import pyarrow as pa
 
     if all(kind == kinds[0] for kind in kinds):
@@ -229,7 +229,7 @@ class TableFile:
             return next(fields for _, kind, fields, _ in records if kind)
 
     def check_column(self, name: str, role: str) -> None:
-        """Reject a name that is not a column; `role` states where the name comes from, such as an argument."""
+        """Raise an error if a name is not a column; `role` says what names it, such as an argument."""
         if name not in self.names:
             raise no_column(self.place, name, self.names, role)
 
