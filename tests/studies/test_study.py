@@ -128,7 +128,7 @@ def test_the_folder_has_the_model_and_is_replaced_only_when_asked(found, tmp_pat
     other = tmp_path / "mine"
     other.mkdir()
     (other / "letter.txt").write_text("dear")
-    with pytest.raises(FileExistsError, match="holds no study"):
+    with pytest.raises(FileExistsError, match="is not a study"):
         found.write(other, overwrite=True)
     assert (other / "letter.txt").read_text() == "dear"
     assert {each.name for each in tmp_path.iterdir()} == {"run", "mine"}

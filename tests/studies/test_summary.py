@@ -389,7 +389,7 @@ POINT = SweptPoint(point={"bound": 0.8, "status": "feasible"}, training=ROWS.aft
             {"result": fit_result(limits=(LimitResult("x", 0.9, 0.9, True),) * 2)},
             "result is about 2 limits, but there are 1",
         ),
-        ((), {"frontier": [POINT]}, "the limit whose bound was swept"),
+        ((), {"frontier": [POINT]}, "the limit whose bound varies"),
         ("selection_rate >= 0.1", {"frontier": [POINT]}, "a single bound"),
         ("disparate_impact >= 0.8", {"frontier": []}, "frontier has no points"),
         (

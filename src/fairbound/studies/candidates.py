@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from fairbound.studies.plan import SearchPlan
 
 CHOSEN_ON = (
-    "Each interval and each p-value holds by itself: they are not adjusted for the number of models; adjusted p-values "
-    "are in the log and the CSV file. The choice was made on the rows of the table, so the numbers of the chosen model "
-    "are too optimistic there; on the final rows they are not."
+    "Each interval and each p-value holds by itself: they are not adjusted for the number of models. Adjusted p-values "
+    "are in the log and the CSV file. The model was chosen on the rows of the table, so its numbers there are too "
+    "optimistic. Its numbers on the final rows are not."
 )
 LOG_FILE = "search.json"
 TABLE_FILE = "alternatives.csv"
@@ -322,7 +322,7 @@ class Alternatives:
             draft.publish(inner, place, replace=False)
 
     def write_files(self, folder: Path) -> None:
-        """Write everything into a folder; its lock may be there already."""
+        """Write everything into a folder, which may already have the lock."""
         from fairbound.report import search_to_html
 
         write_lock(self.log["lock"], folder)

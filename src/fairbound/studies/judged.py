@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from fairbound.estimator import ConstrainedClassifier
 
 Scores = NDArray[np.float64]
-SMALLEST = 1e-12  # of a probability in the log loss
+SMALLEST = 1e-12  # smallest probability in the log loss
 CODES = {"0": 0, "0.0": 0, "False": 0, "1": 1, "1.0": 1, "True": 1}
 """Codes of a label of two words, as text."""
 
@@ -69,7 +69,7 @@ class Judgement:
         Decisions that differ from those of the baseline.
     groups : tuple of ChangedGroup
     paired : PairedTest
-        Comparison of the accuracy with that of the baseline, which is the first of the two.
+        Comparison of the accuracy with that of the baseline; "first" is the baseline, "second" this model.
     """
 
     rows: int
@@ -141,7 +141,7 @@ def _numbers(values: Any) -> Scores:
     try:
         found = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):
-        raise InputError("{baseline_score=} must be numbers.") from None
+        raise InputError("{baseline_score=} must hold numbers only.") from None
     if not np.isfinite(found).all():
         raise InputError("{baseline_score=} has values that are missing or infinite.", "Give a number for each row.")
     return found
@@ -176,7 +176,7 @@ def _inputs_of(model: Any, part: Part) -> Any:
     table = nw.from_native(part.X, eager_only=True)
     names = getattr(model, "feature_names_in_", None)
     if names is None or set(names) == set(table.columns):
-        # Ours share the encoding of the rows among models.
+        # Models of this package share the encoded rows.
         return part.inputs if hasattr(model, "result_") else part.X
     missing = [str(name) for name in names if name not in table.columns]
     if missing:

@@ -1,4 +1,4 @@
-"""The figures of a summary: audits, accuracy and values of limits on each part of the rows, history, and the frontier.
+"""The numbers of a summary: audits, accuracy and values of limits on each part of the rows, history, and the frontier.
 
 The value of a limit is computed over the groups in which its measure is defined.  `Constraint.keeps` decides whether it
 is kept.  Each point of a frontier has the plain numbers of `FrontierPoint.as_dict()`.  From the decisions of its model
@@ -122,7 +122,7 @@ def _repeat_first(values: Any, times: int) -> Any:
 
 
 def _listed(columns: Any) -> dict[str, Any]:
-    """Return group columns, in whatever form, as lists by name; probabilities stay arrays."""
+    """Return group columns of any form as lists by name; probabilities stay arrays."""
     if isinstance(columns, Mapping) and any(map(is_divided, columns.values())):
         return {str(name): values if is_divided(values) else list(values) for name, values in columns.items()}
     if isinstance(columns, Mapping) or hasattr(columns, "columns"):
@@ -315,7 +315,7 @@ def summarize_frontier(
 ) -> dict[str, Any]:
     """Return the first limit, whose bounds vary, and its points.  The limit itself has the requested bound."""
     if not limits:
-        raise ValueError("frontier needs the limit whose bound was swept; give it as the first of the limits.")
+        raise ValueError("frontier needs the limit whose bound varies; give it as the first of the limits.")
     limit = limits[0]
     if limit.bound is None or isinstance(limit.bound, tuple):
         raise ValueError(f"{limit}: a frontier varies a single bound; give a limit with one bound, the requested one.")
@@ -358,7 +358,7 @@ def _point(position: int, swept: SweptPoint, limit: Constraint, parts: Mapping[s
 def _reached(limit: Constraint, part: MeasuredPart, prediction: Any) -> dict[str, Any]:
     """Return measure, accuracy and rates by group of one model on one part."""
     tally, confidence = part.tally.with_decisions(prediction), part.reading.confidence
-    system = replace(part.systems[0], constraints=(limit,))  # a bound has no part in which groups are compared
+    system = replace(part.systems[0], constraints=(limit,))  # the compared groups do not depend on the bound
     accuracy, constant = overall_accuracy(tally, confidence)
     assert accuracy.value is not None
     measure = resolve_measure(limit.measure)
@@ -392,5 +392,5 @@ def _group(group: GroupAudit) -> dict[str, Any]:
 
 
 def is_finished(point: Any) -> bool:
-    """Tell whether a bound of an interrupted frontier was reached; a constant keeps any bound without training."""
+    """Return whether a bound was reached before an interrupt; a degenerate model does not count, as it needs no fit."""
     return point.result.kept and point.result.status.value != "degenerate"

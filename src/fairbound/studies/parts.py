@@ -142,7 +142,7 @@ def with_sensitive(data: Dataset, sensitive: str | Sequence[str] | None) -> Data
 
 
 def check_limited_columns(limits: Sequence[Constraint], data: Dataset, groups: str) -> None:
-    """Reject a limit on a column that is not sensitive before anything is trained; intersections are made later."""
+    """Raise an error, before training, if a limit names a column that is not sensitive; skip intersections."""
     for limit in limits:
         for name in limit.columns or ():
             if groups == "each" and name not in data.sensitive:
@@ -158,11 +158,11 @@ def check_limited_columns(limits: Sequence[Constraint], data: Dataset, groups: s
 
 
 def check_group_sizes(data: Dataset, settings: StudySettings) -> None:
-    """Reject groups of few rows before training, because a drawn part may have no row of them."""
+    """Raise an error, before training, for groups of few rows: a drawn part may have no row of them."""
     least = settings.min_group_size
     for name, values in _group_columns(data, settings.groups).items():
         if has_probabilities(values):
-            continue  # the fit has the expected sizes
+            continue  # the fit itself checks the expected sizes
         sizes = Counter(values[~is_missing(values)].tolist())
         few = {group: rows for group, rows in sizes.items() if rows < least}
         if not few:
@@ -277,9 +277,9 @@ def scattered_columns(rows: Part, classifier: ConstrainedClassifier) -> list[str
         if 2 * told < sizes.total():
             said.append(
                 Message(
-                    "Column {name!r} has {values:,} different values in {rows:,} training rows; the model tells "
-                    "{known} of them apart, in {told:,} rows. Leave out an identifier with {ignore=column}; make "
-                    "numbers of dates, and fewer categories of codes.",
+                    "Column {name!r} has {values:,} different values in {rows:,} training rows; the model "
+                    "distinguishes only {known} of them, in {told:,} rows. If it is an identifier, leave it out with "
+                    "{ignore=column}. Convert dates to numbers, and codes to fewer categories.",
                     name=column.name,
                     values=len(sizes),
                     rows=sizes.total(),
@@ -302,8 +302,8 @@ def base_notes(result: FitResult) -> list[str]:
     return [
         f"The model corrects a base, {base.name}. {base.scored}",
         f"The base alone has an accuracy of {base.accuracy:.1%} on the training rows{reached}.",
-        f"The model decides {base.changed:.1%} of the training rows otherwise than the base alone.",
-        f"The correction moves the logits most by these columns (mean change): {columns}.",
+        f"The model and the base alone decide differently for {base.changed:.1%} of the training rows.",
+        f"These columns have the largest corrections (mean change of the logit): {columns}.",
     ]
 
 
@@ -313,17 +313,17 @@ def small_group_notes(result: FitResult) -> list[str]:
     for each in result.small_groups:
         fates.setdefault((each.grouping, each.fate), []).append(f"{as_text(each.group)} ({each.rows:,} rows)")
     return [
-        f"{grouping}: merged into one group, since the smaller ones have too few training rows: {', '.join(groups)}."
+        f"{grouping}: these groups were merged, because some have too few training rows: {', '.join(groups)}."
         if fate == "merged"
-        else f"{grouping}: left out of the limits, for too few training rows or none with a label that a rate needs: "
-        f"{', '.join(groups)}."
+        else f"{grouping}: these groups were left out of the limits, because they have too few training rows, or none "
+        f"with a label that a rate needs: {', '.join(groups)}."
         for (grouping, fate), groups in fates.items()
     ]
 
 
 @contextmanager
 def collected_warnings() -> Iterator[list[str]]:
-    """Collect the warnings of a fit about its limits; show others, except for forecasts, which its record has."""
+    """Collect the warnings of a fit about its limits, except forecasts, which its record has; show all others."""
     texts: list[str] = []
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", LimitWarning)

@@ -147,7 +147,7 @@ class SearchPlan:
 
 
 def compared_measures(measures: Any) -> tuple[Measure, ...]:
-    """Return the measures of a search; reject measures other than ratios and differences."""
+    """Return the measures of a search; raise an error unless they are ratios or differences."""
     several = [measures] if isinstance(measures, str | Measure) else list(measures)
     if not several:
         raise InputError("{measures=} is empty.", "Name at least one, such as disparate_impact.")

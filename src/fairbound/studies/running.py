@@ -102,7 +102,7 @@ def study(
     small_groups : {"error", "warn", "merge"}
         What to do with groups of fewer than `min_group_size` rows: raise an error, leave them out, or merge them.
     no_group_worse : bool, or name of a rate
-        Whether no group's selection rate (or the rate named) may fall below that of the model without limits.
+        If set, no group's selection rate (or the named rate) may fall below that of the model without limits.
     min_group_size, max_categories, loss, class_weight, regularizers
         As for `ConstrainedClassifier`; the last three by name: "hinge", "balanced", "demographic_parity * 2".
     surrogates : str or sequence of str
@@ -249,7 +249,7 @@ class Study:
 
     @property
     def interruption(self) -> str:
-        """The finished part after an interrupt, as the end of the sentence "The folder has ..."; empty without one."""
+        """What was finished before an interrupt, as the end of "The folder has ..."; empty without an interrupt."""
         return interruption_of(self)
 
     @property
@@ -378,7 +378,7 @@ class Study:
         )
 
     def _decide(self, classifier: ConstrainedClassifier, part: Part) -> Any:
-        """Return the decisions about a part; over a base, training rows have the scores of models without them."""
+        """Return the decisions about a part; a base scores training rows by models that have not seen them."""
         scores = classifier.base_score_ if part is self.training else None
         return classifier.predict(part.inputs) if scores is None else classifier.predict(part.inputs, base_score=scores)
 

@@ -98,7 +98,7 @@ class StudySettings:
         for limit in self.limits:
             if limit.bound is None:
                 raise InputError(
-                    "{name} has bound=None, which limits nothing.", "Give it a bound, or leave it out.", name=limit.name
+                    "{name} has bound=None, so it limits nothing.", "Give it a bound, or leave it out.", name=limit.name
                 )
         if self.confidence is not None:
             self._check_confidence(self.confidence)
@@ -108,7 +108,7 @@ class StudySettings:
     def _check_confidence(self, confidence: float) -> None:
         if self.no_group_worse:
             raise InputError(
-                "{no_group_worse=} and {confidence=} exclude each other: the floors are rates on the training rows.",
+                "{no_group_worse=} and {confidence=} cannot be combined: the floors are rates on the training rows.",
                 "Use one of them.",
             )
         if not 0.5 <= confidence < 1:
@@ -117,7 +117,7 @@ class StudySettings:
             raise InputError("{confidence=} needs at least one limit.", "Add it with {limits=}.")
         if self.bounds:
             raise InputError(
-                "{confidence=} and {bounds=} exclude each other.",
+                "{confidence=} and {bounds=} cannot be combined.",
                 "Trace the frontier first, and then train for a confidence at the bound that you choose.",
             )
         if self.small_groups != "error":
@@ -129,7 +129,7 @@ class StudySettings:
         for limit in self.limits:
             if limit.name == "covariance":
                 raise InputError(
-                    "{confidence=} does not go with {limit}: no confidence bound of a covariance is known.",
+                    "{confidence=} does not work with {limit}: no confidence bound of a covariance is known.",
                     limit=str(limit),
                 )
 
@@ -140,7 +140,7 @@ class StudySettings:
             raise InputError("{margin=} needs at least one limit.", "Add it with {limits=}.")
         for name in ("confidence", "bounds"):
             if getattr(self, name):
-                raise InputError("{margin=} and {other} exclude each other.", "Leave one out.", other=argument(name))
+                raise InputError("{margin=} and {other} cannot be combined.", "Leave one out.", other=argument(name))
 
     @property
     def hidden(self) -> tuple[int, ...]:
@@ -293,13 +293,13 @@ def usual_bounds(measure: str) -> tuple[float, ...]:
 def frontier_bounds(limits: Sequence[Constraint], bounds: Sequence[float]) -> tuple[float, ...]:
     """Return the bounds of a frontier from loose to strict: the given ones and that of the first limit."""
     if not limits:
-        raise InputError("{bounds=} needs a limit whose bound they replace.", "Add it with {limits=}.")
+        raise InputError("{bounds=} needs a limit: its bound takes these values.", "Add it with {limits=}.")
     swept = limits[0]
     measure = resolve_measure(swept.measure)
     _check_comparison(measure.comparison, measure.name)
     if swept.bound is None or isinstance(swept.bound, tuple):
         raise InputError(
-            "{bounds=} replaces a single bound, but {limit} has two.", "Give a limit with one.", limit=str(swept)
+            "{bounds=} needs a limit with one bound, but {limit} has two.", "Give a limit with one.", limit=str(swept)
         )
     values = {float(swept.bound), *map(float, bounds)}
     for bound in values:

@@ -1,7 +1,7 @@
 """A study of files that do not fit in memory: rows are streamed, and decisions are counted as they are made.
 
 Models, summary and report have the same form as in a study in memory.  The held-out rows differ, because each row is
-drawn by itself.  Base models, `confidence` and `margin` are refused.
+drawn by itself.  Base models, `confidence` and `margin` raise an error.
 """
 
 from __future__ import annotations
@@ -174,7 +174,7 @@ class StreamedStudy(Study):
 
     @cached_property
     def _decided(self) -> list[tuple[DecidedEntries, dict[int, Any]]]:
-        """Return what is counted of each part, and the decisions of each model, by its identity."""
+        """Return, for each part, the counted entries and the decisions of each model (by `id`)."""
         swept = [point.classifier for point in self.frontier]
         models = {id(each): each for each in (self.before, self.after, *swept) if each is not None}
         found = [self.prepared.decided(part, list(models.values())) for part in range(len(self.prepared.parts))]
@@ -222,7 +222,7 @@ class StreamedStudy(Study):
 
 
 def check_streamed(settings: StudySettings) -> None:
-    """Reject settings that need all rows in memory."""
+    """Raise an error for settings that need all rows in memory."""
     refused = {
         "model": settings.model if settings.model in BASES else None,
         "confidence": settings.confidence,

@@ -178,7 +178,7 @@ def _check(
 ) -> None:
     for limit in constraints:
         if limit.bound is None:
-            raise ValueError(f"{limit.name} has bound=None, which limits nothing: leave it out of the limits.")
+            raise ValueError(f"{limit.name} has bound=None, so it limits nothing: leave it out of the limits.")
     if held_out is not None and (held_out.before is None) != (training.before is None):
         raise ValueError("Decisions before are given for one part only: give them for both parts, or for neither.")
     if result is None:
@@ -195,7 +195,7 @@ def _check(
 
 
 def _run(result: FitResult, interrupted: str) -> dict[str, Any]:
-    """Return how a fit went, as readers of a summary know it."""
+    """Return the facts about a fit for the entry "run" of a summary."""
     return {
         "status": result.status.value,
         "message": result.message,
@@ -220,7 +220,7 @@ def _calibration(result: FitResult) -> dict[str, Any] | None:
 
 
 def _at(limit: Constraint, certificate: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the value of a limit among the rows of a certificate, and whether it is kept there."""
+    """Return the value of a limit on the rows of a certificate, and whether it is kept there."""
     value = certificate["value"]
     return {"value": value, "kept": None if value is None else limit.keeps(value)}
 
@@ -275,7 +275,7 @@ def _estimate(found: MeasureAudit) -> dict[str, Any]:
 
 
 def _direction(old: MeasureAudit, new: MeasureAudit) -> dict[str, Any]:
-    """Say whether the groups came nearer to each other, and whether the two intervals have no value in common."""
+    """Return whether the groups came closer to each other, and whether the two intervals do not overlap."""
     if old.value is None or new.value is None:
         return {"change": None, "direction": None, "intervals_apart": None}
     change = new.value - old.value
@@ -288,7 +288,7 @@ def _direction(old: MeasureAudit, new: MeasureAudit) -> dict[str, Any]:
 
 
 def _without_numpy(value: Any) -> Any:
-    """Return the same with numpy's scalars and arrays as Python's numbers and lists."""
+    """Convert numpy's scalars and arrays to Python's numbers and lists."""
     if isinstance(value, np.generic | np.ndarray):
         return value.tolist()
     if isinstance(value, Mapping):

@@ -21,7 +21,7 @@ RATES = ("selection_rate", "true_positive_rate", "false_positive_rate")
 
 
 def metrics_of(summary: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the numbers that decide, without the pages."""
+    """Return the most important numbers of a summary."""
     parts = {name: part for name, part in summary["parts"].items() if part is not None}
     held_out = summary["parts"]["held_out"]
     return {
@@ -49,9 +49,9 @@ def metrics_of(summary: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def is_kept(summary: Mapping[str, Any]) -> bool:
-    """Tell whether the limits are kept on the training rows, pass if that was asked for, and are not refuted.
+    """Return whether the limits are kept: on the training rows, in the test of `confidence=`, without a FAIL later.
 
-    The measured value on held-out rows scatters around the limit, so it alone decides nothing; a FAIL there does.
+    The measured value on held-out rows varies around the limit by chance.  So only the verdict FAIL counts there.
     """
     held_out = summary["parts"]["held_out"]
     certificate = None if held_out is None else held_out["certificate"]
@@ -95,21 +95,21 @@ def _verdicts(certificate: Mapping[str, Any] | None) -> dict[str, Any] | None:
 
 
 def summary_tables(summary: Mapping[str, Any]) -> list[TextTable]:
-    """Return accuracy and rates by group, before and after, and what became of the limits."""
+    """Return tables of accuracy and rates by group, before and after, and of the limits."""
     tables = [_overview_table(summary)]
     tables += [_class_table(summary)] if len(summary["classes"]) > 2 else []
     return [*tables, *([_limit_table(summary)] if summary["limits"] else [])]
 
 
 def _shown_part(summary: Mapping[str, Any]) -> tuple[Mapping[str, Any], list[str]]:
-    """Return the held-out rows if there are some, else the training rows; and the models that there are."""
+    """Return the held-out rows if there are some, else the training rows; and the models: "before", "after"."""
     part = summary["parts"]["held_out"] or summary["parts"]["training"]
     return part, [model for model in ("before", "after") if part[model] is not None]
 
 
 def _groups(part: Mapping[str, Any], models: Sequence[str]) -> Iterator[tuple[str, list[dict[str, Any]]]]:
     """Yield the name of each group, and its rates by each model."""
-    several = len(part["after"]["missing"]) > 1  # then a group, or everyone, may be in each column of groups
+    several = len(part["after"]["missing"]) > 1  # with several sensitive columns, names of groups may repeat
     for groups in zip(*(rates_by_group(part, model) for model in models), strict=True):
         name = group_text(None if groups[0]["everyone"] else groups[0]["group"])
         yield f"{groups[0]['grouping']}: {name}" if several else name, list(groups)
@@ -150,7 +150,7 @@ def _overview_table(summary: Mapping[str, Any]) -> TextTable:
 
 
 def _limit_table(summary: Mapping[str, Any]) -> TextTable:
-    """Return what each limit reaches on the parts of the rows, and the verdicts."""
+    """Return a table of the value of each limit on each part of the rows, and the verdicts."""
     held_out = summary["parts"]["held_out"]
     certificate = held_out["certificate"] if held_out is not None else None
     calibration = summary["calibration"]
@@ -193,7 +193,7 @@ def _line(point: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def frontier_table(frontier: Mapping[str, Any]) -> TextTable:
-    """Return what each bound reaches and costs."""
+    """Return a table of the values, accuracies and prices of each bound."""
     lines = frontier_lines(frontier)
     held_out = "held_out_value" in lines[0]
     header = ["bound", "training rows", "kept", "accuracy", "gain"]
@@ -254,7 +254,7 @@ def page_of(study: Study) -> tuple[str, list[TextTable], list[str]]:
 
 
 def rows_without_group(summary: Mapping[str, Any]) -> list[str]:
-    """Return a sentence for each sensitive column that some rows have no value of: the rates leave them out."""
+    """Return a sentence for each sensitive column with missing values: these rows count in no rate."""
     return [
         f"{missing:,} {name.replace('_', '-')} {'row has' if missing == 1 else 'rows have'} no known {grouping}: "
         f"counted in the accuracy, and in no rate of {grouping}."
@@ -283,12 +283,12 @@ MODEL_FOLDER = "model"
 
 
 def write_study(study: Study, place: Path, *, overwrite: bool, models: bool) -> dict[str, Any]:
-    """Write everything to a folder that appears at `place` when it is complete; return the numbers in short."""
+    """Write everything to a folder, which appears at `place` when it is complete; return the main numbers."""
     from fairbound.report import holds_summary
 
     taken = place.exists() or place.is_symlink()
     if taken and not (overwrite and place.is_dir() and holds_summary(place)):
-        remedy = "it holds no study, so it is not replaced" if overwrite else "overwrite=True replaces a study"
+        remedy = "it is not a study, so it is not replaced" if overwrite else "overwrite=True replaces a study"
         raise FileExistsError(f"{place} exists already; {remedy}. Give another folder, or remove it first.")
     with draft_beside(place) as draft:
         folder = draft.folder / CONTENT
@@ -299,7 +299,7 @@ def write_study(study: Study, place: Path, *, overwrite: bool, models: bool) -> 
 
 
 def write_files(study: Study, folder: Path, place: Path, *, models: bool = True) -> dict[str, Any]:
-    """Write everything into an empty folder that will stand at `place`; return the numbers in short."""
+    """Write everything into an empty folder, which will be moved to `place`; return the main numbers."""
     from fairbound.report import write_report
 
     write_lock(study.lock, folder)  # the command line has written it before training
