@@ -46,7 +46,7 @@ def test_the_card_says_what_the_summary_holds():
         assert f"{group['rates']['1']['selection_rate']['value']:.3f}" in card
     assert summary["reproduction"]["command"] in card
     assert "## What the numbers do not say" in card
-    assert "Further apart although nobody asked" in card
+    assert "Groups are further apart in measures without a limit" in card
 
 
 @pytest.mark.parametrize("summary", [law_summary, hostile_summary])

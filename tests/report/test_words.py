@@ -283,7 +283,7 @@ def test_what_the_model_goes_by():
     assert "&lt;b&gt;" in page
     assert "does not say what causes the outcome" in page
     assert "| age | −0.500 |" in to_markdown(summarize((), ROWS, model=model))
-    assert "What the model goes by" not in to_html(summarize((), ROWS))
+    assert "Inputs of the model" not in to_html(summarize((), ROWS))
     shuffled = to_html(summarize((), ROWS, model={**model, "kind": "importances"}))
     assert "shuffled" in shuffled
 

@@ -118,7 +118,7 @@ SHOWN_FIRST = ("disparate_impact", "demographic_parity", "equal_opportunity", "p
 
 @dataclass(frozen=True)
 class SignificanceTable:
-    """The tests of one grouping: a header, and for each group its name and cells, each a text and a smaller one."""
+    """The tests of one grouping: a header, and for each group its name and cells.  A cell has a text and a subtext."""
 
     grouping: str
     reference: str
@@ -127,7 +127,7 @@ class SignificanceTable:
 
 
 def significance_tables(audit: Mapping[str, Any]) -> list[SignificanceTable]:
-    """Return the tests of each grouping; empty for weighted rows, several classes, and audits of earlier versions."""
+    """Return the tests of each grouping; none for weighted rows, several classes, and audits of earlier versions."""
     tests = audit.get("significance") or ()
     header = (
         "Selected",

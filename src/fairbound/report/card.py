@@ -70,7 +70,7 @@ def _lines(summary: Mapping[str, Any]) -> Iterator[str]:
         yield from _table(found.header, found.overview)
     model = model_view(summary.get("model"), names)
     if model:
-        yield "## What the model goes by\n"
+        yield "## Inputs of the model\n"
         yield f"{escaped(model.says)}\n"
         header = ("input", *(("class",) if model.several else ()), model.heading.lower())
         yield from _table(
@@ -137,7 +137,7 @@ def _measures(summary: Mapping[str, Any]) -> Iterator[str]:
     yield f"## Which measures moved ({rows} rows)\n"
     moved = words.unasked(summary)
     if moved:
-        yield "Further apart although nobody asked:\n"
+        yield "Groups are further apart in measures without a limit:\n"
         yield from (f"- {escaped(text)}" for text in moved)
         yield ""
     shown = numbers.estimate if rows == "held-out" else lambda found: numbers.rate(found["value"])
@@ -229,7 +229,7 @@ def holds_summary(folder: Path) -> bool:
 
 TITLE = "Technical documentation: EU AI Act, Annex IV, points 2(g), 3 and 4"
 MOST_GROUPS = 20
-"""The most groups whose sizes are listed in the log of the tests."""
+"""Largest number of groups whose sizes are listed in the log of the tests."""
 PREFACE = (
     "Annex IV is that of Regulation (EU) 2024/1689. These answers are measured figures. They do not say that a "
     "requirement is met. A gap names information that a person must add."
@@ -338,7 +338,7 @@ def _performance(summary: Mapping[str, Any]) -> AnnexPoint:
         tuple(lines),
         (
             "The intended purpose, and the accuracy that it needs.",
-            "Foreseeable unintended outcomes, and risks to health, safety, fundamental rights, and of discrimination.",
+            "Foreseeable unintended outcomes; risks to health, safety and fundamental rights; risks of discrimination.",
             "Measures of human oversight (Article 14), and how deployers are helped to interpret outputs.",
             "Groups of persons that the data do not name.",
         ),
@@ -346,7 +346,7 @@ def _performance(summary: Mapping[str, Any]) -> AnnexPoint:
 
 
 def _metrics(summary: Mapping[str, Any]) -> AnnexPoint:
-    facts = [("accuracy", "share of rows whose prediction equals the recorded label, beside that of the best constant")]
+    facts = [("accuracy", "share of rows whose prediction equals the recorded label; compared with the best constant")]
     measures = {limit["measure"]: limit["description"] for limit in summary["limits"]}
     facts += [(numbers.words(name), text) for name, text in measures.items()]
     facts.append(

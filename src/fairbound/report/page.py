@@ -1,4 +1,4 @@
-"""The report as one self-contained HTML file, which loads nothing from a network: its summary, limits and caveats.
+"""The report as one HTML file, which loads nothing from a network; the check of its summary; limits and caveats.
 
 `fairbound.studies` makes the summary, a dictionary, and docs/report.md documents it.  Reports use nothing else.
 """
@@ -143,7 +143,7 @@ FURTHER = ("model",)
 
 
 def check_summary(summary: Mapping[str, Any]) -> None:
-    """Reject anything but a summary of the version that this package reads."""
+    """Raise an error unless this is a summary of the version that this package reads."""
     if not isinstance(summary, Mapping) or summary.get("schema") != SCHEMA:
         found = summary.get("schema") if isinstance(summary, Mapping) else type(summary).__name__
         raise ValueError(f"This is not a summary: its schema is {found!r}, not {SCHEMA!r}. Make one with summarize().")
@@ -301,8 +301,8 @@ MOST_REMARKS = 5
 """The number of notes that a page shows; the others are folded."""
 
 LABELS = (
-    "They compare groups by recorded labels. A label can itself be the outcome of unequal treatment, and no measure "
-    "here can tell why two groups differ."
+    "The measures compare groups by recorded labels. A label can itself be the outcome of unequal treatment, and no "
+    "measure here can show why two groups differ."
 )
 OTHERS = (
     "A limit on one measure says nothing about other measures, nor about groups without a limit, such as combinations "
@@ -316,11 +316,11 @@ NOT_HELD_OUT = "No rows were held out: nothing here is about rows that the model
 POPULATION = (
     "Intervals and verdicts are about the population that the held-out rows were drawn from, at the time when they "
     "were drawn; not about another year, another place, or other applicants. They assume independent rows. Intervals "
-    "are not simultaneous: of a hundred of them about {} may miss."
+    "are not simultaneous: of a hundred intervals, about {} may not contain the true value."
 )
 LOOKED_AT = (
-    "The certificate counts only if the held-out rows had no part in choosing the model, the limit or the threshold. A "
-    "second look at the same rows after a change is no longer held out."
+    "The certificate is valid only if the held-out rows were not used to choose the model, the limit or the threshold. "
+    "If you change the model after a look at these rows, they are no longer held out."
 )
 PICKED = (
     "If you choose a point of the trade-off by its held-out numbers, these rows are no longer held out: certify the "
@@ -374,7 +374,7 @@ def _remarks(rows: str, audit: Mapping[str, Any]) -> Iterator[str]:
     for (grouping, names), rates in alike.items():
         yield (
             f"{sentence(', '.join(rates))}: undefined on the {rows} rows for {len(names)} "
-            f"group{'s' if len(names) > 1 else ''} of {grouping}, which the measures of these rates leave out: "
+            f"group{'s' if len(names) > 1 else ''} of {grouping}, so measures of these rates leave them out: "
             f"{', '.join(names)}."
         )
     few = [

@@ -1,4 +1,4 @@
-"""Pages beside the report, each one HTML file in its style: a search for alternatives, and a monitor."""
+"""Further pages in the style of the report, one HTML file each: a search for alternatives, and a monitor."""
 
 from __future__ import annotations
 

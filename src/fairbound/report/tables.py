@@ -218,19 +218,19 @@ def _kinds(group: Mapping[str, Any], two: bool) -> list[float]:
 
 SAYS = {
     "coefficients": (
-        "{which}. Each says by how much the log-odds of {what} move when the input "
-        "rises by one standard deviation and all others stay; above zero makes that prediction more likely."
+        "{which}. Each number is the change of the log-odds of {what} if the input rises by one standard deviation "
+        "and all others stay the same. A number above zero makes that prediction more likely."
     ),
     "importances": (
-        "{which}. Each number says by how much the loss on {rows} rows rises "
-        "when the values of the column are shuffled, so that they no longer tell anything about the row."
+        "{which}. Each number is the increase of the loss on {rows} rows if the values of the column are shuffled, so "
+        "that they no longer belong to their rows."
     ),
 }
 HEADINGS = {"coefficients": "Coefficient", "importances": "Rise of the loss"}
 CAVEAT = (
     "This describes the model, not the world: it does not say what causes the outcome, nor what would happen if an "
-    "input were changed. Inputs that tell the same share their weight, so a small number does not mean that an input "
-    "is of no use. An input can also stand in for a group that the model is not told."
+    "input were changed. Inputs with the same information share their weight, so a small number does not mean that an "
+    "input is useless. An input can also be a proxy for a group that is not an input."
 )
 
 

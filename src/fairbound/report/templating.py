@@ -1,7 +1,7 @@
 """Templates of self-contained pages: the engine, resources, the content security policy; and their figures.
 
 The template engine escapes text.  In addition, the policy of the page (a `meta` element) allows only scripts whose
-digests it lists, and allows no loading.  So a script in a name that was not escaped could not run.
+digests it lists, and loads nothing.  So even if a name with a script were not escaped, the script could not run.
 """
 
 from __future__ import annotations
@@ -155,7 +155,7 @@ def line(*, x: float | None = None, y: float | None = None, dash: str) -> Figure
 
 
 def note(text: str, *, x: float | None = None, y: float | None = None, side: str, at_end: bool = False) -> Figure:
-    """Return a remark at a vertical line (x) or a horizontal one (y), there at its left or its right end."""
+    """Return a remark at a vertical line (x), or at the left or right end of a horizontal one (y)."""
     where = {"xref": "x", "yref": "paper", "x": x, "y": 0.0, "xanchor": "right", "yanchor": "bottom", "textangle": -90}
     if side == "y":
         where = {"xref": "paper", "yref": "y", "y": y, "yanchor": "bottom", **_end(at_end)}
@@ -189,7 +189,7 @@ TITLES = {"y": "loss", "y2": "violation", "y3": "step length"}
 """The panels from the top, by axis; a panel without a line is left out."""
 
 MOST_ROWS = 1000
-"""The most rows of the history on a page; a longer one is thinned evenly.  The JSON has all rows."""
+"""Largest number of rows of the history on a page; a longer history is thinned evenly.  The JSON has all rows."""
 
 
 def history_figure(history: History) -> Figure:

@@ -1,4 +1,4 @@
-"""The frontier on the page: a view of each point, which the page's script puts in place.
+"""The frontier on the page: a view of each point; the page's script shows the view of the chosen one.
 
 A *price* is the cost of tightening the bound by one step: 0.01, or less if all bounds are small.
 """
@@ -25,7 +25,7 @@ FEW_POINTS = 15
 
 
 def frontier_figure(summary: Mapping[str, Any], chosen: int) -> Figure:
-    """Accuracy against the measure on both parts: the paths, then a ring for each, then the model without limits."""
+    """Return accuracy against the measure on both parts: paths, then a ring for each, then the model without limits."""
     frontier = summary["frontier"]
     points = frontier["points"]
     traces = [_path(points, "training", "training rows")]

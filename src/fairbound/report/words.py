@@ -18,7 +18,7 @@ Summary = Mapping[str, Any]
 SIGNS: dict[Tone, str] = {"good": "✓", "open": "?", "bad": "✗", "plain": "–"}
 VERDICT_TONES: dict[str, Tone] = {"PASS": "good", "FAIL": "bad", "INCONCLUSIVE": "open", "NOT CERTIFIABLE": "plain"}
 NO_LIMIT = "No limit was asked for"
-LIKELY, UNLIKELY = 0.9, 1 / 3  # a forecast of at least the first is called good; below the second, a break is likely
+LIKELY, UNLIKELY = 0.9, 1 / 3  # a probability from the first on is called good; below the second, a break is likely
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ def conflicts(summary: Summary) -> list[str]:
 
 
 def _interrupted(summary: Summary, verdict: Answer) -> Answer:
-    """Return the verdict; if the run was interrupted, that comes first, and the verdict is not called good."""
+    """Return the verdict.  If the run was interrupted, say so first, and do not call the verdict good."""
     left = (summary["run"] or {}).get("interrupted")
     if not left:
         return verdict
@@ -135,9 +135,9 @@ def _verdict(summary: Summary) -> Answer:
             question,
             "bad",
             f"{subject} kept on the training rows; the others contradict each other",
-            f"The calibration rows show {sure} that {'all limits are' if several else 'it is'} kept in the population, "
-            f"the held-out rows that {'one is' if several else 'it is'} broken: each errs in a few of a hundred draws. "
-            "Draw new rows.",
+            f"The calibration rows show {sure} that {'all limits are' if several else 'it is'} kept in the population. "
+            f"The held-out rows show that {'one is' if several else 'it is'} broken. Each test is wrong for a few of a "
+            "hundred draws of rows. Draw new rows.",
         )
     if certificate["verdict"] == "PASS":
         return Answer(
@@ -221,7 +221,7 @@ def _held_out(summary: Summary) -> Answer:
 
 
 MOST_LIMITS = 4
-"""The most limits that a tile shows; the table below has all."""
+"""Largest number of limits in a tile; the table below has all."""
 
 
 def _found(summary: Summary, part: str) -> Iterator[tuple[str, str]]:
@@ -346,7 +346,7 @@ def _gain(summary: Summary) -> Answer:
         numbers.points(accuracy["gain"]),
         f"The best constant prediction is right in {numbers.percent(accuracy['constant'])} of the {rows} rows, "
         f"this model in {numbers.percent(accuracy['after']['value'])}."
-        + (" A constant prediction keeps any ratio, so keeping the limit this way means little." if idle else ""),
+        + (" A constant prediction keeps any ratio, so a limit that is kept in this way says little." if idle else ""),
     )
 
 
