@@ -86,7 +86,7 @@ def test_fetch_without_the_network_says_which_file_to_put_where(fairbound, tmp_p
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     refused = fairbound("data", "fetch", "adult", "--no-download", "--data-dir", tmp_path)
     assert refused.code == 2
-    assert "--no-download forbids it" in refused.sentence
+    assert "--no-download does not allow it" in refused.sentence
     assert str(tmp_path / "adult.zip") in refused.sentence
 
 

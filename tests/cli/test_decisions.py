@@ -134,7 +134,7 @@ def test_missing_decisions_and_decisions_that_are_no_labels(fairbound, tmp_path)
     assert says(fairbound("audit", path, *given).sentence, "'p' (--prediction)", "1 of 3 rows", "row 1")
     path = write_csv(tmp_path / "b.csv", ("y", "p", "g"), [(0, 0.4, "a"), (1, 1, "b"), (0, 1, "b")])
     sentence = fairbound("audit", path, *given).sentence
-    assert says(sentence, "'p' (--prediction) contains 0.4", "no label", "'y' (--target)")
+    assert says(sentence, "'p' (--prediction) contains 0.4", "not a label", "'y' (--target)")
 
 
 # --- labels and decisions in different codes ------------------------------------------------------------------------
@@ -212,7 +212,7 @@ def test_true_and_false_are_one_and_zero(fairbound, tmp_path):
 @pytest.mark.parametrize(
     ("weights", "words"),
     [
-        (("cook", "nurse"), "Column 'w' (--weight) must be numbers, but contain 'cook'."),
+        (("cook", "nurse"), "Column 'w' (--weight) must hold numbers only, but has 'cook'."),
         (("1", ""), "Column 'w' (--weight) has no value in 30 of 60 rows"),
         (("1", "-2"), "Column 'w' (--weight) is -2 in row 2."),
     ],

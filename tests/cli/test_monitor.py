@@ -91,7 +91,7 @@ def test_a_page_with_the_evidence_over_time_is_replaced_by_the_next(fairbound, k
     assert len(points[1].split()) == 6  # the start and five batches
     assert "http" not in second.replace("http-equiv", "")
     (tmp_path / "mine.html").write_text("my own page")
-    assert "is no page of fairbound" in fairbound("monitor", kept[0], *GIVEN, "--out", "mine.html").sentence
+    assert "is not a page of fairbound" in fairbound("monitor", kept[0], *GIVEN, "--out", "mine.html").sentence
     assert ".html" in fairbound("monitor", kept[0], *GIVEN, "--out", "page.txt").sentence
 
 

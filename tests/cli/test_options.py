@@ -64,7 +64,7 @@ def test_held_out_rows_with_weights_have_no_certificate(fairbound, weighted):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--weight", "job"], "Column 'job' (--weight) must be numbers"),
+        (["--weight", "job"], "Column 'job' (--weight) must hold numbers"),
         (["--weight", "wage"], "no column 'wage' (--weight)"),
         (["--weight", "sex"], "--target, --sensitive, --ignore and --weight"),
         (["--weight", "income"], "Column 'income' (--weight) has no value in"),

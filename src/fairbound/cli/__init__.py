@@ -21,8 +21,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except ImportError:
         sys.stderr.write(f"fairbound: {missing_extra('The command line needs', 'typer and rich', 'cli')}\n")
         sys.exit(2)
-    # Threads of OpenMP spin while they wait.  The trees of boosting have many short parallel stretches, so on a busy
-    # machine the waiting took five times as long as the work.  Libraries read this setting when they are loaded.
+    # By default, threads of OpenMP use the processor while they wait.  Boosted trees have many short parallel sections,
+    # so on a busy machine the waiting took five times as long as the work.  Libraries read this setting when they load.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     from fairbound.cli.program import make_program
 

@@ -116,7 +116,9 @@ def alternatives_command(
     refuse_existing(Path(out))
     check_source(source)
     if baseline is not None and (baseline_prediction or baseline_score):
-        raise ValueError("--baseline names a model, and the other options name columns; give one kind of baseline.")
+        raise ValueError(
+            "--baseline names a model, but --baseline-prediction and --baseline-score name columns; give one kind."
+        )
     from fairbound.studies import KINDS, AlternativeSearch, SearchPlan, Tolerance, compared_measures, grids, write_lock
 
     resolved = compared_measures(measure or "disparate_impact")

@@ -90,7 +90,7 @@ def describe_command(
 ) -> None:
     """Show the labels of a table by group, before any model.
 
-    Prints counts by group and label, and the measures of a perfect and of a constant prediction.
+    Prints counts by group and label, the measures of a perfect prediction, and the accuracies of constant predictions.
     """
     from fairbound._errors import render
     from fairbound.cli.inputs import load

@@ -95,7 +95,7 @@ Reference = Annotated[
     typer.Option(
         "--reference",
         metavar="[COLUMN=]GROUP...",
-        help="For --significance: compare with this group instead; without COLUMN one of the first sensitive column.",
+        help="For --significance: compare with this group instead; without COLUMN, a group of the first column.",
     ),
 ]
 MinGroupSize = Annotated[
@@ -366,7 +366,7 @@ def _check_page(place: Path, form: str) -> None:
 
 
 def _check_facts(form: str, facts: PublishedFacts) -> None:
-    """Reject options that have an effect only with --format ll144."""
+    """Raise an error for options that have an effect only with --format ll144."""
     given = [name for name, value in vars(facts).items() if value is not None]
     if given and form != "ll144":
         raise ValueError(f"--{given[0].replace('_', '-')} is for --format ll144; give both, or neither.")

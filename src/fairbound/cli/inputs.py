@@ -38,10 +38,10 @@ def check_choice(value: str, known: Sequence[str], option: str) -> None:
 
 
 def check_binary(values: Any, target: str, positive: Sequence[str] | None, multiclass: bool) -> None:
-    """Reject a label of more than two values unless `--multiclass` is given: the favourable one is never guessed."""
+    """Raise an error for a label of more than two values without `--multiclass`; the favourable one is not guessed."""
     if multiclass and positive:
         raise ValueError(
-            "--multiclass keeps every value of the label, and --positive makes two classes of them; give only one."
+            "--multiclass makes a class of each value of the label, but --positive makes two classes; give only one."
         )
     if multiclass or positive:
         return

@@ -182,4 +182,4 @@ def _check_page(place: Path) -> None:
     if place.suffix.lower() not in (".html", ".htm"):
         raise ValueError(f"{place} (--out) must end in .html: the evidence is written as a page.")
     if os.path.lexists(place) and not begins_with(place, b'name="generator" content="fairbound"'):
-        raise FileExistsError(f"{place} (--out) exists and is no page of fairbound; name another place.")
+        raise FileExistsError(f"{place} (--out) exists and is not a page of fairbound; name another place.")

@@ -275,7 +275,7 @@ class ReadingOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class DescribingOptions(ReadingOptions):
-    """The same where nothing is trained: without the options that concern models."""
+    """Reading options of commands that train nothing: without the options that concern models."""
 
     weight: str | None = None
     max_categories: int = 50
@@ -318,14 +318,14 @@ class StudyOptions:
         if self.test_file is None:
             return HELD_OUT if self.test is None else self.test
         if self.test is not None:
-            raise ValueError("--test holds out a share of the rows, and --test-file names other rows; use one of them.")
+            raise ValueError("--test holds out a share of the rows, but --test-file names other rows; use one of them.")
         existing_file(self.test_file)
         return 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class JournalOptions:
-    """How a run survives a kill."""
+    """Options of the journal, with which a run can continue after a kill."""
 
     resume: Resume = False
     checkpoint: Checkpoint = 5.0

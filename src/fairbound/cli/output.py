@@ -151,7 +151,7 @@ def _with_options(value: Any) -> Any:
 
 @contextmanager
 def _standard_output() -> Iterator[None]:
-    """Name standard output in errors of writing to it, such as a full disk."""
+    """If writing to standard output fails, for example on a full disk, name it in the error."""
     try:
         yield
     except BrokenPipeError:
@@ -251,12 +251,12 @@ class Interruptible:
 
     @property
     def exception(self) -> KeyboardInterrupt:
-        """The exception that stands for the signal."""
+        """The exception that corresponds to the signal."""
         return Terminated() if self.number == signal.SIGTERM else KeyboardInterrupt()
 
     @property
     def word(self) -> str:
-        """The effect of the signal on the run, in a word."""
+        """One word for the effect of the signal on the run."""
         return "Terminated" if self.number == signal.SIGTERM else "Interrupted"
 
     def _note(self, number: int, frame: FrameType | None) -> None:
@@ -300,7 +300,7 @@ def existing_rows(path: str) -> None:
 def check_source(source: str, *, folders: bool = False) -> None:
     """Raise an error if a file does not exist, before slow imports; a bare word may name a data set.
 
-    With `folders`, a folder of Parquet files will do.
+    With `folders`, a folder of Parquet files is also accepted.
     """
     path = Path(source)
     if folders and path.is_dir() and any(path.rglob("*.parquet")):

@@ -141,7 +141,9 @@ def _decide_in_parts(
     from_parquet = file is None or file.is_parquet
     if to_parquet != from_parquet:
         kinds = (".parquet", "Parquet") if from_parquet else (".csv", "text")
-        raise ValueError(f"{source.name} is streamed, from {kinds[1]} to {kinds[1]}; let --out end in {kinds[0]}.")
+        raise ValueError(
+            f"{source.name} is read in parts, and then the output must be {kinds[1]}, too: let --out end in {kinds[0]}."
+        )
 
     def read(name: str, values: Any) -> Any:
         form = formats[name]
@@ -273,7 +275,7 @@ def _formats(classifier: ConstrainedClassifier) -> tuple[dict[str, ColumnFormat]
 
 
 def _are_numbers(words: Sequence[str]) -> bool:
-    """Tell whether categories are codes that were read as numbers."""
+    """Return whether categories are codes that were read as numbers."""
     from fairbound.data import ColumnFormat
 
     numbers = [ColumnFormat("number").number(word) for word in words]

@@ -120,7 +120,7 @@ class Program(TyperGroup):
             context = getattr(problem, "ctx", None)
             path = context.command_path if context is not None else "fairbound"
             sentence = " ".join(problem.format_message().split())
-            if os.environ.get("RANK", "0") == "0":  # of processes with the same arguments, the first one says it
+            if os.environ.get("RANK", "0") == "0":  # all processes have the same arguments: only the first complains
                 complain(f"{sentence.rstrip('.')}; see {path} --help.")
             return BAD_INPUT
         except typer.Abort as abort:  # click raises this for Ctrl-C before a command has begun
@@ -190,7 +190,7 @@ EXIT_CODES = {
     NO_MEMORY: "not enough memory",
     HUNG_UP: "the terminal was closed (SIGHUP)",
     INTERRUPTED: "interrupted (Ctrl-C)",
-    CLOSED_PIPE: "the reader of the output has left, as in `| head -1`",
+    CLOSED_PIPE: "the reader of the output has closed it, as in `| head -1`",
     TERMINATED: "terminated (SIGTERM), as by `timeout` or `docker stop`",
 }
 """The exit codes; docs/command_line.md has the same table."""

@@ -76,7 +76,7 @@ def reproduce_command(
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Repeat the experiments of the paper that fairbound implements, and judge its claims by the numbers.
+    """Repeat the experiments of the paper that fairbound implements, and check its claims by the numbers.
 
     Writes figures, tables, and a gallery that shows each item beside the printed values and the paper's claims. Every
     finished run is stored in the folder. After an interrupt, the same command continues from there. The exit code is 0

@@ -35,16 +35,16 @@ Memory = Annotated[
 ]
 
 BYTES_PER_VALUE = 300
-"""Memory that a study takes for each value of its table: several copies as objects, text and numbers."""
+"""Bytes of memory per value of a table in a study, which has several copies as objects, text and numbers."""
 
 BYTES_PER_CHARACTER = 50
-"""The same for each byte of a text file."""
+"""Bytes of memory per byte of a text file."""
 
 _UNITS = {"": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12, "kib": 2**10, "mib": 2**20, "gib": 2**30}
 
 
 TIME_OUT = timedelta(minutes=30)
-"""After this time without an answer of another process, a run ends."""
+"""If another process does not answer for this time, a run ends."""
 
 
 @contextmanager
@@ -160,7 +160,7 @@ def count_decisions(path: str, reading: JudgedOptions, output: Output) -> tuple[
             if weight is not None:
                 shown = Message("Column {column!r} ({weight=})", column=weight)
                 weights = check_weights(as_numbers(table.column(weight), weight, stream.place), len(weights), shown)
-            for part, own in enumerate((weights > 0, weights == 0)):  # rows of weight 0 are listed, and count nothing
+            for part, own in enumerate((weights > 0, weights == 0)):  # rows of weight 0 are listed, but do not count
                 counts.add(entries[own], weights[own], part)
             squares = np.pad(squares, (0, len(counts.places) - len(squares)))
             np.add.at(squares, entries, weights**2)

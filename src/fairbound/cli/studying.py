@@ -50,7 +50,7 @@ def show_label(output: Output, data: Dataset) -> None:
     shown = sorted(values, key=lambda each: -each["rows"])[:MOST_VALUES]
     rest = [each for each in values if each not in shown]
     rows = [(each["value"], each["counts_as"], f"{each['rows']:,}") for each in values if each in shown]
-    if rest:  # all of one side: the favourable values are named one by one
+    if rest:  # the remaining values are all on one side, because favourable values are listed one by one
         sides = ", ".join(sorted({each["counts_as"] for each in rest}))
         rows.append((f"({len(rest):,} other values)", sides, f"{sum(each['rows'] for each in rest):,}"))
     output.table(f"Label {data.target}", ("value", "counts as", "rows"), rows, left=2)
@@ -73,7 +73,7 @@ def show_columns(output: Output, data: Dataset) -> None:
         for each in columns_taken(data, option_name)
     ]
     if rows:
-        output.table("Taken for what", ("column", "taken for", "example", "to change it"), rows, left=4)
+        output.table("How columns are read", ("column", "read as", "example", "to change it"), rows, left=4)
 
 
 def suggested(measure: str, value: float | None, column: str | None = None) -> str | None:
@@ -102,17 +102,17 @@ def suggest(output: Output, summary: Mapping[str, Any]) -> None:
     for found in part["after"]["measures"]:
         if found["measure"] in STEPS and found["label"] is None:
             limit = suggested(found["measure"], found["value"], found["grouping"] if several else None)
-            rows.append((found["grouping"], found["measure"], number(found["value"], 4), limit or "kept by itself"))
+            rows.append((found["grouping"], found["measure"], number(found["value"], 4), limit or "kept already"))
     output.text()
     output.table("Limits to try", ("groups", "measure", "now", "--require"), rows, left=2)
     output.text(
-        "Which measure suits the decision, if any, is a question for the people concerned and for the law; "
-        "limits on one can widen another."
+        "Which measure suits the decision, if any, is a question for the people concerned and for the law. "
+        "A limit on one measure can increase another disparity."
     )
 
 
 SLOW_STEP = 1.0
-"""Steps that take at least so many seconds are shown with their time."""
+"""Steps that take at least this many seconds are shown with their time."""
 
 
 # --- studying --------------------------------------------------------------------------------------------------------

@@ -91,8 +91,8 @@ def train_command(
 
     Writes a folder with the model, its numbers (metrics.json, summary.json), the report (report.html) and a model card.
     Without --require it trains a model without limits, shows its rates by group, and suggests limits. The exit code is
-    1 if a limit is not kept on the training rows, not certified although --confidence is given, or refuted by the
-    held-out rows.
+    1 if a limit is not kept on the training rows, if the held-out rows refute it, or if --confidence is given and no
+    model is certified.
     """
     from fairbound.cli.output import check_source, fresh_folder
     from fairbound.cli.streaming import is_too_large, own_output, parse_memory, shared_run, stream_study
