@@ -279,7 +279,7 @@ def test_tensors_that_do_not_fit(tensors, copied):
     document = read(copied)
     document["weights"]["sha256"] = hashlib.sha256(data).hexdigest()
     write(copied, document)
-    with pytest.raises(ModelFileError, match="no model can be made of its values"):
+    with pytest.raises(ModelFileError, match="its values do not form a model"):
         load(copied)
 
 

@@ -1,4 +1,4 @@
-"""What an exhibit is made of: figures in one style, also as elements of a page, and tables.
+"""The parts of an exhibit: figures in one style, also as elements of a page, and tables.
 
 matplotlib's global state is not used, so that the user's own settings stay unchanged.  Tables are written as CSV with
 exact numbers, or as Markdown and HTML with rounded ones.
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 COLORS = {"smoothed_step": "#0b6e99", "sigmoid": "#c1541d", "covariance": "#5c7a29"}
-"""Colours that colour-blind readers can tell apart, and that differ in lightness in print."""
+"""Colours that colour-blind readers can distinguish, and that differ in lightness in print."""
 
 INK, QUIET, GRID = "#1f2933", "#7b8794", "#e4e7eb"
 
@@ -82,7 +82,7 @@ def panels(
 
 
 def legend(figure: Figure, *axes: Axes) -> None:
-    """Draw one legend below all panels, where it hides nothing, with each label once."""
+    """Draw one legend below all panels, with each label once."""
     found: dict[str, Any] = {}
     for each in axes:
         for handle, label in zip(*each.get_legend_handles_labels(), strict=True):

@@ -195,7 +195,7 @@ def reproduce(
 
 
 def refuse_foreign(out: Path) -> None:
-    """Reject a folder that has files with our names but no results file: another program wrote them."""
+    """Raise an error for a folder that has files with our names but no results file: another program wrote them."""
     if out.is_dir() and not (out / RESULTS).exists():
         names = ("gallery*.html", "verdicts*.json", "figures", "tables")
         found = sorted(path.name for name in names for path in out.glob(name))

@@ -1,4 +1,4 @@
-"""Perform runs in parallel processes, one core each, and store every result as soon as it is there.
+"""Perform runs in parallel processes, one core each, and store every result as soon as its run is finished.
 
 joblib starts the processes.  To use a cluster, call it inside `with joblib.parallel_config(backend="dask"):`.
 """

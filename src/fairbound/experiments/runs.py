@@ -140,7 +140,7 @@ class Outcome:
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Outcome:
-        """Undo `as_dict`."""
+        """Build an outcome from `as_dict`."""
         return read_record(cls, {name: value for name, value in values.items() if name != "key"})
 
 
@@ -185,7 +185,7 @@ class Results:
             whole, _, rest = read_bytes(path, LARGEST).rpartition(b"\n")
         except UnfitFileError as error:
             raise ValueError(
-                f"{path} is not the results of `fairbound reproduce`: {error}. Give another --out."
+                f"{path} is not a results file of `fairbound reproduce`: {error}. Give another --out."
             ) from error
         for number, line in enumerate(whole.splitlines(), start=1):
             try:

@@ -65,11 +65,11 @@ class XGBoostModel:
     """A booster that was read from XGBoost's JSON format."""
 
     OBJECTIVES = ("binary:logistic", "multi:softprob")
-    """Those by which a booster itself gives probabilities."""
+    """Objectives for which the booster itself returns probabilities."""
 
     def __init__(self, text: bytes, n_classes: int) -> None:
         xgboost = _import("xgboost", "Reading this model needs", "xgboost")
-        _check_xgboost(text)  # XGBoost itself trusts what it reads, and ends the process where that is wrong
+        _check_xgboost(text)  # XGBoost does not check what it reads, and a wrong file can end the process
         self.booster = xgboost.Booster()
         try:
             self.booster.load_model(bytearray(text))
@@ -84,9 +84,9 @@ class XGBoostModel:
         name = base_name(estimator)
         if estimator.objective not in cls.OBJECTIVES or not np.isnan(estimator.missing):
             raise ValueError(
-                f"base={name} is written if its objective is one of {', '.join(cls.OBJECTIVES)} and missing=nan, but "
-                f"it has objective={estimator.objective!r} and missing={estimator.missing!r}: leave the base out by "
-                "save(path, base=False), and give it again, load(path, base=...)."
+                f"base={name} can be written only if its objective is one of {', '.join(cls.OBJECTIVES)} and "
+                f"missing=nan, but it has objective={estimator.objective!r} and missing={estimator.missing!r}: leave "
+                "the base out with save(path, base=False), and give it again with load(path, base=...)."
             )
         booster = estimator.get_booster()
         if "best_iteration" in booster.attributes():
@@ -100,7 +100,7 @@ class XGBoostModel:
 
 
 def _check_xgboost(text: bytes) -> None:
-    """Refuse what is no model of XGBoost, and trees whose arrays do not fit each other."""
+    """Raise an error if this is not a model of XGBoost, or if the arrays of a tree do not fit each other."""
     try:
         learner = json.loads(text)["learner"]
         booster = learner["gradient_booster"]
@@ -185,16 +185,16 @@ def base_from_parts(
     for each in given:
         if not hasattr(each, "predict_proba") and not hasattr(each, "decision_function"):
             raise ModelFileError(
-                f"load(path, base={type(each).__name__}(...)) is given a base without scores: give the fitted model, "
-                "which has predict_proba or decision_function."
+                f"load(path, base={type(each).__name__}(...)): this base has no scores. Give the fitted model with "
+                "predict_proba or decision_function."
             )
         if hasattr(each, "get_params"):
             try:
                 check_is_fitted(each)
             except NotFittedError as error:
                 raise ModelFileError(
-                    f"load(path, base={type(each).__name__}(...)) is given a base that is not fitted: give the fitted "
-                    "model that was corrected."
+                    f"load(path, base={type(each).__name__}(...)): this base is not fitted. Give the fitted model that "
+                    "was corrected."
                 ) from error
     count = 0
 
@@ -230,7 +230,7 @@ def base_from_parts(
             raise ValueError("an estimate of the group has names or a label that do not fit the classes")
         posteriors.append(GroupPosterior(names, n_groups, label, models_from_json(each["models"])))
     if given:
-        raise ModelFileError(f"load(path, base=...) was given {len(given)} more models than the file lacks.")
+        raise ModelFileError(f"load(path, base=...) was given {len(given)} more models than needed: leave them out.")
     return BaseScores(
         np.zeros((0, 1 if len(classes) == 2 else len(classes))),
         fitted,
@@ -244,7 +244,7 @@ def base_from_parts(
 
 
 def _written(estimator: Any, n_classes: int) -> tuple[str, dict[str, NDArray[Any]]]:
-    """Return the format of a fitted estimator and its arrays; reject a model that cannot be written without code."""
+    """Return the format of a fitted estimator and its arrays; raise an error if it cannot be written without code."""
     if isinstance(estimator, TreeModel):
         return ("boosted" if estimator.boosted else "forest"), estimator.arrays
     if isinstance(estimator, LightGBMModel):
@@ -277,7 +277,7 @@ def _written(estimator: Any, n_classes: int) -> tuple[str, dict[str, NDArray[Any
 
 
 def takes_arrays(estimator: Any) -> bool:
-    """Tell whether a booster of scikit-learn was trained on arrays of numbers, not on a table with text."""
+    """Return whether a booster of scikit-learn was trained on arrays of numbers, not on a table with text."""
     if hasattr(estimator, "feature_names_in_"):
         return False
     return estimator.is_categorical_ is None or all(
@@ -317,8 +317,8 @@ def _read(stated: Mapping[str, Any], arrays: dict[str, NDArray[Any]], given: lis
     needed, there = expect(stated["n_features"], int, "n_features"), getattr(found, "n_features_in_", 0)
     if needed and there and needed != there:
         raise ModelFileError(
-            f"load(path, base={base_name(found)}(...)) is given a base of {there} columns, but the model was trained "
-            f"with one of {needed}: give that one."
+            f"load(path, base={base_name(found)}(...)): this base has {there} columns, but the base of the model has "
+            f"{needed}: give that one."
         )
     return found
 

@@ -28,7 +28,7 @@ FORMAT, VERSION = "fairbound-model", 1
 DOCUMENT, WEIGHTS = "model.json", "weights.safetensors"
 
 LARGEST_DOCUMENT = 2**26
-"""Bytes.  A column takes about 400 and a step of the history about 500, so 100,000 columns and 10,000 steps fit."""
+"""Bytes.  A column takes about 400, and a step of the history about 500.  So 100,000 columns and 10,000 steps fit."""
 LARGEST_WEIGHTS = 2**31
 """Bytes: 268 million parameters."""
 LARGEST_HEADER = 2**20

@@ -73,8 +73,8 @@ def export_onnx(estimator: Any, path: str | os.PathLike[str], *, overwrite: bool
     encoder = estimator.encoder_
     if encoder is not None and not isinstance(encoder, TableEncoder):
         raise ValueError(
-            f"preprocessing={type(encoder).__name__}(...) is code that is not ours and cannot be written as ONNX: use "
-            'preprocessing="auto" or None.'
+            f"preprocessing={type(encoder).__name__}(...) is a transformer of your own, which cannot be written as "
+            'ONNX: use preprocessing="auto" or None.'
         )
     model = _model(onnx, estimator, torch.float64)
     if not _is_built_in(estimator.module_) and not _runs(model):
@@ -119,7 +119,7 @@ def _model(onnx: Any, estimator: Any, dtype: torch.dtype) -> Any:
 
 
 def _is_built_in(module: nn.Module) -> bool:
-    """Tell whether every layer is written by `Graph`; otherwise torch writes the module."""
+    """Return whether `Graph` can write every layer; otherwise torch writes the module."""
     return is_known(module.correction if isinstance(module, Corrected) else module)
 
 

@@ -1,9 +1,9 @@
 """Trees in an ONNX graph: boosted trees of scikit-learn, LightGBM or XGBoost, forests, and single trees.
 
-The trees become one `TreeEnsembleRegressor`, which gives the leaf of each tree, and a table gives the leaf's values in
-double precision.  ONNX compares numbers only, so each set of categories
-of a node is a column of its own: 1 if the category of the row is in the set, else 0.  A table gives this value for each
-category, and for missing and unknown ones the value that leads to their side.
+The trees become one `TreeEnsembleRegressor`, which returns the number of the leaf in each tree.  A table then gives the
+values of that leaf, in double precision.  ONNX can only compare numbers.  So each set of categories of a node becomes a
+column: 1 if the category of the row is in the set, else 0.  A table has this value for each category.  Missing and
+unknown categories have the value that sends them to their side.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Node:
 
 @dataclass(frozen=True)
 class Ensemble:
-    """Trees whose leaves are added to a baseline, or averaged, and the function that makes probabilities of the sums.
+    """Trees whose leaves are added to a baseline, or averaged; and the function that maps the sums to probabilities.
 
     Attributes
     ----------
@@ -68,7 +68,7 @@ class Ensemble:
     single : bool
         Whether the inputs are rounded to single precision.
     single_outputs : bool
-        Whether the probabilities are, too.
+        Whether the probabilities are rounded to single precision.
     """
 
     trees: list[list[Node]]
@@ -217,7 +217,7 @@ def _goes_left(code: int | None, key: tuple[Any, ...]) -> bool:
 
 
 def read_ensemble(estimator: Any) -> Ensemble:
-    """Return the trees of a fitted estimator; reject others."""
+    """Return the trees of a fitted estimator; raise an error if it has none that can be written."""
     if isinstance(estimator, TreeModel):
         return _from_arrays(estimator.arrays, len(estimator.classes_), boosted=estimator.boosted)
     if isinstance(estimator, LightGBMModel):
@@ -303,13 +303,13 @@ def _lightgbm_nodes(root: dict[str, Any], estimator: Any) -> Iterator[Node]:
             yield Node(int(node["split_feature"]), left=left, right=right, members=members)
         else:
             threshold = float(node["threshold"])
-            # Without missing values in training, LightGBM takes one for 0.
+            # If training had no missing values, LightGBM treats a missing value as 0.
             missing_left = bool(node["default_left"]) if gap == "NaN" else threshold >= 0.0
             yield Node(int(node["split_feature"]), threshold, missing_left, left, right)
 
 
 def _from_xgboost(text: bytes, estimator: Any) -> Ensemble:
-    """Return the trees of XGBoost, which compares x < c in single precision: at most the number before c."""
+    """Return the trees of XGBoost.  It tests x < c in single precision, that is, x ≤ (the number before c)."""
     learner = json.loads(text)["learner"]
     stated = learner["gradient_booster"]
     if stated["name"] != "gbtree":

@@ -72,7 +72,7 @@ def expect_list(value: Any, kind: type[Kind], what: str) -> list[Kind]:
 
 def plain(value: Any, what: str) -> Any:
     """Return a label or group as a JSON value; other types raise an error."""
-    # `tolist` makes whole numbers of dates in nanoseconds, which would then be read as labels of another kind.
+    # `tolist` would convert dates in nanoseconds to whole numbers, which would be read back as other labels.
     if isinstance(value, np.generic | np.ndarray) and value.dtype.kind not in "mM":
         value = value.tolist()
     if isinstance(value, tuple | list):
@@ -117,7 +117,7 @@ def labels_from_json(values: Mapping[str, Any]) -> NDArray[Any]:
 
 
 def constraint_to_json(constraint: Constraint) -> dict[str, Any]:
-    """Convert a limit.  One on the user's own measure becomes text, and a later `fit` asks for the measure."""
+    """Convert a limit.  A limit on a user-defined measure becomes text; a later `fit` asks for the measure."""
     if not isinstance(constraint.measure, str) and constraint.measure is not MEASURES.get(constraint.measure.name):
         return {"text": str(constraint)}
     found = {field.name: getattr(constraint, field.name) for field in fields(constraint)} | {"measure": constraint.name}
@@ -163,7 +163,7 @@ NOT_HERE = "not in the file: "
 
 
 def loss_to_json(loss: Any) -> str:
-    """Write the name of a loss; that of a function shows that it is not in the file."""
+    """Write the name of a loss.  The name of a user's function says that it is not in the file."""
     return loss if isinstance(loss, str) else NOT_HERE + getattr(loss, "__name__", type(loss).__name__)
 
 
@@ -193,7 +193,7 @@ def regularizers_to_json(stated: Any) -> list[dict[str, Any]]:
 
 
 def regularizers_from_json(value: Any) -> tuple[Any, ...]:
-    """Read the terms that are added to the loss; one that is not in the file is text."""
+    """Read the terms that are added to the loss.  A term that is not in the file becomes text."""
     kinds = {each.__name__: each for each in (L2, SmoothedL1, SquaredMeasure)}
     found: list[Any] = []
     for stated in expect_list(value, dict, "regularizers"):
@@ -263,7 +263,7 @@ def encoder_from_json(values: Mapping[str, Any]) -> TableEncoder:
     if values["names"] is not None:
         names = expect_list(values["names"], str, "name")
         if len(names) != len(columns):
-            raise ValueError("there are not as many names as columns")
+            raise ValueError("the numbers of names and of columns differ")
         encoder.feature_names_in_ = np.array(names, dtype=object)
     return encoder
 
@@ -355,7 +355,7 @@ LARGEST_OUTPUT = 1e290
 
 
 def largest_output(module: nn.Sequential) -> float:
-    """Return a bound on every number within the network; encoded rows are clipped, so there is one."""
+    """Return a bound on every number within the network.  It exists because encoded rows are clipped."""
     reach = FARTHEST
     for part in module:
         if isinstance(part, nn.Linear):

@@ -70,7 +70,7 @@ def save_estimator(estimator: Any, path: str | os.PathLike[str], *, overwrite: b
     encoder = estimator.encoder_
     if encoder is not None and not isinstance(encoder, TableEncoder):
         raise ValueError(
-            f"preprocessing={type(encoder).__name__}(...) is code that is not ours, and a model on disk holds no code: "
+            f"preprocessing={type(encoder).__name__}(...) is a transformer of your own, but a saved model has no code: "
             'use preprocessing="auto", or put the transformer before the classifier in a Pipeline, and save the '
             "classifier of that pipeline."
         )
@@ -133,7 +133,7 @@ def load(
     except (ImportError, ModelFileError):
         raise
     except (ArithmeticError, AttributeError, LookupError, RecursionError, RuntimeError, TypeError, ValueError) as error:
-        raise damaged(Path(path, DOCUMENT), f"no model can be made of its values ({error})") from error
+        raise damaged(Path(path, DOCUMENT), f"its values do not form a model ({error})") from error
 
 
 def _restored(
@@ -154,7 +154,7 @@ def _restored(
     if model["feature_names_in"] is not None:
         names = expect_list(model["feature_names_in"], str, "name")
         if len(names) != found.n_features_in_:
-            raise ValueError("there are not as many names as columns")
+            raise ValueError("the numbers of names and of columns differ")
         found.feature_names_in_ = np.array(names, dtype=object)
     found.group_columns_ = tuple(expect_list(model["group_columns"], int, "group_columns"))
     found.left_columns_ = tuple(expect_list(model["left_columns"], int, "left_columns"))
@@ -173,7 +173,7 @@ def _restored(
         found.base = found._scores.fitted
         found.correction = _correction_of(found._scores)
     elif base is not None:
-        raise ModelFileError("load(path, base=...) is given a base, but the model was trained without one.")
+        raise ModelFileError("load(path, base=...): the model was trained without a base. Leave base= out.")
     if expect(model["own_module"], bool, "own_module"):
         found.module = found.module_
     found.calibration_ = calibration_from_json(model["calibration"])
@@ -205,8 +205,8 @@ def _module(
     name = expect(stated["class"], str, "class")
     if own is None:
         raise ModelFileError(
-            f"The model has a network of your own ({name}), and a file holds no code: give the network, "
-            "load(path, module=...), and it gets the weights."
+            f"The model has a network of your own ({name}), but a saved model has no code: give the network with "
+            "load(path, module=...), and the saved weights are put into it."
         )
     module = own if isinstance(own, nn.Module) else own(n_inputs, n_outputs)
     module = module.to(torch.float64)
@@ -231,7 +231,7 @@ def _check_shapes(found: Any) -> None:
     width = len(found.encoded_names_)
     if found.encoder_ is not None:
         if found.encoder_.n_features_in_ != n_inputs:
-            raise ValueError("the encoder has not as many columns as the model")
+            raise ValueError("the encoder and the model have different numbers of columns")
         n_inputs = sum(len(column.outputs) for column in found.encoder_.columns_)
     if found._scores is not None:
         n_inputs = len(found._scores.names([""] * n_inputs, found.classes_.tolist()))

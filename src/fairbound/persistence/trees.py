@@ -50,7 +50,7 @@ class TreeModel:
     Raises
     ------
     ValueError
-        If the arrays do not make trees.
+        If the arrays do not describe trees.
     """
 
     def __init__(self, arrays: Mapping[str, NDArray[Any]], *, boosted: bool, n_features: int, n_classes: int) -> None:

@@ -1,6 +1,6 @@
 """The figures and tables of the paper by name, as `fairbound reproduce --list` shows them: runs, tables and checks.
 
-Tables 1, 2 and 4 are here; the modules beside have the figures and table 3, by what they show.
+Tables 1, 2 and 4 are here; the other modules have the figures and table 3.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def check_statistics(evidence: Evidence) -> list[Check]:
     near = max(abs(value - printed[name]) for name, value in ours.items() if name not in counts)
     said = (
         f"{TITLES[evidence.setting.dataset]}: {len(same)} of {len(counts)} counts as printed, "
-        f"shares and statistics within {near:.4f}; those of the paper means all counts, and shares within {SHARES:g}."
+        f"shares and statistics within {near:.4f}; the same data means equal counts, and shares within {SHARES:g}."
     )
     holds = len(same) == len(counts) and near <= SHARES
     because = ACS_REASON if evidence.setting.dataset == "acsincome" else ""
@@ -189,7 +189,7 @@ def _check_printed(evidence: Evidence, bound: float) -> list[Check]:
 
 
 def _shortened(evidence: Evidence) -> bool:
-    """Tell whether training had fewer rows or epochs than the paper's, or used mini-batches."""
+    """Return whether training had fewer rows or epochs than the paper's, or used mini-batches."""
     rows = measured(evidence)["rows"] != protocol.STATISTICS[evidence.setting.dataset]["rows"]
     return rows or evidence.setting.batches or evidence.setting.epochs != EPOCHS
 

@@ -113,7 +113,8 @@ def _largest_gap(evidence: Evidence, name: str, scale: float) -> tuple[float, fl
 def _least_share(evidence: Evidence, name: str, free: float) -> tuple[float, float] | None:
     """Return the smallest share covered of the distance from `free` to a demanded ratio, and the demanded ratio.
 
-    A share of a short distance would be noise.  So distances below half a step of the grid count only if all are.
+    A share of a short distance would be noise.  So distances below half a step of the grid count only if all
+    distances are so short.
     """
     bounds = [bound for bound in evidence.binding(RATIOS) if bound > free]
     far = [bound for bound in bounds if bound - free >= 0.05]
