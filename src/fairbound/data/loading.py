@@ -195,14 +195,16 @@ DATASETS: dict[str, Source] = {
 # It reproduces the counts of the paper's table of data-set statistics (Law: the training part; Dutch: all rows) and,
 # with the paper's constants, its printed accuracies:
 #
-# 1. every column is a number: codes are used as numbers; the sensitive column is 1/0 (Law, ACSIncome) or 1 = male, 2
-# = female (Dutch), and is an input, in the order of the file; 2. label: Law `pass_bar`, ACSIncome `PINCP`, Dutch 1 −
-# `occupation` (so that 1 is the *less* prestigious occupation); 3. ACSIncome: 50,000 rows drawn first. The paper drew
-# from all 195,665 Californian rows, as we do from the file of the Census; the rows drawn from the sample in a data
-# folder are similar to the paper's, but not the same; 4. `RobustScaler` over all rows (Law, Dutch),
-# `train_test_split(test_size=0.2, random_state=1)`, `StandardScaler` fitted on the training part.
+# 1. Every column is a number; codes are used as numbers.  The sensitive column is an input, in the order of the file.
+#    It is 1/0 (Law, ACSIncome), or 1 = male and 2 = female (Dutch).
+# 2. The label is `pass_bar` (Law), `PINCP` (ACSIncome), or 1 − `occupation` (Dutch, so that 1 is the *less* prestigious
+#    occupation).
+# 3. For ACSIncome, 50,000 rows are drawn first.  The paper drew from all 195,665 Californian rows, as we do from the
+#    file of the Census.  Rows drawn from the sample in a data folder are similar to the paper's, but not the same.
+# 4. `RobustScaler` over all rows (Law, Dutch), `train_test_split(test_size=0.2, random_state=1)`, and `StandardScaler`
+#    fitted on the training part.
 #
-# Step 4 scales before it splits. That is the paper's protocol; `Dataset.split` does not.
+# Step 4 scales before it splits, because the paper did so.  `Dataset.split` does not.
 
 
 SEED = 1

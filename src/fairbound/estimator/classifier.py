@@ -299,8 +299,8 @@ class ConstrainedClassifier(FitsFiles, Predictor, ClassifierMixin, NamedParamete
         constraint_weight : sequence of n numbers, optional
             Weights in the limits; overrides the parameter of this name.
         base_score : array of shape (n,) or (n, classes), optional
-            Scores of an external model, in place of `base`, for rows that it has not seen: logits of the second of two
-            classes, logits of each of several classes, or probabilities of all classes in the form of `predict_proba`.
+            Scores of an external model, in place of `base`, for rows that it has not seen.  They are logits (of the
+            second of two classes, or of each of several), or probabilities of all classes as from `predict_proba`.
             Predictions then need scores, too.  `eval_set` and `calibration_set` have them as fourth entry.
         eval_set : tuple (X, y) or (X, y, groups), optional
             Validation rows, not trained on.  Accuracy and limits on them are recorded at each iteration and reported.

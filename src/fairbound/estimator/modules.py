@@ -242,7 +242,7 @@ def _bits(terms: int) -> int:
 def _cut(x: Tensor, bits: int) -> tuple[Tensor, Tensor]:
     """Return x₁ and x₂, one above the other, as (2n, K), and the exponent e of each row, (n,)."""
     largest = x.abs().amax(dim=1)
-    # The exponent from the bits themselves: every number of the row is below 2^e.
+    # A positive double is 1.m · 2^(E − 1023), where E is stored from bit 52 on.  So it is below 2^e with e = E − 1022.
     exponent = ((largest.view(torch.int64) >> 52) - 1022).clamp(min=_LEAST_EXPONENT)
     scaled = x * _power_of_two(bits - exponent)[:, None]
     high = scaled.round()
@@ -255,6 +255,7 @@ def _product(x: Tensor, weights: Tensor, weight_exponents: Tensor) -> Tensor:
     numbers, exponents = _cut(x, bits)
     products = numbers @ weights.T  # integers below 2^53: exact
     n, out, unit = len(exponents), len(weight_exponents), float(2.0**-bits)
+    # With u = 2^-b: (x₁ + x₂u)(w₁ + w₂u) = x₁w₁ + (x₁w₂ + x₂w₁)u + x₂w₂u².
     high, middle = products[:n, :out], products[:n, out:] + products[n:, :out]
     total = high + (middle + products[n:, out:] * unit) * unit
     return total * _power_of_two(exponents - bits)[:, None] * _power_of_two(weight_exponents - bits)

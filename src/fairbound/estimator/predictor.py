@@ -103,7 +103,8 @@ def fit_recalibration(z: Tensor, labels: NDArray[Any], weights: Floats, threshol
 def _side_logit(z: Tensor, threshold: float, up: Tensor) -> Tensor:
     """logit q = log (p − θ)/(1 − p) = log θ(e^g − 1) above, g = z − logit θ; below with θ and 1 − θ exchanged.
 
-    It is computed from z, because near 0 and 1 the digits of p are lost.
+    Because e^z = p/(1 − p), (p − θ)/(1 − p) = (1 − θ)e^z − θ = θ(e^g − 1).  Below, (θ − p)/p = (1 − θ)(e^|g| − 1).  It
+    is computed from z, because near 0 and 1 the digits of p are lost.
     """
     gap = (z - logit(threshold)).abs()
     nearest = torch.log((-torch.expm1(-gap)).clamp(min=1e-300))  # log(1 − e^-g)
@@ -122,6 +123,7 @@ def _fit_side(
     n_positive, n_negative = float(weights[positive].sum()), float(weights[~positive].sum())
     if n_positive + n_negative <= 0:
         return 1.0, 0.0
+    # Platt's targets, instead of 1 and 0: with few rows the fitted probabilities stay away from 0 and 1.
     target = np.where(positive, (n_positive + 1.0) / (n_positive + 2.0), 1.0 / (n_negative + 2.0))
 
     def loss(parameters: Floats) -> float:

@@ -93,7 +93,7 @@ class LimitLine:
         return cls(limit, 0.0) if kind == "ratio" else cls(1.0, limit)
 
     def tangents(self, rates: FloatArray, first_trials: float, second_trials: float) -> FloatArray:
-        """Return tan φ at each second rate."""
+        """Return tan φ = s·σ₂/σ₁ at each second rate, with σ² = rate · (1 − rate) / trials on the line."""
         on_line = np.clip(self.slope * rates + self.shift, 1e-6, 1.0 - 1e-6)
         variance_ratio = first_trials * rates * (1.0 - rates) / (second_trials * on_line * (1.0 - on_line))
         return np.minimum(max(self.slope, 0.0) * np.sqrt(variance_ratio), _STEEPEST)

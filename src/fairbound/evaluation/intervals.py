@@ -17,8 +17,8 @@ With weights w in [0, W], the rate is E[w·part] / E[w·whole].  For a candidate
 So upper(level) is the largest r that satisfies this inequality.  lower(level) follows by exchanging the part and its
 complement.  W must bound the weights *by design*; the largest weight in the sample is not such a bound.
 
-A user-defined rate has an interval if it is declared *monotone*: it is a function of a group's share of positives,
-true-positive rate and false-positive rate only, and is monotone in each of them.  Each of the three is a share with an
+A user-defined rate has an interval if it is declared *monotone*.  Then it depends only on a group's share of positives,
+true-positive rate and false-positive rate, and is monotone in each of them.  Each of the three is a share with an
 interval.  Over the box of these intervals, a monotone function has its extremes at corners.
 
 Several intervals hold simultaneously with probability at least 1 − α if each is wrong with probability at most

@@ -3,8 +3,8 @@
 The evidence against a limit is a sum of e-processes, one for each requirement of the limit (`watching`).
 Their initial capitals add up to 1, so the sum is an e-process, too.  With L limits and confidence 1 − α, a limit
 raises an alarm when its evidence reaches L/α.  If all limits are kept, the probability that any alarm is ever raised
-is at most α, for any number of looks and any length of the stream (Ville's inequality for each limit, and Bonferroni
-over limits).
+is at most α.  This holds for any number of looks and any length of the stream, by Ville's inequality for each limit
+and Bonferroni's over the limits.
 
 **New groups.**  When a group appears for the first time, its requirements join before its outcomes are counted.  Each
 new requirement gets an equal share of the limit's present capital, taken from the others in proportion.  So the sum

@@ -220,6 +220,7 @@ def auc_estimate(scores: FloatArray, positive: NDArray[np.bool_], confidence: fl
     auc = float(beats.mean())
     if m < 2 or n < 2 or not 0.0 < auc < 1.0:
         return Estimate(auc, None, None)
+    # The derivative of logit(a) is 1 / (a(1 − a)), which converts the standard error to the scale of the log odds.
     deviation = math.sqrt(beats.var(ddof=1) / m + beaten.var(ddof=1) / n) / (auc * (1.0 - auc))
     reach = special.ndtri(0.5 + confidence / 2.0) * deviation
     centre = special.logit(auc)

@@ -17,7 +17,7 @@ determinations about groups of at least 2%, 29 CFR 1607.15 A (2).)
 
 The p-value is that of the exact test if a cell of the table has an expected count below five (q·n, q·m, (1 − q)·n or
 (1 − q)·m), else that of Z.  If several groups are compared with the reference, there are also adjusted p-values (Holm
-1979): if all rates are equal, the probability that any adjusted p-value falls below a level is at most that level.
+1979).  If all rates are equal, the probability that any adjusted p-value is below a level is at most that level.
 """
 
 from __future__ import annotations

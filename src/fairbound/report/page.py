@@ -315,7 +315,8 @@ FITTED = (
 NOT_HELD_OUT = "No rows were held out: nothing here is about rows that the model has not seen."
 POPULATION = (
     "Intervals and verdicts are about the population that the held-out rows were drawn from, at the time when they "
-    "were drawn; not about another year, another place, or other applicants. They assume independent rows. Intervals "
+    "were drawn. They are not about another year, another place, or other applicants. They assume independent rows. "
+    "Intervals "
     "are not simultaneous: of a hundred intervals, about {} may not contain the true value."
 )
 LOOKED_AT = (

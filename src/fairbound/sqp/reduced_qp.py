@@ -177,8 +177,8 @@ class _Sides:
 def _newton_direction(A: Array, excess: Array) -> tuple[Array, bool]:
     """Return the step to the minimiser of the dual over the free sides and True.
 
-    The step solves AAᵀ·step = excess.  If the sides are dependent and `excess` is not in the range of AAᵀ, the dual
-    falls linearly without end along the part outside the range, where Aᵀ vanishes.  Then return that part and False.
+    The step solves AAᵀ·step = excess.  If the sides are dependent, `excess` may have a part outside the range of AAᵀ.
+    Aᵀ maps that part to 0, so along it the dual falls linearly without end.  Then return that part and False.
     """
     gram: Any = A @ A.T
     factor, solution, info = lapack.dposv(gram, excess, lower=1)

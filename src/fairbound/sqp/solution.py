@@ -231,8 +231,8 @@ class Solution:
     Attributes
     ----------
     w : Tensor of shape (n,)
-        The last point if the solve converged, else the best one: the feasible point with the least objective or, if no
-        point was feasible, the one with the least violation.
+        The last point if the solve converged, else the best one.  The best is the feasible point with the least
+        objective; if no point was feasible, it is the one with the least violation.
     multipliers : Tensor of shape (m,)
         Positive on the upper side, negative on the lower side.
     f : float

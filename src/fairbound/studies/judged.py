@@ -274,8 +274,8 @@ def dominates(measures: Sequence[Measure], one: Judgement, other: Judgement) -> 
 
 # --- importance ------------------------------------------------------------------------------------------------------
 
-# The most important inputs of a model: by its coefficients or, if it is not linear, by permutation importance, the
-# increase of the loss when a column of the inputs is shuffled.
+# The most important inputs of a model: by its coefficients or, if it is not linear, by permutation importance.  That is
+# the increase of the loss if a column of the inputs is shuffled.
 #
 # Columns with the same information share their importance.  Importance says nothing about what causes the label.
 

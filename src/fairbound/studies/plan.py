@@ -1,7 +1,7 @@
 """Settings that are fixed before training: the plan of a search, the lock of a run, and the kind of model.
 
 A plan has measures, bounds, kinds of models and a tolerance.  A lock, `limits.lock`, is a JSON file with what was asked
-for.  Its `sha256` is that of `content`, as JSON with sorted keys and without spaces, so that anyone can check that the
+for.  Its `sha256` is that of `content`, as JSON with sorted keys and without spaces.  So anyone can check that the
 limits of a report are those that were written down first.
 """
 

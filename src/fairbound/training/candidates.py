@@ -221,6 +221,7 @@ def _biases(class_weights: Tensor, threshold: float, n_outputs: int) -> list[Ten
             biases[k] = max(float(logs[k]), float(logs.max()) + (DECISION_MARGIN if int(logs.argmax()) != k else 0.0))
             constants.append(biases)
         return constants
+    # The decision is positive if the logit exceeds logit(threshold).  Keep the log-odds if they decide for the class.
     odds, decision = float(logs[1] - logs[0]), logit(threshold)
     single = [min(odds, decision - DECISION_MARGIN), max(odds, decision + DECISION_MARGIN)]
     if n_outputs == 1:

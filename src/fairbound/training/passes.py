@@ -227,6 +227,7 @@ class WeightParts:
     @property
     def ceiling(self) -> float:
         """Return a number that no weight exceeds."""
+        # By `of_size`, first · first / second = first · 2^bits, a power of two of at least the largest weight.
         return self.steps[0] ** 2 / self.steps[1] if self.steps else self.unit
 
     def __len__(self) -> int:

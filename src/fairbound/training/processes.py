@@ -1,8 +1,8 @@
 """Several processes that train one model, each on its own rows (`torch.distributed`).
 
-Everything that a fit learns from the rows is a sum.  Each process sums over its own rows, the sums of all processes are
-added in one all-reduce for each pass, and then all processes take the identical step.  Counts of decisions are whole
-numbers below 2⁵³, or exact parts of weights (`WeightParts`), so no division of the rows changes them.
+Everything that a fit learns from the rows is a sum.  Each process sums over its own rows.  For each pass, one
+all-reduce adds the sums of all processes, and then all processes take the identical step.  Counts of decisions are
+whole numbers below 2⁵³, or exact parts of weights (`WeightParts`).  So they do not depend on how the rows are divided.
 """
 
 from __future__ import annotations
