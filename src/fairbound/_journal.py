@@ -254,7 +254,7 @@ class Journal:
                 os.truncate(self.path, self._end)
 
     def _lock(self) -> None:
-        """Refuse a journal that another process uses.  The operating system releases the lock when a process ends."""
+        """Lock the journal; raise an error if another process uses it.  The lock is released when a process ends."""
         assert self._file is not None
         if fcntl is None:
             return

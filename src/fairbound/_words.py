@@ -128,7 +128,7 @@ def _nearness(wanted: str, known: str) -> float:
 
 
 def _one_slip(first: str, second: str) -> bool:
-    """Tell whether two names differ by one letter inserted, left out or replaced, or by two neighbours swapped."""
+    """Return whether two names differ by one letter inserted, left out or replaced, or by two neighbours swapped."""
     short, long = sorted((first, second), key=len)
     start = next((place for place, (a, b) in enumerate(zip(short, long, strict=False)) if a != b), len(short))
     if len(long) - len(short) == 1:

@@ -278,7 +278,7 @@ def _show_certain(output: Output, study: Study) -> None:
     accuracy = float((study.after.predict(held_out.X) == held_out.y).mean())
     for found in certificate.limits:
         output.text(
-            f"{found.verdict.value} on {certificate.rows:,} calibration rows: {found.value:.4f} there, hence "
+            f"{found.verdict.value} on {certificate.rows:,} calibration rows: {found.value:.4f} there, so "
             f"{sides_in_words(found)} in the population; accuracy on held-out rows {accuracy:.2%}."
         )
     output.text(study.result.message)

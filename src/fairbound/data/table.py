@@ -166,7 +166,7 @@ def _plain(values: NDArray[Any]) -> Any:
 
 
 FEWEST_ROWS = 20
-"""With fewer rows, it is no evidence of an identifier if all values differ."""
+"""With fewer rows, all values may differ although the column is not an identifier."""
 
 _NUMBERS = ColumnFormat("number")
 _IDENTIFIERS = frozenset({"id", "ids", "identifier", "uuid", "key", "ssn", "account", "passport", "serial"})

@@ -210,7 +210,7 @@ class FitFacts:
     ran_out : bool
         Whether the iterations that the user allowed ran out.
     handfuls : tuple of RateSupport
-        Limited rates that are computed from only a handful of selected rows.
+        Limited rates that are computed from only a few selected rows.
     """
 
     constraints: tuple[Constraint, ...]

@@ -245,7 +245,7 @@ class StateRecord:
 
 
 def write_state(monitor: Monitor) -> bytes:
-    """Return the state of a monitor as JSON; floats are written such that they read back the same."""
+    """Return the state of a monitor as JSON; floats are written with enough digits to read back the same."""
     texts = tuple(map(str, monitor.constraints))
     for text, limit in zip(texts, monitor.constraints, strict=True):
         try:

@@ -112,7 +112,7 @@ class Constraint:
 
     def _check_surrogate(self, measure: Measure, surrogate: Surrogate) -> None:
         """Raise an error for an unbounded surrogate of a rate that divides by a sum of its values."""
-        # Unbounded values of both signs can cancel in the denominator, and then the quotient is no rate.
+        # Unbounded values of both signs can cancel in the denominator, and then the quotient is meaningless.
         divided = next((rate.__name__ for rate in measure.rates if rate in QUOTIENT_RATES), None)
         if divided and not surrogate.bounded:
             bounded = ", ".join(repr(name) for name, kind in SURROGATES.items() if kind().bounded and name != "exact")

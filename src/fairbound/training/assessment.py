@@ -368,7 +368,7 @@ def rate_supports(found: Assessment, free: Assessment) -> list[RateSupport]:
 
 
 def rates_on_a_handful(found: Assessment, free: Assessment | None) -> list[RateSupport]:
-    """Return the limited rates that rest on a handful of selected rows because of the limits."""
+    """Return the limited rates that, because of the limits, are computed from only a few selected rows."""
     return [] if free is None else [each for each in rate_supports(found, free) if each.fell_to_a_handful]
 
 

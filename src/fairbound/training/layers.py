@@ -293,7 +293,7 @@ def choose_engine(module: nn.Module, X: Tensor) -> GradientEngine:
     if FeedForwardGradients.fits(module):
         assert isinstance(module, nn.Sequential)
         fast = FeedForwardGradients(module)
-    # Rows are sorted by cell, so take rows from all over the data; the first ones may be alike.
+    # Rows are sorted by cell, so the first ones may be very similar: take rows from all over the data.
     count = min(len(X), 8)
     probe = X[torch.arange(count) * (len(X) - 1) // max(count - 1, 1)]
     half = max(1, len(probe) // 2)

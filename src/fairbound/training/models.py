@@ -166,7 +166,7 @@ def check_rows_are_independent(module: nn.Module, X: Tensor) -> None:
             f"on the other rows and no rate is a sum over rows. {f'{BY_BATCHES}, use' if keeps else 'Use'} LayerNorm, "
             "or call module.eval() before training."
         )
-    # Rows are sorted by cell, so take rows from all over the data; the first ones may be alike.
+    # Rows are sorted by cell, so the first ones may be very similar: take rows from all over the data.
     n_probe = min(len(X), 8)
     probe = X[torch.arange(n_probe) * (len(X) - 1) // max(n_probe - 1, 1)]
     with torch.no_grad():
