@@ -189,7 +189,7 @@ def test_a_journal_of_other_rows_is_refused(fairbound, loans, monkeypatch, tmp_p
     loans.write_text("".join(lines[:-1]))
     found = fairbound(*arguments, "--resume", "--quiet")
     assert found.code == 2
-    assert "run.journal is that of another run" in found.stderr
+    assert "run.journal belongs to another run" in found.stderr
 
 
 def test_resume_without_checkpoints_is_refused(fairbound, loans):

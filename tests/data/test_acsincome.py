@@ -182,7 +182,7 @@ def test_paper_protocol_from_the_census(tmp_path, monkeypatch):
         ({"state": ["CA", "ca"]}, ValueError, "state= .*twice: CA, ca"),
         ({"year": 2013}, ValueError, "year=2013 .* from 2014 on"),
         ({"year": "2018"}, ValueError, "year='2018' .* whole number"),
-        ({"year": 2020}, ValueError, "year=2020: .*published no file"),
+        ({"year": 2020}, ValueError, "year=2020: .*not published"),
         ({"state": "WY", "protocol": "paper"}, ValueError, "'acsincome_wy_2018'.*paper"),
         ({"state": "WY", "download": False}, FileNotFoundError, r"csv_pwy\.zip.*2018/1-Year/csv_pwy\.zip"),
     ],

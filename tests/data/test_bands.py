@@ -39,7 +39,7 @@ def test_cuts_must_be_ascending_numbers(cuts):
 
 
 def test_words_have_no_bands():
-    with refused("'age'", "'old' in row 2", "no number"):
+    with refused("'age'", "'old' in row 2", "not a number"):
         into_bands([1, "old"], [2], name="age")
 
 

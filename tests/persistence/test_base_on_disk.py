@@ -154,14 +154,14 @@ def test_a_base_that_cannot_be_written_is_given_again(base, said, tmp_path):
     clf.save(tmp_path / "model", base=False)
     with pytest.raises(ModelFileError, match=rf"without its base \({type(base).__name__}\).*base=\.\.\."):
         load(tmp_path / "model")
-    with pytest.raises(ModelFileError, match="without scores"):
+    with pytest.raises(ModelFileError, match=r"StandardScaler.*no scores.*predict_proba"):
         load(tmp_path / "model", base=StandardScaler())
     assert (load(tmp_path / "model", base=clf.base_).predict_proba(X) == clf.predict_proba(X)).all()
     read = load(tmp_path / "model", base=clf.base_.estimators)
     assert (read.predict_proba(X) == clf.predict_proba(X)).all()
     with pytest.raises(ModelFileError, match=rf"{type(base).__name__}.*not fitted"):
         load(tmp_path / "model", base=clone(base))
-    with pytest.raises(ModelFileError, match=r"a base of 1 columns.*one of 3"):
+    with pytest.raises(ModelFileError, match=r"has 1 columns.*has 3: give that one"):
         load(tmp_path / "model", base=clone(base).fit(X[:, :1], y))
     with pytest.raises(ModelFileError, match="1 more models"):
         load(tmp_path / "model", base=[*clf.base_.estimators, *clf.base_.estimators])
@@ -170,7 +170,7 @@ def test_a_base_that_cannot_be_written_is_given_again(base, said, tmp_path):
 def test_a_base_for_a_model_without_one(tmp_path):
     X, y, group = toy(100)
     brief().fit(X, y, sensitive_features=group).save(tmp_path / "model")
-    with pytest.raises(ModelFileError, match="trained without one"):
+    with pytest.raises(ModelFileError, match=r"trained without a base.*base="):
         load(tmp_path / "model", base=LogisticRegression())
 
 

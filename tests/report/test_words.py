@@ -206,7 +206,7 @@ def test_what_is_left_out_is_said():
     assert "1 training row has no known side" in said
     assert "false-positive rate" in said.lower()
     assert "undefined on the training rows for 1 group of side" in said
-    assert "leave out: c." in said
+    assert "leave them out: c." in said
     assert "Fewer than 30 training rows: a (2), b (2), c (1)." in said
 
 

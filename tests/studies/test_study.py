@@ -247,7 +247,7 @@ def test_an_end_before_the_limits_leaves_the_model_without_them(data):
         ({"limits": "covariance <= 0.1", "confidence": 0.9}, "covariance"),
         ({"limits": (), "bounds": [0.9]}, "bounds= needs a limit"),
         ({"limits": "selection_rate >= 0.1", "bounds": [0.2]}, "a group's own rate"),
-        ({"limits": "0.8 <= disparate_impact <= 1.2 against a", "bounds": [0.9]}, "single bound"),
+        ({"limits": "0.8 <= disparate_impact <= 1.2 against a", "bounds": [0.9]}, "one bound"),
         ({"bounds": [1.5]}, "between 0 and 1"),
     ],
 )
