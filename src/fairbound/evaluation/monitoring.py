@@ -4,7 +4,7 @@ The evidence against a limit is a sum of e-processes, one for each requirement o
 Their initial capitals add up to 1, so the sum is an e-process, too.  With L limits and confidence 1 − α, a limit
 raises an alarm when its evidence reaches L/α.  If all limits are kept, the probability that any alarm is ever raised
 is at most α.  This holds for any number of looks and any length of the stream, by Ville's inequality for each limit
-and Bonferroni's over the limits.
+and Bonferroni's inequality over the limits.
 
 **New groups.**  When a group appears for the first time, its requirements join before its outcomes are counted.  Each
 new requirement gets an equal share of the limit's present capital, taken from the others in proportion.  So the sum
@@ -226,8 +226,8 @@ class Monitor:
         total = len(self._watched) + sum(map(len, joining))
         if total > MOST_REQUIREMENTS:
             raise ValueError(
-                f"The limits compare {total:,} pairs of groups, but at most {MOST_REQUIREMENTS:,} are watched: use "
-                "columns with fewer groups, or compare with a reference group."
+                f"The limits have {total:,} requirements on pairs of groups, but at most {MOST_REQUIREMENTS:,} are "
+                "watched: use columns with fewer groups, or compare with a reference group."
             )
         return joining
 

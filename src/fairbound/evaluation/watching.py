@@ -265,8 +265,8 @@ def _with_waiting(waiting: NDArray[np.float64], outcomes: NDArray[np.float64]) -
 #
 # **Stakes.**  Estimates p̂ and r̂ from earlier blocks give the deficit D = slope · r̂ + shift − p̂.  If D ≤ 0 the
 # limit seems to be kept, and nothing is staked.  Else (p°, r°) is the point of the line nearest to the estimates in
-# units of their variances.  To second order the expectation of log e is u·D − ½u²·V, where V is the mean square of the
-# block's terms about that point.  So u = D / V is best.
+# units of their variances.  To second order the expectation of log e is u·D − ½u²·V, where V = E(X − p°)²/n +
+# slope² · E(Y − r°)²/m.  So u = D / V is best.
 #
 # **Memory.**  Rates change, so old rows must count less.  The right speed is unknown, so the capital is divided among
 # bettors who forget at different speeds (`MEMORIES`).  A bettor with memory M first invests half of its capital, and

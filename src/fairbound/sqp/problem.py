@@ -99,7 +99,7 @@ def trial_ratio_parameter(merit_parameter: float, model_decrease: float, step_no
 
 
 def lowered(value: float, trial: float, decrease: float, floor: float) -> float:
-    """Return `value` if it is at most `trial`; else the smaller of `trial` and (1 − `decrease`) · `value`.
+    """Return `value` if it is at most `trial`; else min(`trial`, (1 − `decrease`) · `value`), but at least `floor`.
 
     Examples
     --------

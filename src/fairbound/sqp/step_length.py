@@ -144,8 +144,8 @@ class AdaptiveStep(StepLength):
             return 0.0
         beta = model.learning_rate
         curvature = model.merit_parameter * self.lipschitz_objective + self.lipschitz_constraints
-        # The merit function changes by at most −α Δq + ½ α² (τL + Γ)‖d‖², which is least at α = Δq / ((τL + Γ)‖d‖²).
-        # The learning rate β shortens this.
+        # If L and Γ are Lipschitz constants and α ≤ 1, the merit function changes by at most −α Δq + ½ α² (τL + Γ)‖d‖².
+        # This bound is least at α = Δq / ((τL + Γ)‖d‖²).  The learning rate β scales that length.
         wanted = beta * model.model_decrease / (curvature * model.step_norm**2)
         # ξ ≤ Δq / (τ‖d‖²), so this is at most `wanted` (unless ξ is at its floor).
         least = beta * model.ratio_parameter * model.merit_parameter / curvature

@@ -41,7 +41,7 @@ class StochasticSQP(torch.optim.Optimizer):
     hessian : str or Hessian, optional
         H of the QP: "identity", "adagrad", "exponential" or an instance.  By default `ExponentialAverage(damping=1.0,
         corrected=True)`.  Where gradients are small, it is close to the identity, which suits a mean loss.  Where they
-        are large, it is close to diag |g|.
+        are large, it is close to their root mean square.
     step_length : str or StepLength
         "adaptive", "fixed" or an instance.
     learning_rate_cut : LearningRateCut, optional

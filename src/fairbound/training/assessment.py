@@ -105,8 +105,8 @@ class Assessment:
     def kept(self) -> bool:
         """Return whether the decisions keep every limit."""
         if self.exact_violation > CLEARLY_VIOLATED:
-            # This also refuses models that miss a reserve.  A reserve (`margin=`) tightens the rows of c̄, but the
-            # measured values are compared with the bounds as asked.
+            # This is quick, and is also true if a reserve is missed: a reserve (`margin=`) tightens the rows of c̄, but
+            # not the bounds that the measured values are compared with.
             return False
         return self._judged.kept
 

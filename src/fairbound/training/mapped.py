@@ -92,7 +92,7 @@ class RowWriter:
             os.truncate(self.files[name], self.offsets[-1] * kind.itemsize * columns)
 
     def write(self, cells: NDArray[np.int64], parts: dict[str, NDArray[Any]]) -> None:
-        """Write a block of rows; `parts` has an array for each file except `NARROW`, which is a copy of `WIDE`."""
+        """Write a block of rows; `parts` has an array for each file except `NARROW`, which is made from `WIDE`."""
         order = np.argsort(cells, kind="stable")
         sizes = np.bincount(cells, minlength=len(self.next)).tolist()
         for name, (kind, columns) in self.types.items():
