@@ -93,7 +93,7 @@ class ConstrainedClassifier(FitsFiles, Predictor, ClassifierMixin, NamedParamete
     confidence : float, optional
         Keep the limits on unseen rows, too, at this confidence level, such as 0.95.  A part of the rows is held back
         for calibration.  Models from strict to loose are trained on the others and tested on that part; the confidence
-        level accounts for all tests.  Of the models that pass, the most accurate is returned, with its certificate.
+        level accounts for all tests.  The loosest model that passes is returned, with its certificate.
     margin : "auto", float, or None
         Tighten the limits in training just enough that, by the forecast in `result_`, they hold on new rows with this
         probability, such as 0.8; "auto" is 2/3.  All rows are trained on.  Unlike `confidence`, it proves nothing.
