@@ -256,10 +256,14 @@ def with_certificate(record: FitResult, choice: CertifiedChoice) -> FitResult:
         message = f"{choice.claim} Its bounds: {bounds}. {message}"
     elif record.status in (Status.CONVERGED, Status.FEASIBLE):
         count = sum(trial.passed for trial in choice.trials)
-        way = f"limits {100 * taken.strictness:g}% stricter than asked" if taken.strictness else "the limits as asked"
+        which = (
+            f"{100 * taken.strictness:g}% stricter than asked"
+            if taken.strictness
+            else "the one for the limits as asked"
+        )
         message = (
             "All limits are kept, and pass on the calibration rows: the loosest of "
-            f"{count} model{'s' if count > 1 else ''} that did, trained for {way}."
+            f"{count} model{'s' if count > 1 else ''} that did, {which}."
         )
     return replace(
         record,

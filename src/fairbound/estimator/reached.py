@@ -98,7 +98,7 @@ class TrialResult:
     Attributes
     ----------
     strictness : float
-        How much stricter than asked the model was trained: 0 for the bound itself, 1 for the strictest possible bound.
+        How much stricter than asked the model is: 0 at the bound itself, 1 at the strictest possible bound.
     accuracy : float
         On the training rows.
     passed : bool

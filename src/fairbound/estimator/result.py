@@ -273,7 +273,7 @@ class FitResult:
             for trial in self.trials
         )
         return TextTable(
-            "Models tested, in this order", ("trained for", "accuracy", "confidence", "test", "bounds", ""), rows
+            "Models tested, in this order", ("model", "accuracy", "confidence", "test", "bounds", ""), rows
         )
 
     def _group_tables(self) -> list[TextTable]:

@@ -89,9 +89,9 @@ def _lines(summary: Mapping[str, Any]) -> Iterator[str]:
     if trials:
         yield "Models tested on the calibration rows, in this order:\n"
         yield from _table(
-            ("trained for", "accuracy, training", "test", *(limit["text"] for limit in summary["limits"]), ""),
+            ("model", "accuracy, training", "test", *(limit["text"] for limit in summary["limits"]), ""),
             [
-                (each.trained_for, each.accuracy, each.test[1], *each.bounds, "returned" if each.returned else "")
+                (each.model, each.accuracy, each.test[1], *each.bounds, "returned" if each.returned else "")
                 for each in trials
             ],
         )

@@ -239,7 +239,7 @@ def _limit(summary: Mapping[str, Any], place: int, limit: Mapping[str, Any]) -> 
 class TrialLine:
     """One model that was tested on the calibration rows."""
 
-    trained_for: str
+    model: str
     accuracy: str
     test: tuple[Tone, str]
     bounds: tuple[str, ...]
