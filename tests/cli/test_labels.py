@@ -52,6 +52,22 @@ def test_every_value_is_listed_with_its_rows_and_side(fairbound, loans):
     assert {"value": "No.", "rows": rows.count("No."), "counts_as": "negative"} in machine["label"]
 
 
+def test_yes_needs_no_option_and_the_choice_is_shown(fairbound, tmp_path):
+    """The command line asked for --positive where the estimator knew it."""
+    rows = [(*row[:-1], ("no", "yes")[row[-1]]) for row in loan_rows(600)]
+    path = write_csv(tmp_path / "loans.csv", LOAN_COLUMNS, rows)
+    found = fairbound("train", path, *LOANS, "--out", "run")
+    assert found.code == 0, found.stderr
+    assert "Label: approved (positive: yes)" in found.stdout
+    assert re.search(r"^  yes +positive +\d+$", found.stdout, re.MULTILINE)
+    decided = write_csv(tmp_path / "decided.csv", ("approved", "decision", "sex"), [(r[-1], r[-1], r[3]) for r in rows])
+    audited = fairbound("audit", decided, "--target", "approved", "--prediction", "decision", "--sensitive", "sex")
+    assert audited.code == 0, audited.stderr
+    assert "positive label 'yes'" in audited.stdout
+    told = fairbound("train", path, *LOANS, "--positive", "no", "--out", "other")
+    assert "Label: approved (positive: no)" in told.stdout
+
+
 def test_the_label_of_a_known_data_set_is_listed_too(fairbound):
     found = fairbound("train", "law", "--out", "run")
     assert re.search(r"^  did not pass the bar +negative +2,293$", found.stdout, re.MULTILINE)
