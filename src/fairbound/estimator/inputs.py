@@ -28,7 +28,8 @@ from sklearn.utils import check_array
 from fairbound._errors import InputError, InputTypeError
 from fairbound._values import as_objects, as_values, has_infinity, with_gaps
 from fairbound.data import Dataset, as_word, is_missing
-from fairbound.estimator.columns import NUMBERS, Floats, Words, column_names, find_name
+from fairbound.estimator.columns import NUMBERS, Floats, Words
+from fairbound.estimator.names import column_names, find_name
 
 LARGEST_WHOLE = 2**53
 """A float holds every whole number up to this one."""
@@ -187,9 +188,13 @@ class Inputs:
 
     def without(self, positions: Sequence[int]) -> Inputs:
         """Return the inputs without some of the columns."""
-        if not positions:
+        return self.select([position for position in range(self.n_columns) if position not in set(positions)])
+
+    def select(self, positions: Sequence[int]) -> Inputs:
+        """Return the inputs with the columns at these positions, in this order."""
+        kept = list(positions)
+        if kept == list(range(self.n_columns)):
             return self
-        kept = [position for position in range(self.n_columns) if position not in set(positions)]
         part = self.native[:, kept] if not self._is_table else self._frame()[:, kept].to_native()
         names = tuple(self.names[position] for position in kept) if self.names else None
         return Inputs(part, names, self.n_rows, len(kept))

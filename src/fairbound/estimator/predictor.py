@@ -18,12 +18,12 @@ from scipy.optimize import minimize
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
-from fairbound.estimator.columns import check_names
 from fairbound.estimator.correction import read_base_score
 from fairbound.estimator.cross_fitting import FittedBase
 from fairbound.estimator.encoder import encode, encoded_units, module_inputs
 from fairbound.estimator.inputs import Inputs, read_inputs
 from fairbound.estimator.modules import class_probabilities, in_blocks, logits
+from fairbound.estimator.names import check_names
 from fairbound.estimator.result import FitResult
 from fairbound.estimator.rows import read_labels, read_weights
 from fairbound.estimator.small_groups import align_groups
@@ -159,6 +159,8 @@ class Predictor:
     ----------
     classes_, pos_label_, threshold_, group_columns_, left_columns_, n_features_in_, encoder_, module_, calibration_
         As set by `ConstrainedClassifier.fit`.
+    by_name_ : bool
+        Whether new rows may have further columns, and any order: true for models of files, data sets and studies.
     """
 
     classes_: NDArray[Any]
@@ -167,6 +169,7 @@ class Predictor:
     group_columns_: tuple[int, ...]
     left_columns_: tuple[int, ...]
     n_features_in_: int
+    by_name_: bool
     encoder_: Any
     module_: nn.Module
     calibration_: Recalibration | None
@@ -287,7 +290,7 @@ class Predictor:
                 f"X lacks the column {absent[0]}, which was made an input of the model by sensitive_as_input=True, so "
                 "predictions need it; train without that to predict without the group."
             )
-        return check_names(self, inputs, self.left_columns_, level=5)
+        return check_names(self, inputs, self.left_columns_, by_name=self.by_name_, level=5)
 
     def _linear(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         check_is_fitted(self)

@@ -1,10 +1,10 @@
 """Cells, surrogates, measures and constraints.  Nothing here depends on the optimiser."""
 
+from fairbound._values import conventional_positive
 from fairbound.fairness.cells import Cells, Combine, Grouping
 from fairbound.fairness.columns import (
     Division,
     as_array,
-    conventional_positive,
     holds_probabilities,
     is_divided,
     is_missing,
