@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -30,8 +30,16 @@ from fairbound._errors import (
     python_name,
 )
 from fairbound._values import as_array
-from fairbound._words import as_text
-from fairbound.data import DATASETS, Backend, Dataset, has_probabilities, installed_backend, is_missing
+from fairbound._words import as_text, listed
+from fairbound.data import (
+    DATASETS,
+    Backend,
+    Dataset,
+    has_probabilities,
+    installed_backend,
+    is_missing,
+    is_protected_name,
+)
 from fairbound.fairness import Constraint
 from fairbound.studies.settings import StudySettings
 
@@ -243,11 +251,36 @@ def columns_taken(data: Dataset, name_of: NameOf = python_name) -> list[dict[str
 
 
 def remarks(data: Dataset) -> list[str]:
-    """Return notes on changes made while reading, and on columns that may leak the label."""
+    """Return notes on changes made while reading, and on columns to look at."""
+    return [*data.notes, *column_remarks(data)]
+
+
+def column_remarks(data: Any) -> list[str]:
+    """Return notes on columns that may leak the label, and on inputs with the name of a protected attribute."""
     leaks = data.suspected_leaks()
     return [
-        *data.notes,
         *(Message("{leak} Option: {ignore=column}.", leak=str(leak), column=[leak.column]) for leak in leaks),
+        *([] if is_known(data) else protected_inputs(data.schema, data.sensitive)),
+    ]
+
+
+def protected_inputs(inputs: Iterable[str], sensitive: Collection[str]) -> list[Message]:
+    """Return a note on inputs with the name of a commonly protected attribute; nothing if there is none."""
+    named = [name for name in inputs if name not in sensitive and is_protected_name(name)]
+    if not named:
+        return []
+    one = len(named) == 1
+    return [
+        Message(
+            "{columns} {are}, and {suggests} a commonly protected attribute. {its} groups are neither limited nor "
+            "measured. If that is not intended, name {it} with {sensitive=}, or leave {it} out with {ignore=named}.",
+            columns=f"Column {named[0]!r}" if one else f"Columns {listed(named)}",
+            are="is an input" if one else "are inputs",
+            suggests="its name suggests" if one else "each name suggests",
+            its="Its" if one else "Their",
+            it="it" if one else "them",
+            named=named,
+        )
     ]
 
 
