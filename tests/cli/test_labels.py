@@ -1,4 +1,4 @@
-"""The label on the command line: its values are listed, spellings are asked about, leaks and protected inputs are named."""
+"""The label on the command line: values are listed, spellings are asked about, leaks and protected inputs are named."""
 
 from __future__ import annotations
 
