@@ -126,7 +126,7 @@ def test_parts_of_at_most_half_of_the_rows_are_two_without_a_row_in_common(rows,
 
 def test_limits_that_no_model_keeps_have_no_forecast():
     X, y, group = toy(300)
-    limits = ["selection_rate <= 0.2", "selection_rate >= 0.6"]
+    limits = ["selection_rate[a] <= 0.2", "selection_rate[b] >= 0.6", "disparate_impact >= 0.9"]
     with pytest.warns(LimitWarning, match="does not keep every limit"):
         result = quick(limits, margin="auto").fit(X, y, sensitive_features=group).result_
     assert not result.kept

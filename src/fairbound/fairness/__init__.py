@@ -33,6 +33,7 @@ from fairbound.fairness.constraints import (
     rate_limit,
     shortest,
 )
+from fairbound.fairness.contradictions import refuse_contradictions
 from fairbound.fairness.decisions import (
     DecisionSurrogate,
     GroupSums,
@@ -147,6 +148,7 @@ __all__ = [
     "read_columns",
     "read_outputs",
     "read_probabilities",
+    "refuse_contradictions",
     "resolve_measure",
     "resolve_surrogate",
     "selection_rate",
