@@ -130,6 +130,19 @@ def test_limits_that_exclude_each_other_are_refused_before_training(fairbound, l
             assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.parametrize("memory", [[], ["--memory", "1KB"]])
+@pytest.mark.parametrize("limit", ["selection_rate[femal] >= 0.5", "disparate_impact >= 0.8 against femal"])
+def test_a_limit_on_an_unknown_group_is_refused_before_training(fairbound, loans, tmp_path, limit, memory):
+    """The model without limits was trained first."""
+    refused = fairbound("train", loans, *LOANS, "--require", limit, *memory, "--out", "run")
+    assert refused.code == 2
+    assert "Training" not in refused.stderr
+    assert says(
+        refused.stderr.splitlines()[-1], repr(limit), "'femal'", "Did you mean 'female'?", "sex: 'female', 'male'"
+    )
+    assert not (tmp_path / "run").exists()
+
+
 def test_a_limit_that_no_model_keeps_has_exit_code_1(fairbound, loans, tmp_path):
     # The ratio does not follow from the bounds of the two rates alone, so it takes training to find out.
     limits = ["selection_rate[male] <= 0.1", "selection_rate[female] >= 0.9", "disparate_impact >= 0.95"]

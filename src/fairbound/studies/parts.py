@@ -29,8 +29,8 @@ from fairbound._errors import (
     SmallGroupWarning,
     python_name,
 )
-from fairbound._values import as_array
-from fairbound._words import as_text, listed
+from fairbound._values import as_array, find_value, in_order
+from fairbound._words import as_text, did_you_mean, listed
 from fairbound.data import (
     DATASETS,
     Backend,
@@ -163,6 +163,27 @@ def check_limited_columns(limits: Sequence[Constraint], data: Dataset, groups: s
                     name=name,
                     known=", ".join(data.sensitive),
                 )
+    check_limited_groups(limits, data, groups)
+
+
+def check_limited_groups(limits: Sequence[Constraint], data: Any, groups: str) -> None:
+    """Reject a limit on a group that no column has before anything is trained; intersections are made later."""
+    if groups != "each" or any(map(has_probabilities, data.sensitive.values())):
+        return
+    for limit in limits:
+        wanted = limit.group if limit.group is not None else limit.reference
+        if wanted is None or str(wanted).startswith("(other"):  # `small_groups="merge"` makes such a group
+            continue
+        columns = {name: data.sensitive[name] for name in limit.columns or data.sensitive}
+        known = {name: in_order(set(values[~is_missing(values)].tolist())) for name, values in columns.items()}
+        if all(find_value(wanted, each) is None for each in known.values()):
+            raise InputError(
+                "{limit!r} names the group {wanted!r}, which no row has.{near} Known groups: {known}.",
+                limit=str(limit),
+                wanted=wanted,
+                near=did_you_mean(str(wanted), [str(group) for each in known.values() for group in each]),
+                known="; ".join(f"{name}: {listed(each)}" for name, each in known.items()),
+            )
 
 
 def check_group_sizes(data: Dataset, settings: StudySettings) -> None:

@@ -34,7 +34,13 @@ from fairbound.data import (
 from fairbound.fairness import Constraint
 from fairbound.studies.judged import SHOWN, coefficients, shuffled_importances
 from fairbound.studies.measured import Decisions, SweptPoint
-from fairbound.studies.parts import collected_warnings, column_remarks, small_group_notes, table_backend
+from fairbound.studies.parts import (
+    check_limited_groups,
+    collected_warnings,
+    column_remarks,
+    small_group_notes,
+    table_backend,
+)
 from fairbound.studies.plan import locked
 from fairbound.studies.running import Callback, Study
 from fairbound.studies.settings import BASES, StudySettings
@@ -144,6 +150,7 @@ class StreamedStudy(Study):
     def __init__(self, prepared: PreparedRows, settings: StudySettings, source: str) -> None:
         check_streamed(settings)
         data: Any = StreamedData(prepared, source)
+        check_limited_groups(settings.limits, data, settings.groups)
         self.prepared, self.data, self.streamed = prepared, data, data
         self.settings = replace(settings, model="linear") if settings.model == "auto" else settings
         self.training: Any = range(prepared.sizes[0])
