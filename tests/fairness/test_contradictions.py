@@ -10,8 +10,7 @@ from tests.refusals import refused
 
 from fairbound import ConstrainedClassifier, rate_limit
 from fairbound.evaluation.tally import Tally
-from fairbound.fairness import as_constraints
-from fairbound.fairness.contradictions import refuse_contradictions
+from fairbound.fairness import as_constraints, refuse_contradictions
 
 EXCLUDED = [
     ("selection_rate <= 0.3", "selection_rate >= 0.6"),

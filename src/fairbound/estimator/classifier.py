@@ -19,11 +19,11 @@ from torch import nn
 
 from fairbound.data import ColumnFormat
 from fairbound.estimator.certified import set_apart
+from fairbound.estimator.columns import learn_names
 from fairbound.estimator.file_fits import FitsFiles, fit_shared
 from fairbound.estimator.fitting import Fitting
 from fairbound.estimator.inputs import Inputs, read_inputs
 from fairbound.estimator.modules import last_network
-from fairbound.estimator.names import learn_names
 from fairbound.estimator.parameters import (
     ALLOWED,
     NamedParameters,

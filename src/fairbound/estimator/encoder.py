@@ -33,10 +33,11 @@ from fairbound.estimator.columns import (
     Floats,
     Moments,
     NumberColumn,
+    check_names,
+    learn_names,
     standardize,
 )
 from fairbound.estimator.inputs import Inputs, read_inputs
-from fairbound.estimator.names import check_names, learn_names
 from fairbound.estimator.rows import Data, Parameters, read_weights
 from fairbound.training import accepts
 

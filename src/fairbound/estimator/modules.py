@@ -16,9 +16,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from fairbound.estimator.columns import check_names
 from fairbound.estimator.correction import Corrected, corrected_module
 from fairbound.estimator.inputs import Inputs
-from fairbound.estimator.names import check_names
 from fairbound.estimator.rows import Data
 from fairbound.fairness import as_logits, probabilities
 from fairbound.training import evaluation_mode, make_model

@@ -18,12 +18,12 @@ from scipy.optimize import minimize
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
+from fairbound.estimator.columns import check_names
 from fairbound.estimator.correction import read_base_score
 from fairbound.estimator.cross_fitting import FittedBase
 from fairbound.estimator.encoder import encode, encoded_units, module_inputs
 from fairbound.estimator.inputs import Inputs, read_inputs
 from fairbound.estimator.modules import class_probabilities, in_blocks, logits
-from fairbound.estimator.names import check_names
 from fairbound.estimator.result import FitResult
 from fairbound.estimator.rows import read_labels, read_weights
 from fairbound.estimator.small_groups import align_groups

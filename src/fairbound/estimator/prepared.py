@@ -19,12 +19,11 @@ from fairbound._errors import InputError, argument, together
 from fairbound._files import draft_beside
 from fairbound._values import as_array, distinct
 from fairbound.data import MISSING, ColumnFormat, TableFile, TableStream, as_word, make_frame, typed_copy
-from fairbound.estimator.columns import Column, ColumnFacts, Floats
+from fairbound.estimator.columns import Column, ColumnFacts, Floats, learn_names
 from fairbound.estimator.encoder import TableEncoder
 from fairbound.estimator.file_rows import HELD_OUT, TRAINING, FileColumns, FileRows, Tell
 from fairbound.estimator.inputs import Inputs, read_inputs
 from fairbound.estimator.modules import logits
-from fairbound.estimator.names import learn_names
 from fairbound.estimator.parameters import class_weights
 from fairbound.estimator.rows import Parameters, stated_positive
 from fairbound.evaluation import Repeats

@@ -33,7 +33,6 @@ from fairbound.fairness.constraints import (
     rate_limit,
     shortest,
 )
-from fairbound.fairness.contradictions import refuse_contradictions
 from fairbound.fairness.decisions import (
     DecisionSurrogate,
     GroupSums,
@@ -78,7 +77,7 @@ from fairbound.fairness.surrogates import (
     resolve_surrogate,
 )
 from fairbound.fairness.system import ComparedPair, ConstraintSystem, ExactValues
-from fairbound.fairness.text import as_constraints, distinct_texts, parse_constraint
+from fairbound.fairness.text import as_constraints, distinct_texts, parse_constraint, refuse_contradictions
 
 __all__ = [
     "CONSTRAINTS",

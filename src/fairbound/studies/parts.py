@@ -29,7 +29,7 @@ from fairbound._errors import (
     SmallGroupWarning,
     python_name,
 )
-from fairbound._values import as_array, find_value, in_order
+from fairbound._values import as_array, find_value
 from fairbound._words import as_text, did_you_mean, listed
 from fairbound.data import (
     DATASETS,
@@ -175,7 +175,7 @@ def check_limited_groups(limits: Sequence[Constraint], data: Any, groups: str) -
         if wanted is None or str(wanted).startswith("(other"):  # `small_groups="merge"` makes such a group
             continue
         columns = {name: data.sensitive[name] for name in limit.columns or data.sensitive}
-        known = {name: in_order(set(values[~is_missing(values)].tolist())) for name, values in columns.items()}
+        known = {name: sorted(set(values[~is_missing(values)].tolist()), key=str) for name, values in columns.items()}
         if all(find_value(wanted, each) is None for each in known.values()):
             raise InputError(
                 "{limit!r} names the group {wanted!r}, which no row has.{near} Known groups: {known}.",
