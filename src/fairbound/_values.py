@@ -6,12 +6,14 @@ import math
 from collections.abc import Hashable, Iterable, Sequence
 from importlib import import_module
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fairbound._errors import InputError, InputTypeError, bad_value
+
+Label = TypeVar("Label", bound=Hashable)
 
 
 def as_array(values: Any) -> np.ndarray:
@@ -304,6 +306,39 @@ def combine_codes(codes: list[np.ndarray], sizes: list[int]) -> tuple[np.ndarray
     row = np.empty(len(found), dtype=np.int64)  # some row of each combination
     row[atom] = np.arange(len(whole))
     return np.stack([code[row] for code in codes], axis=1), atom
+
+
+# --- positive label --------------------------------------------------------------------------------------------------
+
+# The positive one of two labels: the one that a selection rate counts.
+#
+# For common pairs of labels (0 and 1, no and yes) convention decides, everywhere.  For all other pairs, files and
+# commands ask which one it is.  The estimator and `audit` take the last one in sorted order, as scikit-learn does: of
+# "approved" and "denied" that is "denied".  So the estimator warns if a limit depends on this choice.
+
+
+CONVENTIONS = (
+    ("0", "1"),
+    ("-1", "1"),
+    ("false", "true"),
+    ("no", "yes"),
+    ("n", "y"),
+    ("negative", "positive"),
+)
+"""Pairs of labels, as lower-case text, of which the second is the positive one."""
+
+
+def conventional_positive(labels: Sequence[Label]) -> Label | None:
+    """Return the positive one of two labels if convention decides, else None.
+
+    >>> conventional_positive([0, 1]), conventional_positive(["YES", "no"]), conventional_positive(["good", "bad"])
+    (1, 'YES', None)
+    """
+    texts = [f"{label:g}" if isinstance(label, float) else str(label).strip().lower() for label in labels]
+    for pair in CONVENTIONS:
+        if sorted(texts) == sorted(pair):
+            return labels[texts.index(pair[1])]
+    return None
 
 
 # --- torch -----------------------------------------------------------------------------------------------------------

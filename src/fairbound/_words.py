@@ -100,13 +100,18 @@ def did_you_mean(name: object, known: Iterable[str]) -> str:
 
 
 def names_in_one(name: object, known: Iterable[str]) -> list[str]:
-    """Split a text with commas into known names; return an empty list if it is not such a text.
+    """Split a text with commas or blanks into known names; return an empty list if it is not such a text.
 
     >>> names_in_one("sex, race", ["age", "race", "sex"]), names_in_one("sex,rac", ["race", "sex"])
     (['sex', 'race'], [])
+    >>> names_in_one("sex race", ["age", "race", "sex"])
+    ['sex', 'race']
     """
-    parts = [part.strip() for part in str(name).replace(";", ",").split(",")]
-    return parts if len(parts) > 1 and set(parts) <= set(known) else []
+    text, names = str(name).replace(";", ","), set(known)
+    for parts in ([part.strip() for part in text.split(",")], text.replace(",", " ").split()):
+        if len(parts) > 1 and set(parts) <= names:
+            return parts
+    return []
 
 
 def _plain(name: str) -> str:

@@ -69,11 +69,11 @@ def test_a_wrong_column_with_the_nearest_name(refused, tmp_path):
 
 
 def test_a_label_of_two_words_without_the_favourable_one(refused, tmp_path):
-    rows = [(*row[:-1], ("no", "yes")[row[-1]]) for row in loan_rows(50)]
+    rows = [(*row[:-1], ("bad", "good")[row[-1]]) for row in loan_rows(50)]
     write_csv(tmp_path / "loans.csv", *with_decisions(rows))
     sentence = refused("loans.csv")
-    counts = [sum(row[-1] == word for row in rows) for word in ("no", "yes")]
-    values = [f"'no' ({counts[0]} rows)", f"'yes' ({counts[1]} rows)"]
+    counts = [sum(row[-1] == word for row in rows) for word in ("bad", "good")]
+    values = [f"'bad' ({counts[0]} rows)", f"'good' ({counts[1]} rows)"]
     assert says(sentence, "'approved' (--target)", *values, "--positive")
 
 

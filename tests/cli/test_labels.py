@@ -1,9 +1,10 @@
-"""The label on the command line: its values are listed, spellings are asked about, leaks are named."""
+"""The label on the command line: values are listed, spellings are asked about, leaks and protected inputs are named."""
 
 from __future__ import annotations
 
 import json
 import re
+import shutil
 
 import pytest
 from tests.cli.helpers import LIMIT, LOAN_COLUMNS, LOANS, loan_rows, write_csv
@@ -50,6 +51,22 @@ def test_every_value_is_listed_with_its_rows_and_side(fairbound, loans):
         assert re.search(rf"^  {re.escape(value)} +{side} +{rows.count(value)}$", found.stdout, re.MULTILINE)
     machine = json.loads(fairbound("train", loans, *LOANS, "--positive", "yes", "Yes", "--out", "b", "--json").stdout)
     assert {"value": "No.", "rows": rows.count("No."), "counts_as": "negative"} in machine["label"]
+
+
+def test_yes_needs_no_option_and_the_choice_is_shown(fairbound, tmp_path):
+    """The command line asked for --positive where the estimator knew it."""
+    rows = [(*row[:-1], ("no", "yes")[row[-1]]) for row in loan_rows(600)]
+    path = write_csv(tmp_path / "loans.csv", LOAN_COLUMNS, rows)
+    found = fairbound("train", path, *LOANS, "--out", "run")
+    assert found.code == 0, found.stderr
+    assert "Label: approved (positive: yes)" in found.stdout
+    assert re.search(r"^  yes +positive +\d+$", found.stdout, re.MULTILINE)
+    decided = write_csv(tmp_path / "decided.csv", ("approved", "decision", "sex"), [(r[-1], r[-1], r[3]) for r in rows])
+    audited = fairbound("audit", decided, "--target", "approved", "--prediction", "decision", "--sensitive", "sex")
+    assert audited.code == 0, audited.stderr
+    assert "positive label 'yes'" in audited.stdout
+    told = fairbound("train", path, *LOANS, "--positive", "no", "--out", "other")
+    assert "Label: approved (positive: no)" in told.stdout
 
 
 def test_the_label_of_a_known_data_set_is_listed_too(fairbound):
@@ -107,6 +124,28 @@ def test_a_column_that_gives_the_label_away_is_named(fairbound, tmp_path, comman
 def test_nothing_is_named_where_nothing_leaks(fairbound, tmp_path):
     path = write_csv(tmp_path / "loans.csv", LOAN_COLUMNS, loan_rows(600))
     assert "leak" not in fairbound("train", path, *LOANS, "--require", LIMIT, "--out", "run").stdout
+
+
+@pytest.mark.parametrize("command", [*COMMANDS, "streamed"])
+def test_an_input_with_the_name_of_a_protected_attribute_is_named(fairbound, tmp_path, command):
+    """A race that was not named as sensitive became an input without a word."""
+    rows = [(*row, ("north", "south")[row[0] % 2], 20 + row[0] % 40) for row in loan_rows(600)]
+    path = write_csv(tmp_path / "loans.csv", (*LOAN_COLUMNS, "race", "car_age"), rows)
+    streamed = ["--memory", "1KB"] if command == "streamed" else []
+    command = "train" if streamed else command
+    found = call(fairbound, command, path, *streamed)
+    note = next(line for line in found.stdout.splitlines() if "protected" in line)
+    assert says(
+        note, "Note: Column 'race' is an input", "neither limited nor measured", "--sensitive", "--ignore 'race'"
+    )
+    assert "car_age" not in note
+    if command != "describe":
+        summary = json.loads((tmp_path / "run" / "summary.json").read_text(encoding="utf-8"))
+        assert note.removeprefix("Note: ") in summary["notes"]
+        shutil.rmtree(tmp_path / "run")
+    assert "protected" not in call(fairbound, command, path, *streamed, "--ignore", "race").stdout
+    if command == "describe":
+        assert "protected" not in call(fairbound, command, path, "--sensitive", "race").stdout
 
 
 def test_what_is_for_files_is_refused_for_a_known_data_set(fairbound):

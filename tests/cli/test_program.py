@@ -80,7 +80,7 @@ def test_the_version(fairbound):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["trian"], "No such command 'trian'"),
+        (["trian"], "No such command 'trian'. Did you mean 'train'? See fairbound --help."),
         (["audit"], "Missing argument 'FILE'"),
         (["audit", "x.csv", "--predicton", "p"], "No such option"),
         (["audit", "x.csv", "--target", "y"], "Missing option '--sensitive'"),

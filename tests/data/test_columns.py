@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fairbound.data.columns import Banded, Categorical, Numeric, is_missing
+from fairbound.data.columns import Banded, Categorical, Numeric, is_missing, is_protected_name
 
 
 def test_numeric_stands_as_it_is():
@@ -83,3 +83,15 @@ def test_what_is_missing():
 
 def test_kinds():
     assert [kind.categorical for kind in (Numeric, Categorical, Banded)] == [False, True, True]
+
+
+PROTECTED = """race|Race|RACE|applicant_race|raceCode|sex|Gender|gender_identity|personal_status_sex|marital-status|
+MaritalStatus|religion|nationality|national origin|native-country|disability|age|age_group|Age (years)|date_of_birth|
+birth_year|DOB|is_female|ethnicity|ethnic group"""
+OTHER = """race_time|car_age|age_of_account|accountAge|average|stage|package|sextant|trace|group|status|code|country|
+page|sex_ratio_of_district|years|type|male_share|1|family_size"""
+
+
+@pytest.mark.parametrize(("names", "protected"), [(PROTECTED, True), (OTHER, False)])
+def test_names_of_protected_attributes(names, protected):
+    assert [name for name in names.replace("\n", "").split("|") if is_protected_name(name) != protected] == []

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from tests.refusals import refused
 
+from fairbound._values import CONVENTIONS, conventional_positive
 from fairbound.data import read_table
 from fairbound.data.labels import LabelValue, code_labels
 
@@ -117,6 +118,25 @@ def test_numbers_on_either_side():
     found = code_labels(np.array([1, 2, 3, 3]), "t", positive=[1, 2.0])
     assert found.codes.tolist() == [1, 1, 0, 0]
     assert found.names == ("3", "1 or 2")
+
+
+@pytest.mark.parametrize("pair", CONVENTIONS)
+@pytest.mark.parametrize("spelt", [str, str.upper, str.capitalize])
+def test_convention_names_the_favourable_one_of_a_common_pair(pair, spelt):
+    """The rule of the estimator: see tests/estimator/test_positive.py."""
+    negative, positive = map(spelt, pair)
+    found = code_labels(np.array([positive, negative, positive]), "t")
+    assert found.names == (negative, positive)
+    assert found.codes.tolist() == [1, 0, 1]
+    assert conventional_positive([positive, negative]) == positive
+    turned = code_labels(np.array([positive, negative, positive]), "t", positive=negative)
+    assert turned.names == (positive, negative)
+
+
+@pytest.mark.parametrize("pair", [("approved", "denied"), ("bad", "good"), ("1", "2"), ("no", "true"), ("0", "-1")])
+def test_without_a_convention_the_favourable_one_is_asked_for(pair):
+    with refused("'t' (target=)", *(f"{word!r} (1 row)" for word in pair), "positive="):
+        code_labels(np.array(pair), "t")
 
 
 # --- from a file ---------------------------------------------------------------------------------------------------

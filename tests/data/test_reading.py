@@ -152,7 +152,7 @@ def test_codes_of_labels(values, positive, codes, words):
     [
         (["yes", "yes"], None, ["'t'", "(target=)", "only the value 'yes'"]),
         ([1, 1], 1, ["only the value '1'"]),
-        (["no", "yes"], None, ["'no' (1 row), 'yes' (1 row)", "with positive="]),
+        (["bad", "good"], None, ["'bad' (1 row), 'good' (1 row)", "with positive="]),
         ([1, 2], None, ["'1' (1 row), '2' (1 row)"]),
         (["no", "yes"], "Yes", ["never 'Yes' (positive=)", "Did you mean 'yes'?", "'no' (1 row)"]),
         (list(range(30)), None, ["30 different values", "at most 20", "regression", "positive="]),

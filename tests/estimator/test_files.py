@@ -14,7 +14,7 @@ import pytest
 import torch
 from tests.refusals import refused
 
-from fairbound import ConstrainedClassifier, read_table
+from fairbound import ConstrainedClassifier, load, read_table
 from fairbound.data import ColumnFormat, streams
 from fairbound.data.formats import FormatLearner
 from fairbound.estimator import opened_files
@@ -361,3 +361,25 @@ def test_formats_learnt_from_parts_are_those_of_the_whole_column(plain, decimal)
             for part in parts:
                 learner.add_again(set(part))
         assert learner.result() == ColumnFormat.learn(values, plain=plain, decimal=decimal), name
+
+
+def test_a_model_of_files_finds_its_columns_in_a_table(tmp_path):
+    """Its columns were named, so a table may have others, in any order; a table X of `fit` has to be the same."""
+    source = write(planted(), tmp_path, "file")
+    clf = ConstrainedClassifier("demographic_parity <= 0.1", effort=BRIEF)
+    clf.fit_files(source, target="label", sensitive="sex", positive="yes", ignore=["w"])
+    whole = pq.read_table(source)
+    own = whole.select(clf.feature_names_in_.tolist())
+    assert set(whole.column_names) > set(own.column_names)
+    decided = clf.predict(own)
+    assert (clf.predict(whole.select(whole.column_names[::-1])) == decided).all()
+    clf.save(tmp_path / "model")
+    assert (load(tmp_path / "model").predict(whole) == decided).all()
+    with refused("X lacks the column 'age'", "the model needs", "'label'"):
+        clf.predict(whole.drop_columns("age"))
+    with refused("the columns", "'x0', 'x1'", "X has 'label'"):
+        clf.predict(whole.select(["label"]))
+    labels = whole["label"].to_pylist()
+    clf.set_params(pos_label="yes").fit(own, labels, sensitive_features=whole["sex"].to_pylist())
+    with refused("Feature names unseen at fit time"):
+        clf.predict(whole)

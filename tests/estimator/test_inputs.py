@@ -385,8 +385,11 @@ def test_columns_that_are_not_those_of_fit():
     clf = ConstrainedClassifier().fit(frames["polars"], y)
     with pytest.raises(ValueError, match="Feature names seen at fit time, yet now missing:\n- job"):
         clf.predict(frames["polars"].drop("job"))
-    with pytest.raises(ValueError, match="Feature names must be in the same order"):
+    with pytest.raises(ValueError, match="Feature names must be in the same order") as caught:
         clf.predict(frames["polars"].select(["rooms", "income", "job", "owner"]))
+    assert "X[list(model.feature_names_in_)]" in str(caught.value)
+    with refused("Feature names unseen at fit time:\n- id", "X[list(model.feature_names_in_)]"):
+        clf.predict(frames["pandas"].assign(id=1))
     with pytest.warns(UserWarning, match="X does not have valid feature names"):
         clf.predict(frames["pandas"].to_numpy())
     with refused("2 features", "4"), pytest.warns():

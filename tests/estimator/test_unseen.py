@@ -126,7 +126,7 @@ def test_parts_of_at_most_half_of_the_rows_are_two_without_a_row_in_common(rows,
 
 def test_limits_that_no_model_keeps_have_no_forecast():
     X, y, group = toy(300)
-    limits = ["selection_rate <= 0.2", "selection_rate >= 0.6"]
+    limits = ["selection_rate[a] <= 0.2", "selection_rate[b] >= 0.6", "disparate_impact >= 0.9"]
     with pytest.warns(LimitWarning, match="does not keep every limit"):
         result = quick(limits, margin="auto").fit(X, y, sensitive_features=group).result_
     assert not result.kept
@@ -283,8 +283,16 @@ def test_models_that_were_stopped_have_no_forecast():
 
     models = quick(LIMIT, callbacks=[stop]).frontier(X, y, [0.5, 0.9], sensitive_features=group)
     assert phases[-1] == "coarse"
-    assert "stopped early" in models[0].classifier.result_.forecast.reason
-    assert models[-1].classifier.result_.forecast.limits
+    first, last = (each.classifier.result_.forecast for each in models)
+    # The model of the first bound was stopped too early to be of use, so that of the second has replaced it.
+    assert "stricter bound" in first.reason
+    assert last.limits
+
+
+def test_a_model_that_was_stopped_has_no_forecast():
+    X, y, group = noisy(400)
+    clf = quick(LIMIT, callbacks=[lambda row: row["phase"] == "exact"]).fit(X, y, sensitive_features=group)
+    assert "stopped early" in clf.result_.forecast.reason
 
 
 def test_a_frontier_takes_no_margin():

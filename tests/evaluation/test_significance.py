@@ -169,3 +169,38 @@ def test_an_audit_has_the_tests_of_each_column_and_needs_people():
         audit(None, decided, {"sex": sex}, sample_weight=[1, 2] * 40).significance()
     with refused("'d'", "f (sex)"):
         found.test("d")
+
+
+def test_an_interval_and_a_p_value_that_seem_to_disagree_are_explained():
+    """The interval of a ratio is wider than the test, so it may contain 1 although the adjusted p is small."""
+    decided, groups = [], []
+    for group, rows, selected in (("Asian", 70, 45), ("Black", 141, 83), ("White", 384, 281)):
+        decided += [1] * selected + [0] * (rows - selected)
+        groups += [group] * rows
+    found = audit(None, decided, {"race": groups}).significance()
+    black = found.test("Black")
+    assert black.lower < 1.0 < black.upper
+    assert black.adjusted_p < 0.02
+    assert says(found.notes[0], "race: the interval contains 1", "adjusted p is at most 0.05 (Black)")
+    assert "computed differently" in found.notes[-1]
+    assert "ratio, 95%" in str(found)
+    alike = audit(None, [1, 0] * 100, {"sex": ["f", "f", "m", "m"] * 50}).significance()
+    assert [note for note in alike.notes if "contains 1, but" in note] == []
+
+
+@given(
+    st.lists(
+        st.sampled_from([1, 2, 3, 5, 8, 20, 60, 200, 1000, 5000]).flatmap(
+            lambda n: st.tuples(st.just(n), st.integers(0, n))
+        ),
+        min_size=2,
+        max_size=6,
+    ),
+    st.sampled_from([0.8, 0.9, 0.95, 0.99]),
+)
+def test_an_interval_without_1_has_a_small_adjusted_p(counts, confidence):
+    """So the two never contradict each other in the other way, which no note explains."""
+    named = [(str(place), rows, selected) for place, (rows, selected) in enumerate(counts)]
+    for found in compare_selections("group", named, confidence=confidence):
+        if not found.lower <= 1.0 <= found.upper:
+            assert found.adjusted_p <= 1.0 - confidence

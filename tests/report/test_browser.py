@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +63,25 @@ def test_nothing_sticks_out_of_the_page(chromium, files, name, width):
         assert page.evaluate("document.documentElement.scrollWidth") <= width
         # Wide tables scroll within themselves, and the keyboard can reach them.
         assert page.locator(".scroll:not([tabindex='0'])").count() == 0
+
+
+@pytest.mark.parametrize("width", [1280, 800, 390])
+def test_tiles_have_no_empty_space(chromium, files, width):
+    """All tiles of a row had the height of the longest."""
+    with Visit(chromium, files["law"], viewport={"width": width, "height": 800}) as page:
+        tiles = page.locator(".tile")
+        assert tiles.count() > 3
+        for tile in tiles.all():
+            box = tile.evaluate(
+                "tile => [tile.getBoundingClientRect().bottom, tile.lastElementChild.getBoundingClientRect().bottom]"
+            )
+            assert 0 <= box[0] - box[1] <= 20  # the padding below the text
+        boxes = tiles.evaluate_all(
+            "found => found.map(tile => tile.getBoundingClientRect()).map(box => [box.left, box.top, box.bottom])"
+        )
+        for left in {box[0] for box in boxes}:  # one below the other in each column
+            column = sorted(box[1:] for box in boxes if box[0] == left)
+            assert all(0 < below[0] - above[1] <= 20 for above, below in pairwise(column))
 
 
 @pytest.mark.parametrize("width", [360, pytest.param(500, marks=pytest.mark.slow)])

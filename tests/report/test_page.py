@@ -250,6 +250,27 @@ def test_every_combination_of_pieces(limits, before, held_out):
     assert ("calibration" in text) == bool(limits)
 
 
+@pytest.mark.parametrize(
+    ("bound", "says"), [(0.2, "nothing: this model keeps it already"), (0.3, "0.10 points of accuracy")]
+)
+def test_tightening_a_bound_that_the_model_exceeds_costs_nothing(bound, says):
+    """The price of a frontier's point is that of its own bound, also if a stricter model has taken its place."""
+    groups, decided = ["a"] * 20 + ["b"] * 20, [1] * 10 + [0] * 10 + [1] * 3 + [0] * 17
+    rows = Decisions(y=[0, 1] * 20, sensitive_features={"side": groups}, after=decided)
+    point = {"bound": bound, "status": "feasible", "loss_price": 0.2, "accuracy_price": 0.1}
+    summary = summarize(
+        "disparate_impact >= 0.2",
+        rows,
+        None,
+        result=fit_result(iterations=[{"phase": "free", "loss": 0.5}]),
+        frontier=[SweptPoint(point=point, training=rows.after, held_out=None)],
+    )
+    assert summary["frontier"]["points"][0]["training"]["value"] == pytest.approx(0.3)
+    readout = dict(tradeoff(summary, {"0": "0", "1": "1"}).points[0].readouts)["The next 0.01 costs"]
+    assert readout.startswith(says)
+    assert says in Reader(to_html(summary)).text
+
+
 def test_the_models_that_were_tested_on_calibration_rows():
     summary = law_summary()
     certificate = summary["parts"]["held_out"]["certificate"]

@@ -11,11 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 from sklearn.ensemble import HistGradientBoostingClassifier
+from tests.refusals import refused
 
 import fairbound
 from fairbound import Dataset, audit, load, load_dataset, make_disparate_data
 from fairbound.cli.program import make_program
 from fairbound.estimator import TableEncoder
+from fairbound.persistence import ModelFileError
 from fairbound.studies import Study, StudySettings
 
 LIMIT = "disparate_impact >= 0.8"
@@ -50,6 +52,21 @@ def test_held_out_rows_have_the_scores_of_the_model(found):
     alone = audit(part.y, found.after.predict(part.X), part.sensitive, score=score, pos_label=found.positive)
     assert found.summary["parts"]["held_out"]["after"]["scores"] == alone.to_dict()["scores"]
     assert found.summary["parts"]["training"]["after"]["scores"] is None  # the model was fitted to them
+
+
+def test_a_saved_model_finds_its_columns_in_a_larger_table(found, tmp_path):
+    """A run's model refused in Python the table that `fairbound predict` takes, since that has a label and an id."""
+    found.write(tmp_path / "run")
+    part = found.held_out
+    columns = {name: part.data.table.show()[name] for name in reversed(part.data.schema)}
+    table = {"id": np.arange(len(part)), **columns, part.data.target: part.y}
+    model = load(tmp_path / "run" / "model")
+    assert (model.predict(table) == found.after.predict(part.X)).all()
+    first = next(iter(part.data.schema))
+    with refused(f"X lacks the column {first!r}", "the model needs"):
+        model.predict({name: values for name, values in table.items() if name != first})
+    with refused("model.json", f"give {tmp_path / 'run' / 'model'}", error=ModelFileError):
+        load(tmp_path / "run")
 
 
 def test_one_line_writes_what_the_command_writes(tmp_path):

@@ -326,7 +326,8 @@ def test_a_row_that_says_less_claims_nothing():
 
 def test_an_infeasible_fit_has_its_conflicts_and_every_iteration_its_loss_and_violation():
     data = make_disparate_data(1000, base_rates={"a": 0.6, "b": 0.3}, seed=0).dataset
-    limits = ["selection_rate[a] >= 0.8", "selection_rate <= 0.4"]
+    # Of the 60% of positive rows in a, two thirds are selected if 80% of its rows are.
+    limits = ["selection_rate[a] >= 0.8", "true_positive_rate <= 0.4"]
     with pytest.warns(LimitWarning):
         clf = ConstrainedClassifier(limits).fit(data.X, data.y, sensitive_features=data.groups())
     rows = Decisions(y=data.y, sensitive_features={"sensitive_feature": data.groups()}, after=clf.predict(data.X))

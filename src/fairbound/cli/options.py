@@ -76,7 +76,11 @@ SensitiveUnlessKnown = Annotated[
 ]
 Positive = Annotated[
     list[str] | None,
-    _option("--positive", metavar="VALUE...", help="The favourable values of the label; not needed for 0 and 1."),
+    _option(
+        "--positive",
+        metavar="VALUE...",
+        help="The favourable values of the label; not needed for 0 and 1, or no and yes.",
+    ),
 ]
 Negative = Annotated[
     list[str] | None,

@@ -121,7 +121,8 @@ class Program(TyperGroup):
             path = context.command_path if context is not None else "fairbound"
             sentence = " ".join(problem.format_message().split())
             if os.environ.get("RANK", "0") == "0":  # all processes have the same arguments: only the first complains
-                complain(f"{sentence.rstrip('.')}; see {path} --help.")
+                asks = sentence.endswith("?")
+                complain(f"{sentence} See {path} --help." if asks else f"{sentence.rstrip('.')}; see {path} --help.")
             return BAD_INPUT
         except typer.Abort as abort:  # click raises this for Ctrl-C before a command has begun
             return exit_code(abort.__cause__) if isinstance(abort.__cause__, KeyboardInterrupt) else INTERRUPTED

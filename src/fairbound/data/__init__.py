@@ -10,6 +10,7 @@ from fairbound.data.columns import (
     has_probabilities,
     into_bands,
     is_missing,
+    is_protected_name,
     name_probabilities,
     refuse_probabilities,
 )
@@ -82,6 +83,7 @@ __all__ = [
     "installed_backend",
     "into_bands",
     "is_missing",
+    "is_protected_name",
     "load_dataset",
     "make_disparate_data",
     "make_frame",

@@ -1,4 +1,4 @@
-"""Encode raw columns as inputs, check the arrays of a data set, and sort numbers into bands.
+"""Encode raw columns as inputs, check the arrays of a data set, sort numbers into bands, and read names of columns.
 
 A column becomes a number, one-hot columns over known values, or one-hot columns over bands of codes.
 
@@ -8,6 +8,7 @@ Missing values (None or NaN) of numbers stay missing. Missing categories are one
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -320,3 +321,41 @@ def _number(value: Any, row: int, name: str) -> float:
         raise ValueError(
             f"Column {name!r} has {value!r} in row {row + 1}, which is not a number; bands are for numbers only."
         ) from error
+
+
+# --- names -----------------------------------------------------------------------------------------------------------
+
+PROTECTED = {
+    frozenset(words.split())
+    for words in (
+        "race", "ethnicity", "ethnic", "ethnic origin", "race ethnicity", "skin color", "skin colour", "caste", "sex",
+        "sex birth", "gender", "gender identity", "sexual orientation", "male", "female", "religion", "creed",
+        "nationality", "national origin", "native country", "country birth", "citizenship", "disability", "disabled",
+        "pregnancy", "pregnant", "marital", "marital sex", "veteran", "age", "birth", "birth date", "birth year",
+        "birthdate", "birthday", "dob",
+    )
+}  # fmt: skip
+"""Names of attributes that laws commonly protect, as sets of words."""
+
+BESIDE = frozenset({
+    "applicant", "applicants", "at", "band", "borrower", "bracket", "candidate", "category", "class", "client", "code",
+    "customer", "employee", "group", "in", "is", "of", "patient", "person", "personal", "reported", "self", "status",
+    "the", "type", "user", "worker", "years",
+})  # fmt: skip
+"""Words beside such a name that do not change its subject.  Others do: the age of a car is not protected."""
+
+
+def name_words(name: str) -> set[str]:
+    """Return the words of a column's name: "customerID" has "customer" and "id"."""
+    return set(re.split(r"[^a-z]+", re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).lower())) - {""}
+
+
+def is_protected_name(name: str) -> bool:
+    """Return whether a column has the name of a commonly protected attribute.  Its values are not considered.
+
+    >>> [is_protected_name(name) for name in ("race", "applicant_sex", "maritalStatus", "Age in years")]
+    [True, True, True, True]
+    >>> [is_protected_name(name) for name in ("race_time", "car_age", "account age", "sexton", "group")]
+    [False, False, False, False, False]
+    """
+    return frozenset(name_words(name) - BESIDE) in PROTECTED

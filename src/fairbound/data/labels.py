@@ -1,7 +1,8 @@
 """Code the label of a user's table as integers.
 
-The favourable value is never guessed: the user names it.  If different spellings of a value would get different codes,
-an error is raised.
+For common pairs such as no and yes, convention decides which value is favourable (`conventional_positive`).  For all
+other pairs it is never guessed: the user names it.  If different spellings of a value would get different codes, an
+error is raised.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairbound._errors import InputError, argument
+from fairbound._values import conventional_positive
 from fairbound._words import did_you_mean, listed
 from fairbound.data.columns import is_missing
 
@@ -73,8 +75,8 @@ def code_labels(
     target : str
         Its name.
     positive : object or sequence of objects, optional
-        The favourable values, which become 1; all others become 0. It can be omitted for 0 and 1, for false and true,
-        and for three or more values, which are coded in their order.
+        The favourable values, which become 1; all others become 0. It can be omitted for common pairs, such as 0 and 1
+        or no and yes, and for three or more values, which are coded in their order.
     negative : object or sequence of objects, optional
         All other values. If given, a value that is in neither `positive` nor `negative` raises an error.
 
@@ -162,7 +164,7 @@ def _check_missing(values: NDArray[Any], target: str) -> None:
 
 
 def _classes(counted: dict[str, int], target: str) -> tuple[str, ...]:
-    """Return the classes of a label without `positive`: each value is a class."""
+    """Return the classes of a label without `positive`: each value is a class; of two the favourable one is last."""
     words = list(counted)
     families = _spelling_variants(words)
     if families:
@@ -174,14 +176,16 @@ def _classes(counted: dict[str, int], target: str) -> tuple[str, ...]:
             alike=alike,
             example=families[-1],
         )
-    lower = [word.lower() for word in words]
-    if len(words) == 2 and lower not in (["0", "1"], ["false", "true"]):
-        raise InputError(
-            "Column {column!r} ({target=}) has the values {values}.",
-            "Name the favourable one with {positive=}.",
-            column=target,
-            values=_with_rows(words, counted),
-        )
+    if len(words) == 2:
+        favourable = conventional_positive(words)
+        if favourable is None:
+            raise InputError(
+                "Column {column!r} ({target=}) has the values {values}.",
+                "Name the favourable one with {positive=}.",
+                column=target,
+                values=_with_rows(words, counted),
+            )
+        return tuple(sorted(words, key=lambda word: word == favourable))
     if len(words) > MOST_CLASSES:
         raise InputError(
             "Column {column!r} ({target=}) has {found:,} different values, but a label has at most {most}, and "

@@ -1,7 +1,7 @@
 """`read_table`: read a user's file, CSV or Parquet, as a data set.
 
 Columns of numbers are quantities unless they are named in `categorical`; columns of text are categories. The favourable
-outcome is never guessed: the user names it with `positive`.
+outcome is never guessed: the user names it with `positive`, unless the label is a common pair such as no and yes.
 """
 
 from __future__ import annotations
@@ -66,8 +66,9 @@ def read_table(
         Sensitive columns. They are inputs only with `sensitive_as_input`; their missing values stay missing.
         "race=p_white,p_black" makes the sensitive column "race" from columns of probabilities, one for each group.
     positive : object or sequence of objects, optional
-        The favourable values of the label, which become 1; all other values become 0. It can be omitted for a label of
-        0 and 1 (or false and true), and for a label of three or more values, which keeps all its classes.
+        The favourable values of the label, which become 1; all other values become 0. It can be omitted for common
+        pairs (0 and 1, -1 and 1, false and true, no and yes, n and y, negative and positive), and for a label of three
+        or more values, which keeps all its classes.
     negative : object or sequence of objects, optional
         All other values of the label. If given, a value that is in neither `positive` nor `negative` is an error.
     drop_unlabelled : bool

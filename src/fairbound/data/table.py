@@ -21,7 +21,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from fairbound._errors import InputError, Message, argument
 from fairbound._words import did_you_mean, listed, names_in_one
-from fairbound.data.columns import Categorical, Column, Encoded, Numeric, is_missing
+from fairbound.data.columns import Categorical, Column, Encoded, Numeric, is_missing, name_words
 from fairbound.data.formats import ColumnFormat
 from fairbound.data.labels import as_word
 
@@ -224,7 +224,7 @@ def _number(name: str, form: ColumnFormat, values: NDArray[Any]) -> Taken | None
         remarks.append(f"with {form.described()}")
     if form.marks:
         remarks.append(f"{', '.join(map(repr, form.marks[:3]))} {'is' if len(form.marks) == 1 else 'are'} missing")
-    words = _tokens(name)
+    words = name_words(name)
     whole = bool((values == np.round(values)).all())
     distinct = len(np.unique(values))
     if whole and float(np.abs(values.astype(np.float64)).max()) > 2**53:
@@ -274,11 +274,6 @@ def _is_identifier(words: set[str], values: NDArray[Any], distinct: int) -> bool
         return False
     low, high = int(values.min()), int(values.max())
     return bool(words & _IDENTIFIERS) or high - low < 2 * len(values) or low >= 10**8
-
-
-def _tokens(name: str) -> set[str]:
-    """Return the parts of a name: "customerID" has "customer" and "id"."""
-    return set(re.split(r"[^a-z]+", re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).lower()))
 
 
 # --- leaks -----------------------------------------------------------------------------------------------------------

@@ -149,7 +149,7 @@ class ConstrainedClassifier(FitsFiles, Predictor, ClassifierMixin, NamedParamete
         Positions of the columns of X that hold groups, and of those that are not inputs.
     n_features_in_ : int
     feature_names_in_ : array of str
-        Set if the columns of X have names.
+        Set if the columns of X have names.  A model of files or of a study finds them in tables with further columns.
     encoder_ : transformer, or None
         Encodes X as numbers.
     encoded_names_ : list of str
@@ -332,6 +332,7 @@ class ConstrainedClassifier(FitsFiles, Predictor, ClassifierMixin, NamedParamete
     def _adopt(self, inputs: Inputs, data: Data | None, fitting: Fitting, result: FitResult) -> Self:
         """Set the fitted attributes; without data, the inputs have no group columns."""
         learn_names(self, inputs)
+        self.by_name_ = data is None  # the columns of files have been named one by one
         self.classes_ = fitting.classes
         self.pos_label_ = fitting.cells.classes[1] if len(self.classes_) == 2 else None
         self.threshold_ = float(self.threshold)

@@ -1,7 +1,4 @@
-"""The columns of X as `fit` learns them: their names, and how each is encoded, as a number or as a category.
-
-Later calls are checked against the names and their number, with scikit-learn's messages.
-"""
+"""The columns of X as `fit` learns them: how each is encoded, as a number or as a category, and their names."""
 
 from __future__ import annotations
 
@@ -301,6 +298,10 @@ def standardize(values: Floats, mean: Any, scale: Any) -> Floats:
 
 # --- names -----------------------------------------------------------------------------------------------------------
 
+# A model fitted to a table X in Python expects the columns of that table, in the same order: this is the convention of
+# scikit-learn, whose messages are used.  A model of a file, a data set or a study never had such a table X.  It finds
+# its columns, which were named, in any table that has them (`by_name_`).
+
 
 def column_names(columns: Sequence[Any]) -> tuple[str, ...] | None:
     """Return the names of columns if all are text, None if none is; a mixture raises an error."""
@@ -313,26 +314,6 @@ def column_names(columns: Sequence[Any]) -> tuple[str, ...] | None:
     return tuple(columns) if kinds == {True} else None
 
 
-def find_name(name: str, names: Sequence[str] | None, said: str) -> int:
-    """Return the position of a name.  The error for an unknown name offers the nearest."""
-    if names is None:
-        raise InputError(
-            "{argument} names the column {column!r}, but X has no column names.",
-            "Pass a table, or numbers from 0.",
-            argument=said,
-            column=name,
-        )
-    if name not in names:
-        raise InputError(
-            "{argument} names the column {column!r}, which X does not have.{near} Columns: {known}.",
-            argument=said,
-            column=name,
-            near=did_you_mean(name, names),
-            known=listed(names),
-        )
-    return names.index(name)
-
-
 def learn_names(estimator: Any, inputs: Inputs) -> None:
     """Set `n_features_in_` and, if the columns have names, `feature_names_in_`."""
     estimator.n_features_in_ = inputs.n_columns
@@ -342,15 +323,20 @@ def learn_names(estimator: Any, inputs: Inputs) -> None:
         del estimator.feature_names_in_
 
 
-def check_names(estimator: Any, inputs: Inputs, optional: Sequence[int] = (), level: int = 4) -> Inputs:
+def check_names(
+    estimator: Any, inputs: Inputs, optional: Sequence[int] = (), *, by_name: bool = False, level: int = 4
+) -> Inputs:
     """Raise an error if columns differ from those of `fit`; return the inputs without the `optional` columns.
 
     Optional columns may be missing; without names, all or none of them.  `level` is the stack level of warnings.
+    With `by_name`, X may have further columns, and any order.
     """
     kind, learnt = type(estimator).__name__, getattr(estimator, "feature_names_in_", None)
     expected = estimator.n_features_in_
     needed = [position for position in range(expected) if position not in set(optional)]
     if learnt is not None and inputs.names is not None:
+        if by_name:
+            return _select(inputs, [learnt[position] for position in needed])
         spare = {learnt[position] for position in optional}
         if [name for name in inputs.names if name not in spare] != [learnt[position] for position in needed]:
             raise ValueError(_difference(learnt.tolist(), inputs.names, spare))
@@ -375,6 +361,22 @@ def check_names(estimator: Any, inputs: Inputs, optional: Sequence[int] = (), le
     )
 
 
+def _select(inputs: Inputs, needed: Sequence[str]) -> Inputs:
+    """Return the needed columns, in that order; a missing one raises an error."""
+    given = inputs.names or ()
+    missing = [name for name in needed if name not in given]
+    if missing:
+        near = did_you_mean(missing[0], [name for name in given if name not in needed]) if len(missing) == 1 else ""
+        raise InputError(
+            "X lacks {what} {missing}, which the model needs.{near} X has {known}.",
+            what="the column" if len(missing) == 1 else "the columns",
+            missing=listed(missing, 5),
+            near=near,
+            known=listed(given),
+        )
+    return inputs.select([given.index(name) for name in needed])
+
+
 def _difference(learnt: Sequence[str], given: Sequence[str], optional: Set[str]) -> str:
     message = "The feature names should match those that were passed during fit.\n"
     unseen = sorted(set(given) - set(learnt))
@@ -385,6 +387,8 @@ def _difference(learnt: Sequence[str], given: Sequence[str], optional: Set[str])
         message += "Feature names seen at fit time, yet now missing:\n" + _listed(missing)
     if not unseen and not missing:
         message += "Feature names must be in the same order as they were in fit.\n"
+    if not missing:
+        message += "Select the columns of the fit by name: X[list(model.feature_names_in_)].\n"
     return message
 
 

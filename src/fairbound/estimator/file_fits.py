@@ -42,7 +42,7 @@ from fairbound.estimator.result import FitResult, FrontierModel
 from fairbound.estimator.rows import Data, Parameters, read_data, warn_if_guessed
 from fairbound.estimator.small_groups import SmallGroup, settle_small_groups
 from fairbound.evaluation import Forecast
-from fairbound.fairness import Cells, ConstraintSystem, as_constraints, decide, is_divided
+from fairbound.fairness import Cells, ConstraintSystem, as_constraints, decide, is_divided, refuse_contradictions
 from fairbound.training import (
     Assessment,
     Effort,
@@ -66,6 +66,7 @@ class FileFitting(Fitting):
     def __init__(self, params: Parameters, prepared: PreparedRows | PreparedShard, passes: Passes) -> None:
         self.params, self.prepared, self.passes = params, prepared, passes
         self.constraints = as_constraints(params.constraints)
+        refuse_contradictions(self.constraints)
         cells = prepared.cells
         if params.pos_label is None and not prepared.positive_is_stated:
             warn_if_guessed(cells.classes, self.constraints, who=type(params).__name__, stacklevel=4)

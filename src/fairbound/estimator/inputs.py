@@ -27,8 +27,9 @@ from sklearn.utils import check_array
 
 from fairbound._errors import InputError, InputTypeError
 from fairbound._values import as_objects, as_values, has_infinity, with_gaps
+from fairbound._words import did_you_mean, listed
 from fairbound.data import Dataset, as_word, is_missing
-from fairbound.estimator.columns import NUMBERS, Floats, Words, column_names, find_name
+from fairbound.estimator.columns import NUMBERS, Floats, Words, column_names
 
 LARGEST_WHOLE = 2**53
 """A float holds every whole number up to this one."""
@@ -187,9 +188,13 @@ class Inputs:
 
     def without(self, positions: Sequence[int]) -> Inputs:
         """Return the inputs without some of the columns."""
-        if not positions:
+        return self.select([position for position in range(self.n_columns) if position not in set(positions)])
+
+    def select(self, positions: Sequence[int]) -> Inputs:
+        """Return the inputs with the columns at these positions, in this order."""
+        kept = list(positions)
+        if kept == list(range(self.n_columns)):
             return self
-        kept = [position for position in range(self.n_columns) if position not in set(positions)]
         part = self.native[:, kept] if not self._is_table else self._frame()[:, kept].to_native()
         names = tuple(self.names[position] for position in kept) if self.names else None
         return Inputs(part, names, self.n_rows, len(kept))
@@ -283,6 +288,26 @@ def read_inputs(X: Any) -> Inputs:
             "columns (sklearn.feature_selection, TruncatedSVD) or fewer rows."
         )
     return Inputs(array, None, *array.shape)
+
+
+def find_name(name: str, names: Sequence[str] | None, said: str) -> int:
+    """Return the position of a name.  The error for an unknown name offers the nearest."""
+    if names is None:
+        raise InputError(
+            "{argument} names the column {column!r}, but X has no column names.",
+            "Pass a table, or numbers from 0.",
+            argument=said,
+            column=name,
+        )
+    if name not in names:
+        raise InputError(
+            "{argument} names the column {column!r}, which X does not have.{near} Columns: {known}.",
+            argument=said,
+            column=name,
+            near=did_you_mean(name, names),
+            known=listed(names),
+        )
+    return names.index(name)
 
 
 def share_inputs(X: Any) -> Inputs:

@@ -161,6 +161,8 @@ class Predictor:
     ----------
     classes_, pos_label_, threshold_, group_columns_, left_columns_, n_features_in_, encoder_, module_, calibration_
         As set by `ConstrainedClassifier.fit`.
+    by_name_ : bool
+        Whether new rows may have further columns, and any order: true for models of files, data sets and studies.
     """
 
     classes_: NDArray[Any]
@@ -169,6 +171,7 @@ class Predictor:
     group_columns_: tuple[int, ...]
     left_columns_: tuple[int, ...]
     n_features_in_: int
+    by_name_: bool
     encoder_: Any
     module_: nn.Module
     calibration_: Recalibration | None
@@ -289,7 +292,7 @@ class Predictor:
                 f"X lacks the column {absent[0]}. It is an input of the model, because it was trained with "
                 "sensitive_as_input=True: add the column, or train without that option."
             )
-        return check_names(self, inputs, self.left_columns_, level=5)
+        return check_names(self, inputs, self.left_columns_, by_name=self.by_name_, level=5)
 
     def _linear(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         check_is_fitted(self)

@@ -24,7 +24,7 @@ from fairbound.data import as_word, is_missing
 from fairbound.estimator.correction import read_base_score
 from fairbound.estimator.groups import ARRAY_NAME, LISTED, MISSING, distinct, name_missing, read_groups
 from fairbound.estimator.inputs import Inputs, read_inputs
-from fairbound.fairness import Constraint, Division, as_constraints, conventional_positive
+from fairbound.fairness import Constraint, Division, as_constraints, conventional_positive, refuse_contradictions
 
 # --- labels ----------------------------------------------------------------------------------------------------------
 
@@ -197,6 +197,7 @@ def read_data(
     name = type(params).__name__
     if isinstance(params.constraints, Iterator):
         raise TypeError("constraints= is an iterator, which can be read only once: give a list or a tuple.")
+    refuse_contradictions(as_constraints(params.constraints))
     labels = read_labels(y, inputs.n_rows, name)
     columns = group_columns(params, inputs, sensitive_features)
     groups = _read_groups(params, inputs, columns, sensitive_features)

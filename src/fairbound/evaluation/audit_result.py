@@ -128,7 +128,7 @@ class Audit:
             chosen = named.get(grouping)
             found = compare_selections(grouping, counts, reference=chosen, confidence=self.confidence)
             tests += found
-            notes += notes_on(found, grouping, named=chosen is not None)
+            notes += notes_on(found, grouping, named=chosen is not None, confidence=self.confidence)
         return Significance(tuple(tests), self.confidence, (*notes, *([INTERVALS] if tests else [])))
 
     def to_ll144(

@@ -18,6 +18,9 @@ determinations about groups of at least 2%, 29 CFR 1607.15 A (2).)
 The p-value is that of the exact test if a cell of the table has an expected count below five (q·n, q·m, (1 − q)·n or
 (1 − q)·m), else that of Z.  If several groups are compared with the reference, there are also adjusted p-values (Holm
 1979).  If all rates are equal, the probability that any adjusted p-value is below a level is at most that level.
+
+The interval of a ratio follows from simultaneous exact intervals of all rates of the column.  It is wider than the
+tests: if it excludes 1, the adjusted p-value is small, but not the other way round.
 """
 
 from __future__ import annotations
@@ -32,7 +35,7 @@ from numpy.typing import NDArray
 from scipy import special
 
 from fairbound._records import as_json
-from fairbound._words import TextTable, beside, count, data_frame, group_text, number, p_text
+from fairbound._words import TextTable, beside, count, data_frame, group_text, number, p_text, percent
 from fairbound.evaluation.intervals import binomial_interval
 
 FOUR_FIFTHS = 0.8
@@ -146,14 +149,14 @@ class Significance:
 
     def tables(self) -> list[TextTable]:
         """Return two tables for each grouping: the ratios with their tests, and the missing selections."""
-        found = []
+        found, level = [], percent(self.confidence)
         for grouping in dict.fromkeys(test.grouping for test in self.tests):
             tests = [test for test in self.tests if test.grouping == grouping]
             title = f"{grouping}: selection rates beside {group_text(tests[0].reference)}"
             found.append(
                 TextTable(
                     f"{title} ({number(tests[0].reference_rate)})",
-                    ("group", "selected", "rows", "rate", "ratio", "std. dev.", "p", "test", "adjusted p"),
+                    ("group", "selected", "rows", "rate", f"ratio, {level}", "std. dev.", "p", "test", "adjusted p"),
                     tuple(
                         (
                             group_text(test.group),
@@ -247,20 +250,37 @@ def compare_selections(
     return tuple(SelectionTest(**pair, adjusted_p=p) for pair, p in zip(pairs, adjusted, strict=True))
 
 
-def notes_on(tests: Sequence[SelectionTest], grouping: str, *, named: bool) -> tuple[str, ...]:
-    """Return notes on the tests of one grouping; `named` tells whether the user has named the reference group."""
+def notes_on(
+    tests: Sequence[SelectionTest], grouping: str, *, named: bool, confidence: float = 0.95
+) -> tuple[str, ...]:
+    """Return notes on the tests of one grouping.
+
+    `named` tells whether the user has named the reference group, `confidence` is that of the intervals.
+    """
     if not tests:
         return (f"{grouping}: there is one group only, so nothing is compared.",)
+    notes = []
     higher = [f"{group_text(test.group)} {number(test.rate)}" for test in tests if test.rate > test.reference_rate]
-    if named or not higher:
-        return ()
-    taken = "groups under 2% of the rows are not taken as the reference, even if their rate is higher"
-    return (f"{grouping}: {taken} ({', '.join(higher)}).",)
+    if higher and not named:
+        taken = "groups under 2% of the rows are not taken as the reference, even if their rate is higher"
+        notes.append(f"{grouping}: {taken} ({', '.join(higher)}).")
+    apart = [
+        group_text(test.group)
+        for test in tests
+        if test.lower <= 1.0 <= test.upper and test.adjusted_p <= 1.0 - confidence
+    ]
+    if apart:
+        level = f"{1.0 - confidence:.3g}"
+        notes.append(
+            f"{grouping}: the interval contains 1, but the adjusted p is at most {level} ({', '.join(apart)})."
+        )
+    return tuple(notes)
 
 
 INTERVALS = (
-    "Intervals of ratios are exact, and hold for all groups of a column at once. So they are wider than those of a "
-    "single test: an interval may contain 1 although p is small."
+    "Intervals of ratios are exact, hold for all groups of a column at once, and follow from the intervals of two rates. "
+    "So they are wider than the tests: an interval may contain 1 although the adjusted p is small. The adjusted p shows "
+    "whether rates differ, the interval how much."
 )
 
 

@@ -1,10 +1,10 @@
 """Cells, surrogates, measures and constraints.  Nothing here depends on the optimiser."""
 
+from fairbound._values import conventional_positive
 from fairbound.fairness.cells import Cells, Combine, Grouping
 from fairbound.fairness.columns import (
     Division,
     as_array,
-    conventional_positive,
     holds_probabilities,
     is_divided,
     is_missing,
@@ -77,7 +77,7 @@ from fairbound.fairness.surrogates import (
     resolve_surrogate,
 )
 from fairbound.fairness.system import ComparedPair, ConstraintSystem, ExactValues
-from fairbound.fairness.text import as_constraints, distinct_texts, parse_constraint
+from fairbound.fairness.text import as_constraints, distinct_texts, parse_constraint, refuse_contradictions
 
 __all__ = [
     "CONSTRAINTS",
@@ -147,6 +147,7 @@ __all__ = [
     "read_columns",
     "read_outputs",
     "read_probabilities",
+    "refuse_contradictions",
     "resolve_measure",
     "resolve_surrogate",
     "selection_rate",

@@ -1,6 +1,6 @@
-"""Read and check labels and sensitive columns in any common form, also with probabilities of groups.
+"""Read and check labels and sensitive columns in any common form.
 
-Further sections: the choice of the positive label, and helpers for arrays.
+Further sections: probabilities of groups, and helpers for arrays.
 """
 
 from __future__ import annotations
@@ -13,40 +13,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from fairbound._errors import InputError
-from fairbound._values import distinct, equals_itself, in_order, torch
-
-# --- positive --------------------------------------------------------------------------------------------------------
-
-# The positive one of two labels: the one that a selection rate counts.
-#
-# For common pairs of labels (0 and 1, no and yes) convention decides.  For all other pairs, the positive label is the
-# last one in sorted order, as in scikit-learn.  Of "approved" and "denied" that is "denied", which is rarely meant.  So
-# users are warned if their limit depends on this choice.
-
-
-CONVENTIONS = (
-    ("0", "1"),
-    ("-1", "1"),
-    ("false", "true"),
-    ("no", "yes"),
-    ("n", "y"),
-    ("negative", "positive"),
-)
-"""Pairs of labels, as lower-case text, of which the second is the positive one."""
-
-
-def conventional_positive(labels: Sequence[Hashable]) -> Hashable | None:
-    """Return the positive label of a common pair such as 0 and 1; None for all other pairs.
-
-    >>> conventional_positive([0, 1]), conventional_positive(["YES", "no"]), conventional_positive(["good", "bad"])
-    (1, 'YES', None)
-    """
-    texts = [f"{label:g}" if isinstance(label, float) else str(label).strip().lower() for label in labels]
-    for pair in CONVENTIONS:
-        if sorted(texts) == sorted(pair):
-            return labels[texts.index(pair[1])]
-    return None
-
+from fairbound._values import conventional_positive, distinct, equals_itself, in_order, torch
 
 # --- columns ---------------------------------------------------------------------------------------------------------
 

@@ -237,7 +237,9 @@ def _read(path: Path, largest: int, handle: int | None) -> bytes:
 
 
 def _unreadable(path: Path, error: OSError) -> ModelFileError:
-    return ModelFileError(f"{path} cannot be read ({error.strerror}): give the folder that save() has written.")
+    inner = path.parent / "model"  # a run of the command line has its model there
+    found = f"give {inner}" if (inner / DOCUMENT).is_file() else "give the folder that save() has written"
+    return ModelFileError(f"{path} cannot be read ({error.strerror}): {found}.")
 
 
 def _checksum(document: Mapping[str, Any]) -> str:

@@ -90,6 +90,7 @@ def save_estimator(estimator: Any, path: str | os.PathLike[str], *, overwrite: b
         "feature_names_in": [str(name) for name in getattr(estimator, "feature_names_in_", [])] or None,
         "group_columns": list(estimator.group_columns_),
         "left_columns": list(estimator.left_columns_),
+        "by_name": estimator.by_name_,
         "encoded_names": list(estimator.encoded_names_),
         "encoder": None if encoder is None else encoder_to_json(encoder),
         "formats": formats_to_json(estimator.formats_),
@@ -161,6 +162,7 @@ def _restored(
     found.encoded_names_ = expect_list(model["encoded_names"], str, "name")
     found.encoder_ = None if model["encoder"] is None else encoder_from_json(model["encoder"])
     found.formats_ = formats_from_json(model.get("formats", {}))  # older models have none
+    found.by_name_ = expect(model.get("by_name", bool(found.formats_)), bool, "by_name")  # nor this
     of_base = {name: tensor for name, tensor in tensors.items() if name.startswith(PREFIX)}
     others = {name: tensor for name, tensor in tensors.items() if name not in of_base}
     found.module_ = _module(model, others, own, len(found.encoded_names_), 1 if two else len(found.classes_))

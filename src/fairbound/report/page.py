@@ -362,8 +362,8 @@ def _remarks(rows: str, audit: Mapping[str, Any]) -> Iterator[str]:
     for grouping, missing in audit["missing"].items():
         if missing:
             yield (
-                f"{count(missing)} {rows} {'row has' if missing == 1 else 'rows have'} no known {grouping}: counted "
-                f"in the accuracy, and in no rate of {grouping}."
+                f"{count(missing)} {rows} {'row has' if missing == 1 else 'rows have'} no known {grouping}, or "
+                f"one that the limits leave out: counted in the accuracy, and in no rate of {grouping}."
             )
     nothing: dict[tuple[str, str], list[str]] = {}
     for each in audit["undefined"]:

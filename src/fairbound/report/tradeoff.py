@@ -229,7 +229,7 @@ def tradeoff(summary: Mapping[str, Any], names: Mapping[str, str]) -> Tradeoff:
         frontier_tables(point["training"]["groups"], ranges, names, with_interval=False) if part == "held_out" else None
         for point in points
     ]
-    readouts = [_readouts(point, step) for point in points]
+    readouts = [_readouts(point, step, frontier["larger_is_stricter"]) for point in points]
     return Tradeoff(
         points=tuple(
             PointView(point["text"], lines, tuple(_cells(shown, also)))
@@ -278,7 +278,10 @@ def _cells(shown: list[RateTable], also: list[RateTable] | None) -> list[tuple[A
     ]
 
 
-def _readouts(point: Mapping[str, Any], step: float) -> tuple[Readout, ...]:
+UNKNOWN, KEPT_ALREADY = "not known", "nothing: this model keeps it already"
+
+
+def _readouts(point: Mapping[str, Any], step: float, larger_is_stricter: bool) -> tuple[Readout, ...]:
     training, held_out = point["training"], point["held_out"]
     lines = [("Limit", point["text"]), ("Status", str(point["status"]))]
     lines.append(("Accuracy, training", numbers.percent(training["accuracy"]["value"])))
@@ -290,7 +293,10 @@ def _readouts(point: Mapping[str, Any], step: float) -> tuple[Readout, ...]:
     lines.append(("Measured, training", _measured(training, point["bound"], with_interval=False)))
     if held_out is not None:
         lines.append(("Measured, held-out", _measured(held_out, point["bound"], with_interval=True)))
-    lines.append((f"The next {numbers.short(step)} costs", price(point, step)))
+    costs = price(point, step)
+    if costs != UNKNOWN and _keeps_the_next(point, step, larger_is_stricter):
+        costs = KEPT_ALREADY
+    lines.append((f"The next {numbers.short(step)} costs", costs))
     return tuple(lines)
 
 
@@ -298,6 +304,17 @@ def _measured(reached: Mapping[str, Any], bound: float, *, with_interval: bool) 
     text = numbers.beside(reached["value"], [bound])
     text += f" ({numbers.interval(reached)})" if with_interval and reached["lower"] is not None else ""
     return text + {True: ", kept", False: ", not kept", None: ""}[reached["kept"]]
+
+
+def _keeps_the_next(point: Mapping[str, Any], step: float, larger_is_stricter: bool) -> bool:
+    """Return whether the model of a point keeps the bound that is a step stricter, on the training rows.
+
+    So it is without limits, and where a model that was trained for a stricter bound has taken the place of another.
+    """
+    value, bound = point["training"]["value"], point["bound"]
+    if value is None or not point["training"]["kept"]:
+        return False
+    return bool(value >= bound + step if larger_is_stricter else value <= bound - step)
 
 
 def price(point: Mapping[str, Any], step: float) -> str:
@@ -311,4 +328,4 @@ def price(point: Mapping[str, Any], step: float) -> str:
         said.append(f"{100.0 * step * point['accuracy_price']:.2f} points of accuracy".replace("-", numbers.MINUS))
     if point["loss_price"] is not None:
         said.append(f"{numbers.about(step * point['loss_price'])} of loss")
-    return ", ".join(said) or "not known"
+    return ", ".join(said) or UNKNOWN

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -29,9 +29,17 @@ from fairbound._errors import (
     SmallGroupWarning,
     python_name,
 )
-from fairbound._values import as_array
-from fairbound._words import as_text
-from fairbound.data import DATASETS, Backend, Dataset, has_probabilities, installed_backend, is_missing
+from fairbound._values import as_array, find_value
+from fairbound._words import as_text, did_you_mean, listed
+from fairbound.data import (
+    DATASETS,
+    Backend,
+    Dataset,
+    has_probabilities,
+    installed_backend,
+    is_missing,
+    is_protected_name,
+)
 from fairbound.fairness import Constraint
 from fairbound.studies.settings import StudySettings
 
@@ -155,6 +163,27 @@ def check_limited_columns(limits: Sequence[Constraint], data: Dataset, groups: s
                     name=name,
                     known=", ".join(data.sensitive),
                 )
+    check_limited_groups(limits, data, groups)
+
+
+def check_limited_groups(limits: Sequence[Constraint], data: Any, groups: str) -> None:
+    """Reject a limit on a group that no column has before anything is trained; intersections are made later."""
+    if groups != "each" or any(map(has_probabilities, data.sensitive.values())):
+        return
+    for limit in limits:
+        wanted = limit.group if limit.group is not None else limit.reference
+        if wanted is None or str(wanted).startswith("(other"):  # `small_groups="merge"` makes such a group
+            continue
+        columns = {name: data.sensitive[name] for name in limit.columns or data.sensitive}
+        known = {name: sorted(set(values[~is_missing(values)].tolist()), key=str) for name, values in columns.items()}
+        if all(find_value(wanted, each) is None for each in known.values()):
+            raise InputError(
+                "{limit!r} names the group {wanted!r}, which no row has.{near} Known groups: {known}.",
+                limit=str(limit),
+                wanted=wanted,
+                near=did_you_mean(str(wanted), [str(group) for each in known.values() for group in each]),
+                known="; ".join(f"{name}: {listed(each)}" for name, each in known.items()),
+            )
 
 
 def check_group_sizes(data: Dataset, settings: StudySettings) -> None:
@@ -243,11 +272,36 @@ def columns_taken(data: Dataset, name_of: NameOf = python_name) -> list[dict[str
 
 
 def remarks(data: Dataset) -> list[str]:
-    """Return notes on changes made while reading, and on columns that may leak the label."""
+    """Return notes on changes made while reading, and on columns to look at."""
+    return [*data.notes, *column_remarks(data)]
+
+
+def column_remarks(data: Any) -> list[str]:
+    """Return notes on columns that may leak the label, and on inputs with the name of a protected attribute."""
     leaks = data.suspected_leaks()
     return [
-        *data.notes,
         *(Message("{leak} Option: {ignore=column}.", leak=str(leak), column=[leak.column]) for leak in leaks),
+        *([] if is_known(data) else protected_inputs(data.schema, data.sensitive)),
+    ]
+
+
+def protected_inputs(inputs: Iterable[str], sensitive: Collection[str]) -> list[Message]:
+    """Return a note on inputs with the name of a commonly protected attribute; nothing if there is none."""
+    named = [name for name in inputs if name not in sensitive and is_protected_name(name)]
+    if not named:
+        return []
+    one = len(named) == 1
+    return [
+        Message(
+            "{columns} {are}, and {suggests} a commonly protected attribute. {its} groups are neither limited nor "
+            "measured. If that is not intended, name {it} with {sensitive=}, or leave {it} out with {ignore=named}.",
+            columns=f"Column {named[0]!r}" if one else f"Columns {listed(named)}",
+            are="is an input" if one else "are inputs",
+            suggests="its name suggests" if one else "each name suggests",
+            its="Its" if one else "Their",
+            it="it" if one else "them",
+            named=named,
+        )
     ]
 
 

@@ -351,8 +351,8 @@ class Study:
         }
 
     def _release(self, fitted: ConstrainedClassifier) -> None:
-        """Make a fitted classifier independent of this study: no callbacks, its base, the formats of columns."""
-        fitted.callbacks = ()
+        """Make a fitted classifier independent of this study: no callbacks, its base, the columns by name."""
+        fitted.callbacks, fitted.by_name_ = (), True
         fitted.base = make_base(self.settings.model, self.settings.seed)  # `fit` trains it again
         fitted.formats_ = {name: form for name, form in self.data.formats.items() if name in self.data.schema}
 

@@ -15,6 +15,7 @@ from fairbound.fairness import (
     Surrogate,
     as_constraints,
     parse_constraint,
+    refuse_contradictions,
     resolve_measure,
     resolve_surrogate,
 )
@@ -100,6 +101,7 @@ class StudySettings:
                 raise InputError(
                     "{name} has bound=None, so it limits nothing.", "Give it a bound, or leave it out.", name=limit.name
                 )
+        refuse_contradictions(self.limits)
         if self.confidence is not None:
             self._check_confidence(self.confidence)
         if self.margin is not None:

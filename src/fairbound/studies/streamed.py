@@ -34,7 +34,13 @@ from fairbound.data import (
 from fairbound.fairness import Constraint
 from fairbound.studies.judged import SHOWN, coefficients, shuffled_importances
 from fairbound.studies.measured import Decisions, SweptPoint
-from fairbound.studies.parts import collected_warnings, small_group_notes, table_backend
+from fairbound.studies.parts import (
+    check_limited_groups,
+    collected_warnings,
+    column_remarks,
+    small_group_notes,
+    table_backend,
+)
 from fairbound.studies.plan import locked
 from fairbound.studies.running import Callback, Study
 from fairbound.studies.settings import BASES, StudySettings
@@ -144,6 +150,7 @@ class StreamedStudy(Study):
     def __init__(self, prepared: PreparedRows, settings: StudySettings, source: str) -> None:
         check_streamed(settings)
         data: Any = StreamedData(prepared, source)
+        check_limited_groups(settings.limits, data, settings.groups)
         self.prepared, self.data, self.streamed = prepared, data, data
         self.settings = replace(settings, model="linear") if settings.model == "auto" else settings
         self.training: Any = range(prepared.sizes[0])
@@ -155,7 +162,7 @@ class StreamedStudy(Study):
         self._remarks = [f"{drawn}{seen}"]
         if settings.model == "auto":
             self._remarks.append("Model: linear, because the choice of a model needs the rows in memory.")
-        self._remarks += [f"{leak} Option: ignore={leak.column!r}." for leak in data.suspected_leaks()]
+        self._remarks += column_remarks(data)
 
     def _fit(self, limits: Sequence[Constraint], callback: Callback) -> ConstrainedClassifier:
         with collected_warnings() as self._warnings:

@@ -254,10 +254,10 @@ def page_of(study: Study) -> tuple[str, list[TextTable], list[str]]:
 
 
 def rows_without_group(summary: Mapping[str, Any]) -> list[str]:
-    """Return a sentence for each sensitive column with missing values: these rows count in no rate."""
+    """Return a sentence for each sensitive column in which some rows have no group, or one that was left out."""
     return [
-        f"{missing:,} {name.replace('_', '-')} {'row has' if missing == 1 else 'rows have'} no known {grouping}: "
-        f"counted in the accuracy, and in no rate of {grouping}."
+        f"{missing:,} {name.replace('_', '-')} {'row has' if missing == 1 else 'rows have'} no known {grouping}, "
+        f"or one that the limits leave out: counted in the accuracy, and in no rate of {grouping}."
         for name, part in summary["parts"].items()
         if part is not None
         for grouping, missing in part["after"]["missing"].items()

@@ -147,7 +147,7 @@ class SeriesPoint:
     """One set of constraints of a series, with the model found for it as flat parameters.
 
     `result` belongs to the solve that found the model, which may have been for a stricter set.  `multipliers` belong to
-    the solve for this set.
+    this set; they are 0 if the model was found for a stricter one.
     """
 
     problem: TrainingProblem
@@ -217,7 +217,8 @@ class FitSeries:
             if not replaced.result.assessment.kept:
                 problem.assign(point.parameters)
                 return point
-            return replaced
+            # The model keeps a stricter bound, so that this one is not active.
+            return replace(replaced, multipliers=torch.zeros_like(point.multipliers))
 
     def between(self, looser: SeriesPoint, stricter: SeriesPoint, share: float) -> SeriesPoint:
         """Return the model at this share of the straight line from one model to another, in the space of parameters.
