@@ -278,9 +278,9 @@ def notes_on(
 
 
 INTERVALS = (
-    "Intervals of ratios are exact, hold for all groups of a column at once, and follow from the intervals of two rates. "
-    "So they are wider than the tests: an interval may contain 1 although the adjusted p is small. The adjusted p shows "
-    "whether rates differ, the interval how much."
+    "Intervals of ratios are exact, hold for all groups of a column at once, and follow from the intervals of two "
+    "rates. So they are wider than the tests: an interval may contain 1 although the adjusted p is small. The adjusted "
+    "p shows whether rates differ, the interval how much."
 )
 
 
