@@ -215,7 +215,7 @@ class FitState:
         asked = self.callback is not None and bool(self.callback(self.history[-1]))
         if self.base.passes.any(asked):
             self.stopped = True
-            self.base.passes.stop_recording()
+            self.base.passes.stop()
         return self.stopped
 
     def assign_best(self, problem: TrainingProblem) -> None:
