@@ -22,7 +22,7 @@ from torch import Tensor, nn
 
 from fairbound._errors import InputError
 from fairbound._journal import digest
-from fairbound.fairness import Cells, Constraint, ConstraintSystem, DecisionSurrogate, ExactStep, ExactValues, as_logits
+from fairbound.fairness import Cells, Constraint, ConstraintSystem, DecisionSurrogate, ExactStep, LimitValues, as_logits
 from fairbound.sqp import Evaluation, Jacobian
 from fairbound.training.layers import FeedForwardGradients, GradientEngine, SliceGradients, choose_engine
 from fairbound.training.losses import Loss, LossFunction, Regularizer, SquaredMeasure, resolve_loss
@@ -331,8 +331,8 @@ class TrainingProblem:
         """Write a flat vector into the module."""
         assign(self.parameters, w)
 
-    def _constraints_and_jacobian(self, rows: Rows, sweep: Sweep) -> tuple[Tensor, Jacobian, ExactValues | None]:
-        """Return c, J as (∂c/∂S, ∇S) by segment, and the exact values of all rows; None if there are no limits."""
+    def _constraints_and_jacobian(self, rows: Rows, sweep: Sweep) -> tuple[Tensor, Jacobian, LimitValues | None]:
+        """Return c, J as (∂c/∂S, ∇S) by segment, and the values of all limits; None if there are no limits."""
         assert sweep.sum_gradients is not None
         P = len(self.system.surrogates)
         gradients = sweep.sum_gradients[:P].flatten(0, 2)
@@ -347,9 +347,11 @@ class TrainingProblem:
             )
         S = cell_sums(sweep.sums[:P], rows, self.cells.n_cells)
         if rows.halves:  # a sample: its exact values are not needed
-            (c, derivative), judged = self.system.values_and_derivative(S), None
+            judged = None
+            c, derivative = self.system.values_and_derivative(S)
         else:
-            c, derivative, judged = self.system.evaluate(S, self.exact(rows, sweep))
+            judged, derivative = self.system.evaluate(S, self.exact(rows, sweep))
+            c = judged.surrogate
         by_segment = derivative[:, :, rows.cell_of_segment]  # S_k is the sum over the segments of cell k
         return c, Jacobian(by_segment.flatten(1), gradients), judged
 

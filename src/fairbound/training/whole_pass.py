@@ -88,7 +88,7 @@ class WholePassProblem:
         self.evaluations += 1
         self.problem.assign(w)
         plain, sweep = self.problem.evaluate_with_sweep(self.rows)
-        found = assess(self.problem, self.rows, sweep, plain.f, plain.c)
+        found = assess(self.problem, self.rows, sweep, plain.f)
         error, error_gradient = (None, None) if self.error is None else self._error(sweep)
         judged = found if self.judged_by is None else found.under(self.judged_by)
         self._found.append((w, judged, error))
@@ -164,18 +164,8 @@ class WholePassProblem:
 
 
 def half_row_margin(problem: TrainingProblem) -> Tensor:
-    """Return half of the change that the decision of the lightest row can make in each constraint value of c̄.
-
-    A decision changes one cell sum by the weight of its row, so it changes c̄ by at most weight · max |∂c/∂S|.  The
-    derivative is constant for affine rates; for quotients of sums it is taken at S = N/2.
-    """
-    if not problem.system.n_rows:
-        return torch.zeros(0, dtype=torch.float64)
-    halves = 0.5 * problem.cells.totals[None, :, None].expand(
-        len(problem.system.surrogates), -1, len(problem.cells.outcomes)
-    )
-    _, derivative = problem.system.values_and_derivative(halves)
-    return 0.5 * problem.cells.smallest_weight * derivative.abs().flatten(1).amax(dim=1)
+    """Return half of the change that the decision of the lightest row can make in each constraint value of c̄."""
+    return 0.5 * problem.system.change_by_a_row
 
 
 # --- scales ----------------------------------------------------------------------------------------------------------
