@@ -310,6 +310,11 @@ class Tally:
 
     def compile_all(self, limits: Iterable[Constraint]) -> tuple[ConstraintSystem, ...]:
         """Compile several limits in one go; return a system for each."""
+        whole = self.compile_together(limits)
+        return tuple(whole.select([position]) for position in range(len(whole.constraints)))
+
+    def compile_together(self, limits: Iterable[Constraint]) -> ConstraintSystem:
+        """Compile several limits to one system."""
         limits = list(limits)
         if not self.labelled:
             check_needs_no_labels(limits)
@@ -334,10 +339,10 @@ class Tally:
         value = self.measured(system)
         return {"value": value, "kept": None if value is None else limit.keeps(value)}
 
-    def worst(self, system: ConstraintSystem) -> ComparedPair | None:
-        """Return the pair of groups that determines the measured value, with their rates."""
+    def worst(self, system: ConstraintSystem) -> list[ComparedPair | None]:
+        """Return for each limit the pair of groups that determines the measured value, with their rates."""
         here = self._where_defined(system)
-        return here.worst(self._sums(here))[0] if here.comparisons else None
+        return here.worst(self._sums(here))
 
     def _where_defined(self, system: ConstraintSystem) -> ConstraintSystem:
         kept = []

@@ -77,19 +77,15 @@ class ConstraintSystem:
         return cls._of(Compiler(constraints, cells, threshold))
 
     @classmethod
-    def compare(cls, constraints: Iterable[Constraint], cells: Cells) -> tuple[ConstraintSystem, ...]:
-        """Compile which groups each constraint compares, without the rows of c; return a system for each constraint.
+    def compare(cls, constraints: Iterable[Constraint], cells: Cells) -> ConstraintSystem:
+        """Compile which groups each constraint compares, without the rows of c.
 
         This is enough to judge counted decisions.  The caller must handle groups in which a rate is undefined.
         """
         constraints = tuple(constraints)
         if constraints and not cells.groupings:
             raise ValueError("Constraints need groups: pass sensitive_features.")
-        whole = cls._of(Compiler(constraints, cells, 0.5, with_rows=False))
-        return tuple(
-            whole.select([each for each in whole.comparisons if each.constraint == position])
-            for position in range(len(constraints))
-        )
+        return cls._of(Compiler(constraints, cells, 0.5, with_rows=False))
 
     @classmethod
     def _of(cls, compiled: Compiler) -> ConstraintSystem:
@@ -119,8 +115,10 @@ class ConstraintSystem:
             ),
         )
 
-    def select(self, comparisons: Sequence[GroupComparison]) -> ConstraintSystem:
-        """Return the system of some comparisons of one constraint, without rows of c."""
+    def select(self, positions: Sequence[int]) -> ConstraintSystem:
+        """Return the system of some of the constraints, by their positions, without rows of c."""
+        places = {position: place for place, position in enumerate(positions)}
+        comparisons = [each for each in self.comparisons if each.constraint in places]
         blocks: dict[RateBlock, RateBlock] = {}
         start = 0
         for block in dict.fromkeys(each.block for each in comparisons):
@@ -128,13 +126,15 @@ class ConstraintSystem:
             start = blocks[block].stop
         return replace(
             self,
-            constraints=(self.constraints[comparisons[0].constraint],),
+            constraints=tuple(self.constraints[position] for position in positions),
             blocks=tuple(blocks.values()),
             coefficients=self.coefficients[:0, :start],
             lower=self.lower[:0],
             upper=self.upper[:0],
             rows=(),
-            comparisons=tuple(replace(each, constraint=0, block=blocks[each.block]) for each in comparisons),
+            comparisons=tuple(
+                replace(each, constraint=places[each.constraint], block=blocks[each.block]) for each in comparisons
+            ),
         )
 
     @cached_property
