@@ -118,7 +118,7 @@ class TrainingProblem:
             for penalty in squared
         ]
         self.surrogates = self._all_surrogates(extra_surrogates)
-        self.n_parameters = sum(parameter.numel() for parameter in self.parameters)
+        self.n_rows, self.n_parameters = len(cells), sum(parameter.numel() for parameter in self.parameters)
         self._engine: GradientEngine | None = None
         self._function: list[bytes] = []  # shared by all problems that differ in their constraints only
 
@@ -145,7 +145,7 @@ class TrainingProblem:
         Whole numbers stay integers if the module accepts nothing else, as `nn.Embedding` does.
         """
         given, precision = as_tensor(X), self.parameters[0].dtype
-        numbers = as_matrix(given, len(self.cells), dtype or precision)
+        numbers = as_matrix(given, self.n_rows, dtype or precision)
         if given.is_floating_point() or accepts(self.module, numbers[:1].to(precision)):
             return numbers
         return given.to(torch.int64) if accepts(self.module, given[:1].to(torch.int64)) else numbers

@@ -68,7 +68,7 @@ class FitState:
         self.judge = judge
         self.free_points: list[Tensor] = []
         self.started = time.perf_counter()
-        n_rows, n_parameters = len(problem.cells), problem.n_parameters
+        n_rows, n_parameters = problem.n_rows, problem.n_parameters
         self.effort = choose_effort(n_rows, n_parameters) if effort is None else effort
         self.callback = callback
         if is_small(n_rows, n_parameters):
