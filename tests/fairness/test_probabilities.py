@@ -103,7 +103,7 @@ def test_rates_and_covariance_with_a_number_between_0_and_1():
         ],
         strict=True,
     ):
-        (system,) = ConstraintSystem.compare(as_constraints(limit), cells)
+        system = ConstraintSystem.compare(as_constraints(limit), cells)
         indicators = np.stack([decided == 1, decided == 0], axis=1)
         sums = cells.sums(cells.of_entries(indicators))
         value = system.measured(np.broadcast_to(sums, (len(system.surrogates), *sums.shape)))

@@ -572,6 +572,24 @@ def test_more_limits_than_memory_holds_are_refused():
         ConstraintSystem.build("demographic_parity <= 0.1", cells)
 
 
+def test_some_of_several_limits_have_the_values_that_they_have_alone():
+    y, group = [0, 1] * 20, ["a"] * 20 + ["b"] * 20
+    cells = Cells.count(y, group)
+    decided = np.array([1] * 10 + [0] * 10 + [1] * 9 + [0] * 11)
+    sums = cells.sums(np.stack([decided, 1 - decided], axis=1).astype(float))
+    limits = [Constraint(None, measure=name) for name in ("disparate_impact", "equalized_odds", "demographic_parity")]
+    whole = ConstraintSystem.compare(limits, cells)
+    for positions in ([0], [2, 1], [0, 1, 2]):
+        some = whole.select(positions)
+        assert some.constraints == tuple(limits[position] for position in positions)
+        for place, position in enumerate(positions):
+            alone = ConstraintSystem.compare([limits[position]], cells)
+            values = [
+                each.measured(np.broadcast_to(sums, (len(each.surrogates), *sums.shape))) for each in (some, alone)
+            ]
+            assert values[0][place] == values[1][0]
+
+
 def test_a_limit_with_a_reserve_is_kept_only_with_the_reserve():
     y, group = [0, 1] * 20, ["a"] * 20 + ["b"] * 20
     cells = Cells.build(y, group)
@@ -579,6 +597,6 @@ def test_a_limit_with_a_reserve_is_kept_only_with_the_reserve():
     counts = cells.sums(torch.stack([decided, 1 - decided], dim=1))
     for reserve, expected in (((), True), ((0.04, 0.04), True), ((0.06, 0.06), False)):  # 0.8 · 0.5 - 0.45 = -0.05
         system = ConstraintSystem.build(Constraint(0.8, measure="disparate_impact", reserve=reserve), cells)
-        judged = system.judge(counts, torch.zeros(system.n_rows, dtype=torch.float64))
+        judged = system.judge(counts[None, :, :1], counts)  # the surrogate is the decision itself
         assert judged.measured == [pytest.approx(0.9)]
         assert judged.kept is expected

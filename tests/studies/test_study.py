@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -241,6 +242,20 @@ def test_a_callback_sees_each_stage_and_ends_training(data, stage):
     found = fairbound.study(data, LIMIT, callback=callback)
     assert set(seen) == {"Training without limits", "Training under the limits"}
     assert found.interrupted == (stage == "Training under the limits")  # without limits there is only the free phase
+
+
+def test_a_stage_yields_the_callback_of_its_fits(data):
+    seen = []
+
+    @contextmanager
+    def stage(name):
+        yield lambda row: seen.append((name, row["phase"]))
+        seen.append((name, "end"))
+
+    found = Study(data, StudySettings.build(LIMIT, None, model="linear")).run(stage=stage)
+    assert [name for name, phase in seen if phase == "end"] == ["Training without limits", "Training under the limits"]
+    assert {phase for name, phase in seen if name == "Training without limits"} == {"free", "end"}
+    assert not found.interrupted
 
 
 def test_an_end_before_the_limits_leaves_the_model_without_them(data):

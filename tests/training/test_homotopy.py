@@ -264,6 +264,14 @@ class TestScales:
             float(part.sort().values[place - 1]) for part, place in zip(parts, places, strict=True)
         ]
 
+    def test_rows_in_memory_pass_through_the_model_once(self, monkeypatch):
+        X, y, group = planted(100)
+        problem = make_problem(X, y, group, DisparateImpact(0.9))
+        passes, distances = [], TrainingProblem.distances
+        monkeypatch.setattr(TrainingProblem, "distances", lambda *given: passes.append(given) or distances(*given))
+        band_fraction(problem, problem.rows(X))
+        assert len(passes) == 1
+
     def test_unbounded_surrogates_have_no_scale(self):
         X, y, group = planted(100)
         problem = make_problem(X, y, group, Covariance(0.01))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import shlex
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -139,22 +140,24 @@ def run_study(study: Study, output: Output, context: typer.Context, saved: Check
     study.command, study.name_of = command_of(context), option_name
     if saved is not None:
         saved.begin(study)
-    with Interruptible() as interrupt:
-        began, steps = time.perf_counter(), 0
+    began, steps = time.perf_counter(), 0
 
+    @contextmanager
+    def stage(name: str) -> Iterator[Callable[[dict[str, Any]], bool]]:
         def watch(row: dict[str, Any]) -> bool:
             nonlocal steps
             step, steps = row.get("iteration", row.get("epoch", 0)), steps + 1
             each = (time.perf_counter() - began) / steps
             rate = f", {each:.1f} s a step" if each >= SLOW_STEP else ""
             bound = f", bound {row['bound']:g}" if isinstance(row.get("bound"), float) else ""
-            output.update(f"{row['stage']}{bound}: {row.get('phase', 'training')}, step {step}{rate}")
-            asked = interrupt.asked(row)
-            return asked if together is None else together.any(asked)
+            output.update(f"{name}{bound}: {row.get('phase', 'training')}, step {step}{rate}")
+            return interrupt.asked(row)
 
-        # Processes that share a run end it together, whichever of them is interrupted.
-        together = study.passes if study.passes is not None and study.passes.processes is not None else None
-        study.run(watch, stage=output.stage)
+        with output.stage(name):
+            yield watch
+
+    with Interruptible() as interrupt:
+        study.run(stage=stage)
     return interrupt
 
 

@@ -104,7 +104,7 @@ class Fitting:
         if cells.division is not None:
             self.Z, self.data = self.Z[cells.division.rows], data.divide(cells.division)
         self.n_inputs = self.Z.shape[1]
-        self._known_logits: tuple[Tensor, Tensor] | None = None
+        self._known: tuple[Tensor, Tensor, Tensor] | None = None  # parameters, logits, decisions
         self.generator = torch.Generator().manual_seed(seed)
         self.module = (
             copied_module(module, stated_solver(params))
@@ -276,14 +276,15 @@ class Fitting:
 
     def decisions(self) -> Tensor:
         """Return the class indices of the training rows, computed as `predict` does."""
-        return decide(self._row_logits(), self.problem.threshold)
+        return self._outputs()[1]
 
-    def _row_logits(self) -> Tensor:
-        """Return the logits of the training rows, computed as `predict` does; the last ones are kept."""
+    def _outputs(self) -> tuple[Tensor, Tensor]:
+        """Return the logits of the training rows and the decisions, computed as `predict` does; the last are kept."""
         w = flatten([*self.module.parameters(), *self.module.buffers()])
-        if self._known_logits is None or not torch.equal(self._known_logits[0], w):
-            self._known_logits = w, logits(self.module, self.Z, self.cells.n_labels)
-        return self._known_logits[1]
+        if self._known is None or not torch.equal(self._known[0], w):
+            z = logits(self.module, self.Z, self.cells.n_labels)
+            self._known = w, z, decide(z, self.problem.threshold)
+        return self._known[1:]
 
     def _watch(self, data: Data) -> Watched:
         return Watched.build(
@@ -331,7 +332,7 @@ class Fitting:
         )
 
     def _gap_sums(self, system: ConstraintSystem) -> GapSums:
-        return gap_sums(system, self._row_logits())
+        return gap_sums(system, self._outputs()[0])
 
     def _decided(self) -> Tensor:
         return count_rows(self.cells.of_rows(self.decisions()), self.cells.n_labels)

@@ -51,6 +51,8 @@ class Inputs:
     n_rows, n_columns : int
     encoded : dict, or None
         A cache of the encoded rows, by encoding.  Only `share_inputs` creates it, and it keeps only the last encoding.
+    spelled : dict, or None
+        A cache of the columns as words.  Only `share_inputs` creates it.
     """
 
     native: Any
@@ -58,6 +60,7 @@ class Inputs:
     n_rows: int
     n_columns: int
     encoded: dict[Hashable, Floats] | None = None
+    spelled: dict[int, Words] | None = None
 
     def encoded_once(self, encoding: Hashable, encode: Callable[[Inputs], Floats]) -> Floats:
         """Return the encoded rows.  Shared inputs are encoded once, as long as the encoding stays the same."""
@@ -127,7 +130,14 @@ class Inputs:
         return found
 
     def words(self, position: int) -> Words:
-        """Read a column as words."""
+        """Read a column as words, shared inputs only once; do not write into them."""
+        if self.spelled is None:
+            return self._words(position)
+        if position not in self.spelled:
+            self.spelled[position] = self._words(position)
+        return self.spelled[position]
+
+    def _words(self, position: int) -> Words:
         kind = None if not self._is_table else self._column(position).dtype
         if kind is not None and (kind.is_temporal() or kind.is_nested()):
             raise TypeError(
@@ -312,7 +322,7 @@ def find_name(name: str, names: Sequence[str] | None, said: str) -> int:
 
 def share_inputs(X: Any) -> Inputs:
     """Read X for several models.  If their encodings are equal, its rows are encoded only once."""
-    return replace(read_inputs(X), encoded={})
+    return replace(read_inputs(X), encoded={}, spelled={})
 
 
 def _read_columns(columns: Mapping[Any, Any]) -> Inputs:

@@ -14,7 +14,7 @@ over the other groups, and list the groups that are left out.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -127,21 +127,20 @@ def audit_tally(
     confidence: float = 0.95,
     measures: Iterable[str | Measure] | None = None,
     *,
-    systems: Sequence[ConstraintSystem] | None = None,
+    system: ConstraintSystem | None = None,
     scores: Scores | None = None,
 ) -> Audit:
     """Audit decisions that are already counted; see `audit`.
 
-    `systems` are the measures compiled for the cells of the tally, if that is done already (`audited_measures`).
+    `system` has the measures compiled for the cells of the tally, if that is done already (`audited_measures`).
     """
     alpha = 1.0 - check_confidence(confidence)
     groupings = tally.cells.groupings
     compared = _compared(measures, tally)
-    if systems is None:
-        systems = tally.compile_all(audited_measures(tally, compared))
-    # Without a column of two groups or more there is nothing to compile.
-    measured = dict(zip(compared, systems, strict=True)) if systems else {}
-    rates = _Rates(tally, measured)
+    asked = list(_asked(compared, tally))
+    if system is None:
+        system = tally.compile_together(each.limit() for each in asked if each.is_compared)
+    rates = _Rates(tally, system, [each.measure for each in asked if each.is_compared])
     return Audit(
         rows=tally.cells.n_rows,
         weighted=tally.weighted,
@@ -149,12 +148,7 @@ def audit_tally(
         confidence=confidence,
         classes=tally.cells.classes,
         groups=tuple(entry for grouping in groupings for entry in _groups(rates, grouping, alpha)),
-        measures=tuple(
-            entry
-            for grouping in groupings
-            for measure in compared
-            for entry in _measures(rates, grouping, measure, measured.get(measure), alpha)
-        ),
+        measures=tuple(_measures(rates, asked, system, alpha)),
         undefined=tuple(entry for grouping in groupings for entry in _undefined(rates, grouping)),
         missing={grouping.name: tally.missing(grouping) for grouping in groupings},
         merged=tally.merged,
@@ -169,14 +163,37 @@ def counted_rates(tally: Tally) -> dict[str, RateFunction]:
     return {name: rate for name, rate in RATES.items() if tally.labelled or not uses_label(rate)}
 
 
-def audited_measures(tally: Tally, measures: Iterable[str | Measure] | None = None) -> list[Constraint]:
-    """Return each measure as a limit without a bound, on the columns that have groups to compare."""
-    columns = tuple(grouping.name for grouping in tally.cells.groupings if len(grouping.groups) > 1)
-    return (
-        [Constraint(None, measure=measure, columns=columns) for measure in _compared(measures, tally)]
-        if columns
-        else []
-    )
+def audited_measures(tally: Tally) -> list[Constraint]:
+    """Return the measures of an audit as limits without a bound, on the columns that have groups to compare."""
+    return [each.limit() for each in _asked(_compared(None, tally), tally) if each.is_compared]
+
+
+class _Asked(NamedTuple):
+    """A measure over the groups of one grouping, for one class or for all."""
+
+    measure: Measure
+    grouping: Grouping
+    label: Hashable | None
+
+    @property
+    def is_compared(self) -> bool:
+        """Return whether there are groups to compare."""
+        return len(self.grouping.groups) > 1
+
+    def limit(self) -> Constraint:
+        """Return the measure as a limit without a bound."""
+        classes = None if self.label is None else (self.label,)
+        return Constraint(None, measure=self.measure, columns=(self.grouping.name,), classes=classes)
+
+
+def _asked(measures: Iterable[Measure], tally: Tally) -> Iterator[_Asked]:
+    """Yield each measure for each grouping; with several classes, one for each class where it applies."""
+    cells = tally.cells
+    for grouping in cells.groupings:
+        for measure in measures:
+            several = cells.n_labels > 2 and measure.per_class
+            for outcome in cells.outcomes if several else cells.outcomes[:1]:
+                yield _Asked(measure, grouping, cells.classes[outcome] if several else None)
 
 
 class CountedRate(NamedTuple):
@@ -190,7 +207,7 @@ class CountedRate(NamedTuple):
 class _Rates:
     """Every rate that an audit needs, counted once."""
 
-    def __init__(self, tally: Tally, measured: Mapping[Measure, ConstraintSystem]) -> None:
+    def __init__(self, tally: Tally, system: ConstraintSystem, measures: Sequence[Measure]) -> None:
         self.tally = tally
         self.counts = {
             (grouping.name, outcome): tally.counts(grouping, outcome)
@@ -201,9 +218,9 @@ class _Rates:
         for grouping, outcome in self.counts:
             for rate in counted_rates(tally).values():
                 self._count(grouping, outcome, rate, monotone=False)
-        for measure, system in measured.items():
-            for block in system.blocks:
-                self._count(block.grouping.name, block.outcome, block.rate, monotone=measure.monotone)
+        for comparison in system.comparisons:
+            block, measure = comparison.block, measures[comparison.constraint]
+            self._count(block.grouping.name, block.outcome, block.rate, monotone=measure.monotone)
 
     def _count(self, grouping: str, outcome: int, rate: RateFunction, *, monotone: bool) -> None:
         if (grouping, outcome, rate, monotone) in self.found:
@@ -305,33 +322,27 @@ def _undefined(rates: _Rates, grouping: Grouping) -> Iterator[Undefined]:
                     yield Undefined(grouping.name, group, name, label, size)
 
 
-def _measures(
-    rates: _Rates, grouping: Grouping, measure: Measure, system: ConstraintSystem | None, alpha: float
-) -> Iterator[MeasureAudit]:
-    """Yield the measure over the groups of a grouping; with several classes, one for each class where it applies."""
-    cells = rates.tally.cells
-    several = cells.n_labels > 2 and measure.per_class
-    for outcome in cells.outcomes if several else cells.outcomes[:1]:
+def _measures(rates: _Rates, asked: Iterable[_Asked], system: ConstraintSystem, alpha: float) -> Iterator[MeasureAudit]:
+    """Yield what was asked for; `system` has a constraint for each that is compared."""
+    comparisons: list[list[GroupComparison]] = [[] for _ in system.constraints]
+    for comparison in system.comparisons:
+        comparisons[comparison.constraint].append(comparison)
+    compared = iter(zip(comparisons, rates.tally.worst(system), strict=True))
+    for each in asked:
+        measure, grouping, label = each
         found: dict[str, Any] = {"value": None, "lower": None, "upper": None, "pair": None}
         left_out: tuple[Hashable, ...] = ()
-        if system is not None and len(grouping.groups) > 1:
-            comparisons = tuple(
-                each
-                for each in system.comparisons
-                if each.block.grouping.name == grouping.name and each.block.outcome == outcome
-            )
-            all_of_it = len(comparisons) == len(system.comparisons)
-            worst = rates.tally.worst(system if all_of_it else system.select(comparisons))
-            left_out = _left_out(rates, comparisons, monotone=measure.monotone)
+        if each.is_compared:
+            own, worst = next(compared)
+            left_out = _left_out(rates, own, monotone=measure.monotone)
             if worst is not None:
                 found["value"] = worst.value
                 if measure.comparison != "covariance":
-                    found |= _compare(rates, measure, comparisons, worst, alpha)
-        label = cells.classes[outcome] if several else None
+                    found |= _compare(rates, measure, own, worst, alpha)
         yield MeasureAudit(measure.name, measure.description, grouping.name, label, **found, left_out=left_out)
 
 
-def _left_out(rates: _Rates, comparisons: tuple[GroupComparison, ...], *, monotone: bool) -> tuple[Hashable, ...]:
+def _left_out(rates: _Rates, comparisons: Iterable[GroupComparison], *, monotone: bool) -> tuple[Hashable, ...]:
     found: dict[Hashable, None] = {}
     for block in (comparison.block for comparison in comparisons):
         defined = rates.of(block.grouping.name, block.outcome, block.rate, monotone=monotone).defined
@@ -340,7 +351,7 @@ def _left_out(rates: _Rates, comparisons: tuple[GroupComparison, ...], *, monoto
 
 
 def _compare(
-    rates: _Rates, measure: Measure, comparisons: tuple[GroupComparison, ...], worst: ComparedPair, alpha: float
+    rates: _Rates, measure: Measure, comparisons: Iterable[GroupComparison], worst: ComparedPair, alpha: float
 ) -> dict[str, Any]:
     """Return the interval of the measure, and the pair of groups that is furthest apart."""
     known: list[tuple[list[Statistic], list[tuple[int, int]]]] = []

@@ -260,16 +260,11 @@ class Tally:
         powers = tuple((cells, cells.sums(indicators)) for cells, _ in self.powers)
         return replace(self, powers=powers, divided=None if self.divided is None else decisions)
 
-    def sums(self, grouping: Grouping, outcome: int, power: int | None = None) -> GroupSums:
-        """Return sums over the groups, weighted as in the measures, or with that power of the weights."""
-        cells, S = (self.cells, self.decisions) if power is None else self.powers[power]
-        return group_sums(S, cells, grouping, outcome)
-
     def group_rows(self, grouping: Grouping) -> list[int]:
         """Return the number of rows of each group, and of everyone; shares of divided rows add up."""
         if self.divided is not None:
             return [*self.cells.group_sizes(grouping), self.cells.n_rows - self.missing(grouping)]
-        return [int(size) for size in self.sums(grouping, self.cells.outcomes[0], 0).size.tolist()]
+        return [int(size) for size in self.counts(grouping, self.cells.outcomes[0]).sums[0].size.tolist()]
 
     def confusion(self, grouping: Grouping) -> list[list[list[float]]]:
         """Return the total weight by label and prediction, for each group and everyone, in the order of the classes."""
@@ -310,6 +305,11 @@ class Tally:
 
     def compile_all(self, limits: Iterable[Constraint]) -> tuple[ConstraintSystem, ...]:
         """Compile several limits in one go; return a system for each."""
+        whole = self.compile_together(limits)
+        return tuple(whole.select([position]) for position in range(len(whole.constraints)))
+
+    def compile_together(self, limits: Iterable[Constraint]) -> ConstraintSystem:
+        """Compile several limits to one system."""
         limits = list(limits)
         if not self.labelled:
             check_needs_no_labels(limits)
@@ -334,10 +334,10 @@ class Tally:
         value = self.measured(system)
         return {"value": value, "kept": None if value is None else limit.keeps(value)}
 
-    def worst(self, system: ConstraintSystem) -> ComparedPair | None:
-        """Return the pair of groups that determines the measured value, with their rates."""
+    def worst(self, system: ConstraintSystem) -> list[ComparedPair | None]:
+        """Return for each limit the pair of groups that determines the measured value, with their rates."""
         here = self._where_defined(system)
-        return here.worst(self._sums(here))[0] if here.comparisons else None
+        return here.worst(self._sums(here))
 
     def _where_defined(self, system: ConstraintSystem) -> ConstraintSystem:
         kept = []

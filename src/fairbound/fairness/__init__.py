@@ -76,7 +76,7 @@ from fairbound.fairness.surrogates import (
     Tanh,
     resolve_surrogate,
 )
-from fairbound.fairness.system import ComparedPair, ConstraintSystem, ExactValues
+from fairbound.fairness.system import ComparedPair, ConstraintSystem, LimitValues
 from fairbound.fairness.text import as_constraints, distinct_texts, parse_constraint, refuse_contradictions
 
 __all__ = [
@@ -100,10 +100,10 @@ __all__ = [
     "EqualOpportunity",
     "EqualizedOdds",
     "ExactStep",
-    "ExactValues",
     "GroupComparison",
     "GroupSums",
     "Grouping",
+    "LimitValues",
     "Linear",
     "Max",
     "Measure",

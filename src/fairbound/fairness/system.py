@@ -40,9 +40,10 @@ class ComparedPair:
     value: float
 
 
-class ExactValues(NamedTuple):
-    """Exact values c̄ of decisions; the violations of c and c̄; the measured values; whether all limits are kept."""
+class LimitValues(NamedTuple):
+    """Values c and c̄ of a model; the violations of both; the measured values; whether all limits are kept."""
 
+    surrogate: Array
     exact: Array
     beyond: tuple[Array, Array]
     measured: list[float]
@@ -76,19 +77,15 @@ class ConstraintSystem:
         return cls._of(Compiler(constraints, cells, threshold))
 
     @classmethod
-    def compare(cls, constraints: Iterable[Constraint], cells: Cells) -> tuple[ConstraintSystem, ...]:
-        """Compile which groups each constraint compares, without the rows of c; return a system for each constraint.
+    def compare(cls, constraints: Iterable[Constraint], cells: Cells) -> ConstraintSystem:
+        """Compile which groups each constraint compares, without the rows of c.
 
         This is enough to judge counted decisions.  The caller must handle groups in which a rate is undefined.
         """
         constraints = tuple(constraints)
         if constraints and not cells.groupings:
             raise ValueError("Constraints need groups: pass sensitive_features.")
-        whole = cls._of(Compiler(constraints, cells, 0.5, with_rows=False))
-        return tuple(
-            whole.select([each for each in whole.comparisons if each.constraint == position])
-            for position in range(len(constraints))
-        )
+        return cls._of(Compiler(constraints, cells, 0.5, with_rows=False))
 
     @classmethod
     def _of(cls, compiled: Compiler) -> ConstraintSystem:
@@ -118,8 +115,10 @@ class ConstraintSystem:
             ),
         )
 
-    def select(self, comparisons: Sequence[GroupComparison]) -> ConstraintSystem:
-        """Return the system of some comparisons of one constraint, without rows of c."""
+    def select(self, positions: Sequence[int]) -> ConstraintSystem:
+        """Return the system of some of the constraints, by their positions, without rows of c."""
+        places = {position: place for place, position in enumerate(positions)}
+        comparisons = [each for each in self.comparisons if each.constraint in places]
         blocks: dict[RateBlock, RateBlock] = {}
         start = 0
         for block in dict.fromkeys(each.block for each in comparisons):
@@ -127,13 +126,15 @@ class ConstraintSystem:
             start = blocks[block].stop
         return replace(
             self,
-            constraints=(self.constraints[comparisons[0].constraint],),
+            constraints=tuple(self.constraints[position] for position in positions),
             blocks=tuple(blocks.values()),
             coefficients=self.coefficients[:0, :start],
             lower=self.lower[:0],
             upper=self.upper[:0],
             rows=(),
-            comparisons=tuple(replace(each, constraint=0, block=blocks[each.block]) for each in comparisons),
+            comparisons=tuple(
+                replace(each, constraint=places[each.constraint], block=blocks[each.block]) for each in comparisons
+            ),
         )
 
     @cached_property
@@ -182,10 +183,10 @@ class ConstraintSystem:
             return self.values(S), self._affine[1]
         return self._differentiate(S)
 
-    def evaluate(self, S: Array, sums: Array) -> tuple[Array, Array, ExactValues]:
-        """Return c, ∂c/∂S and the exact values, from the sums of one pass over the rows."""
+    def evaluate(self, S: Array, sums: Array) -> tuple[LimitValues, Array]:
+        """Return the values of the limits and ∂c/∂S, from the sums of one pass over the rows."""
         c, derivative = self.values_and_derivative(S)
-        return c, derivative, self.judge(sums, c)
+        return self._judge(c, sums), derivative
 
     def _differentiate(self, S: Array) -> tuple[Array, Array]:
         """Return c and ∂c/∂S by autograd.
@@ -201,6 +202,19 @@ class ConstraintSystem:
             rates = self.rates(copies).diagonal()
             (derivative,) = torch.autograd.grad(rates.sum(), copies)
         return self.coefficients @ rates.detach(), torch.tensordot(self.coefficients, derivative, dims=1)
+
+    @cached_property
+    def change_by_a_row(self) -> Array:
+        """Return the largest change that the decision of the lightest row can make in each row of c̄, of shape (m,).
+
+        A decision changes one cell sum by the weight of its row, so it changes c̄ by at most weight · max |∂c/∂S|.  The
+        derivative is constant for affine rates; for quotients of sums it is taken at S = N/2.
+        """
+        if not self.rows:
+            return self.cells.totals.new_zeros(0)
+        halves = 0.5 * self.cells.totals[None, :, None].expand(len(self.surrogates), -1, len(self.cells.outcomes))
+        _, derivative = self.values_and_derivative(halves)
+        return self.cells.smallest_weight * derivative.abs().flatten(1).amax(dim=1)
 
     def rate_spread(self, indicators: Array, added: float = 0.5) -> Array:
         """Return the covariance of the exact rates over independent draws of the rows, of shape (R, R).
@@ -283,11 +297,14 @@ class ConstraintSystem:
             numbers[comparison.constraint] += found
         return [_worst(constraint, found) for constraint, found in zip(self.constraints, numbers, strict=True)]
 
-    def judge(self, sums: Array, c: Array) -> ExactValues:
-        """Compare the exact values of decisions, and the surrogate values c, with the bounds.
+    def judge(self, S: Array, sums: Array) -> LimitValues:
+        """Compare the surrogate values c, and the exact values of decisions, with the bounds.
 
         `sums` holds the sums of decisions over cells, of shape (K, 2·O).
         """
+        return self._judge(self.values(S), sums)
+
+    def _judge(self, c: Array, sums: Array) -> LimitValues:
         rates = self.rates(sums.expand(len(self.surrogates), -1, -1))
         measured, exact = self._measured(rates), rates @ self.coefficients.T
         kept = all(limit.keeps(value) for limit, value in zip(self.constraints, measured, strict=True))
@@ -297,7 +314,7 @@ class ConstraintSystem:
             )
         both = torch.stack([c, exact])
         beyond = (both - both.clamp(self.lower, self.upper)).abs()
-        return ExactValues(exact, (beyond[0], beyond[1]), measured, kept)
+        return LimitValues(c, exact, (beyond[0], beyond[1]), measured, kept)
 
     def worst(self, S: Array) -> list[ComparedPair | None]:
         """Return, for each constraint, the pair of groups that determines its measured value; None if there is none."""

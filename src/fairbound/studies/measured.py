@@ -147,7 +147,7 @@ def _first(cells: Cells, n: int) -> Cells:
 
 def worst_pair(system: ConstraintSystem, tally: Tally) -> dict[str, Any] | None:
     """Return the groups that determine the value of a limit, with their rates; None if the value is undefined."""
-    found = tally.worst(system)
+    (found,) = tally.worst(system)
     if found is None:
         return None
     measure, block = resolve_measure(system.constraints[0].measure), found.block
@@ -178,8 +178,9 @@ class MeasuredPart:
         self.name, self.rows, self.reading = name, rows, reading
         self.tally = reading.tally(rows, rows.after)
         measures = audited_measures(self.tally)
-        compiled = self.tally.compile_all([*measures, *limits])
-        self.measures, self.systems = compiled[: len(measures)], compiled[len(measures) :]
+        together = self.tally.compile_together([*measures, *limits])
+        self.measures = together.select(range(len(measures)))
+        self.systems = [together.select([len(measures) + position]) for position in range(len(limits))]
         self.tallies = {
             "before": None if rows.before is None else self.tally.with_decisions(rows.before),
             "after": self.tally,
@@ -202,7 +203,7 @@ class MeasuredPart:
         ]
 
     def _audit(self, tally: Tally, scores: Scores | None = None) -> Audit:
-        return audit_tally(tally, self.reading.confidence, systems=self.measures, scores=scores)
+        return audit_tally(tally, self.reading.confidence, system=self.measures, scores=scores)
 
     @property
     def after(self) -> Audit:
@@ -362,8 +363,9 @@ def _reached(limit: Constraint, part: MeasuredPart, prediction: Any) -> dict[str
     accuracy, constant = overall_accuracy(tally, confidence)
     assert accuracy.value is not None
     measure = resolve_measure(limit.measure)
-    known = [each for each in part.measures if resolve_measure(each.constraints[0].measure) is measure]
-    audited = audit_tally(tally, confidence, [] if measure.comparison == "value" else [measure], systems=known or None)
+    known = [i for i, each in enumerate(part.measures.constraints) if resolve_measure(each.measure) is measure]
+    compiled = part.measures.select(known) if known else None
+    audited = audit_tally(tally, confidence, [] if measure.comparison == "value" else [measure], system=compiled)
     intervals = [(found.lower, found.upper) for found in audited.measures if found.grouping in part.groupings[0]]
     # The audit compares all pairs of groups.  If the limit does so, too, it has the same interval.
     whole = len(intervals) == 1 and limit.against == "pairwise" and limit.reference is None and limit.classes is None

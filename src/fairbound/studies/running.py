@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import fields, replace
 from functools import cached_property
 from html import escape
@@ -29,16 +28,13 @@ from fairbound.studies.parts import (
     with_sensitive,
 )
 from fairbound.studies.plan import choose_model
-from fairbound.studies.settings import StudySettings, make_base, with_floors
+from fairbound.studies.settings import Callback, Stage, StudySettings, make_base, named_stages, with_floors
 from fairbound.studies.summary import reproduction_of, study_lock, summarize
 from fairbound.studies.tables import interruption_of, is_kept, page_of, write_study
 
 if TYPE_CHECKING:
     from fairbound.estimator import ConstrainedClassifier, FitResult, FittedBase, FrontierModel
     from fairbound.training import Passes
-
-Callback = Callable[[dict[str, Any]], bool | None]
-Stage = Callable[[str], AbstractContextManager[Any]]
 
 
 def study(
@@ -155,8 +151,6 @@ class Study:
         The model with the limits, or the only model.
     frontier : tuple of FrontierModel
         With `bounds`: a fitted classifier for each bound, from loose to strict.
-    interrupted : bool
-        Whether a callback ended training.
     command : str
         The command or call that repeats the study.
     lock : dict
@@ -164,7 +158,7 @@ class Study:
     name_of : function
         Returns the name of an argument for notes; by default as in Python.
     passes : Passes or None
-        With the journal of the run, if it has one.
+        With the journal of the run, if it has one; None before `run`.
     """
 
     before: ConstrainedClassifier | None
@@ -186,11 +180,11 @@ class Study:
         self._remarks = remarks(data)
 
     def _begin(self, settings: StudySettings, lock: dict[str, Any]) -> None:
-        self.interrupted, self.limits, self.lock = False, settings.limits, lock
+        self.limits, self.lock = settings.limits, lock
         self.command, self._warnings = settings.as_call(), list[str]()
         self.name_of: NameOf = python_name
 
-    def run(self, callback: Callback | None = None, *, stage: Stage = nullcontext, free: Any = None) -> Self:
+    def run(self, callback: Callback | None = None, *, stage: Stage | None = None, free: Any = None) -> Self:
         """Train the models.
 
         Parameters
@@ -198,39 +192,36 @@ class Study:
         callback : function of a dictionary, optional
             As for `study`.
         stage : function of str, optional
-            Returns a context manager for each stage of the training, given a description of the stage.
+            In place of `callback`: returns a context for each stage of the training, given its name.  The context
+            yields the function that is called with the rows of the history, or None.
         free : ConstrainedClassifier, optional
             The model without limits, if it was trained on these rows already.
         """
+        from fairbound.training import Passes
 
-        def fit(name: str, train: Callable[[Callback], Any]) -> Any:
-            def watch(row: dict[str, Any]) -> bool:
-                ends = callback is not None and bool(callback({"stage": name, **row}))
-                self.interrupted = self.interrupted or ends
-                if ends and self.passes is not None:
-                    self.passes.stop_recording()
-                return ends
-
-            with stage(name):
-                return train(watch)
-
+        self.passes = self.passes or Passes()
+        stage = stage or named_stages(callback)
         if self.settings.model == "auto":
             with stage("Choosing the model"):
                 choice = choose_model(self.training, self.settings, self.positive)
             self.settings = replace(self.settings, model=choice.model)
             self._remarks.append(choice.reason)
-        free = free or fit("Training without limits", lambda watch: self._fit((), watch))
+        if free is None:
+            with stage("Training without limits") as watch:
+                free = self._fit((), watch)
         self.before, self.after, self.limits = None, free, ()
         if self.interrupted or not self.settings.limits:
             return self
         if self.settings.bounds:
-            found = fit(f"Training for {len(self.settings.bounds)} bounds", self._trace)
+            with stage(f"Training for {len(self.settings.bounds)} bounds") as watch:
+                found = self._trace(watch)
             self.frontier = tuple(point for point in found if not self.interrupted or is_finished(point))
             if self.frontier:
                 self._choose(free)
             return self
         name = "Training under the limits" if self.settings.confidence is None else "Training for the confidence"
-        after = fit(name, lambda watch: self._fit(self.settings.limits, watch))
+        with stage(name) as watch:
+            after = self._fit(self.settings.limits, watch)
         self.before, self.after, self.limits = free, after, with_floors(self.settings.limits, after.result_)
         return self
 
@@ -238,6 +229,11 @@ class Study:
     def result(self) -> FitResult:
         """The record of the fit of `after`."""
         return self.after.result_
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether a callback ended training."""
+        return self.passes is not None and self.passes.stopped
 
     @property
     def kept(self) -> bool:
@@ -316,7 +312,7 @@ class Study:
     def _repr_html_(self) -> str:
         return page_as_html(*page_of(self)) if hasattr(self, "after") else f"<p>{escape(self.describe())}</p>"
 
-    def _fit(self, limits: Sequence[Constraint], callback: Callback) -> ConstrainedClassifier:
+    def _fit(self, limits: Sequence[Constraint], callback: Callback | None) -> ConstrainedClassifier:
         """Train on the training rows; with a confidence, test on the calibration rows."""
         apart, (base, rows) = self.calibration if limits else None, self._rows(limited=bool(limits))
         with collected_warnings() as self._warnings:
@@ -326,7 +322,7 @@ class Study:
         self._release(fitted)
         return fitted
 
-    def _trace(self, callback: Callback) -> tuple[FrontierModel, ...]:
+    def _trace(self, callback: Callback | None) -> tuple[FrontierModel, ...]:
         """Train a classifier for each bound of the first limit."""
         base, rows = self._rows(limited=True)
         with collected_warnings():  # the records of the models say the same

@@ -13,8 +13,7 @@ Grid, tolerance and seed are fixed, written and hashed before training begins (`
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from time import process_time
 from typing import TYPE_CHECKING, Any
@@ -40,13 +39,11 @@ from fairbound.studies.plan import (
     rows_hash,
 )
 from fairbound.studies.running import Study
+from fairbound.studies.settings import Callback, Stage, named_stages
 from fairbound.studies.summary import reproduction_of
 
 if TYPE_CHECKING:
     from fairbound.estimator import ConstrainedClassifier
-
-Stage = Callable[[str], AbstractContextManager[Any]]
-Callback = Callable[[dict[str, Any]], bool | None]
 
 
 def alternatives(
@@ -191,8 +188,9 @@ class AlternativeSearch:
         kept, drawn = draw_parts(part.y, columns, share, draws, pool=True)
         return rows[kept], rows[drawn]
 
-    def run(self, callback: Callback | None = None, *, stage: Stage = nullcontext) -> Alternatives:
+    def run(self, callback: Callback | None = None, *, stage: Stage | None = None) -> Alternatives:
         """Train the candidates, evaluate them, and choose one."""
+        stage = stage or named_stages(None)
         started = datetime.now(UTC).isoformat(timespec="seconds")
         trained = self._train(callback, stage)
         with stage("Judging"):

@@ -1,9 +1,10 @@
-"""The settings of a study, checked before any rows are read."""
+"""The settings of a study, checked before any rows are read; and the stages of its training."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +37,19 @@ USUAL_DIFFERENCES = (0.3, 0.2, 0.15, 0.1, 0.075, 0.05, 0.02)
 _NETWORK = re.compile(r"mlp:\d+(?:[,x]\d+)*")
 BASES = ("boosted", "lightgbm", "forest")
 """Models over a base: its score, and a linear correction."""
+
+Callback = Callable[[dict[str, Any]], bool | None]
+Stage = Callable[[str], AbstractContextManager[Callback | None]]
+"""Returns a context for each stage of the training, given its name; the context yields the callback of the fits."""
+
+
+def named_stages(callback: Callback | None) -> Stage:
+    """Return stages that call `callback` with each row of the history and, as "stage", their name."""
+
+    def stage(name: str) -> AbstractContextManager[Callback | None]:
+        return nullcontext(None if callback is None else lambda row: callback({"stage": name, **row}))
+
+    return stage
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -158,7 +172,7 @@ class StudySettings:
         self,
         limits: Sequence[Constraint],
         pos_label: str | None,
-        callback: Callable[[dict[str, Any]], bool | None],
+        callback: Callback | None,
         base: FittedBase | None = None,
     ) -> ConstrainedClassifier:
         """Return a classifier with these settings under some of the limits, not fitted yet.
@@ -187,7 +201,7 @@ class StudySettings:
             confidence=self.confidence if limits else None,
             margin=self.margin if limits else None,  # type: ignore[arg-type]  # "auto" or a number, as checked
             random_state=self.seed,
-            callbacks=[callback],
+            callbacks=() if callback is None else [callback],
         )
 
     def as_call(self) -> str:

@@ -42,8 +42,8 @@ from fairbound.studies.parts import (
     table_backend,
 )
 from fairbound.studies.plan import locked
-from fairbound.studies.running import Callback, Study
-from fairbound.studies.settings import BASES, StudySettings
+from fairbound.studies.running import Study
+from fairbound.studies.settings import BASES, Callback, StudySettings
 
 if TYPE_CHECKING:
     from fairbound.estimator import ConstrainedClassifier, DecidedEntries, FrontierModel, PreparedRows
@@ -148,6 +148,8 @@ class StreamedStudy(Study):
     streamed: StreamedData
 
     def __init__(self, prepared: PreparedRows, settings: StudySettings, source: str) -> None:
+        from fairbound.training import Passes
+
         check_streamed(settings)
         data: Any = StreamedData(prepared, source)
         check_limited_groups(settings.limits, data, settings.groups)
@@ -155,7 +157,7 @@ class StreamedStudy(Study):
         self.settings = replace(settings, model="linear") if settings.model == "auto" else settings
         self.training: Any = range(prepared.sizes[0])
         self.held_out: Any = range(prepared.sizes[1]) if len(prepared.sizes) > 1 else None
-        self.calibration = None
+        self.calibration, self.passes = None, Passes(None, prepared.rows.processes)
         self._begin(settings, streamed_lock(data, settings))
         seen = f"Remarks about columns are from the first {min(SAMPLE_ROWS, len(data)):,} rows."
         drawn = "Held-out rows were drawn one by one. " if prepared.rows.columns.test_size else ""
@@ -164,13 +166,13 @@ class StreamedStudy(Study):
             self._remarks.append("Model: linear, because the choice of a model needs the rows in memory.")
         self._remarks += column_remarks(data)
 
-    def _fit(self, limits: Sequence[Constraint], callback: Callback) -> ConstrainedClassifier:
+    def _fit(self, limits: Sequence[Constraint], callback: Callback | None) -> ConstrainedClassifier:
         with collected_warnings() as self._warnings:
             fitted = self.settings.classifier(limits, self.positive, callback).fit_prepared(self.prepared, self.passes)
         self._release(fitted)
         return fitted
 
-    def _trace(self, callback: Callback) -> tuple[FrontierModel, ...]:
+    def _trace(self, callback: Callback | None) -> tuple[FrontierModel, ...]:
         with collected_warnings():  # the records of the models say the same
             classifier = self.settings.classifier(self.settings.limits, self.positive, callback)
             found = classifier.frontier_prepared(self.prepared, self.settings.bounds, self.passes)

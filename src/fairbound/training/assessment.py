@@ -19,8 +19,8 @@ from torch import Tensor
 from fairbound.fairness import (
     Cells,
     ConstraintSystem,
-    ExactValues,
     GroupSums,
+    LimitValues,
     RateBlock,
     RateFunction,
     decide,
@@ -61,8 +61,8 @@ class Assessment:
         Sums over cells of the rows selected for each outcome, and of those not selected.
     sums : Tensor of shape (P, K, O)
         Sums of surrogates over cells.
-    known : tuple of ConstraintSystem, Tensor, and ExactValues or None, optional
-        A system, its c, and its exact values, if training has already computed them from these sums.
+    known : tuple of ConstraintSystem and LimitValues, optional
+        A system and the values of its limits, if training has already computed them from these sums.
     """
 
     objective: float
@@ -72,14 +72,12 @@ class Assessment:
     counts: Tensor = field(repr=False)
     sums: Tensor = field(repr=False)
     system: ConstraintSystem = field(repr=False)
-    known: tuple[ConstraintSystem, Tensor, ExactValues | None] | None = field(default=None, repr=False)
+    known: tuple[ConstraintSystem, LimitValues] | None = field(default=None, repr=False)
 
-    @cached_property
+    @property
     def surrogate(self) -> Tensor:
         """Return c, the constraint values by surrogate, of shape (m,)."""
-        if self.known is not None and self.known[0] is self.system:
-            return self.known[1]
-        return self.system.values(self.sums)
+        return self._judged.surrogate
 
     @property
     def exact(self) -> Tensor:
@@ -164,10 +162,10 @@ class Assessment:
         return self._judged.measured
 
     @cached_property
-    def _judged(self) -> ExactValues:
-        if self.known is not None and self.known[0] is self.system and self.known[2] is not None:
-            return self.known[2]
-        return self.system.judge(self.counts, self.surrogate)
+    def _judged(self) -> LimitValues:
+        if self.known is not None and self.known[0] is self.system:
+            return self.known[1]
+        return self.system.judge(self.sums, self.counts)
 
     @property
     def measured_surrogate(self) -> list[float]:
@@ -184,10 +182,8 @@ class Assessment:
         return replace(self, system=system, sums=self.sums[: len(system.surrogates)], known=None)
 
 
-def assess(
-    problem: TrainingProblem, rows: Rows, sweep: Sweep, objective: float, surrogate: Tensor | None = None
-) -> Assessment:
-    """Assess the module from a sweep over all rows; `surrogate` is c, if it is known already."""
+def assess(problem: TrainingProblem, rows: Rows, sweep: Sweep, objective: float) -> Assessment:
+    """Assess the module from a sweep over all rows."""
     return Assessment(
         objective=objective,
         loss=sweep.loss,
@@ -196,7 +192,7 @@ def assess(
         counts=problem.exact(rows, sweep),
         sums=cell_sums(sweep.sums[: len(problem.system.surrogates)], rows, problem.cells.n_cells),
         system=problem.system,
-        known=None if surrogate is None else (problem.system, surrogate, sweep.judged),
+        known=None if sweep.judged is None else (problem.system, sweep.judged),
     )
 
 

@@ -122,7 +122,7 @@ def fit(
     """
     lookup({"auto": None, "quasi-newton": None, "stochastic": None}, solver, "solver")
     if solver == "auto":
-        solver = choose_solver(len(problem.cells), problem.n_parameters)
+        solver = choose_solver(problem.n_rows, problem.n_parameters)
     modes = LayerModes(problem.module)
 
     def begin(state: FitState) -> list[Tensor]:
@@ -174,7 +174,7 @@ def _run(
 ) -> TrainingResult:
     """Run `begin`, which trains the first phases and returns points near the limits; then run all later phases."""
     lookup({"loss": None, "accuracy": None}, objective, "objective")
-    with suitable_threads(len(problem.cells), problem.n_parameters):
+    with suitable_threads(problem.n_rows, problem.n_parameters):
         state = FitState(problem, X, loss_weights, effort, callback, judge)
         try:
             reach_limits(state, problem, objective, begin(state))

@@ -34,10 +34,15 @@ class Passes:
         Results are read from it as long as it has any; later ones are added to it.
     processes : Processes, optional
         The processes that share the fit, each with its own rows.  The first one has the journal.
+
+    Attributes
+    ----------
+    stopped : bool
+        Whether a callback has ended a fit early, in any process.
     """
 
     def __init__(self, journal: Journal | None = None, processes: Processes | None = None) -> None:
-        self.journal, self.processes = journal, processes
+        self.journal, self.processes, self.stopped = journal, processes, False
         self._recorded, self._taking = journal is not None, journal is not None and journal.found
         if processes is not None:
             self._recorded, self._taking = processes.first(lambda: (self._recorded, self._taking))
@@ -114,8 +119,9 @@ class Passes:
         self._taking = found is not None
         return found
 
-    def stop_recording(self) -> None:
+    def stop(self) -> None:
         """Add no more results to the journal.  A stopped fit ends early; a resumed one must not end there again."""
+        self.stopped = True
         if self.journal is not None:
             self.journal.stop()
 

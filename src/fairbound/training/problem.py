@@ -22,7 +22,7 @@ from torch import Tensor, nn
 
 from fairbound._errors import InputError
 from fairbound._journal import digest
-from fairbound.fairness import Cells, Constraint, ConstraintSystem, DecisionSurrogate, ExactStep, ExactValues, as_logits
+from fairbound.fairness import Cells, Constraint, ConstraintSystem, DecisionSurrogate, ExactStep, LimitValues, as_logits
 from fairbound.sqp import Evaluation, Jacobian
 from fairbound.training.layers import FeedForwardGradients, GradientEngine, SliceGradients, choose_engine
 from fairbound.training.losses import Loss, LossFunction, Regularizer, SquaredMeasure, resolve_loss
@@ -118,7 +118,7 @@ class TrainingProblem:
             for penalty in squared
         ]
         self.surrogates = self._all_surrogates(extra_surrogates)
-        self.n_parameters = sum(parameter.numel() for parameter in self.parameters)
+        self.n_rows, self.n_parameters = len(cells), sum(parameter.numel() for parameter in self.parameters)
         self._engine: GradientEngine | None = None
         self._function: list[bytes] = []  # shared by all problems that differ in their constraints only
 
@@ -145,7 +145,7 @@ class TrainingProblem:
         Whole numbers stay integers if the module accepts nothing else, as `nn.Embedding` does.
         """
         given, precision = as_tensor(X), self.parameters[0].dtype
-        numbers = as_matrix(given, len(self.cells), dtype or precision)
+        numbers = as_matrix(given, self.n_rows, dtype or precision)
         if given.is_floating_point() or accepts(self.module, numbers[:1].to(precision)):
             return numbers
         return given.to(torch.int64) if accepts(self.module, given[:1].to(torch.int64)) else numbers
@@ -331,8 +331,8 @@ class TrainingProblem:
         """Write a flat vector into the module."""
         assign(self.parameters, w)
 
-    def _constraints_and_jacobian(self, rows: Rows, sweep: Sweep) -> tuple[Tensor, Jacobian, ExactValues | None]:
-        """Return c, J as (∂c/∂S, ∇S) by segment, and the exact values of all rows; None if there are no limits."""
+    def _constraints_and_jacobian(self, rows: Rows, sweep: Sweep) -> tuple[Tensor, Jacobian, LimitValues | None]:
+        """Return c, J as (∂c/∂S, ∇S) by segment, and the values of all limits; None if there are no limits."""
         assert sweep.sum_gradients is not None
         P = len(self.system.surrogates)
         gradients = sweep.sum_gradients[:P].flatten(0, 2)
@@ -347,9 +347,11 @@ class TrainingProblem:
             )
         S = cell_sums(sweep.sums[:P], rows, self.cells.n_cells)
         if rows.halves:  # a sample: its exact values are not needed
-            (c, derivative), judged = self.system.values_and_derivative(S), None
+            judged = None
+            c, derivative = self.system.values_and_derivative(S)
         else:
-            c, derivative, judged = self.system.evaluate(S, self.exact(rows, sweep))
+            judged, derivative = self.system.evaluate(S, self.exact(rows, sweep))
+            c = judged.surrogate
         by_segment = derivative[:, :, rows.cell_of_segment]  # S_k is the sum over the segments of cell k
         return c, Jacobian(by_segment.flatten(1), gradients), judged
 

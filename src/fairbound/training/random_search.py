@@ -206,7 +206,7 @@ class ManyModelsProblem:
 
 def suits_random_search(state: FitState, problem: TrainingProblem) -> bool:
     """Return whether the effort allows several starts, and rows and parameters are few."""
-    few = problem.n_parameters <= FEW_PARAMETERS and is_small(len(problem.cells), problem.n_parameters)
+    few = problem.n_parameters <= FEW_PARAMETERS and is_small(problem.n_rows, problem.n_parameters)
     # `ManyModelsProblem` computes no surrogates, so it cannot evaluate penalties (squares of measures by surrogate).
     return state.effort.starts > 1 and few and not problem.penalties
 

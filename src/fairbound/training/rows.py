@@ -264,10 +264,11 @@ class MatrixRows(Rows):
         given: Tensor | None = None,
     ) -> MatrixRows:
         """Return all rows of the data, sorted by cell; `loss_weights` are scaled to sum 1 and equal by default."""
-        matrix = as_matrix(X, len(cells), dtype)
-        weights = torch.ones(len(cells), dtype=torch.float64)
+        n = len(cells)
+        matrix = as_matrix(X, n, dtype)
+        weights = torch.ones(n, dtype=torch.float64)
         if loss_weights is not None:
-            weights = torch.from_numpy(scale_weights(check_weights(loss_weights, len(cells), "loss_weights")))
+            weights = torch.from_numpy(scale_weights(check_weights(loss_weights, n, "loss_weights")))
         parts = WeightParts.build(weights)
         order = torch.argsort(cells.index, stable=True)
         counts = torch.bincount(cells.index, minlength=cells.n_cells)

@@ -68,7 +68,7 @@ class FitState:
         self.judge = judge
         self.free_points: list[Tensor] = []
         self.started = time.perf_counter()
-        n_rows, n_parameters = len(problem.cells), problem.n_parameters
+        n_rows, n_parameters = problem.n_rows, problem.n_parameters
         self.effort = choose_effort(n_rows, n_parameters) if effort is None else effort
         self.callback = callback
         if is_small(n_rows, n_parameters):
@@ -215,7 +215,7 @@ class FitState:
         asked = self.callback is not None and bool(self.callback(self.history[-1]))
         if self.base.passes.any(asked):
             self.stopped = True
-            self.base.passes.stop_recording()
+            self.base.passes.stop()
         return self.stopped
 
     def assign_best(self, problem: TrainingProblem) -> None:

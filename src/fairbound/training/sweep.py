@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from fairbound.fairness import Cells, DecisionSurrogate, ExactValues, ReadOutputs, outcome_indicators, read_outputs
+from fairbound.fairness import Cells, DecisionSurrogate, LimitValues, ReadOutputs, outcome_indicators, read_outputs
 from fairbound.training.losses import Loss
 from fairbound.training.passes import Chunk, Slices
 from fairbound.training.rows import Rows
@@ -45,8 +45,8 @@ class Sweep:
         they do not depend on the size of chunks.
     loss_gradient : Tensor of shape (n_parameters,), or None
     sum_gradients : Tensor of shape (P, Q, O, n_parameters), or None
-    judged : ExactValues, or None
-        The exact values of the problem's limits, if they are known.
+    judged : LimitValues, or None
+        The values of the problem's limits, if they are known.
     """
 
     loss: float
@@ -55,7 +55,7 @@ class Sweep:
     counts: Tensor
     loss_gradient: Tensor | None = None
     sum_gradients: Tensor | None = None
-    judged: ExactValues | None = None
+    judged: LimitValues | None = None
 
 
 class SweepTotals:

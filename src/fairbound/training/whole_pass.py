@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -28,8 +28,9 @@ from torch import Tensor
 from fairbound.fairness import ConstraintSystem, DecisionSurrogate
 from fairbound.sqp import Evaluation, Jacobian
 from fairbound.training.assessment import Assessment, assess, history_columns
+from fairbound.training.passes import Slices
 from fairbound.training.problem import TrainingProblem
-from fairbound.training.rows import Rows
+from fairbound.training.rows import MatrixRows, Rows
 from fairbound.training.sweep import Sweep, ordered_values
 
 Watch = Callable[[Tensor, Assessment], None]
@@ -88,7 +89,7 @@ class WholePassProblem:
         self.evaluations += 1
         self.problem.assign(w)
         plain, sweep = self.problem.evaluate_with_sweep(self.rows)
-        found = assess(self.problem, self.rows, sweep, plain.f, plain.c)
+        found = assess(self.problem, self.rows, sweep, plain.f)
         error, error_gradient = (None, None) if self.error is None else self._error(sweep)
         judged = found if self.judged_by is None else found.under(self.judged_by)
         self._found.append((w, judged, error))
@@ -164,18 +165,8 @@ class WholePassProblem:
 
 
 def half_row_margin(problem: TrainingProblem) -> Tensor:
-    """Return half of the change that the decision of the lightest row can make in each constraint value of c̄.
-
-    A decision changes one cell sum by the weight of its row, so it changes c̄ by at most weight · max |∂c/∂S|.  The
-    derivative is constant for affine rates; for quotients of sums it is taken at S = N/2.
-    """
-    if not problem.system.n_rows:
-        return torch.zeros(0, dtype=torch.float64)
-    halves = 0.5 * problem.cells.totals[None, :, None].expand(
-        len(problem.system.surrogates), -1, len(problem.cells.outcomes)
-    )
-    _, derivative = problem.system.values_and_derivative(halves)
-    return 0.5 * problem.cells.smallest_weight * derivative.abs().flatten(1).amax(dim=1)
+    """Return half of the change that the decision of the lightest row can make in each constraint value of c̄."""
+    return 0.5 * problem.system.change_by_a_row
 
 
 # --- scales ----------------------------------------------------------------------------------------------------------
@@ -217,15 +208,25 @@ def band_fraction(problem: TrainingProblem, rows: Rows, count: float = math.inf)
     fraction = 1.0
     for each in problem.system.surrogates:
         if each.surrogate.bounded:
-            find = partial(ordered_values, partial(problem.distances, rows, each), places, problem.passes.sum)
+            find = partial(_widths, problem, rows, each, places)
             width = float(problem.recorded(rows, find, "widths", each, places).max())
             if width > 0.0:
                 fraction = min(fraction, 0.5 / (width * each.surrogate.scale))
     return max(fraction, SMALLEST_FIRST_FRACTION)
 
 
+def _widths(problem: TrainingProblem, rows: Rows, surrogate: DecisionSurrogate, places: Sequence[int]) -> Tensor:
+    """Return from each segment the distance from a change of the decision that has a given place."""
+    passes: Callable[[], Iterable[tuple[Tensor, Slices]]] = partial(problem.distances, rows, surrogate)
+    if isinstance(rows, MatrixRows):  # their inputs are in memory, so there is room for a number for each row
+        distances = list(passes())
+        passes = lambda: distances  # noqa: E731
+    return ordered_values(passes, places, problem.passes.sum)
+
+
 def at_scale(problem: TrainingProblem, fraction: float, *extra_surrogates: DecisionSurrogate) -> TrainingProblem:
     """Return the problem with its bounded surrogates at a fraction of their scale, and with further surrogates."""
     if fraction == 1.0 and not extra_surrogates:
         return problem
-    return problem.with_system(problem.system.rescaled(fraction), extra_surrogates)
+    system = problem.system if fraction == 1.0 else problem.system.rescaled(fraction)
+    return problem.with_system(system, extra_surrogates)
