@@ -9,7 +9,7 @@ import pytest
 from tests.estimator.helpers import quick, toy
 
 from fairbound import ConstrainedClassifier, load, training
-from fairbound.estimator import FitResult, ForecastWarning, LimitWarning, optimism
+from fairbound.estimator import FitResult, ForecastWarning, LimitWarning, unseen
 from fairbound.fairness import Cells
 from fairbound.training import Effort, Phase, TrainingResult
 
@@ -79,7 +79,7 @@ def test_the_part_of_a_large_fit_has_an_accurate_phase_as_the_whole_has(monkeypa
         seen.append(effort)
         raise ValueError("enough is known")
 
-    monkeypatch.setattr(optimism, "fit", watched)
+    monkeypatch.setattr(unseen, "fit", watched)
     X, y, group = toy(rows)
     result = ConstrainedClassifier("disparate_impact >= 0.9").fit(X, y, sensitive_features=group).result_
     assert "enough is known" in result.forecast.reason
@@ -100,7 +100,7 @@ def test_the_part_is_fitted_as_the_whole_with_its_own_model_without_limits(monke
         seen.append(training.fit(*args, **options))
         return seen[-1]
 
-    monkeypatch.setattr(optimism, "fit", watched)
+    monkeypatch.setattr(unseen, "fit", watched)
     X, y, group = toy(9_000)
     clf = ConstrainedClassifier("disparate_impact >= 0.9", hidden=(8,), objective=objective)
     clf.fit(X, y, sensitive_features=group)
@@ -115,7 +115,7 @@ def test_the_part_is_fitted_as_the_whole_with_its_own_model_without_limits(monke
 def test_parts_of_at_most_half_of_the_rows_are_two_without_a_row_in_common(rows, largest, parts):
     _, y, group = toy(rows)
     cells = Cells.build(y, group)
-    masks = optimism.choose_parts(cells, largest)
+    masks = unseen.choose_parts(cells, largest)
     assert len(masks) == parts
     for mask in masks:
         assert len(mask) == rows
@@ -351,7 +351,7 @@ def test_two_parts_have_no_row_in_common():
     """Groups of one row are in both: without them, a rate of the part would be undefined."""
     group = np.repeat(np.arange(5), [1, 3, 5, 8, 101])
     cells = Cells.build(np.zeros(len(group), dtype=int) + (np.arange(len(group)) == len(group) - 1), group)
-    first, second = (part.numpy() for part in optimism.choose_parts(cells, 0.5))
+    first, second = (part.numpy() for part in unseen.choose_parts(cells, 0.5))
     single = np.isin(cells.index.numpy(), [k for k in range(cells.n_cells) if (cells.index == k).sum() == 1])
     assert not (first & second & ~single).any()
     assert (first & second)[single].all()

@@ -26,8 +26,9 @@ from fairbound.estimator.parameters import stated_solver
 from fairbound.estimator.reached import TrialResult
 from fairbound.estimator.result import FitResult
 from fairbound.estimator.rows import Data, Parameters
-from fairbound.evaluation import Certificate, certify, sides_in_words
-from fairbound.fairness import Cells, as_constraints, decide, is_divided
+from fairbound.estimator.unseen import is_constant, rate_distribution
+from fairbound.evaluation import Certificate, Forecast, certify, sides_in_words
+from fairbound.fairness import Cells, ConstraintSystem, as_constraints, decide, is_divided
 from fairbound.sqp import Status
 from fairbound.training import (
     TrainingProblem,
@@ -246,6 +247,20 @@ def choose(
     if taken.strictness and assessment.kept:
         result = replace(result, status=choose_status(assessment, False, False), conflicts=[])
     return replace(result, assessment=assessment, seconds=time.perf_counter() - start), choice
+
+
+def forecast_rows(
+    problem: TrainingProblem, module: nn.Module, inputs: NDArray[np.float64], data: Data, params: Parameters
+) -> Forecast:
+    """Return the forecast from calibration rows.  They had no part in training, so there is no optimism."""
+    decisions = decide(logits(module, inputs, problem.cells.n_labels), problem.threshold)
+    same = is_constant(problem, module, inputs, decisions)
+    try:
+        cells = Cells.build(data.y, data.groups, groups=params.groups, pos_label=params.pos_label)
+        system = ConstraintSystem.build(problem.system.constraints, cells, threshold=problem.threshold)
+    except ValueError as error:
+        return Forecast(rows="calibration", reason=str(error))
+    return rate_distribution(system, decisions, constant=same).forecast(rows="calibration")
 
 
 def with_certificate(record: FitResult, choice: CertifiedChoice) -> FitResult:

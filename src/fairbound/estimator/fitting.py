@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 from torch import Tensor, nn
 
-from fairbound.estimator.certified import choose, predictor, with_certificate
+from fairbound.estimator.certified import choose, forecast_rows, predictor, with_certificate
 from fairbound.estimator.correction import BaseResult, penalties
 from fairbound.estimator.encoder import encode, encoded_names, fitted_encoder, module_inputs, warn_of_scales
 from fairbound.estimator.groups import check_floors, count_missing, floors_in_words, floors_of, lifted_rate
@@ -39,7 +39,7 @@ from fairbound.estimator.rows import Data, Parameters, warn_if_guessed
 from fairbound.estimator.scores import fit_scores, moved_columns
 from fairbound.estimator.scoring import Watched, present_logits, validation_loss, watched_columns
 from fairbound.estimator.small_groups import SmallGroup, settle_small_groups
-from fairbound.estimator.unseen import Outlook, forecast_frontier, forecast_rows
+from fairbound.estimator.unseen import Outlook, forecast_frontier
 from fairbound.evaluation import Forecast
 from fairbound.fairness import Cells, Constraint, ConstraintSystem, as_constraints, decide, decision_indicators
 from fairbound.training import (

@@ -6,7 +6,7 @@ chance      The training rows are a draw from the population.  Over draws the ra
             binomial for rows of equal weight (`ConstraintSystem.rate_spread`).
 optimism    The fit keeps the limits partly by fitting the noise of its own rows, which does not carry over to new
             rows.  The direction follows from the multipliers y of the Lagrangian f + yᵀA·r.  The expected shift of the
-            rates is κ·Σ·Aᵀ·y, with one number κ that is measured (`fairbound.estimator.optimism`).
+            rates is κ·Σ·Aᵀ·y, with one number κ that is measured (`fairbound.estimator.unseen`).
 
 So the rates in the population are modelled as normal, with mean r + κ·Σ·Aᵀ·y and covariance Σ.  κ has a standard error
 of its own (`Optimism`).  Draws from this distribution give the expected values, and the probability that each limit
