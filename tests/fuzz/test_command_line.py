@@ -12,6 +12,7 @@ import sys
 import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -108,7 +109,8 @@ class Outcome:
 
 def call(arguments: list[str]) -> Outcome:
     """Run the program here; whatever it was refused with must be an error of ours."""
-    result = CliRunner().invoke(make_program(), arguments, prog_name="fairbound")
+    apart = {"mix_stderr": False} if "mix_stderr" in signature(CliRunner).parameters else {}  # of click before 8.2
+    result = CliRunner(**apart).invoke(make_program(), arguments, prog_name="fairbound")
     error = result.exception
     if error is not None and not isinstance(error, SystemExit):
         raise error
