@@ -51,6 +51,18 @@ def held_back(clf: ConstrainedClassifier, rows=ROWS):
     return hold_back(clf, read_data(clf, read_inputs(X), y, {"group": group}, None, None))
 
 
+def test_a_callback_that_ends_the_training_ends_the_tests():
+    """All looser models were the stricter one, and the message called it the loosest of 21 models."""
+    fits = []
+
+    def stop(row):
+        fits.append(row["iteration"] == 0 and row["phase"] == "coarse")
+        return sum(fits) > 4  # three fits to place a start come first
+
+    clf = fit(confident(callbacks=[stop]))
+    assert len(clf.result_.trials) < 21
+
+
 def test_the_certificate_is_that_of_the_model_on_the_rows_held_back(certified):
     training, calibration = held_back(certified)
     assert (len(training.y), len(calibration.y)) == (1050, 450)

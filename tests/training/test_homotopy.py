@@ -11,7 +11,18 @@ import torch
 
 from fairbound.fairness import Cells, Covariance, DisparateImpact, SmoothedStep
 from fairbound.sqp import Status, kkt_residuals, least_squares_multipliers
-from fairbound.training import L2, Effort, Phase, TrainingProblem, TrainingResult, fit, frontier, make_model, stages
+from fairbound.training import (
+    L2,
+    Effort,
+    FitSeries,
+    Phase,
+    TrainingProblem,
+    TrainingResult,
+    fit,
+    frontier,
+    make_model,
+    stages,
+)
 from fairbound.training.effort import SMALL_EFFORT, TINY_EFFORT, choose_effort
 from fairbound.training.fitting import suitable_threads
 from fairbound.training.frontiers import loss_price
@@ -377,6 +388,46 @@ def test_a_frontier_has_the_models_of_single_fits() -> None:
     result = fit(alone, X, effort=effort)
     assert strictest.result.assessment.accuracy == result.assessment.accuracy
     torch.testing.assert_close(strictest.parameters, alone.current(), rtol=0.0, atol=0.0)
+
+
+class Shifted(torch.nn.Module):
+    """A linear model of inputs minus a buffer that needs double precision."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("shift", torch.tensor(1e8 + 0.3, dtype=torch.float64))
+        self.linear = torch.nn.Linear(4, 1)
+
+    def forward(self, X: torch.Tensor) -> torch.Tensor:
+        return self.linear((X.to(torch.float64) - (self.shift - 1e8)).to(self.linear.weight.dtype))
+
+
+SHORT = Effort(free=Phase(8), coarse=Phase(4), exact=Phase(4), accurate=Phase(2))
+
+
+def test_a_series_does_not_round_tensors_that_are_not_trained() -> None:
+    """The module went back to single precision for the next fit, and its buffers lost their digits for good."""
+    X, y, group = planted(21_000)
+    problem = TrainingProblem(Shifted(), "cross_entropy", "disparate_impact >= 0.9", Cells.build(y, group))
+    frontier(problem, X, [0.8, 0.9], effort=SHORT)
+    assert float(problem.module.shift) == 1e8 + 0.3
+
+
+def test_a_model_replaced_by_a_stricter_one_keeps_the_record_of_its_own_fit() -> None:
+    """It had the passes of the stricter fit, and a fit that a callback had stopped was called finished."""
+    X, y, group = planted(300)
+    problem = make_problem(X, y, group, "disparate_impact >= 0.8")
+    series = FitSeries(problem, X, effort=SHORT)
+    strict = series.fit([DisparateImpact(0.95)])
+    series.state.callback = lambda row: True  # the second fit is stopped at once
+    loose = series.fit([DisparateImpact(0.8)], stricter=strict)
+    torch.testing.assert_close(loose.parameters, strict.parameters, rtol=0.0, atol=0.0)  # else there is no test
+    assert loose.result.stopped
+    assert len(loose.result.history) == 1
+    assert not loose.multipliers.any()  # the bound is not active at the stricter model
+    between = series.between(loose, strict, 0.5).result
+    assert between.stopped
+    assert between.evaluations == loose.result.evaluations + strict.result.evaluations
 
 
 def rare_positives() -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -161,7 +161,12 @@ NOT_TRIED = (
 
 
 def place_start(
-    problem: TrainingProblem, Z: NDArray[np.float64], data: Data, params: Parameters, **options: Any
+    problem: TrainingProblem,
+    Z: NDArray[np.float64],
+    data: Data,
+    params: Parameters,
+    loss_weights: Any = None,
+    **options: Any,
 ) -> float | None:
     """Return the strictness at which a model is likeliest to pass, as far as training rows show it.
 
@@ -180,7 +185,8 @@ def place_start(
     predict = predictor(trial.module, trial, Z[held_out], here.y.dtype)
     limits = [limit for limit in problem.system.constraints if limit.bound is not None]
     positive = problem.cells.classes[1] if problem.cells.n_labels == 2 else None
-    sequence = ModelSequence(trial, Z[train], STRICTNESS, loss_weights=there.loss_weights, **options)
+    weights = None if loss_weights is None else np.asarray(loss_weights)[train]
+    sequence = ModelSequence(trial, Z[train], STRICTNESS, loss_weights=weights, **options)
     rooms: dict[float, float] = {}
     for share in TRIED:
         point = sequence.at(share)
@@ -225,7 +231,7 @@ def choose(
     placed: list[float | None] = []
 
     def starts() -> tuple[float, ...]:
-        chosen = {name: options[name] for name in ("effort", "objective")}
+        chosen = {name: options[name] for name in ("effort", "objective", "loss_weights")}
         placed.append(place_start(problem, Z, data, params, **chosen))
         return STRICTNESS[-1], MIDDLE if placed[-1] is None else placed[-1]
 
@@ -245,7 +251,9 @@ def choose(
     result = taken.point.result
     assessment = replace(result.assessment, system=problem.system)
     if taken.strictness and assessment.kept:
-        result = replace(result, status=choose_status(assessment, False, False), conflicts=[])
+        # Its least loss and its residuals are those of a fit under other limits.
+        status = choose_status(assessment, False, False)
+        result = replace(result, status=status, conflicts=[], kkt=None, least_loss=None)
     return replace(result, assessment=assessment, seconds=time.perf_counter() - start), choice
 
 

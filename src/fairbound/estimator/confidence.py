@@ -52,7 +52,7 @@ BEYOND_EQUALITY = 0.1
 class ModelSequence:
     """The models of the sequence, by their strictness; they depend on training rows alone.
 
-    Three *anchors* are fitted: for the limits as asked, and for limits that are moved towards their strictest values by
+    Up to three *anchors* are fitted, under limits that are moved towards their strictest values by the least share, by
     `ANCHOR` and by the largest share.  All other models lie on the straight lines between two anchors, in the space of
     the parameters.  The anchors start from the same model without limits, so that the lines lead through good models.
 
@@ -252,8 +252,8 @@ def train_for_confidence(
         From loose to strict, fixed before the calibration rows are used.
     starts : sequence of float, or function that returns one, optional
         The strictness of the models that have a share of the level of their own, equal shares; by default that of the
-        strictest model alone.  If a start breaks its own limits on the training rows, its share goes to the next looser
-        model.  A function is called after the limits were checked, and before the sequence is trained.
+        strictest model alone.  If a start is left out, because it breaks its limits on the training rows, its share
+        goes to the next looser model.  A function is called after the limits were checked, and before training.
     certify_options : dict, optional
         Further arguments of `certify`, such as `groups`; `pos_label` is that of the problem by default.
     options
@@ -283,6 +283,8 @@ def train_for_confidence(
         if not level:
             continue  # this model is not tested, so it need not be trained
         point = sequence.at(share)
+        if point.result.stopped and trials:
+            break  # a callback has ended the training
         if point.result.assessment.kept:
             trials.append(Trial(share, point, test(predict(point.parameters), level / len(started))))
             level = level if trials[-1].passed else 0

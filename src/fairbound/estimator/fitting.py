@@ -187,7 +187,7 @@ class Fitting:
             result = fit(self.problem, self.Z, solver=solver, effort=effort, generator=self.generator, **options)
             result = outlook.tighten(result, stated_probability(self.params.margin), effort=effort, **options)
         else:
-            # Many small fits: the random search of each would take seconds.
+            # Up to six fits, three of them to place a start: with few rows, a random search in each would take long.
             small = is_small(len(self.Z), self.problem.n_parameters)
             options["effort"] = self._effort(SMALL_EFFORT if small else None)
             inputs = self._numbers(calibration)

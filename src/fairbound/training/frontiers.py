@@ -146,8 +146,8 @@ def frontier(
 class SeriesPoint:
     """One set of constraints of a series, with the model found for it as flat parameters.
 
-    `result` belongs to the solve that found the model, which may have been for a stricter set.  `multipliers` belong to
-    this set; they are 0 if the model was found for a stricter one.
+    The model may have been found for a stricter set; then `multipliers` are 0.  `result` describes the model, and has
+    the passes of the fit for this set.
     """
 
     problem: TrainingProblem
@@ -159,7 +159,7 @@ class SeriesPoint:
 class FitSeries:
     """Fits under several sets of constraints.  They share the model without limits, which is trained at once.
 
-    Each fit ends at the same model as a fit of its own.  The parameters are those of `frontier`.
+    By whole passes, each fit ends at the same model as a fit of its own.  The parameters are those of `frontier`.
     """
 
     def __init__(
@@ -181,6 +181,9 @@ class FitSeries:
                 problem.module.eval()
             self.state = state = FitState(problem, X, loss_weights, effort, callback)
             self._dtype, self._rows = problem.parameters[0].dtype, state.rows
+            tensors = (*problem.module.parameters(), *problem.module.buffers())
+            # Tensors of higher precision, such as a buffer that is not trained, may need all their digits.
+            self._returns = all(each.dtype is self._dtype for each in tensors if each.is_floating_point())
             try:
                 if solver == "stochastic":
                     MiniBatches(state, modes, generator).find_free_model(state.effort.epochs)
@@ -199,9 +202,9 @@ class FitSeries:
         """
         state, problem = self.state, self.problem.with_constraints(constraints)
         with self._threads():
-            # The last fit was confirmed in double precision, which takes twice the time.
-            problem.module.to(self._dtype)
-            state.rows = self._rows
+            if self._returns:  # the last fit was confirmed in double precision, which takes twice the time
+                problem.module.to(self._dtype)
+                state.rows = self._rows
             state.return_to_free()
             try:
                 reach_limits(state, problem, self.objective)
@@ -213,7 +216,7 @@ class FitSeries:
             state.forget_counts()
             if stricter is None or not _dominates(stricter, point, state.effort.worth):
                 return point
-            replaced = self._judged(point, stricter.result, stricter.parameters)
+            replaced = self._judged(point, stricter.parameters)
             if not replaced.result.assessment.kept:
                 problem.assign(point.parameters)
                 return point
@@ -234,16 +237,16 @@ class FitSeries:
             value_evaluations=other.value_evaluations + one.value_evaluations,
             stopped=other.stopped or one.stopped,
         )
-        point = replace(looser, problem=self.problem)
-        return self._judged(point, both, torch.lerp(looser.parameters, stricter.parameters, share))
+        point = replace(looser, problem=self.problem, result=both)
+        return self._judged(point, torch.lerp(looser.parameters, stricter.parameters, share))
 
-    def _judged(self, point: SeriesPoint, record: TrainingResult, parameters: Tensor) -> SeriesPoint:
-        """Return the point with other parameters, which a solve for other limits has found, as `record` describes."""
+    def _judged(self, point: SeriesPoint, parameters: Tensor) -> SeriesPoint:
+        """Return the point with other parameters, which a solve for other limits has found; its passes stay."""
         with self._threads():
             point.problem.assign(parameters)
             assessment = assess_now(point.problem, self.state.rows)
         result = replace(
-            record,
+            point.result,
             assessment=assessment,
             final=assessment,
             # The model may be optimal under other limits, but its optimality here was not checked.
