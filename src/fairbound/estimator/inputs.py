@@ -49,10 +49,8 @@ class Inputs:
     names : tuple of str, or None
         The names of the columns, if all are text.
     n_rows, n_columns : int
-    encoded : dict, or None
-        A cache of the encoded rows, by encoding.  Only `share_inputs` creates it, and it keeps only the last encoding.
-    spelled : dict, or None
-        A cache of the columns as words.  Only `share_inputs` creates it.
+    encoded, spelled : dict, or None
+        Caches of the encoded rows (only of the last encoding) and of columns as words, created by `share_inputs`.
     """
 
     native: Any
@@ -131,11 +129,10 @@ class Inputs:
 
     def words(self, position: int) -> Words:
         """Read a column as words, shared inputs only once; do not write into them."""
-        if self.spelled is None:
-            return self._words(position)
-        if position not in self.spelled:
-            self.spelled[position] = self._words(position)
-        return self.spelled[position]
+        known = {} if self.spelled is None else self.spelled
+        if position not in known:
+            known[position] = self._words(position)
+        return known[position]
 
     def _words(self, position: int) -> Words:
         kind = None if not self._is_table else self._column(position).dtype
