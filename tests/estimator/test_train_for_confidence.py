@@ -217,7 +217,8 @@ class Script:
 
     def at(self, share: float) -> SeriesPoint:
         number = self.shares.index(share)
-        found = SimpleNamespace(assessment=SimpleNamespace(accuracy=self.accuracies[number], kept=self.kept[number]))
+        reached = SimpleNamespace(accuracy=self.accuracies[number], kept=self.kept[number])
+        found = SimpleNamespace(assessment=reached, stopped=False)
         parameters = torch.full((self.problem.n_parameters,), float(number), dtype=torch.float64)
         return SeriesPoint(self.problem, found, parameters, torch.zeros(0, dtype=torch.float64))
 
