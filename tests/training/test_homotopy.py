@@ -420,7 +420,7 @@ def test_a_model_replaced_by_a_stricter_one_keeps_the_record_of_its_own_fit() ->
     series = FitSeries(problem, X, effort=SHORT)
     strict = series.fit([DisparateImpact(0.95)])
     series.state.callback = lambda row: True  # the second fit is stopped at once
-    loose = series.fit([DisparateImpact(0.8)], stricter=strict)
+    loose = series.better(series.fit([DisparateImpact(0.8)]), strict)
     torch.testing.assert_close(loose.parameters, strict.parameters, rtol=0.0, atol=0.0)  # else there is no test
     assert loose.result.stopped
     assert len(loose.result.history) == 1

@@ -95,7 +95,8 @@ class ModelSequence:
         last = self._anchors[min(self._anchors)] if self._anchors else None
         share = self._unfitted.pop()
         limits = [strengthened(limit, share) for limit in self.problem.system.constraints]
-        self._anchors[share] = self.series.fit(limits, stricter=last)
+        fitted = self.series.fit(limits)
+        self._anchors[share] = fitted if last is None else self.series.better(fitted, last)
 
 
 @dataclass(frozen=True)

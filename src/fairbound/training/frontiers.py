@@ -115,7 +115,7 @@ def frontier(
     solver : {"quasi-newton", "stochastic"}
         How the model without limits is trained; each bound takes whole passes.
     loss_weights, objective, effort, callback, generator
-        As for `fit`.  Each result has its own history and counts of passes.  Those of the strictest bound, which is
+        As for `fit`.  Each result has its own history and counts of passes.  Those of the loosest bound, which is
         fitted first, include the free phase.
     """
     constraints = problem.system.constraints
@@ -136,10 +136,10 @@ def frontier(
         callback=callback,
         generator=generator,
     )
-    path: list[SeriesPoint] = []
-    for bound in reversed(ordered):
-        path.append(series.fit(_with_bound(constraints, position, bound), stricter=path[-1] if path else None))
-    return Frontier(_add_prices(ordered, path[::-1], position), problem)
+    path = [series.fit(_with_bound(constraints, position, bound)) for bound in ordered]
+    for index in range(len(path) - 2, -1, -1):  # from the strictest down, so that a model may replace several
+        path[index] = series.better(path[index], path[index + 1])
+    return Frontier(_add_prices(ordered, path, position), problem)
 
 
 @dataclass(frozen=True)
@@ -194,11 +194,10 @@ class FitSeries:
                 state.assign_best(problem)
             state.history = []
 
-    def fit(self, constraints: Sequence[Constraint], *, stricter: SeriesPoint | None = None) -> SeriesPoint:
+    def fit(self, constraints: Sequence[Constraint]) -> SeriesPoint:
         """Fit a model under these constraints, from the model without limits, and leave it in the module.
 
-        A model that keeps the constraints of `stricter` must keep these, too.  If that one is clearly more accurate, it
-        is returned.  The passes of the free phase are counted in the first fit.
+        The passes of the free phase are counted in the first fit.
         """
         state, problem = self.state, self.problem.with_constraints(constraints)
         with self._threads():
@@ -214,14 +213,21 @@ class FitSeries:
             result = state.result(problem, chosen, by_loss=self.objective == "loss", solver=self.solver)
             point = SeriesPoint(problem, result, chosen.w, state.multipliers)
             state.forget_counts()
-            if stricter is None or not _dominates(stricter, point, state.effort.worth):
-                return point
-            replaced = self._judged(point, stricter.parameters)
-            if not replaced.result.assessment.kept:
-                problem.assign(point.parameters)
-                return point
-            # The model keeps a stricter bound, so that this one is not active.
-            return replace(replaced, multipliers=torch.zeros_like(point.multipliers))
+            return point
+
+    def better(self, point: SeriesPoint, stricter: SeriesPoint) -> SeriesPoint:
+        """Return the point, with the model of a stricter set if that is clearly more accurate and keeps this set, too.
+
+        A difference of a few rows is chance.
+        """
+        found, other = point.result.assessment, stricter.result.assessment
+        if not other.kept or (found.kept and found.accuracy >= other.accuracy - self.state.effort.worth):
+            return point
+        replaced = self._judged(point, stricter.parameters)
+        if not replaced.result.assessment.kept:
+            return point
+        # The model keeps a stricter bound, so that this one is not active.
+        return replace(replaced, multipliers=torch.zeros_like(point.multipliers))
 
     def between(self, looser: SeriesPoint, stricter: SeriesPoint, share: float) -> SeriesPoint:
         """Return the model at this share of the straight line from one model to another, in the space of parameters.
@@ -260,12 +266,6 @@ class FitSeries:
 
     def _threads(self) -> AbstractContextManager[None]:
         return suitable_threads(len(self.problem.cells), self.problem.n_parameters)
-
-
-def _dominates(stricter: SeriesPoint, point: SeriesPoint, worth: float) -> bool:
-    """Return whether the stricter model is clearly better: a difference of a few rows is chance."""
-    found, other = point.result.assessment, stricter.result.assessment
-    return other.kept and (not found.kept or found.accuracy < other.accuracy - worth)
 
 
 def _with_bound(constraints: tuple[Constraint, ...], position: int, bound: float) -> list[Constraint]:
