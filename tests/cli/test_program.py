@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import signal
@@ -12,6 +13,7 @@ import pytest
 
 import fairbound as package
 from fairbound.cli import main
+from fairbound.cli.output import Interruptible
 from fairbound.cli.program import Guard, make_program, sentence_of
 
 COMMANDS = [
@@ -128,6 +130,20 @@ def test_an_interrupt_says_that_nothing_was_written(capsys):
     assert capsys.readouterr().err == "fairbound: Interrupted; unfinished output was removed.\n"
 
 
+def test_a_signal_in_the_middle_of_a_line_to_stderr_is_no_defect(monkeypatch):
+    """A write to stderr in a handler raised "reentrant call" if the program was just writing there: exit code 70."""
+
+    class Busy(io.StringIO):
+        def flush(self) -> None:
+            raise RuntimeError("reentrant call inside <_io.BufferedWriter name=2>")
+
+    with Interruptible() as interrupt:
+        monkeypatch.setattr(sys, "stderr", Busy())
+        signal.raise_signal(signal.SIGTERM)
+        assert interrupt.asked({})
+    assert interrupt.word == "Terminated"
+
+
 def test_the_traceback_can_be_asked_for(capsys, monkeypatch):
     monkeypatch.setenv("FAIRBOUND_TRACEBACK", "1")
     with pytest.raises(SystemExit) as ended, Guard():
@@ -149,6 +165,7 @@ def run(*arguments: str, **settings) -> subprocess.CompletedProcess[str]:
 WHAT_IS_LOADED = """
 import sys
 from fairbound.cli import main
+from fairbound.cli.output import Interruptible
 try:
     main(sys.argv[1:])
 except SystemExit as ended:

@@ -13,7 +13,7 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
@@ -267,8 +267,9 @@ class Interruptible:
             raise KeyboardInterrupt
         self.number = number
         again = "press Ctrl-C again to leave at once" if number == signal.SIGINT else "a second signal ends it at once"
-        sys.stderr.write(f"\nfairbound: {self.said}; {again}.\n")
-        sys.stderr.flush()
+        with suppress(RuntimeError):  # "reentrant call": the signal came in the middle of another line to stderr
+            sys.stderr.write(f"\nfairbound: {self.said}; {again}.\n")
+            sys.stderr.flush()
 
 
 @contextmanager
