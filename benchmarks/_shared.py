@@ -1,20 +1,26 @@
-"""What the benchmarks of the field share: results and scores on disk, tables on a page, pictures."""
+"""What the benchmarks of the field share: data, results and scores on disk, tables on a page, pictures."""
 
 from __future__ import annotations
 
 import json
 import os
 import platform
+import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import date
+from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas  # noqa: ICN001  # as the project writes it elsewhere
 from lightgbm import LGBMClassifier
+from sklearn.compose import ColumnTransformer
 from sklearn.model_selection import StratifiedKFold, cross_val_predict
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 Array = np.ndarray
 
@@ -25,6 +31,107 @@ def data_file(*parts: str, source: str) -> Path:
     if not path.exists():
         raise SystemExit(f"{path} is missing: get it from {source}, and name its folder in FAIRBOUND_DATA.")
     return path
+
+
+@dataclass(frozen=True)
+class Known:
+    """A data set as the files have it, without the package under test: columns, labels, and groups.
+
+    The columns that are named are categories.  The group is not among the columns.
+    """
+
+    frame: pandas.DataFrame
+    y: Array
+    groups: Array
+    categories: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+    def take(self, rows: Array) -> Known:
+        """Return some of the rows, with their categories as text."""
+        part = self.frame.iloc[rows].reset_index(drop=True)
+        part = part.astype(dict.fromkeys(self.categories, str))
+        return Known(part, self.y[rows], self.groups[rows], self.categories)
+
+
+def encoded(train: Known, *others: Known) -> list[Array]:
+    """Return the columns as numbers: categories one-hot, the others with mean 0 and variance 1, as of `train`."""
+    numbers = [name for name in train.frame if name not in train.categories]
+    one_hot = OneHotEncoder(drop="if_binary", handle_unknown="ignore", sparse_output=False)
+    columns = ColumnTransformer([("numbers", StandardScaler(), numbers), ("one-hot", one_hot, list(train.categories))])
+    columns.fit(train.frame)
+    return [np.ascontiguousarray(columns.transform(each.frame), dtype=float) for each in (train, *others)]
+
+
+def planted_rows(n: int, columns: int, seed: int, shift: float = 1.5) -> tuple[Array, Array, Array]:
+    """Return inputs, labels and groups; the first input, which matters most, is shifted between the two groups."""
+    rng = np.random.default_rng(seed)
+    group = rng.integers(0, 2, n)
+    X = rng.normal(size=(n, columns))
+    X[:, 0] += shift * group
+    y = X[:, 0] + 0.7 * X[:, 1] + rng.normal(scale=0.7, size=n) > 0.8
+    return X, y.astype(int), group
+
+
+OCCUPATIONS = (0, 500, 800, 1000, 1300, 1600, 2000, 2100, 2200, 2600, 3000, 3600, 3700, 4000, 4200, 4300, 4700, 5000)
+OCCUPATIONS += (6000, 6200, 6800, 7000, 7700, 9000, 9800)
+"""The first codes of the major groups of occupations, in the Census codes of 2018."""
+KNOWN = ("law", "dutch", "acs-ca", "acs-ca-numbers", "acs-us", "acs-us-numbers", "planted")
+"""Names for `known`.  Dutch and ACSIncome of California have a form `-codes`, too: each column as a number."""
+
+
+@lru_cache(maxsize=2)
+def known(name: str) -> Known:
+    """Return a data set by its name.
+
+    Law by race, Dutch and ACSIncome of California (`acs-ca`) by sex, and ACSIncome of all states by race, in its five
+    largest groups (`acs-us`).  ACSIncome has all its categories, occupations by major group and places of birth by part
+    of the world: about a hundred columns one-hot.  With `-numbers` it has age, schooling and hours alone.  The planted
+    rows are 500,000, with ten columns.  There a ratio of 0.8 costs ExponentiatedGradient eight points, and one of 0.9
+    thirteen.
+    """
+    data, _, form = name.removeprefix("acs-").partition("-")
+    if data == "planted":
+        X, y, groups = planted_rows(500_000, 10, seed=0, shift=0.8)
+        return Known(pandas.DataFrame(X, columns=[f"x{place}" for place in range(10)]), y, groups)
+    if data == "law":
+        frame = pandas.read_csv(data_file("law.csv", source="the PyPI wheel virny 0.4.0"))
+        y, groups = frame.pop("pass_bar").to_numpy(int), frame.pop("race").to_numpy(str)
+        return Known(frame, y, groups)
+    if data == "dutch":
+        frame = pandas.read_csv(data_file("dutch.csv", source="GitHub tailequy/fairness_dataset"))
+        y, groups = frame.pop("occupation").to_numpy(int), frame.pop("sex").to_numpy(str)
+        categories = tuple(each for each in frame if each not in ("age", "edu_level"))
+        return Known(frame, y, groups, () if form == "codes" else categories)
+    if data == "ca":
+        frame = pandas.read_csv(data_file("acsincome_ca_2018_sample.csv", source="GitHub dssg/aequitas"))
+        by = "SEX"
+    else:
+        frame = pandas.read_parquet(data_file("acsincome_us_2018_sample.parquet", source="GitHub dssg/aequitas"))
+        by = "RAC1P"
+        frame = frame[frame[by].isin(frame[by].value_counts().index[:5])]
+    inputs = ["AGEP", "COW", "SCHL", "MAR", "OCCP", "POBP", "RELP", "WKHP", "SEX", "RAC1P"]
+    y, groups, frame = frame["PINCP"].to_numpy(int), frame[by].to_numpy(int), frame[inputs].drop(columns=by)
+    if form == "codes":
+        return Known(frame, y, groups)
+    if form == "numbers":
+        return Known(frame[["AGEP", "SCHL", "WKHP"]], y, groups)
+    frame = frame.astype({each: int for each in frame if each not in ("AGEP", "WKHP")})
+    frame["OCCP"] = np.searchsorted(OCCUPATIONS, frame["OCCP"], side="right")
+    frame["POBP"] //= 100
+    return Known(frame, y, groups, tuple(each for each in frame if each not in ("AGEP", "WKHP")))
+
+
+def least_ratio(selected: Array, groups: Array) -> float:
+    """Return the least ratio of selection rates of two groups, from decisions or from probabilities to select."""
+    rates = [float(selected[groups == group].mean()) for group in np.unique(groups)]
+    return min(rates) / max(rates) if max(rates) > 0.0 else 1.0
+
+
+def expected_accuracy(selected: Array, y: Array) -> float:
+    """Return the accuracy of decisions, or that to expect of probabilities to select."""
+    return float(np.mean(np.where(y == 1, selected, 1.0 - selected)))
 
 
 class Results:
@@ -99,6 +206,16 @@ def said_versions(*names: str) -> str:
         except PackageNotFoundError:
             found.append(f"{name} (absent)")
     return f"Python {platform.python_version()}, {', '.join(found)}; {date.today():%d %B %Y}."
+
+
+def tested_commit() -> str:
+    """Return the commit of the package under test, with a + if its sources have been changed since."""
+    import fairbound
+
+    git = ["git", "-C", str(Path(fairbound.__file__).parent)]
+    head = subprocess.run([*git, "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)
+    changed = subprocess.run([*git, "status", "--porcelain", "."], capture_output=True, text=True, check=False)
+    return (head.stdout.strip() or fairbound.__version__) + ("+" if changed.stdout.strip() else "")
 
 
 def draw(

@@ -18,7 +18,7 @@ import argparse
 import numpy as np
 from scipy import stats
 
-from fairbound.evaluation.watching import EProcesses
+from fairbound.evaluation.e_processes import EProcesses
 
 RATIO, ALPHA = 0.8, 0.05
 

@@ -31,6 +31,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from _shared import planted_rows
 from rich.console import Console
 
 from fairbound import ConstrainedClassifier, Dataset, DisparateImpact, load_dataset
@@ -117,16 +118,6 @@ PLANTED = {
 """Rows, columns, and limit."""
 
 PLANTED_KINDS = {"plain": None, "margin 0.6": 0.6, "margin 0.8": 0.8}
-
-
-def planted_rows(n: int, columns: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return inputs, labels and groups; the first input is shifted between the groups."""
-    rng = np.random.default_rng(seed)
-    group = rng.integers(0, 2, n)
-    X = rng.normal(size=(n, columns))
-    X[:, 0] += 1.5 * group
-    y = X[:, 0] + 0.7 * X[:, 1] + rng.normal(scale=0.7, size=n) > 0.8
-    return X, y.astype(int), group
 
 
 def judge_planted(setting: str, kind: str, draw: int) -> Outcome:

@@ -15,6 +15,7 @@ fact is ever changed.
 from __future__ import annotations
 
 import ast
+import importlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from string import Formatter
@@ -246,3 +247,11 @@ def missing_extra(what: str, packages: str, extra: str) -> ImportError:
     Reading Parquet files needs pyarrow: run pip install ".[data]" in the folder of fairbound's source code.
     """
     return ImportError(f'{what} {packages}: run pip install ".[{extra}]" in the folder of fairbound\'s source code.')
+
+
+def import_extra(name: str, what: str, extra: str) -> Any:
+    """Return a module of an extra; the error, if it is not installed, says `what` needs it."""
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise missing_extra(what, name.partition(".")[0], extra) from error

@@ -206,6 +206,13 @@ def check_weights(weights: Any, n_rows: int, name: str) -> Floats:
     >>> check_weights([1, 2, 0], 3, "sample_weight")
     array([1., 2., 0.])
     """
+    array = check_each_weight(weights, n_rows, name)
+    check_range(float(array[array > 0].min(initial=np.inf)), float(array.max(initial=0.0)), name)
+    return array
+
+
+def check_each_weight(weights: Any, n_rows: int, name: str, first: int = 0) -> Floats:
+    """Return one finite weight of at least 0 for each row; `first` rows came before them, for messages."""
     array = np.array(as_numbers(weights, name))
     if array.shape != (n_rows,):
         raise InputError(
@@ -222,7 +229,7 @@ def check_weights(weights: Any, n_rows: int, name: str) -> Floats:
             name=name,
             gaps=len(gaps),
             rows=n_rows,
-            row=gaps[0] + 1,
+            row=first + gaps[0] + 1,
         )
     wrong = np.flatnonzero(~(np.isfinite(array) & (array >= 0)))
     if len(wrong):
@@ -231,11 +238,15 @@ def check_weights(weights: Any, n_rows: int, name: str) -> Floats:
             "Give finite weights of at least 0.",
             name=name,
             value=array[wrong[0]],
-            row=wrong[0] + 1,
+            row=first + wrong[0] + 1,
         )
-    if not array.any():
+    return array
+
+
+def check_range(smallest: float, largest: float, name: str) -> None:
+    """Raise an error unless sums can hold weights from the smallest above 0 to the largest, and there is one."""
+    if not largest:
         raise InputError("{name} is zero in every row.", "Give at least one row a weight above 0.", name=name)
-    smallest, largest = float(array[array > 0].min()), float(array.max())
     if smallest < largest / WIDEST:
         raise InputError(
             "{name} ranges from {smallest:g} to {largest:g}, but weights more than {widest:.0e} times smaller than "
@@ -246,7 +257,6 @@ def check_weights(weights: Any, n_rows: int, name: str) -> Floats:
             largest=largest,
             widest=WIDEST,
         )
-    return array
 
 
 def check_largest_weight(weights: Floats, largest_weight: float) -> None:

@@ -226,9 +226,6 @@ def p_text(p: float) -> str:
     return "< 0.001" if p < 0.001 else number(p)
 
 
-# --- registries ------------------------------------------------------------------------------------------------------
-
-
 Entry = TypeVar("Entry")
 
 
@@ -265,6 +262,21 @@ def visible(text: str, *, keep: str = "") -> str:
 
 def _escape(character: str) -> str:
     return character.encode("unicode_escape", "surrogatepass").decode("ascii")
+
+
+def without_hidden(word: str) -> str:
+    """Return a word without the characters that are never seen, such as soft hyphens and marks of direction."""
+    return word if word.isascii() else "".join(each for each in word if unicodedata.category(each) != "Cf")
+
+
+def hidden_in(words: Iterable[str]) -> str:
+    r"""Return the characters of words that are never seen, by their codes and names; empty if there are none.
+
+    >>> hidden_in(["yes", "yes\u200b", "\u200eno"])
+    'U+200B ZERO WIDTH SPACE, U+200E LEFT-TO-RIGHT MARK'
+    """
+    found = sorted({each for word in words for each in word if unicodedata.category(each) == "Cf"})
+    return ", ".join(f"U+{ord(each):04X} {unicodedata.name(each, 'without a name')}" for each in found)
 
 
 def escaped_json(written: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 
 import numpy as np
@@ -23,6 +24,12 @@ def loans(tmp_path_factory):
         rows.append((f"{income:.3f}", f"{age:.3f}", sex, int(rng.random() < score), int(score > 0.5), f"{score:.3f}"))
     header = ("income", "age", "sex", "approved", "decision", "score")
     return write_csv(tmp_path_factory.mktemp("loans") / "loans.csv", header, rows)
+
+
+def table_of(path, rows):
+    with path.open(newline="", encoding="utf-8") as stream:
+        header, *lines = csv.reader(stream)
+    return header, lines[:rows]
 
 
 def test_it_writes_a_folder_and_prints_the_sentence(fairbound, loans, tmp_path):
@@ -67,7 +74,24 @@ def test_a_saved_model_can_be_the_baseline(fairbound, loans, tmp_path):
     given = ["--ignore", "decision", "score", "--baseline", str(model), "--out", str(out), "--json"]
     found = fairbound("alternatives", loans, *GIVEN, *given)
     assert found.code == 0
-    assert json.loads(found.stdout)["baseline"]["name"] == f"the model in {model}"
+    content = json.loads(found.stdout)
+    assert content["baseline"]["name"] == f"the model in {model}"
+    assert says(content["note"], "baseline was trained on rows of this table", "looks more accurate")
+    assert "trained on rows of this table" in (out / "report.html").read_text("utf-8")
+    inner = ["--baseline", str(model / "model"), "--out", str(tmp_path / "inner")]
+    found = fairbound("alternatives", loans, *GIVEN, "--ignore", "decision", "score", *inner)
+    assert "The baseline was trained on rows of this table" in found.stdout
+
+
+def test_it_says_what_is_assumed_about_a_baseline_of_unknown_rows(fairbound, loans, tmp_path):
+    other = write_csv(tmp_path / "other.csv", *table_of(loans, 500))
+    columns = ["--target", "approved", "--sensitive", "sex", "--ignore", "decision", "score"]
+    assert fairbound("train", other, *columns, "--out", "model", "--quiet").code == 0
+    for given in (["--baseline", "model", "--ignore", "decision", "score"], ["--baseline-prediction", "decision"]):
+        found = fairbound("alternatives", loans, *GIVEN, *given, "--out", given[0].strip("-"))
+        assert "assumes that the baseline was not trained on these rows" in found.stdout
+    found = fairbound("alternatives", loans, *GIVEN, "--ignore", "decision", "score", "--out", "own")
+    assert "assumes that the baseline" not in found.stdout  # the baseline is one of the trained models
 
 
 @pytest.mark.parametrize(

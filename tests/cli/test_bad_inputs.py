@@ -233,3 +233,17 @@ def test_an_error_of_the_base_names_the_option_of_the_model(fairbound, tmp_path)
     for part in ("HistGradientBoostingClassifier (--model)", "the same score"):
         assert part in found.stderr
     assert "base=" not in found.stderr
+
+
+@pytest.mark.parametrize(
+    ("out", "said"), [("", "--out is empty; give a name"), ("a\0b", "has a zero character, which no name can have")]
+)
+def test_an_output_without_a_name(out, said, fairbound, loans):
+    found = fairbound("train", loans, *LOANS, "--out", out)
+    assert (found.code, said in found.sentence) == (2, True), found.sentence
+
+
+def test_a_device_is_named_as_one(fairbound):
+    sentence = fairbound("data", "describe", "/dev/null", *LOANS).sentence
+    assert says(sentence, "/dev/null is a device and not a regular file", "give the path of a file")
+    assert "Did you mean" not in sentence

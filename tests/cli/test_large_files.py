@@ -69,7 +69,7 @@ def test_a_folder_of_files_with_held_out_rows_and_a_network(fairbound, parquet, 
     metrics = json.loads((tmp_path / "run" / "metrics.json").read_text("utf-8"))
     rows = metrics["rows"]
     assert rows["training"] + rows["held_out"] == 1500
-    assert 240 <= rows["held_out"] <= 360  # each row is held out with a probability of a fifth
+    assert rows["held_out"] == 300
     assert (tmp_path / "run" / "report.html").stat().st_size > 10_000
 
 
@@ -205,6 +205,65 @@ def test_a_weighted_audit_in_parts(fairbound, decided, tmp_path):
     assert kept.code == streamed.code == 0, streamed.stderr
     assert_close(json.loads(streamed.stdout), json.loads(kept.stdout))
     assert json.loads(kept.stdout) != json.loads(fairbound(*options).stdout)  # so the weights say something
+
+
+@pytest.fixture
+def weighted(decided, tmp_path):
+    """Return a function that writes the decided rows with weights, to a file and to a folder of two files."""
+    header, *rows = [line.split(",") for line in decided[0].read_text().splitlines()]
+
+    def write(weights):
+        lines = [(*row, weight) for row, weight in zip(rows, weights, strict=True)]
+        folder = tmp_path / "weighted"
+        folder.mkdir()
+        for part, some in enumerate((lines[:500], lines[500:])):
+            columns = {name: list(values) for name, values in zip((*header, "w"), zip(*some, strict=True), strict=True)}
+            pq.write_table(pa.table(columns), folder / f"{part}.parquet")
+        return write_csv(tmp_path / "weighted.csv", (*header, "w"), lines), folder
+
+    return write
+
+
+JUDGED = ("--target", "label", "--prediction", "decision", "--sensitive", "sex", "--weight", "w")
+
+
+@pytest.mark.parametrize("one", [1.0, 0.1])
+def test_weights_of_0_and_1_are_the_rows_of_weight_1_however_they_are_read(fairbound, weighted, one):
+    """A block may have weight 0 throughout; and the bounds are those of the rows that count, exact and certifiable."""
+    file, folder = weighted([one * (row >= 500 and row % 3 > 0) for row in range(900)])
+    for command in (("audit",), ("certify", "--require", "disparate_impact >= 0.1")):
+        kept = fairbound(command[0], file, *JUDGED, *command[1:], "--json")
+        streamed = fairbound(command[0], folder, *JUDGED, *command[1:], "--json", *TINY)
+        assert (kept.code, streamed.code) == (0, 0), streamed.stderr
+        assert_close(json.loads(streamed.stdout), json.loads(kept.stdout))
+    assert json.loads(kept.stdout)["limits"][0]["verdict"] == "PASS"
+
+
+@pytest.mark.parametrize(
+    ("weights", "parts"),
+    [
+        ([0.0] * 900, ("'w' (--weight)", "zero in every row")),
+        ([1.0] * 700 + [-2.0] + [1.0] * 199, ("'w' (--weight)", "-2 in row 701")),
+        ([1.0] * 400 + [1e-30] * 500, ("'w' (--weight)", "from 1e-30 to 1")),
+    ],
+)
+def test_weights_in_parts_are_refused_as_those_in_memory(fairbound, weighted, weights, parts):
+    file, folder = weighted(weights)
+    kept, streamed = fairbound("audit", file, *JUDGED), fairbound("audit", folder, *JUDGED, *TINY)
+    assert kept.code == streamed.code == 2
+    assert says(kept.sentence, *parts)
+    assert streamed.stderr.splitlines()[-1].endswith(kept.sentence)
+
+
+@pytest.mark.parametrize("zeros", [(0.0, -0.0), (-0.0, 0.0)])
+def test_the_groups_0_and_minus_0_are_one_group_of_one_name(fairbound, tmp_path, zeros):
+    columns = {"g": [*zeros, 1.5] * 20, "decision": [1, 0, 1, 1, 0, 1] * 10}
+    pq.write_table(pa.table(columns), tmp_path / "zeros.parquet")
+    given = ("audit", "zeros.parquet", "--prediction", "decision", "--sensitive", "g", "--json")
+    kept, streamed = fairbound(*given), fairbound(*given, *TINY)
+    assert streamed.stdout == kept.stdout
+    assert "-0.0" not in kept.stdout
+    assert "0.0" in fairbound(*given[:-1]).stdout
 
 
 def assert_close(found, expected):

@@ -5,11 +5,15 @@ from __future__ import annotations
 import csv
 import json
 import shutil
+from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from tests.cli.helpers import LIMIT, LOAN_COLUMNS, LOANS, loan_rows, write_csv
 from tests.refusals import says
+
+from fairbound.cli.predict import _unseen
 
 
 @pytest.fixture
@@ -152,3 +156,13 @@ def test_bad_runs_are_one_sentence(fairbound, run, tmp_path):
     assert (run / "report.html").stat().st_size > 1000
     shutil.copy(run / "metrics.json", summary)
     assert "This is not a summary" in refused("run")
+
+
+def test_notes_have_the_order_of_the_columns_not_of_the_rows():
+    """Streamed rows come in blocks, so the first unseen value may be in any column."""
+    columns = [SimpleNamespace(name=name, other=True) for name in ("job", "city")]
+    classifier = SimpleNamespace(encoder_=SimpleNamespace(columns_=columns))
+    blocks = {"city": Counter(["Rome", "Bern"]), "job": Counter(["poet"])}
+    first, second = _unseen(classifier, blocks)
+    assert "'job'" in first
+    assert "'Bern', 'Rome'" in second

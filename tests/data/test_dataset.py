@@ -101,11 +101,11 @@ def test_scaling_is_fitted_on_the_training_part_only():
 
 @pytest.mark.parametrize("missing", [None, float("nan")])
 def test_split_takes_rows_without_a_group(missing):
-    values = np.array(["a", "b", missing, "a"] * 10, dtype=object)
-    data = Dataset("d", X=np.zeros((40, 1)), y=np.arange(40) // 4 % 2, sensitive={"g": values}, feature_names=["x"])
+    values = np.array(["a", "b", missing, "a"] * 20, dtype=object)
+    data = Dataset("d", X=np.zeros((80, 1)), y=np.arange(80) // 4 % 2, sensitive={"g": values}, feature_names=["x"])
     train, test = data.split(0.5)
     for part in (train, test):
-        assert sum(value is None or value != value for value in part.groups()) == 5
+        assert sum(value is None or value != value for value in part.groups()) == 10  # half of 10 in each of two strata
 
 
 def test_split_of_a_cell_with_one_row_says_which():

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.refusals import refused
+from tests.refusals import refused, says
 
+from fairbound import audit
 from fairbound._values import CONVENTIONS, conventional_positive
 from fairbound.data import read_table
 from fairbound.data.labels import LabelValue, code_labels
@@ -172,3 +173,25 @@ def test_nothing_is_dropped_where_every_row_has_a_label(tmp_path):
     path = tmp_path / "all.csv"
     path.write_text("income,approved\n1,1\n2,0\n")
     assert read_table(path, target="approved", drop_unlabelled=True).notes == ()
+
+
+HIDDEN = {"\u200b": "U+200B ZERO WIDTH SPACE", "\u00ad": "U+00AD SOFT HYPHEN", "\u200e": "U+200E LEFT-TO-RIGHT MARK"}
+
+
+@pytest.mark.parametrize("character", HIDDEN)
+def test_labels_that_differ_by_an_invisible_character_are_refused_by_its_name(character):
+    strange = f"yes{character}"
+    with refused("differ in spelling only", ascii(strange), HIDDEN[character]):
+        code_labels(np.array(["no", "yes", strange]), "approved", positive="yes")
+    with refused("differ in spelling only", HIDDEN[character]):
+        code_labels(np.array(["no", "yes", strange, "maybe"]), "approved")
+    found = code_labels(np.array(["no", "yes", strange]), "approved", positive=["yes", strange])
+    assert (found.codes.tolist(), found.names) == ([0, 1, 1], ("no", "yes"))
+
+
+@pytest.mark.parametrize("character", HIDDEN)
+def test_classes_that_look_the_same_give_a_warning_in_python(character):
+    y, groups = ["no", "yes", f"yes{character}"] * 10, ["f", "m", "m", "f", "f"] * 6
+    with pytest.warns(UserWarning, match=rf"look the same.*{HIDDEN[character].replace('+', '.')}") as told:
+        audit(y, ["no", "yes", "yes"] * 10, {"sex": groups})
+    assert says(str(told[0].message), "'yes'", ascii(f"yes{character}"))

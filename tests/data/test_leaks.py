@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from sklearn.tree import DecisionTreeClassifier
 
 from fairbound.data import Dataset, load_dataset
 from fairbound.data.columns import Categorical, Numeric
@@ -95,3 +96,15 @@ def test_the_known_data_sets_have_none(name):
     except FileNotFoundError:
         pytest.skip(f"the data folder has no {name}")
     assert data.suspected_leaks() == []
+
+
+def test_columns_without_a_leak_take_one_tree_each(monkeypatch):
+    """Version 0.2 took 119 seconds for 40 rows of 10,000 columns, with three trees for each."""
+    fitted = []
+    fit = DecisionTreeClassifier.fit
+    monkeypatch.setattr(
+        DecisionTreeClassifier, "fit", lambda *args, **kwargs: (fitted.append(1), fit(*args, **kwargs))[1]
+    )
+    columns = {f"other {number}": RNG.normal(size=N) for number in range(20)}
+    assert data_set(**columns).suspected_leaks() == []
+    assert len(fitted) == 21  # and one for the noise

@@ -130,7 +130,7 @@ def test_the_result_prints_the_certificate_and_the_claim(certified):
     assert "<- returned" in text
     assert "Claim: the probability that this procedure returns a model that breaks a limit" in " ".join(text.split())
     assert "unseen rows can differ" not in text
-    assert "All limits are kept, and pass on the calibration rows" in text
+    assert "All limits are kept on the training rows, and pass on the calibration rows" in text
     assert "PASS" in certified.result_._repr_html_()
 
 

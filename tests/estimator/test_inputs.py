@@ -148,7 +148,7 @@ def test_without_preprocessing_numbers_are_scaled_for_our_network_and_as_they_ar
     assert (clf.coef_ == clf.module_.weight.detach().numpy()).all()
     assert clf.encoder_ is None
     clf = ConstrainedClassifier(preprocessing=None).fit(X, y)
-    assert np.allclose(clf.decision_function(X), X @ clf.coef_[0] + clf.intercept_[0])
+    assert np.allclose(clf.decision_function(X), clf.encoder_.transform(X) @ clf.coef_[0] + clf.intercept_[0])
     X[3, 1] = np.nan
     with refused("NaN", "row 3", "column number 1"):
         clf.fit(X, y)

@@ -62,7 +62,9 @@ def test_a_function_makes_a_module_that_fits():
 def test_a_linear_module_has_coefficients():
     X, y, _ = toy()
     clf = ConstrainedClassifier(module=nn.Linear(3, 1)).fit(X, y)
-    assert np.allclose(X @ clf.coef_[0] + clf.intercept_, clf.decision_function(X), rtol=0, atol=1e-9)
+    assert np.allclose(
+        clf.encoder_.transform(X) @ clf.coef_[0] + clf.intercept_, clf.decision_function(X), rtol=0, atol=1e-9
+    )
 
 
 @pytest.mark.parametrize(

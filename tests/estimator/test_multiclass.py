@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 from tests.estimator.helpers import quick
 
-from fairbound import ConstrainedClassifier, DemographicParity, audit, load_dataset
+from fairbound import ConstrainedClassifier, DemographicParity, LimitWarning, audit, load_dataset
+from fairbound.estimator.reached import erased_classes
 
 
 def three_classes(n=900):
@@ -98,3 +100,24 @@ def test_the_education_level_of_the_dutch_census_by_sex(dutch_file):
     assert clf.result_.limits[0].reached == max(after.values())
     assert clf.result_.gain > 0.05
     assert clf.classes_.tolist() == ["high", "low", "middle"]
+
+
+def test_a_class_that_is_hardly_ever_decided_is_named():
+    """The limits were kept by deciding for one of three classes in 1% of the rows, and no warning named it."""
+    X, y, group = three_classes()
+    X[:, 0] += 2.0 * (group == "m")
+    with pytest.warns(LimitWarning, match="Class 'top' is the label of") as told:
+        clf = ConstrainedClassifier("disparate_impact >= 0.9").fit(X, y, sensitive_features=group)
+    assert clf.result_.kept
+    assert np.mean(clf.predict(X) == "top") < 0.1 * np.mean(y == "top")
+    assert any("hardly ever deciding" in note for note in clf.result_.notes)
+    assert "Class 'top'" in str(told[0].message)
+
+
+def test_a_class_is_erased_by_limits_only():
+    labelled, free = torch.tensor([500, 300, 200]), torch.tensor([[400.0, 400.0, 200.0]])
+    assert erased_classes(torch.tensor([600, 390, 10]), labelled, free) == (2,)
+    assert erased_classes(torch.tensor([600, 370, 30]), labelled, free) == ()
+    assert erased_classes(torch.tensor([600, 390, 10]), labelled, torch.tensor([[500.0, 490.0, 10.0]])) == ()
+    assert erased_classes(torch.tensor([600, 390, 10]), labelled, None) == ()
+    assert erased_classes(torch.tensor([990, 10]), torch.tensor([500, 500]), torch.tensor([[500.0, 500.0]])) == ()

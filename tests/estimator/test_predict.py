@@ -12,6 +12,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
+from sklearn.preprocessing import StandardScaler
 from tests.estimator.helpers import quick, toy
 from torch import nn
 
@@ -170,7 +171,7 @@ def test_class_names_and_their_order_are_kept_whichever_is_positive(pos_label):
     selected = [np.mean(decided[group == name] == clf.pos_label_) for name in "ab"]
     assert min(selected) / max(selected) >= 0.6
     assert clf.score(X, words) == clf.result_.accuracy
-    coefficient = X @ clf.coef_[0] + clf.intercept_[0]
+    coefficient = clf.encoder_.transform(X) @ clf.coef_[0] + clf.intercept_[0]
     assert np.allclose(coefficient, margin, rtol=0, atol=1e-9)
 
 
@@ -197,13 +198,17 @@ def test_a_threshold_is_part_of_the_model():
 # --- coefficients ---
 
 
-def test_coefficients_are_in_the_units_of_the_input():
+def test_encoded_columns_times_coefficients_plus_intercept_is_the_logit():
+    """The natural line gave −11.79 for a logit of −7.88: the encoder scales, and coef_ was for unscaled columns."""
     X, y, _ = toy()
-    clf = ConstrainedClassifier(l2=0.0).fit(X * [1.0, 100.0, 1e-3] + [5.0, 0.0, -2.0], y)
-    peer = LogisticRegression(C=np.inf, tol=1e-10, max_iter=1000).fit(X, y)
-    # Ours stops at KKT residuals of 1e-4 on scaled inputs.
-    assert np.allclose(clf.coef_ * [1.0, 100.0, 1e-3], peer.coef_, atol=5e-3)
-    assert clf.intercept_ - peer.intercept_ == pytest.approx(-(clf.coef_ @ [5.0, 0.0, -2.0]), abs=5e-3)
+    moved = X * [1.0, 100.0, 1e-3] + [5.0, 0.0, -2.0]
+    clf = ConstrainedClassifier(l2=0.0).fit(moved, y)
+    Z = clf.encoder_.transform(moved)
+    assert np.allclose(Z @ clf.coef_[0] + clf.intercept_[0], clf.decision_function(moved), rtol=0, atol=1e-9)
+    peer = LogisticRegression(C=np.inf, tol=1e-10, max_iter=1000).fit(StandardScaler().fit_transform(X), y)
+    # Ours stops at KKT residuals of 1e-4.
+    assert np.allclose(clf.coef_, peer.coef_, atol=5e-3)
+    assert np.allclose(clf.intercept_, peer.intercept_, atol=5e-3)
 
 
 def test_coefficients_of_categories_and_missing_values():
@@ -214,8 +219,8 @@ def test_coefficients_of_categories_and_missing_values():
     X = np.array([job, age], dtype=object).T
     clf = ConstrainedClassifier().fit(X, y)
     assert clf.encoded_names_ == ["x0=cook", "x0=nurse", "x0=smith", "x1", "x1=(missing)"]
-    known = np.column_stack([job == "cook", job == "nurse", job == "smith", np.nan_to_num(age, nan=0.0), np.isnan(age)])
-    known[np.isnan(age), 3] = clf.encoder_.columns_[1].mean
+    scaled = (age - np.nanmean(age)) / np.nanstd(age)
+    known = np.column_stack([job == "cook", job == "nurse", job == "smith", np.nan_to_num(scaled), np.isnan(age)])
     assert np.allclose(known @ clf.coef_[0] + clf.intercept_[0], clf.decision_function(X), rtol=0, atol=1e-8)
 
 
@@ -231,7 +236,8 @@ def test_coefficients_of_several_classes():
     y = np.digitize(X[:, 0], [-0.5, 0.5])
     clf = ConstrainedClassifier().fit(X, y)
     assert clf.coef_.shape == (3, 2)
-    assert np.allclose(X @ clf.coef_.T + clf.intercept_, clf.decision_function(X), rtol=0, atol=1e-9)
+    Z = clf.encoder_.transform(X)
+    assert np.allclose(Z @ clf.coef_.T + clf.intercept_, clf.decision_function(X), rtol=0, atol=1e-9)
 
 
 def test_predictions_are_never_nan_even_far_away():

@@ -59,7 +59,7 @@ def test_the_scaling_is_part_of_the_saved_model(tmp_path):
     clf.save(tmp_path / "model")
     again = load(tmp_path / "model")
     assert np.array_equal(again.predict_proba(moved), clf.predict_proba(moved))
-    assert np.allclose(moved @ clf.coef_[0] + clf.intercept_[0], clf.decision_function(moved))
+    assert np.allclose(again.encoder_.transform(moved) @ clf.coef_[0] + clf.intercept_[0], clf.decision_function(moved))
     gap = moved.copy()
     gap[2, 1] = np.nan
     for each in (clf, again):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fairbound.evaluation.watching import MEMORIES, EProcesses
+from fairbound.evaluation.e_processes import MEMORIES, EProcesses
 
 LINES = {"ratio": (0.8, 0.0), "directed ratio": (1.25, 0.0), "difference": (1.0, -0.1), "equal": (1.0, 0.0)}
 LAYOUTS = ["ababababab", "aabbaabbab", "aaaaabaaab", "bbbbabbbba", "aaaaabbbbb"]

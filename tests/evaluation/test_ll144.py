@@ -226,3 +226,9 @@ def test_what_the_tables_cannot_be_made_of_is_refused():
         audit(None, decided, {"sex": sex}).to_ll144(rate="mean")
     with refused("min_group_size="):
         audit(None, decided * 2, {"race": list("aabbcdcd")}, min_group_size=3).to_ll144()
+
+
+def test_an_apostrophe_stays_one_in_markdown():
+    found = audited(people(0), "selection").to_ll144(source="people's applications", explanation='the "open" positions')
+    assert "people's applications" in found.to_markdown()
+    assert 'the "open" positions' in found.to_markdown()

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 import math
+import time
 
 import numpy as np
 import pytest
+from scipy import stats
+from tests.refusals import says
 
 from fairbound import Measure, Monitor, certify, rate_limit
+from fairbound.evaluation.e_processes import EProcesses
 from fairbound.evaluation.monitor_state import MOST_POINTS
 from fairbound.evaluation.requirements import sides_of
-from fairbound.evaluation.watching import EProcesses
 from fairbound.fairness import MEASURES, Constraint, DisparateImpact, selection_rate
 
 LIMIT = "disparate_impact >= 0.8"
@@ -88,6 +91,75 @@ def test_a_batch_sorted_by_group_loses_nothing():
     ordered = watched(LIMIT, [(np.array(decisions)[order], np.array(groups)[order])])
     assert ordered.limits[0].log_evidence == pytest.approx(mixed.limits[0].log_evidence, abs=1e-9)
     assert ordered.alarm
+
+
+SORTED = {
+    "decision": lambda decision, outcome, group: np.lexsort((decision,)),
+    "decision, descending": lambda decision, outcome, group: np.lexsort((-decision,)),
+    "outcome": lambda decision, outcome, group: np.lexsort((decision, outcome)),
+    "group, then decision": lambda decision, outcome, group: np.lexsort((decision, group)),
+    "decision, in turn": lambda decision, outcome, group: np.lexsort((np.where(group == "a", -decision, decision),)),
+}
+
+
+def sorted_stream(rng, order, batches, size):
+    """Return whether a stream raises an alarm whose limits hold exactly, and whose batches are sorted."""
+    monitor = Monitor([LIMIT, "equal_opportunity <= 0.2"])
+    for _ in range(batches):
+        group, outcome = rng.choice(["a", "b"], size), rng.integers(0, 2, size)
+        decision = (rng.random(size) < np.where(group == "a", 0.8, 1.0) * np.where(outcome == 1, 0.8, 0.3)).astype(int)
+        rows = SORTED[order](decision, outcome, group)
+        monitor.update(decision[rows], group[rows], outcome[rows])
+    return monitor.alarm
+
+
+@pytest.mark.parametrize("order", SORTED)
+def test_a_batch_sorted_by_decision_or_outcome_raises_no_false_alarm(order):
+    """In the order of the file, nearly every stream sorted by decision raised an alarm."""
+    rng = np.random.default_rng(0)
+    assert sum(sorted_stream(rng, order, 1, 3000) for _ in range(20)) == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("order", SORTED)
+def test_sorted_streams_exactly_at_the_limits_seldom_raise_an_alarm(order):
+    """The figures are in docs/monitor.md."""
+    rng = np.random.default_rng(1)
+    alarms = sum(sorted_stream(rng, order, 10, 1000) for _ in range(200))
+    assert stats.binomtest(alarms, 200, 0.05, alternative="greater").pvalue > 0.01, alarms
+
+
+def test_the_order_of_rows_is_drawn_from_the_seed_in_the_state(tmp_path):
+    batch = rows(900, {"a": 0.4, "b": 0.6})
+    found = {seed: watched(LIMIT, [batch, batch], seed=seed) for seed in (0, 1)}
+    again = watched(LIMIT, [batch], seed=1)
+    again.save(tmp_path / "state.json")
+    again = Monitor.load(tmp_path / "state.json")
+    again.update(*batch)
+    assert again.to_dict() == found[1].to_dict()
+    assert found[0].limits[0].log_evidence != found[1].limits[0].log_evidence
+    for seed in (-1, True, "0"):
+        with pytest.raises(ValueError, match=r"seed.*at least 0"):
+            Monitor(LIMIT, seed=seed)
+
+
+def test_groups_have_one_form_in_all_batches():
+    """A stray word makes a column text; its other groups are still the same as before."""
+    decision = [1, 0] * 20
+    numbers = watched(LIMIT, [(decision, [1, 2, 1, 2.5] * 10)] * 2)
+    words = watched(LIMIT, [(decision, [1, 2, 1, 2.5] * 10), (decision, ["1", "2", "1.0", "2.50"] * 10)])
+    assert words.to_dict() == numbers.to_dict()
+    stray = watched(LIMIT, [(decision, [1, 2] * 20), (decision, ["1", "2"] * 19 + ["x", "2"])])
+    assert len(stray.limits[0].requirements) == 6
+    assert says(stray.notes[0], "x (sensitive_feature) from row 41", "earlier group in other words")
+    codes = watched("selection_rate >= 0.1", [([1] * 6, ["01", "1", "TRUE", "-0.0", "0", "1e3"])])
+    assert len(codes.limits[0].requirements) == 5
+    text = Monitor("disparate_impact >= 0.8", groups="each")
+    text.update([1, 0], {"insured": [True, False]})
+    text.update([1, 0], {"insured": ["True", "False"]})
+    assert len(text.limits[0].requirements) == 2
+    reference = watched(DisparateImpact(0.8, reference="1.0"), [(decision, ["1.0", "2.0", "3", "2.0"] * 10)])
+    assert len(reference.limits[0].requirements) == 4  # not 6, as between all pairs, nor 0
 
 
 def test_an_alarm_stays():
@@ -196,6 +268,15 @@ def test_a_group_whose_counterpart_has_not_come_waits():
 def test_a_column_of_identifiers_is_refused():
     with pytest.raises(ValueError, match="'sensitive_feature' has 1,001 groups"):
         Monitor("selection_rate[3] >= 0.1").update([1] * 1001, list(range(1001)))
+
+
+@pytest.mark.parametrize(("groups", "words"), [(600, "more than 10,000 requirements"), (200_000, "200,000 groups")])
+def test_identifiers_are_refused_before_the_work(groups, words):
+    """Requirements on all their pairs took minutes and gigabytes."""
+    started = time.process_time()
+    with pytest.raises(ValueError, match=words):
+        Monitor(LIMIT).update([1] * groups, [f"p{number}" for number in range(groups)])
+    assert time.process_time() - started < 5
 
 
 # --- refusals --------------------------------------------------------------------------------------------------------

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from scipy import stats
 from tests.refusals import refused, says
 
-from fairbound.evaluation import Significance, audit, compare_selections
-from fairbound.evaluation.significance import holm
+from fairbound.evaluation import Significance, audit, compare_selections, holm
+from fairbound.evaluation.significance import notes_on
 
 
 def pair(x, n, y, m):
@@ -119,12 +119,17 @@ def test_a_ratio_just_below_four_fifths_is_not_shown_as_four_fifths():
 
 
 def test_several_groups_are_adjusted_together_by_holm():
-    tests = compare_selections("race", [("a", 100, 60), ("b", 100, 45), ("c", 100, 40), ("d", 100, 55)])
+    counts = [("a", 100, 60), ("b", 100, 45), ("c", 100, 40), ("d", 100, 55)]
+    tests = compare_selections("race", counts, reference="a")
     by_hand = sorted(test.p for test in tests)
     steps = [3 * by_hand[0], 2 * by_hand[1], by_hand[2]]
     wanted = [min(1.0, max(steps[: place + 1])) for place in range(3)]
     assert sorted(test.adjusted_p for test in tests) == pytest.approx(wanted)
     assert holm([]) == []
+    # The same group, chosen by its rate: it could have been another one, so the same differences say less.
+    for chosen, named in zip(compare_selections("race", counts), tests, strict=True):
+        assert (chosen.reference, chosen.p) == ("a", named.p)
+        assert chosen.adjusted_p > named.adjusted_p or chosen.group == "d"  # the last one is left alone in both
 
 
 def test_adjusted_p_values_hold_together():
@@ -199,8 +204,16 @@ def test_an_interval_and_a_p_value_that_seem_to_disagree_are_explained():
     st.sampled_from([0.8, 0.9, 0.95, 0.99]),
 )
 def test_an_interval_without_1_has_a_small_adjusted_p(counts, confidence):
-    """So the two never contradict each other in the other way, which no note explains."""
+    """So beside a named group the two never contradict each other in the other way."""
     named = [(str(place), rows, selected) for place, (rows, selected) in enumerate(counts)]
-    for found in compare_selections("group", named, confidence=confidence):
+    for found in compare_selections("group", named, reference="0", confidence=confidence):
         if not found.lower <= 1.0 <= found.upper:
             assert found.adjusted_p <= 1.0 - confidence
+
+
+def test_a_note_names_a_group_whose_interval_excludes_1_although_its_adjusted_p_is_not_small():
+    """Beside the most selected of many large groups the test of a small one may be the stricter of the two."""
+    counts = [("small", 1000, 454), *((f"large {place}", 10**8, 5 * 10**7) for place in range(11))]
+    tests = compare_selections("group", counts)
+    note, *_ = notes_on(tests, "group", named=False)
+    assert says(note, "group: the interval excludes 1", "adjusted p is above 0.05 (small)")

@@ -199,31 +199,30 @@ def model():
 
 
 def test_what_is_not_ours_is_replaced_on_request_only(model, tmp_path):
-    letters, text = tmp_path / "letters", tmp_path / "notes.txt"
-    letters.mkdir()
-    (letters / "to_mother.txt").write_text("Dear Mother,")
+    text, foreign = tmp_path / "notes.txt", tmp_path / "foreign"
     text.write_text("remember")
-    foreign = tmp_path / "foreign"
     foreign.mkdir()
     (foreign / "model.json").write_text('{"format": "of somebody else"}')
-    for place, word in ((letters, "'to_mother.txt'"), (text, "is a file"), (foreign, "'model.json'")):
+    for place, word in ((text, "is a file"), (foreign, "'model.json'")):
         with pytest.raises(FileExistsError, match=f"{word}.*overwrite=True"):
             model.save(place)
-    assert (letters / "to_mother.txt").read_text() == "Dear Mother,"
     assert text.read_text() == "remember"
-    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["foreign", "letters", "notes.txt"]
-    for place in (letters, text, foreign):
+    for place in (text, foreign):
         model.save(place, overwrite=True)
         assert names(place) == ["model.json", "weights.safetensors"]
         load(place)
-    assert names(tmp_path) == ["foreign", "letters", "notes.txt"]
 
 
-def test_a_folder_that_holds_folders_is_never_replaced(model, tmp_path):
-    (tmp_path / "home" / "photos").mkdir(parents=True)
-    with pytest.raises(FileExistsError, match="holds other folders, such as 'photos'"):
-        model.save(tmp_path / "home", overwrite=True)
-    assert names(tmp_path / "home") == ["photos"]
+def test_other_files_of_a_folder_stay(model, tmp_path):
+    """Version 0.2 removed them with `overwrite=True`."""
+    letters = tmp_path / "letters"
+    (letters / "photos").mkdir(parents=True)
+    (letters / "to_mother.txt").write_text("Dear Mother,")
+    for _ in range(2):
+        model.save(letters, overwrite=True)
+        assert names(letters) == ["model.json", "photos", "to_mother.txt", "weights.safetensors"]
+    assert (letters / "to_mother.txt").read_text() == "Dear Mother,"
+    load(letters)
 
 
 def test_an_empty_folder_and_a_damaged_model_are_free(model, tmp_path):
@@ -269,15 +268,6 @@ def test_a_reader_finds_one_model_or_the_other_while_it_is_replaced(model, tmp_p
             replaced += 1
         assert (reader.stderr.read(), reader.returncode) == (b"", 0)
     assert replaced > 10
-    assert names(tmp_path) == ["model"]
-
-
-def test_without_an_exchange_of_folders_the_old_model_is_moved_away(model, tmp_path, monkeypatch):
-    monkeypatch.setattr("fairbound._files._rename", lambda *_: False)
-    X, y, _ = toy()
-    model.save(tmp_path / "model")
-    quick(hidden=(2,)).fit(X, y).save(tmp_path / "model")
-    assert load(tmp_path / "model").hidden == (2,)
     assert names(tmp_path) == ["model"]
 
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 import clarabel
 import numpy as np
-import torch
 from scipy import sparse
 
 from fairbound.sqp.problem import Jacobian
@@ -19,7 +18,7 @@ class Diagonal:
     """H = diag(h), for tests."""
 
     def __init__(self, h):
-        self.h = torch.as_tensor(h, dtype=torch.float64)
+        self.h = np.asarray(h, dtype=float)
 
     def solve(self, V):
         return V / self.h
@@ -42,10 +41,8 @@ class DenseQP:
 
     def solve(self, jacobian: Jacobian | None = None) -> QPSolution:
         """Our solution."""
-        data = (self.g, self.c, self.lower, self.upper)
-        g, c, lower, upper = (torch.as_tensor(a, dtype=torch.float64) for a in data)
-        J = jacobian if jacobian is not None else Jacobian.dense(torch.as_tensor(self.J, dtype=torch.float64))
-        return solve_qp(g, Diagonal(self.h), c, J, lower, upper, penalty=self.penalty)
+        J = jacobian if jacobian is not None else Jacobian.dense(self.J)
+        return solve_qp(self.g, Diagonal(self.h), self.c, J, self.lower, self.upper, penalty=self.penalty)
 
     def objective(self, d: np.ndarray) -> float:
         """gᵀd + ½ dᵀHd, plus the price of the violation if that is finite."""

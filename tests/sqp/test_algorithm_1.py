@@ -64,4 +64,4 @@ def test_algorithm_1_printed_order_can_be_beaten_with_two_sided_rows():
     np.testing.assert_allclose(printed_order_step(qp), [0.0, -1.0], atol=1e-12)
     np.testing.assert_allclose(qp.solve().d, [1 / 3, -1 / 3], atol=1e-12)
     np.testing.assert_allclose(enumerated_step(qp), [1 / 3, -1 / 3], atol=1e-12)
-    assert qp.objective(qp.solve().d.numpy()) < qp.objective(printed_order_step(qp)) - 0.7
+    assert qp.objective(qp.solve().d) < qp.objective(printed_order_step(qp)) - 0.7

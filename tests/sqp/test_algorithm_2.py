@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairbound.sqp.stochastic import LearningRateCut
+from fairbound.sqp.learning_rate import LearningRateCut
 
 
 def shadow(merits, rate, k_min, delta_k, gamma, eta, alpha_min):

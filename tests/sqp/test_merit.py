@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.sqp.test_qp import FAMILIES, random_qp
 
-from fairbound.sqp.problem import lowered, model_reduction, trial_merit_parameter, trial_ratio_parameter
+from fairbound.sqp.merit import lowered, model_reduction, trial_merit_parameter, trial_ratio_parameter
 
 
 def test_a_step_that_lowers_the_objective_leaves_the_merit_parameter_free():

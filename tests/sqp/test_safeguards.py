@@ -9,21 +9,22 @@ import pytest
 import torch
 
 from fairbound.sqp import Evaluation, Jacobian, StochasticSQP
-from fairbound.sqp.hessian import Identity
-from fairbound.sqp.problem import model_reduction, trial_merit_parameter
+from fairbound.sqp.core import Core
+from fairbound.sqp.diagonal import Identity
+from fairbound.sqp.merit import model_reduction, trial_merit_parameter
 from fairbound.sqp.qp import solve_qp
-from fairbound.sqp.reduced_qp import Core, hard_multipliers
+from fairbound.sqp.reduced_qp import hard_multipliers
 
 INF = math.inf
 
 
-def vector(*values: float) -> torch.Tensor:
-    return torch.tensor(values, dtype=torch.float64)
+def vector(*values: float) -> np.ndarray:
+    return np.array(values)
 
 
 def test_a_violated_row_without_a_gradient_is_priced_and_reported() -> None:
     """No step reduces it: the hard QP says so by its penalty, instead of leaving the row out without a word."""
-    J = Jacobian.dense(torch.tensor([[0.0, 0.0], [1.0, 0.0]], dtype=torch.float64))
+    J = Jacobian.dense([[0.0, 0.0], [1.0, 0.0]])
     solution = solve_qp(vector(1.0, 1.0), Identity(), vector(2.0, 0.0), J, vector(-INF, -INF), vector(1.0, 1.0))
     assert solution.elastic
     assert math.isfinite(solution.penalty)
@@ -34,7 +35,7 @@ def test_a_violated_row_without_a_gradient_is_priced_and_reported() -> None:
 
 def test_inconsistent_hard_rows_are_violated_as_little_as_possible() -> None:
     """d ≤ −1 and d ≥ 1 leave a violation of 2; an objective that pulls with 1,000 must not make it more."""
-    J = Jacobian.dense(torch.tensor([[1.0], [1.0]], dtype=torch.float64))
+    J = Jacobian.dense([[1.0], [1.0]])
     solution = solve_qp(vector(-1e3), Identity(), vector(0.0, 0.0), J, vector(-INF, 1.0), vector(-1.0, INF))
     assert solution.elastic
     assert solution.penalty >= 1e3
@@ -43,8 +44,8 @@ def test_inconsistent_hard_rows_are_violated_as_little_as_possible() -> None:
 
 def test_a_row_whose_terms_cancel_has_no_gradient() -> None:
     """Two gradients that agree to rounding leave a difference of rounding, which is no direction to go."""
-    basis = torch.tensor([[1.0, 2.0, 3.0], [1.0, 2.0, 3.0 + 1e-14]], dtype=torch.float64)
-    core = Core(Identity(), Jacobian(torch.tensor([[1.0, -1.0], [1.0, 1.0], [1.0, 0.0]], dtype=torch.float64), basis))
+    basis = [[1.0, 2.0, 3.0], [1.0, 2.0, 3.0 + 1e-14]]
+    core = Core(Identity(), Jacobian([[1.0, -1.0], [1.0, 1.0], [1.0, 0.0]], basis))
     assert core.live.tolist() == [False, True, True]
 
 
@@ -56,7 +57,7 @@ def test_multipliers_of_low_accuracy_are_polished(monkeypatch: pytest.MonkeyPatc
         return None if multipliers is None else (1.0 + 1e-6) * multipliers
 
     monkeypatch.setattr("fairbound.sqp.qp.hard_multipliers", inaccurate)
-    J = Jacobian.dense(torch.tensor([[1.0, 0.5], [0.2, 1.0]], dtype=torch.float64))
+    J = Jacobian.dense([[1.0, 0.5], [0.2, 1.0]])
     solution = solve_qp(vector(-3.0, -2.0), Identity(), vector(0.5, 0.4), J, vector(-INF, -INF), vector(0.0, 0.0))
     assert float(solution.y.min()) > 0.1  # both rows are active
     assert solution.is_optimal(1e-10)

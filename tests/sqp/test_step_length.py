@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
-import torch
 
 from fairbound.sqp.problem import Evaluation, Jacobian
 from fairbound.sqp.step_length import STEP_LENGTHS, AdaptiveStep, FixedStep, StepModel, resolve_step_length
@@ -48,18 +48,18 @@ def test_adaptive_rule_at_its_ends():
     assert rule.choose(StepModel(1.0, 0.1, 1.0, -1.0, 1.0)) == 0.0
 
 
-def quadratic_evaluation(w: torch.Tensor) -> Evaluation:
+def quadratic_evaluation(w: np.ndarray) -> Evaluation:
     """f = ½·4·w₁² + ½·w₂², c = (w₁², w₁w₂) written over a basis of three gradients."""
     a, b = w.tolist()
-    basis = torch.tensor([[2 * a, 0.0], [b, 0.0], [0.0, a]], dtype=torch.float64)
-    rows = torch.tensor([[1.0, 0.0, 0.0], [0.0, 1.0, 1.0]])
-    bounds = torch.full((2,), math.inf)
-    return Evaluation(0.0, torch.stack([4 * w[0], w[1]]), torch.zeros(2), Jacobian(rows, basis), -bounds, bounds)
+    basis = np.array([[2 * a, 0.0], [b, 0.0], [0.0, a]])
+    rows = np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 1.0]])
+    bounds = np.full(2, math.inf)
+    return Evaluation(0.0, [4 * w[0], w[1]], np.zeros(2), Jacobian(rows, basis), -bounds, bounds)
 
 
 def test_lipschitz_estimates_of_quadratics_are_exact_along_the_direction():
-    w = torch.tensor([1.0, 2.0], dtype=torch.float64)
-    u = torch.tensor([0.6, 0.8], dtype=torch.float64)
+    w = np.array([1.0, 2.0])
+    u = np.array([0.6, 0.8])
     h = 1e-4
     rule = AdaptiveStep()
     rule.observe(quadratic_evaluation(w), quadratic_evaluation(w + h * u), h * u)
@@ -70,13 +70,12 @@ def test_lipschitz_estimates_of_quadratics_are_exact_along_the_direction():
 
 def test_curvature_across_the_step_does_not_count():
     # f = 50 w₁², c = w₁²: along (0, 1) both are flat, and the gradient there does not change along the step.
-    def evaluation(w: torch.Tensor) -> Evaluation:
-        J = torch.stack([2 * w[0], 0 * w[0]])[None]
-        bounds = torch.full((1,), math.inf)
-        return Evaluation(0.0, torch.stack([100 * w[0] + w[1], w[0]]), torch.zeros(1), J, -bounds, bounds)
+    def evaluation(w: np.ndarray) -> Evaluation:
+        bounds = np.full(1, math.inf)
+        return Evaluation(0.0, [100 * w[0] + w[1], w[0]], np.zeros(1), [[2 * w[0], 0.0]], -bounds, bounds)
 
     rule = AdaptiveStep()
-    w, change = torch.tensor([1.0, 2.0], dtype=torch.float64), torch.tensor([0.0, 0.1], dtype=torch.float64)
+    w, change = np.array([1.0, 2.0]), np.array([0.0, 0.1])
     rule.observe(evaluation(w), evaluation(w + change), change)
     assert rule.lipschitz_objective < 1e-9
     assert rule.lipschitz_constraints < 1e-9
@@ -86,9 +85,7 @@ def test_estimates_are_due_every_so_often_and_never_for_the_fixed_rule():
     rule = AdaptiveStep(every=3, displacement=1e-3)
     assert [rule.displacement(k) for k in range(4)] == [1e-3, 0.0, 0.0, 1e-3]
     assert FixedStep().displacement(0) == 0.0
-    rule.observe(
-        *[quadratic_evaluation(torch.ones(2))] * 2, torch.zeros(2)
-    )  # a step that rounded to nothing teaches nothing
+    rule.observe(*[quadratic_evaluation(np.ones(2))] * 2, np.zeros(2))  # a step that rounded to nothing teaches nothing
     assert rule.state_dict() == AdaptiveStep().state_dict()
 
 

@@ -10,7 +10,9 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
+from numpy.typing import ArrayLike
 from torch import Tensor
 
 from fairbound.sqp.problem import Evaluation
@@ -40,26 +42,26 @@ class Textbook:
         """Whether `value` is that of a known local minimiser."""
         return any(abs(value - known) <= tolerance * max(1.0, abs(known)) for known in (self.value, *self.others))
 
-    def initial_point(self) -> Tensor:
-        return torch.tensor(self.start, dtype=torch.float64)
+    def initial_point(self) -> np.ndarray:
+        return np.array(self.start, dtype=float)
 
     def _constraints(self, x: Tensor) -> Tensor:
         rows = list(self.c(x))
         return torch.stack(rows) if rows else x.new_zeros(0)
 
-    def values(self, x: Tensor) -> tuple[float, Tensor]:
+    def values(self, point: ArrayLike) -> tuple[float, np.ndarray]:
+        x = torch.as_tensor(point, dtype=torch.float64)
         with torch.no_grad():
-            return float(self.f(x)), self._constraints(x)
+            return float(self.f(x)), self._constraints(x).numpy()
 
-    def evaluate(self, x: Tensor) -> Evaluation:
-        x = x.detach().clone().requires_grad_(True)
+    def evaluate(self, point: ArrayLike) -> Evaluation:
+        x = torch.as_tensor(point, dtype=torch.float64).detach().clone().requires_grad_(True)
         with torch.enable_grad():
             f, c = self.f(x), self._constraints(x)
             (g,) = torch.autograd.grad(f, x, retain_graph=True)
             J = [torch.autograd.grad(row, x, retain_graph=True)[0] for row in c]
-        bounds = (torch.tensor(side, dtype=torch.float64) for side in (self.lower, self.upper))
         matrix = torch.stack(J) if J else x.new_zeros((0, x.numel()))
-        return Evaluation(f, g, c, matrix, *bounds)
+        return Evaluation(f.item(), g.numpy(), c.detach().numpy(), matrix.numpy(), self.lower, self.upper)
 
 
 def _rosenbrock(x: Tensor) -> Tensor:

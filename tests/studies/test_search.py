@@ -15,7 +15,7 @@ from tests.refusals import refused, says
 
 import fairbound
 from fairbound import alternatives, audit, load_dataset
-from fairbound.evaluation import Estimate, paired_test
+from fairbound.evaluation import Estimate, holm, paired_test
 from fairbound.fairness import resolve_measure
 from fairbound.studies.judged import Baseline
 from fairbound.studies.plan import SearchPlan, Tolerance, compared_measures, content_hash, grids, locked, write_lock
@@ -329,3 +329,19 @@ def test_nothing_nearer_is_said_so(law):
     assert "No candidate" in found.verdict
     assert "On" in str(found)
     assert found._repr_html_()
+
+
+def test_p_values_count_the_models_that_could_have_been_the_baseline(found, search, law):
+    """The most accurate of the models without limits is the baseline; the choosing rows choose it."""
+
+    class Worse:
+        def predict(self, X):
+            return np.where(np.arange(len(X)) % 5, law.target_names[1], law.target_names[0])
+
+    free = [replace(each, limit=None) for each in found.candidates]
+    free[1] = replace(free[1], model=Worse())
+    judged = search._judge(free)["candidates"]
+    p_values = [each.judged.paired.p for each in judged]
+    assert min(p_values) < 1e-6
+    assert [each.adjusted_p for each in judged] == holm(p_values, choices=3)
+    assert [each.adjusted_p for each in found.candidates] == holm([each.judged.paired.p for each in found.candidates])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import warnings
 from collections import Counter
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,10 +17,12 @@ from tests.refusals import refused
 
 import fairbound
 from fairbound import Dataset, audit, load, load_dataset, make_disparate_data
+from fairbound._errors import ForecastWarning
 from fairbound.cli.program import make_program
 from fairbound.estimator import TableEncoder
 from fairbound.persistence import ModelFileError
 from fairbound.studies import Study, StudySettings
+from fairbound.studies.parts import collected_warnings
 
 LIMIT = "disparate_impact >= 0.8"
 
@@ -90,7 +93,8 @@ def test_it_has_both_models_their_rows_and_the_summary(found):
     assert (len(found.training), len(found.held_out), found.calibration) == (480, 120, None)
     assert not found.before.result_.limits
     assert found.result is found.after.result_
-    assert found.kept is found.result.kept is True
+    assert found.result.kept
+    assert found.kept == found.summary["limits"][0]["held_out"]["after"]["kept"]
     before, after = (
         {group: np.mean(model.predict(found.training.X)[found.training.sensitive["group"] == group] == "1")
          for group in "ab"}
@@ -134,7 +138,7 @@ def test_the_folder_has_the_model_and_is_replaced_only_when_asked(found, tmp_pat
     place = tmp_path / "run"
     metrics = found.write(place)
     assert metrics["files"] == sorted(str(each) for each in place.iterdir())
-    assert read(place / "metrics.json")["kept"]
+    assert read(place / "metrics.json")["kept"] is found.kept
     assert read(place / "summary.json") == found.summary
     model = load(place / "model")
     assert (model.predict(found.held_out.X) == found.after.predict(found.held_out.X)).all()
@@ -142,7 +146,7 @@ def test_the_folder_has_the_model_and_is_replaced_only_when_asked(found, tmp_pat
         found.write(place)
     (place / "old").write_text("")
     found.write(place, overwrite=True)
-    assert not (place / "old").exists()
+    assert (place / "old").exists()  # only files of a study are replaced
     other = tmp_path / "mine"
     other.mkdir()
     (other / "letter.txt").write_text("dear")
@@ -325,7 +329,7 @@ def test_trees_are_counted_on_rows_that_they_have_not_seen(data, model, tmp_path
     summary = found.summary
     assert summary["parts"]["training"]["accuracy"]["after"]["value"] == pytest.approx(record.accuracy, abs=1e-12)
     assert summary["limits"][0]["training"]["after"]["value"] == pytest.approx(record.limits[0].reached, abs=1e-12)
-    assert found.kept is record.kept is True
+    assert record.kept
     assert summary["model"]["kind"] == "importances"
     notes = " ".join(summary["notes"])
     for said in (record.base.name, "a model that had not seen it", "The base alone", next(iter(record.base.moved))):
@@ -356,3 +360,25 @@ def test_the_base_of_a_study_is_cross_fitted_once(data, settings, monkeypatch):
 def test_an_unknown_model_names_the_known_ones(data):
     with pytest.raises(ValueError, match=r"model='trees'.*linear, boosted, lightgbm, forest, or mlp:"):
         fairbound.study(data, model="trees")
+
+
+def test_a_study_takes_the_number_of_categories_of_its_data(tmp_path):
+    rng = np.random.default_rng(0)
+    rows = [f"{rng.integers(2)},{rng.choice(list('ab'))},{rng.choice(list('pqrstuvw'))}" for _ in range(200)]
+    (tmp_path / "jobs.csv").write_text("y,g,job\n" + "\n".join(rows))
+    data = fairbound.read_table(tmp_path / "jobs.csv", target="y", sensitive="g", max_categories=3)
+    (column,) = fairbound.study(data, model="linear").after.encoder_.columns_
+    assert len(column.words) == 2  # and one for all others
+
+
+def test_a_forecast_is_no_error_where_warnings_are():
+    """With PYTHONWARNINGS=error, version 0.2 ended by its own warning, after training."""
+
+    def warned(*_args, **_kwargs):
+        warnings.warn("poor", ForecastWarning, stacklevel=2)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with collected_warnings() as texts:
+            warned()
+    assert texts == []

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import math
+import sys
+from functools import partial
+
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from torch import Tensor, nn
@@ -21,7 +26,9 @@ from fairbound.training import (
     frontier,
     make_model,
     tighten,
+    train,
 )
+from fairbound.training.rows import MatrixRows, find_cells
 
 EFFORT = Effort(
     coarse=Phase(8, window=3),
@@ -152,7 +159,7 @@ class TestLayersThatActByChanceOrCoupleRows:
         module.train()
         second = model.evaluate(batch)
         assert first.f != second.f  # other units were dropped
-        torch.testing.assert_close(second.c, expected)
+        np.testing.assert_allclose(second.c, expected)
         shadow(module[0](batch.loss.X))
         torch.testing.assert_close(module[1].running_mean, shadow.running_mean)  # two batches of the loss, nothing else
         assert module.training
@@ -244,24 +251,69 @@ class TestALoopOverADataLoader:
         model = problem()
         here, there = model.evaluate(model.rows(X)), model.evaluate(model.batch(torch.from_numpy(X).float(), Y, GROUP))
         assert here.f == pytest.approx(there.f, rel=1e-5)
-        torch.testing.assert_close(here.c, there.c, rtol=1e-5, atol=1e-7)
-        torch.testing.assert_close(here.g, there.g, rtol=1e-4, atol=1e-6)
+        np.testing.assert_allclose(here.c, there.c, rtol=1e-5, atol=1e-7)
+        np.testing.assert_allclose(here.g, there.g, rtol=1e-4, atol=1e-6)
 
     def test_several_sensitive_columns_and_a_missing_group(self):
         other = np.array(["x", "y", None], dtype=object)[np.arange(len(Y)) % 3]
         cells = Cells.build(Y, {"one": GROUP, "two": other})
         model = problem(cells=cells, limit=["disparate_impact(one) >= 0.8", "disparate_impact(two) >= 0.8"])
         rows = model.batch(torch.from_numpy(X).float(), Y, {"one": GROUP, "two": other})
-        torch.testing.assert_close(model.evaluate(rows).c, model.evaluate(model.rows(X)).c, rtol=1e-5, atol=1e-7)
+        np.testing.assert_allclose(model.evaluate(rows).c, model.evaluate(model.rows(X)).c, rtol=1e-5, atol=1e-7)
+
+    @pytest.mark.parametrize("kind", [list, np.array, partial(np.array, dtype=object), torch.tensor, pd.Series])
+    @pytest.mark.parametrize("values", [[0, 1, 1, 2], [0.5, 1.5, math.nan, 0.5], ["a", "b", "a", "c"]], ids=str)
+    def test_rows_of_every_kind_of_column_find_their_cells(self, values, kind):
+        if kind is torch.tensor and isinstance(values[0], str):
+            pytest.skip("a tensor has no texts")
+        labels = [0, 1, 1, 0]
+        cells = Cells.build(labels, {"one": values, "two": [1, 1, 2, 2]})
+        draw = np.random.default_rng(0).integers(0, 4, 50)
+        one, two, drawn = ([column[i] for i in draw] for column in (values, [1, 1, 2, 2], labels))
+        found = find_cells(cells, kind(drawn), {"one": kind(one), "two": kind(two)}, 50)
+        assert found.tolist() == np.asarray(cells.index)[draw].tolist()
+
+    def test_a_batch_is_read_without_a_loop_over_its_rows(self):
+        """With one, a step over 48,000 rows took four times as long as a step of a Lagrangian method."""
+        count = 5000
+        cells = Cells.build(np.arange(count) % 2, np.arange(count) % 3)
+        inputs, labels, groups = torch.zeros(count, 4), torch.arange(count) % 2, torch.arange(count) % 3
+        calls = []
+        sys.setprofile(lambda frame, event, _: calls.append((frame.f_code.co_name, event)))
+        try:
+            MatrixRows.from_batch(inputs, labels, groups, cells)
+        finally:
+            sys.setprofile(None)
+        assert len(calls) < 1000
+
+    @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+    def test_steps_leave_the_module_in_its_precision(self, dtype):
+        module = make_model(4, hidden=(3,), generator=generator(1), dtype=dtype)
+        model = problem(module)
+        rows, sample = model.rows(X), model.batch(torch.from_numpy(X).to(dtype), Y, GROUP)
+        optimizer = StochasticSQP(module.parameters())
+        optimizer.step(lambda: model.evaluate(rows))  # evaluates a displaced point, too
+        optimizer.step(lambda: model.evaluate(Batch(sample, rows)))
+        model.values(rows)
+        train(model, StratifiedBatches(rows, 100), optimizer, epochs=1)
+        assert {parameter.dtype for parameter in module.parameters()} == {dtype}
+
+    def test_a_batch_without_one_of_the_sensitive_columns_is_refused(self):
+        model = problem(cells=Cells.build(Y, {"one": GROUP, "two": GROUP}), limit="disparate_impact(one) >= 0.8")
+        with pytest.raises(ValueError, match=r"lack the columns \['two'\]: give a mapping"):
+            model.batch(X[:10], Y[:10], {"one": GROUP[:10]})
+        with pytest.raises(ValueError, match=r"lack the columns \['two'\]"):
+            model.batch(X[:10], Y[:10], GROUP[:10])
 
     @pytest.mark.parametrize(
         ("labels", "groups", "words"),
         [
             (Y[:10] + 7, GROUP[:10], "the label [78]"),
+            (np.where(np.arange(10) == 3, math.nan, Y[:10]), GROUP[:10], "labels of a batch have a missing value"),
             (Y[:10], ["c"] * 10, "'c'"),
             (Y[:9], GROUP[:10], "10 rows of inputs, but 9"),
         ],
-        ids=["label", "group", "number"],
+        ids=["label", "missing", "group", "number"],
     )
     def test_what_the_cells_do_not_have_is_refused(self, labels, groups, words):
         with pytest.raises(ValueError, match=words):

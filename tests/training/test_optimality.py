@@ -81,14 +81,15 @@ def test_small_nonconvex_cases_are_no_worse_than_slsqp(hidden: tuple[int, ...], 
     whole = WholePassProblem(problem, problem.rows(data.X))
     start = problem.current()
 
-    def at(w: np.ndarray):
-        return whole.evaluate(torch.from_numpy(w))
-
     other = optimize.minimize(
-        lambda w: at(w).f,
+        lambda w: whole.evaluate(w).f,
         start.numpy(),
-        jac=lambda w: at(w).g.numpy(),
-        constraints={"type": "ineq", "fun": lambda w: -at(w).c.numpy(), "jac": lambda w: -at(w).J.matrix().numpy()},
+        jac=lambda w: whole.evaluate(w).g,
+        constraints={
+            "type": "ineq",
+            "fun": lambda w: -whole.evaluate(w).c,
+            "jac": lambda w: -whole.evaluate(w).J.matrix(),
+        },
         method="SLSQP",
         options={"maxiter": 1000, "ftol": 1e-12},
     )

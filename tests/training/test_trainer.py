@@ -165,7 +165,7 @@ class TestConvergence:
         result = train(problem, FullBatch(rows), StochasticSQP(problem.parameters), epochs=500, tolerance=1e-5)
         assert result.status is Status.CONVERGED
         assert len(result.history) < 500
-        assert problem.evaluate(rows).g.abs().max() <= 1e-5
+        assert np.abs(problem.evaluate(rows).g).max() <= 1e-5
         assert result.multipliers.shape == (0,)
 
     def test_the_tolerance_is_heeded(self):
@@ -211,7 +211,7 @@ class Scripted:
             "step_norm": 1.0,
             "elastic": False,
             "locally_infeasible": False,
-            "multipliers": torch.zeros_like(evaluation.c),
+            "multipliers": np.zeros_like(evaluation.c),
         }
         return StepRecord(**{**values, **self.record})
 
@@ -530,7 +530,7 @@ class TestALoopOfOnesOwn:
         optimizer = StochasticSQP.from_paper(other.parameters)
         records = [optimizer.step(lambda: other.evaluate(other_rows)) for _ in range(10)]
         assert [record.f for record in records] == [row["objective"] for row in result.history]
-        torch.testing.assert_close(result.multipliers, records[-1].multipliers, rtol=0, atol=0)
+        np.testing.assert_array_equal(result.multipliers, records[-1].multipliers)
 
     def test_frozen_parameters_are_left_to_the_user(self):
         module = make_model(N_INPUTS, hidden=(4,), generator=generator(1))

@@ -179,8 +179,10 @@ def _baseline(
 
     if model is not None:
         from fairbound.cli.output import load_model
+        from fairbound.studies import trained_rows
 
-        return as_baseline(load_model(model), None, threshold, name=f"the model in {model}")
+        given = load_model(model), None, threshold
+        return as_baseline(*given, name=f"the model in {model}", trained_on=trained_rows(Path(model)))
     if prediction is None and score is None:
         return None
     from fairbound._errors import argument

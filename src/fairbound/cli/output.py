@@ -20,7 +20,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from fairbound._errors import Message, render
-from fairbound._files import CONTENT, draft_beside, existing_file, resolved
+from fairbound._files import CONTENT, draft_beside, existing_file, publish, resolved
 from fairbound._words import did_you_mean, escaped_json, visible
 from fairbound.cli.program import CLOSED_PIPE, Terminated, option_name
 
@@ -343,18 +343,20 @@ def refuse_existing(path: Path, option: str = "--out") -> None:
 def fresh_folder(path: str | os.PathLike[str], *, replace: bool = False) -> Iterator[Path]:
     """Yield a folder to fill.  It appears at `path` if all goes well, and is removed otherwise.
 
-    With `replace`, it takes the place of a folder that is there.
+    With `replace`, the files of a study in a folder that is there are replaced; all others stay.
     """
+    from fairbound.studies import STUDY_FILES
+
     final = Path(path)
     if not replace:
         refuse_existing(final)
     with draft_beside(final, f"{final} (--out)") as draft:
-        folder = draft.folder / CONTENT
+        folder = draft / CONTENT
         folder.mkdir()
         yield folder
         if not replace:
             refuse_existing(final)  # it may have been created meanwhile
-        draft.publish(folder, final, replace=replace)
+        publish(folder, final, replace=replace, ours=STUDY_FILES)
 
 
 @contextmanager
@@ -367,10 +369,8 @@ def fresh_file(path: str | os.PathLike[str], *, replace: bool = False) -> Iterat
         raise IsADirectoryError(f"{final} is a folder (--out); give the path of a file.")
     final = resolved(final)
     with draft_beside(final, f"{final} (--out)") as draft:
-        folder = draft.folder / CONTENT
-        folder.mkdir()
-        file = folder / final.name
+        file = draft / final.name
         yield file
         if not replace:
             refuse_existing(final)
-        draft.publish(file, final, replace=replace)
+        publish(file, final, replace=replace)

@@ -177,7 +177,10 @@ def _decide_in_parts(
     decider.check_names(stream.names)
     writer = None
     for table in stream.batches(stream.names):
-        inputs = {name: read(name, column_values(table.column(name), name, stream.place)) for name in formats}
+        inputs = {
+            name: read(name, column_values(table.column(name), name, stream.place, codes=name in categories))
+            for name in formats
+        }
         for name, values in decider(inputs).items():
             table = table.append_column(name, pa.array(values.tolist()))
         writer = pq.ParquetWriter(out, table.schema) if writer is None else writer
@@ -295,8 +298,10 @@ def _unseen(classifier: ConstrainedClassifier, unseen: Mapping[str, Counter[str]
         return []
     notes = []
     others = {column.name: getattr(column, "other", False) for column in classifier.encoder_.columns_}
-    for name, counted in unseen.items():
-        shown = ", ".join(repr(word) for word, _ in counted.most_common(5)) + (", ..." if len(counted) > 5 else "")
+    for name in (name for name in others if name in unseen):  # not by rows, which may come in blocks
+        counted = unseen[name]
+        words = sorted(counted, key=lambda word: (-counted[word], word))
+        shown = ", ".join(map(repr, words[:5])) + (", ..." if len(words) > 5 else "")
         rows = f"{counted.total():,} {'row' if counted.total() == 1 else 'rows'}"
         counts_as = "a rare value" if others[name] else "none of the known values"
         notes.append(

@@ -92,7 +92,13 @@ class Command(TyperCommand):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Read the arguments."""
         ctx.meta["arguments"] = list(args)  # as given, for the record of a run
-        return super().parse_args(ctx, spread(args, self.params))
+        zero = next((each for each in args if "\0" in each), None)
+        if zero is not None:
+            raise typer.BadParameter(f"{visible(zero)} has a zero character, which no name can have; leave it out.")
+        left = super().parse_args(ctx, spread(args, self.params))
+        if ctx.params.get("out") == "":
+            raise typer.BadParameter("--out is empty; give a name.")
+        return left
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command."""

@@ -137,11 +137,12 @@ def count_decisions(path: str, reading: JudgedOptions, output: Output) -> tuple[
     """Read the columns of label, decision, groups and weight in parts.
 
     Return the combinations that occur, their rows, and the mean weight of the rows of each; None if all are equal.
+    Rows of weight 0 do not count, so weights of 0 and 1 are equal ones.
     """
     import numpy as np
 
     from fairbound._errors import Message
-    from fairbound._values import check_weights
+    from fairbound._values import check_each_weight, check_range
     from fairbound.data import RowCounts, as_numbers, is_missing
     from fairbound.evaluation import Repeats
 
@@ -149,6 +150,7 @@ def count_decisions(path: str, reading: JudgedOptions, output: Output) -> tuple[
     named = {role: name for role, name in roles.items() if name is not None}
     names = list(dict.fromkeys((*named.values(), *reading.sensitive)))
     weight, tell = reading.weight, RowProgress(output)
+    shown = Message("Column {column!r} ({weight=})", column=weight)
     counts, done = RowCounts(names), 0
     squares, lightest, heaviest = np.zeros(0), np.inf, 0.0
     with ExitStack() as scratch, output.stage(f"Counting {path} in parts"):
@@ -158,15 +160,17 @@ def count_decisions(path: str, reading: JudgedOptions, output: Output) -> tuple[
         for table in stream.batches([*names, *(() if weight is None else (weight,))]):
             entries, weights = counts.entries(table), np.ones(table.num_rows)
             if weight is not None:
-                shown = Message("Column {column!r} ({weight=})", column=weight)
-                weights = check_weights(as_numbers(table.column(weight), weight, stream.place), len(weights), shown)
+                given = as_numbers(table.column(weight), weight, stream.place)
+                weights = check_each_weight(given, len(given), shown, first=done)
             for part, own in enumerate((weights > 0, weights == 0)):  # rows of weight 0 are listed, but do not count
                 counts.add(entries[own], weights[own], part)
             squares = np.pad(squares, (0, len(counts.places) - len(squares)))
             np.add.at(squares, entries, weights**2)
-            lightest, heaviest = min(lightest, float(weights.min())), max(heaviest, float(weights.max()))
+            lightest = min(lightest, float(weights[weights > 0].min(initial=np.inf)))
+            heaviest = max(heaviest, float(weights.max()))
             done += table.num_rows
             tell("Counting", done, stream.n_rows)
+        check_range(lightest, heaviest, shown)
         parts, found = np.nonzero(counts.rows)
         columns = {name: counts.column(position, stream)[found] for position, name in enumerate(names)}
     rows, weights = (np.stack(each)[parts, found] for each in (counts.rows, counts.weight))
@@ -178,7 +182,7 @@ def count_decisions(path: str, reading: JudgedOptions, output: Output) -> tuple[
                 f"{rows.sum():,} rows; drop the rows without a decision."
             )
     if lightest == heaviest:
-        return columns, Repeats(rows), None
+        return columns, Repeats(rows), np.where(parts, 0.0, heaviest) if parts.any() else None
     return columns, Repeats(rows, np.where(parts, 0.0, squares[found]) / rows, heaviest), weights / rows
 
 
@@ -201,7 +205,7 @@ def _open_decisions(path: Path, reading: JudgedOptions, words: Sequence[str], sc
     if reading.weight is not None:
         file.check_column(reading.weight, argument("weight"))
         used.add(reading.weight)
-    folder = scratch.enter_context(draft_beside(Path(tempfile.gettempdir()) / "typed", "the typed copy")).folder
+    folder = scratch.enter_context(draft_beside(Path(tempfile.gettempdir()) / "typed", "the typed copy"))
     (folder / "typed").mkdir()
     others = [name for name in file.names if name not in used]
     return typed_copy(file, folder / "typed", words=set(words), ignore=others, missing=marks)

@@ -91,8 +91,8 @@ def train_command(
 
     Writes a folder with the model, its numbers (metrics.json, summary.json), the report (report.html) and a model card.
     Without --require it trains a model without limits, shows its rates by group, and suggests limits. The exit code is
-    1 if a limit is not kept on the training rows, if the held-out rows refute it, or if --confidence is given and no
-    model is certified.
+    1 if a limit is not kept on the training rows or on the held-out rows. With --confidence it is 1 if no model is
+    certified, or if the held-out rows refute a limit.
     """
     from fairbound.cli.output import check_source, fresh_folder
     from fairbound.cli.streaming import is_too_large, own_output, parse_memory, shared_run, stream_study
@@ -148,6 +148,9 @@ def _show(output: Output, study: Study, out: str) -> None:
     show_summary(output, summary)
     output.text()
     if summary["limits"]:
+        from fairbound.report import headline
+
+        output.text(headline(summary))
         output.text(f"{summary['run']['status']}: {summary['run']['message']}")
     for line in summary["run"]["new_rows"]:
         output.text(line)

@@ -15,6 +15,7 @@ from fairbound.data.columns import (
     refuse_probabilities,
 )
 from fairbound.data.dataset import Dataset, Split
+from fairbound.data.draws import Stratum, as_seed, by_stratum, draw_parts, find_cuts, numbers
 from fairbound.data.files import Place, cache_folder
 from fairbound.data.formats import MISSING, ColumnFormat
 from fairbound.data.labels import CodedLabels, LabelValue, as_word, code_labels
@@ -22,7 +23,7 @@ from fairbound.data.loading import DATASETS, STATE, YEAR, load_dataset
 from fairbound.data.planted import PlantedData, PlantedRule, PlantedTruth, make_disparate_data
 from fairbound.data.reading import check_named_once, column_schema, read_table
 from fairbound.data.sources import ACSINCOME_CA_SAMPLE, Source, census_source
-from fairbound.data.strata import Description, draw_parts
+from fairbound.data.strata import Description
 from fairbound.data.streams import RowCounts, TableStream, ValueCodes, as_numbers, blocks
 from fairbound.data.table import (
     Backend,
@@ -58,6 +59,7 @@ __all__ = [
     "RowCounts",
     "Source",
     "Split",
+    "Stratum",
     "SuspectedLeak",
     "Table",
     "TableFile",
@@ -67,8 +69,10 @@ __all__ = [
     "append_columns",
     "as_numbers",
     "as_probabilities",
+    "as_seed",
     "as_word",
     "blocks",
+    "by_stratum",
     "cache_folder",
     "census_source",
     "check_named_once",
@@ -77,6 +81,7 @@ __all__ = [
     "column_values",
     "draw_parts",
     "extend_text",
+    "find_cuts",
     "find_leaks",
     "group_values",
     "has_probabilities",
@@ -90,6 +95,7 @@ __all__ = [
     "name_probabilities",
     "new_fields",
     "no_column",
+    "numbers",
     "read_table",
     "refuse_probabilities",
     "taken_for",

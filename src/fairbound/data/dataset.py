@@ -34,9 +34,10 @@ from fairbound.data.columns import (
     is_missing,
     without_nan,
 )
+from fairbound.data.draws import as_seed, draw_parts
 from fairbound.data.formats import ColumnFormat
 from fairbound.data.labels import LabelValue
-from fairbound.data.strata import Description, describe, draw_parts
+from fairbound.data.strata import Description, describe
 from fairbound.data.table import Backend, SuspectedLeak, Table, Taken, find_leaks, make_frame, taken_for
 
 
@@ -70,6 +71,10 @@ class Dataset:
         Weight of each row, not negative; 1 by default.
     path : str, optional
         The file that the rows were read from.
+    max_categories : int
+        Most categories with a column of their own, as the file was read.
+    places : array of shape (n,), optional
+        The place of each row in its source, on which `split` depends; by default 0, 1, …
     raw : Table, optional
         The raw columns of X; by default the columns of X itself.
 
@@ -100,6 +105,8 @@ class Dataset:
     notes: Sequence[str] = ()
     weight: FloatArray | None = None
     path: str | None = None
+    max_categories: int = 50
+    places: Any = None
     raw: InitVar[Table | None] = None
     table: Table = field(init=False)
 
@@ -117,6 +124,8 @@ class Dataset:
             self, "weight", None if self.weight is None else check_weights(self.weight, len(self.X), argument("weight"))
         )
         rows, columns = self.X.shape
+        if self.places is None:
+            put(self, "places", np.arange(rows))
         if len(self.feature_names) != columns:
             raise ValueError(
                 f"X has {columns} columns, but feature_names has {len(self.feature_names)}; give one name each."
@@ -299,8 +308,8 @@ class Dataset:
         index = np.asarray(rows)
         sensitive = {name: values[index] for name, values in self.sensitive.items()}
         weight = None if self.weight is None else self.weight[index]
-        raw = self.table.take(index)
-        return replace(self, X=self.X[index], y=self.y[index], sensitive=sensitive, weight=weight, raw=raw)
+        parts = {"X": self.X[index], "y": self.y[index], "sensitive": sensitive, "weight": weight}
+        return replace(self, **parts, places=self.places[index], raw=self.table.take(index))
 
     def with_inputs(self, X: FloatArray) -> Dataset:
         """Return the same data set with other values of X; the raw columns stay unchanged."""
@@ -321,7 +330,7 @@ class Dataset:
         test_size : float
             Share of the rows in the test part, between 0 and 1.
         random_state : int or numpy.random.RandomState
-            Seed of the draw.
+            Seed of the draw. The rows drawn depend on it, and on the order of the rows in their source.
         by : str or sequence of str, optional
             Sensitive columns to stratify on together with the label. By default all of them; then a group with a
             single row of a label joins the largest group of that label.
@@ -335,7 +344,8 @@ class Dataset:
         """
         named = self.sensitive if by is None else [by] if isinstance(by, str) else by
         columns = [self.groups(name) for name in named]
-        train, test = draw_parts(self.y, columns, test_size, random_state, pool=by is None)
+        seed = as_seed(random_state)
+        train, test = draw_parts(self.y, columns, test_size, seed, self.places, pool=by is None)
         parts = Split(self.take(train), self.take(test))
         return parts.scaled() if scale else parts
 
@@ -367,6 +377,7 @@ class Split(NamedTuple):
             weight=None
             if any(each is None for each in weights)
             else np.concatenate([each for each in weights if each is not None]),
+            places=None,
             raw=Table(self.train.table.schema, columns, self.train.table.formats),
         )
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from fairbound._errors import InputError, argument
 from fairbound._values import conventional_positive
-from fairbound._words import did_you_mean, listed
+from fairbound._words import did_you_mean, hidden_in, listed, without_hidden
 from fairbound.data.columns import is_missing
 
 if TYPE_CHECKING:
@@ -168,7 +168,7 @@ def _classes(counted: dict[str, int], target: str) -> tuple[str, ...]:
     words = list(counted)
     families = _spelling_variants(words)
     if families:
-        alike = "; ".join(_with_rows(family, counted) for family in families[:5])
+        alike = _alike(families, counted)
         raise InputError(
             "Column {column!r} ({target=}) has values that differ in spelling only: {alike}.",
             "Name every favourable value, for example {positive=example}, or write each class in one way in the file.",
@@ -257,7 +257,7 @@ def _check_spelling(counted: dict[str, int], target: str, sides: dict[str, int],
     ]
     if not split:
         return
-    alike = "; ".join(_with_rows(family, counted, sides) for family in split[:5])
+    alike = _alike(split, counted, sides)
     positive = [word for word in counted if sides[word] == 1 or any(word in family for family in split)]
     raise InputError(
         "Column {column!r} ({target=}) has values that differ in spelling only and would count as different outcomes: "
@@ -280,10 +280,12 @@ def _spelling_variants(words: Sequence[str]) -> list[list[str]]:
 def _normal_spelling(word: str) -> str:
     """Return a normal form of a word: without differences of width, case, blanks, surrounding marks, or 1.0 and 1.
 
+    Characters that are never seen make no difference either.
+
     >>> [_normal_spelling(word) for word in (">50K.", " YES", "Ｙｅｓ", "1.0", "01", "A+", "-")]
     ['>50k', 'yes', 'yes', '1', '1', 'a+', '-']
     """
-    plain = unicodedata.normalize("NFKC", word).translate(_DASHES).casefold()
+    plain = unicodedata.normalize("NFKC", without_hidden(word)).translate(_DASHES).casefold()
     plain = " ".join(plain.split())
     if len(plain) <= _DIGITS and _NUMBER.fullmatch(plain):
         return as_word(float(plain))
@@ -311,6 +313,13 @@ def _with_rows(words: Iterable[str], counted: dict[str, int], sides: dict[str, i
         for word in known[:_SHOWN]
     ]
     return ", ".join(shown) + (", …" if len(known) > _SHOWN else "")
+
+
+def _alike(families: Sequence[Sequence[str]], counted: dict[str, int], sides: dict[str, int] | None = None) -> str:
+    """Return words that differ in spelling only, with the characters in them that are never seen, for a message."""
+    hidden = hidden_in(word for family in families for word in family)
+    shown = "; ".join(_with_rows(family, counted, sides) for family in families[:5])
+    return shown + (f"; some have {hidden}, which cannot be seen" if hidden else "")
 
 
 def sides_in_words(values: Sequence[LabelValue], names: Sequence[str]) -> str:

@@ -144,8 +144,9 @@ def read_table(
     )
     _check_values(columns, file.place)
     notes: list[str] = []
-    if drop_unlabelled:
-        columns, notes = _labelled(columns, target)
+    labelled = ~is_missing(columns[target])
+    if drop_unlabelled and not labelled.all():
+        columns, notes = _labelled(columns, target, labelled)
     labels = (
         code_labels(columns[target], target, positive, negative) if like is None else code_like(columns[target], like)
     )
@@ -174,6 +175,8 @@ def read_table(
         label_values=labels.values,
         notes=notes,
         path=str(path),
+        max_categories=max_categories,
+        places=np.flatnonzero(labelled) if drop_unlabelled else None,
         weight=None if weight is None else _weights(columns, weight),
         description=f"Read from {path.name}; the label is {target}: {sides_in_words(labels.values, labels.names)}.",
     )
@@ -184,17 +187,14 @@ def _formats_like(like: Dataset) -> dict[str, ColumnFormat]:
     return {name: form for name, form in like.formats.items() if name in like.schema or form.kind == "text"}
 
 
-def _labelled(columns: Columns, target: str) -> tuple[Columns, list[str]]:
-    """Return the rows that have a label, and a note if others were dropped."""
-    gaps = is_missing(columns[target])
-    if not gaps.any():
-        return columns, []
-    if gaps.all():
+def _labelled(columns: Columns, target: str, labelled: NDArray[np.bool_]) -> tuple[Columns, list[str]]:
+    """Return the rows that have a label, and a note about the others."""
+    if not labelled.any():
         raise InputError(
             "Column {column!r} ({target=}) has no value in any row.", "Give a column of labels.", column=target
         )
-    note = f"{gaps.sum():,} of {len(gaps):,} rows have no label in column {target!r} and were dropped."
-    return {name: values[~gaps] for name, values in columns.items()}, [note]
+    note = f"{(~labelled).sum():,} of {len(labelled):,} rows have no label in column {target!r} and were dropped."
+    return {name: values[labelled] for name, values in columns.items()}, [note]
 
 
 def _weights(columns: Columns, name: str) -> NDArray[np.float64]:

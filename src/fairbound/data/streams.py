@@ -184,7 +184,7 @@ class TableStream:
         """Return a table with the types that all files have in common."""
         for place, field in enumerate(table.schema):
             kind = self._kind(field.name)
-            if field.type != kind:  # large integers are rounded, as in text files
+            if field.type != kind:  # beside fractions, large integers are rounded, as in text files
                 table = table.set_column(place, field.name, table.column(place).cast(kind, safe=False))
         return table
 
@@ -199,13 +199,13 @@ class TableStream:
                 break
         return pa.concat_tables(parts).slice(0, rows)
 
-    def distinct(self, name: str, values: Sequence[Any]) -> NDArray[Any]:
+    def distinct(self, name: str, values: Sequence[Any], *, codes: bool = True) -> NDArray[Any]:
         """Return distinct values of a column as `read_table` would read them."""
         import pyarrow as pa
 
         kind = plain_type(self.kinds[name])
-        found = column_values(pa.chunked_array([pa.array(values, kind)]), name, self.place)
-        return found if found.dtype.kind in "if" else self.formats[name].read(found.tolist(), name)
+        found = column_values(pa.chunked_array([pa.array(values, kind)]), name, self.place, codes=codes)
+        return self.formats[name].read(found.tolist(), name) if is_text(kind) else found
 
 
 def blocks(tables: Iterator[Any]) -> Iterator[Any]:
@@ -310,17 +310,16 @@ class RowCounts:
             place_of[combination] = self.places.setdefault(key, len(self.places))
         return place_of[whole]
 
+    def combinations(self) -> list[tuple[Any, ...]]:
+        """Return the label and the groups of each entry, as values of the file."""
+        values = [codes.values for codes in self.codes]
+        return [tuple(known[code] for known, code in zip(values, key, strict=True)) for key in self.places]
+
     def listed(self) -> list[tuple[tuple[Any, ...], list[int], list[float]]]:
         """Return the label and the groups of each entry, and its rows and weights by part."""
-        values = [codes.values for codes in self.codes]
         return [
-            (
-                tuple(known[code] for known, code in zip(values, key, strict=True)),
-                [int(rows[place]) for rows in self.rows],
-                [float(weight[place]) for weight in self.weight],
-            )
-            for key, place in self.places.items()
-            if place < len(self.rows[0])
+            (key, [int(rows[place]) for rows in self.rows], [float(weight[place]) for weight in self.weight])
+            for place, key in enumerate(self.combinations()[: len(self.rows[0])])
         ]
 
     def add_listed(self, entries: Sequence[tuple[tuple[Any, ...], list[int], list[float]]]) -> None:

@@ -92,8 +92,12 @@ def unsupported_type(name: str, place: str, kind: Any) -> InputError:
     )
 
 
-def column_values(column: Any, name: str, place: str) -> NDArray[Any]:
-    """Return a pyarrow column as numbers or text."""
+def column_values(column: Any, name: str, place: str, *, codes: bool = False) -> NDArray[Any]:
+    """Return a pyarrow column as numbers or text.
+
+    Whole numbers are int64 if all fit and none is missing; other numbers are floats.  Codes of labels, groups and
+    categories must stay apart: if a float would round one of them, all are text.
+    """
     import pyarrow as pa
 
     types = pa.types
@@ -106,10 +110,23 @@ def column_values(column: Any, name: str, place: str) -> NDArray[Any]:
     if types.is_boolean(kind) or str(kind) in TEXTS:
         texts = [None if value is None else str(value) for value in column.to_pylist()]
         return np.array(texts, dtype=object) if column.null_count else as_array(texts)
-    if types.is_integer(kind) and not column.null_count and not types.is_uint64(kind):
-        return np.asarray(column.to_numpy(), dtype=np.int64)
+    if is_whole(kind) and not column.null_count:
+        try:
+            return np.asarray(column.cast(pa.int64()).to_numpy(), dtype=np.int64)
+        except pa.ArrowInvalid:  # a number of more than 64 bits
+            pass
     # `safe=False`: integers beyond 53 bits are rounded, as in text files.
-    return np.asarray(column.cast(pa.float64(), safe=False).to_numpy(), dtype=np.float64)
+    numbers = np.asarray(column.cast(pa.float64(), safe=False).to_numpy(), dtype=np.float64)
+    exact = 10.0**EXACT_DIGITS / 10.0 ** (kind.scale if types.is_decimal(kind) else 0)
+    if codes and not types.is_floating(kind) and (np.abs(numbers) >= exact).any():
+        return np.array(
+            [
+                None if each is None else format(each, "f" if types.is_decimal(kind) else "d")
+                for each in column.to_pylist()
+            ],
+            dtype=object,
+        )
+    return numbers
 
 
 def is_supported(kind: Any) -> bool:
@@ -119,6 +136,13 @@ def is_supported(kind: Any) -> bool:
     kind = kind.value_type if types.is_dictionary(kind) else kind
     tests = (types.is_integer, types.is_floating, types.is_null, types.is_decimal, types.is_boolean)
     return str(kind) in TEXTS or any(test(kind) for test in tests)
+
+
+def is_whole(kind: Any) -> bool:
+    """Return whether a pyarrow type has whole numbers only."""
+    from pyarrow import types
+
+    return types.is_integer(kind) or (types.is_decimal(kind) and kind.scale == 0)
 
 
 def plain_type(kind: Any) -> Any:
@@ -141,8 +165,10 @@ def common_type(kinds: Sequence[Any]) -> Any:
         return pa.large_string()
     if not all(is_supported(kind) and not is_text(kind) for kind in plain):
         return None
-    whole = all(pa.types.is_integer(kind) and not pa.types.is_uint64(kind) for kind in plain)
-    return pa.int64() if whole else pa.float64()
+    if not all(map(is_whole, plain)):
+        return pa.float64()
+    narrow = all(pa.types.is_integer(kind) and not pa.types.is_uint64(kind) for kind in plain)
+    return pa.int64() if narrow else pa.decimal256(76, 0)
 
 
 def is_text(kind: Any) -> bool:
@@ -275,7 +301,10 @@ class TableFile:
         if self.is_parquet:
             with self.path.open("rb") as stream:
                 table = read_arrow(stream, place=self.place, ignore=ignore)
-            columns = {name: column_values(table.column(name), name, self.place) for name in table.column_names}
+            columns = {
+                name: column_values(table.column(name), name, self.place, codes=name in words)
+                for name in table.column_names
+            }
             # Parquet has types and nulls, so nothing is inferred; only an empty text also counts as missing.
             marks = ("",) if tuple(missing) == MISSING else tuple(missing)
             found = {
@@ -304,7 +333,7 @@ class TableFile:
                 values: Sequence[str | None] = texts.columns[name]
                 where = self.line(texts)
             else:
-                typed = column_values(self.arrow.column(name), name, self.place)
+                typed = column_values(self.arrow.column(name), name, self.place, codes=name in categories)
                 if typed.dtype.kind in "if":
                     found[name] = typed
                     continue

@@ -15,11 +15,10 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sklearn.utils import check_random_state
 from torch import Tensor, nn
 
 from fairbound._errors import InputError
-from fairbound.data import draw_parts
+from fairbound.data import as_seed, draw_parts
 from fairbound.estimator.confidence import STRICTNESS, CertifiedChoice, ModelSequence, train_for_confidence
 from fairbound.estimator.modules import logits
 from fairbound.estimator.parameters import stated_solver
@@ -35,7 +34,7 @@ from fairbound.training import (
     TrainingResult,
     assign,
     choose_status,
-    on_other_rows,
+    on_rows,
     trainable,
 )
 
@@ -132,12 +131,11 @@ def hold_back(params: Parameters, data: Data) -> tuple[Data, Data]:
     return training, calibration
 
 
-def _divide(data: Data, share: float, params: Parameters) -> list[NDArray[np.intp]]:
+def _divide(data: Data, share: float, params: Parameters) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Return two parts of the rows, the second with this share, both with the same shares of labels and groups."""
     codes = np.unique(data.y, return_inverse=True)[1].astype(np.int64)
     columns = list((data.groups or {}).values())
-    parts = draw_parts(codes, columns, share, check_random_state(params.random_state), pool=True)
-    return [np.sort(part).astype(np.intp) for part in parts]
+    return draw_parts(codes, columns, share, as_seed(params.random_state), data.positions)
 
 
 def predictor(
@@ -179,7 +177,7 @@ def place_start(
         cells = Cells.build(
             there.y, there.groups, weights=there.cell_weights, groups=params.groups, pos_label=params.pos_label
         )
-        trial = on_other_rows(problem, cells)
+        trial = on_rows(problem, cells, problem.current(), problem.parameters[0].dtype)
     except ValueError:  # a label or a group has no row in one of the parts
         return None
     predict = predictor(trial.module, trial, Z[held_out], here.y.dtype)
@@ -285,7 +283,7 @@ def with_certificate(record: FitResult, choice: CertifiedChoice) -> FitResult:
             else "the one for the limits as asked"
         )
         message = (
-            "All limits are kept, and pass on the calibration rows: the loosest of "
+            "All limits are kept on the training rows, and pass on the calibration rows: the loosest of "
             f"{count} model{'s' if count > 1 else ''} that did, {which}."
         )
     return replace(

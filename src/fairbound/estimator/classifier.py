@@ -9,7 +9,9 @@ cross-fitted rows: each is scored by a base that has not seen it (`fairbound.est
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar, Literal, Self
 
@@ -64,9 +66,8 @@ class ConstrainedClassifier(FitsFiles, Predictor, ClassifierMixin, NamedParamete
     correction : {"columns", "groups", "both"}
         The inputs of the correction: the encoded columns; estimates of the group; or both.  Copies of the base estimate
         the group from the columns.  This needs large groups, and the model then contains an estimate of the group.
-    objective : {"loss", "cross_entropy", "accuracy"}
-        What to optimise under the limits.  "loss" is the cross-entropy; among models within 5% of the least loss, the
-        most accurate is returned.  "accuracy" optimises decisions only; then probabilities are hardly meaningful.
+    objective : {"accuracy", "loss"}
+        What is best under the limits: the most accurate decisions, or the least loss.
     solver : {"auto", "quasi-newton", "stochastic"}
         How to train: by passes over all rows, or by mini-batches first and passes over all rows at the end.  "auto"
         takes mini-batches only for very large data.  Networks with Dropout or BatchNorm need "stochastic".
@@ -85,8 +86,8 @@ class ConstrainedClassifier(FitsFiles, Predictor, ClassifierMixin, NamedParamete
     threshold : float
         With two classes, the decision is positive if the positive probability exceeds this.
     l2 : float or "auto"
-        Weight of ½‖w‖² in the objective; with a base, w are the weights of the correction only.  "auto" is 1e-5, which
-        keeps the optimum finite; under limits with a base, 1 / (rows of the smallest group), against over-fitting.
+        Weight of ½‖w‖² in the objective; with a base, w are the weights of the correction only.  "auto" is 1 / rows, as
+        in scikit-learn, with fan-in times the weight in networks; with a base, 1 / (rows of the smallest group).
     pos_label : label, optional
         The positive one of two classes, which selection rates count.  By default it is 1 of (0, 1) and (-1, 1), true of
         (false, true), yes of (no, yes).  Else it is the last in sorted order; a warning says if a limit depends on it.
@@ -97,6 +98,8 @@ class ConstrainedClassifier(FitsFiles, Predictor, ClassifierMixin, NamedParamete
     margin : "auto", float, or None
         Tighten the limits in training just enough that, by the forecast in `result_`, they hold on new rows with this
         probability, such as 0.8; "auto" is 2/3.  All rows are trained on.  Unlike `confidence`, it proves nothing.
+    forecast : bool
+        Whether `result_.forecast` says what the limits will be on new rows.  It takes five fits more.
     calibration_size : float
         The share of the rows that `confidence` holds back, with the same shares of labels and groups.
     sensitive_columns : column name or number, or several, optional
@@ -162,7 +165,7 @@ class ConstrainedClassifier(FitsFiles, Predictor, ClassifierMixin, NamedParamete
         The cross-fitted scores of the rows of X, in the form of `base_score=`.  Rows that were not trained on (weight
         0, or held back for calibration) are scored as new rows.
     coef_, intercept_ : arrays
-        For linear models: logits per unit of each encoded column before scaling, hence in the units of X.
+        For linear models: `encoder_.transform(X) @ coef_.T + intercept_` are the logits.  The encoder scales numbers.
     n_iter_ : int
     calibration_ : recalibration, or None
         Set by `recalibrate`.
@@ -197,7 +200,7 @@ class ConstrainedClassifier(FitsFiles, Predictor, ClassifierMixin, NamedParamete
         cv: Any = 5,
         ensemble: bool = False,
         correction: str = "columns",
-        objective: str = "loss",
+        objective: Literal["accuracy", "loss"] = "accuracy",
         solver: str = "auto",
         batch_size: int | None = None,
         epochs: int | None = None,
@@ -211,6 +214,7 @@ class ConstrainedClassifier(FitsFiles, Predictor, ClassifierMixin, NamedParamete
         pos_label: Any = None,
         confidence: float | None = None,
         margin: float | Literal["auto"] | None = None,
+        forecast: bool = True,
         calibration_size: float = 0.3,
         sensitive_columns: Any = None,
         sensitive_as_input: bool = False,
@@ -250,6 +254,7 @@ class ConstrainedClassifier(FitsFiles, Predictor, ClassifierMixin, NamedParamete
         self.pos_label = pos_label
         self.confidence = confidence
         self.margin = margin
+        self.forecast = forecast
         self.calibration_size = calibration_size
         self.sensitive_columns = sensitive_columns
         self.sensitive_as_input = sensitive_as_input
@@ -312,6 +317,7 @@ class ConstrainedClassifier(FitsFiles, Predictor, ClassifierMixin, NamedParamete
             A file for the journal of the fit.  It is written every few seconds, and removed at the end.  If the fit is
             killed, call `fit` again with the same file, and it continues.
         """
+        started = time.perf_counter()
         if self.distributed == "auto" and (processes := Processes.present()) is not None:
             others = {"base_score": base_score, "eval_set": eval_set, "calibration_set": calibration_set}
             given = {"constraint_weight": constraint_weight, **others}
@@ -327,7 +333,8 @@ class ConstrainedClassifier(FitsFiles, Predictor, ClassifierMixin, NamedParamete
         encoder, module = last_network(self, inputs, data) if self.warm_start else (None, None)
         with resumed(checked_resume(self, resume)) as passes:
             fitting = Fitting(self, data, passes, encoder, module)
-            return self._adopt(inputs, data, fitting, fitting.run(validation, calibration))
+            result = fitting.run(validation, calibration)
+        return self._adopt(inputs, data, fitting, replace(result, seconds=time.perf_counter() - started))
 
     def _adopt(self, inputs: Inputs, data: Data | None, fitting: Fitting, result: FitResult) -> Self:
         """Set the fitted attributes; without data, the inputs have no group columns."""

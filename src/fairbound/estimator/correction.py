@@ -26,15 +26,12 @@ from torch import Tensor, nn
 from fairbound._words import TextTable, number
 from fairbound.estimator.groups import smallest_sample
 from fairbound.fairness import Cells, Constraint
-from fairbound.training import L2, LinearTerm, blank_linear, make_model
+from fairbound.training import L2, LinearTerm, blank_linear, make_model, trainable
 
 if TYPE_CHECKING:
     from fairbound.estimator.scores import BaseScores
 
 Floats = NDArray[np.float64]
-
-LEAST_L2 = 1e-5
-"""The automatic penalty of a model without a base or without limits, which keeps its optimum finite."""
 
 SHOWN = 8
 """Number of columns in a printed record."""
@@ -147,8 +144,12 @@ def score_names(classes: Sequence[Hashable]) -> list[str]:
     return ["base score"] if len(classes) == 2 else [f"base score of {label}" for label in classes]
 
 
-def read_base_score(given: Any, n_rows: int) -> Floats:
-    """Return scores that the user gives, one row for each row of X."""
+def read_base_score(given: Any, n_rows: int, *, own: bool = False) -> Floats:
+    """Return scores that the user gives for a fit or for new rows, one row for each row of X.
+
+    A single column holds logits.  If all numbers lie between 0 and 1, they are probably probabilities, which is an
+    error, unless these are the scores that a fitted base has given itself (`own`).
+    """
     try:
         scores = np.array(given, dtype=np.float64)  # a copy, because torch warns about read-only arrays
     except (TypeError, ValueError) as error:
@@ -158,10 +159,15 @@ def read_base_score(given: Any, n_rows: int) -> Floats:
     if not np.isfinite(scores).all():
         row = int(np.argwhere(~np.isfinite(scores))[0][0])
         raise ValueError(f"base_score= has NaN or infinity in row {row}: give finite numbers.")
+    if not own and scores.size == n_rows and np.ptp(scores) > 0 and scores.min() >= 0 and scores.max() <= 1:
+        raise ValueError(
+            "base_score= has one column with numbers from 0 to 1 only. They look like probabilities, but a single "
+            "column must hold logits: give both columns of predict_proba, or logits."
+        )
     return scores
 
 
-def orient_scores(scores: Floats, n_labels: int, *, flipped: bool, fitting: bool = False) -> Floats:
+def orient_scores(scores: Floats, n_labels: int, *, flipped: bool) -> Floats:
     """Return the scores as inputs of the module, from logits of shape (n,) or one column per class.
 
     Parameters
@@ -172,8 +178,6 @@ def orient_scores(scores: Floats, n_labels: int, *, flipped: bool, fitting: bool
     n_labels : int
     flipped : bool
         Whether the first of two classes is the positive one.
-    fitting : bool
-        Whether these are all rows of a fit.  If so, a single column of probabilities is rejected.
     """
     wide = scores.reshape(len(scores), -1)
     probabilities = bool((wide >= 0).all() and (np.abs(wide.sum(axis=1) - 1.0) <= PROBABILITY_TOLERANCE).all())
@@ -185,11 +189,6 @@ def orient_scores(scores: Floats, n_labels: int, *, flipped: bool, fitting: bool
             return wide
         found = wide[:, 1:] - wide[:, :1]
     elif wide.shape[1] == 1 and n_labels == 2:
-        if fitting and np.ptp(wide) > 0 and wide.min() >= 0 and wide.max() <= 1:
-            raise ValueError(
-                "base_score= has one column with numbers from 0 to 1 only. They look like probabilities, but a single "
-                "column must hold logits: give both columns of predict_proba, or logits."
-            )
         found = wide
     else:
         kinds = "logits of shape (n,) or" if n_labels == 2 else "logits or"
@@ -203,6 +202,21 @@ def orient_scores(scores: Floats, n_labels: int, *, flipped: bool, fitting: bool
 # --- penalty ---------------------------------------------------------------------------------------------------------
 
 
+def prior_precisions(module: nn.Module) -> Tensor:
+    """Return one number per parameter: 1 for a weight of a linear model, and for a weight of a network its fan-in.
+
+    Weights of variance 1 / fan-in keep the size of the activations from layer to layer, as in every usual
+    initialisation.  Biases have no prior, hence 0.
+    """
+    tensors = trainable(module)
+    network = sum(each.ndim > 1 for each in tensors) > 1
+    found = []
+    for each in tensors:
+        fan_in = each.numel() // each.shape[0] if each.ndim > 1 else 0
+        found.append(torch.full((each.numel(),), float(fan_in if network else min(fan_in, 1)), dtype=torch.float64))
+    return torch.cat(found)
+
+
 def penalties(
     l2: float | str,
     module: nn.Module,
@@ -213,14 +227,15 @@ def penalties(
 ) -> list[L2 | LinearTerm]:
     """Return the penalty of the parameters.  With a base it is on the correction only; add the term of a given base.
 
-    The automatic weight of a correction is 1 / n: mean loss + ½‖w‖²/n, times n, is the negative log-posterior of n rows
-    if each coefficient is normal with standard deviation 1 a priori.  A correction must be reliable for the smallest
-    group, so n is the number of rows of that group.
+    The automatic weight is 1 / n: mean loss + ½‖w‖²/n, times n, is the negative log-posterior of n rows if each
+    coefficient is normal with standard deviation 1 a priori, as in scikit-learn's LogisticRegression.  A correction
+    must be reliable for the smallest group, so there n is the number of rows of that group.
     """
+    if base is None and l2 == "auto":
+        return [L2(1.0 / cells.n_rows, prior_precisions(module))]
     if base is None:
-        weight = LEAST_L2 if l2 == "auto" else float(l2)
-        return [L2(weight)] if weight else []
-    weight = max(LEAST_L2, 1.0 / smallest_sample(constraints, cells)) if l2 == "auto" else float(l2)
+        return [L2(float(l2))] if l2 else []
+    weight = 1.0 / smallest_sample(constraints, cells) if l2 == "auto" else float(l2)
     if not weight:
         return [*base.held]
     return [L2(weight, correction_weights(module, n_inputs - base.n_others)), *base.held]

@@ -335,18 +335,6 @@ def warn_of_scales(encoder: Any, Z: Floats, names: Sequence[str], stacklevel: in
         )
 
 
-def encoded_units(encoder: Any, n_inputs: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return mean and scale of each encoded column; 0 and 1 unless it is a number."""
-    means, scales = np.zeros(n_inputs), np.ones(n_inputs)
-    if isinstance(encoder, TableEncoder):
-        place = 0
-        for column in encoder.columns_:
-            if isinstance(column, NumberColumn):
-                means[place], scales[place] = column.mean, column.scale
-            place += len(column.outputs)
-    return means, scales
-
-
 def encoded_names(encoder: Any, inputs: Inputs, n_inputs: int) -> list[str]:
     """Return the names of the module's inputs, as far as they are known."""
     if encoder is None:

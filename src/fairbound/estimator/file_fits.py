@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import os
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Self
@@ -34,7 +35,6 @@ from fairbound.estimator.parameters import (
     checked_resume,
     class_weights,
     one_callback,
-    stated_effort,
     stated_solver,
 )
 from fairbound.estimator.prepared import CHUNK_ROWS, PreparedRows, opened_files
@@ -45,7 +45,6 @@ from fairbound.evaluation import Forecast
 from fairbound.fairness import Cells, ConstraintSystem, as_constraints, decide, is_divided, refuse_contradictions
 from fairbound.training import (
     Assessment,
-    Effort,
     FrontierPoint,
     GapSums,
     MatrixRows,
@@ -107,7 +106,8 @@ class FileFitting(Fitting):
             solver=stated_solver(self.params),
             effort=self._effort(),
             generator=self.generator,
-            objective="accuracy" if self.params.objective == "accuracy" else "loss",
+            objective=self.params.objective,
+            precision=torch.float64,
             callback=one_callback(self.params.callbacks, progress),
         )
         progress.close()
@@ -116,9 +116,6 @@ class FileFitting(Fitting):
         record = replace(record, forecast=forecast, notes=(*record.notes, self.prepared.note))
         facts.warn(record, stacklevel=4)
         return record
-
-    def _effort(self, default: Effort | None = None) -> Effort | None:
-        return stated_effort(self.params, len(self.cells), self.problem.n_parameters) or default
 
     def _logits(self, rows: Rows) -> Iterator[tuple[Any, Tensor]]:
         """Yield each chunk with its logits, computed as `predict` does."""
@@ -146,7 +143,7 @@ class FileFitting(Fitting):
             assessment = replace(assessment, constant_accuracy=float(rows.class_weights.max()))
         return replace(assessment, accuracy=sweep.accuracy, counts=self.problem.exact(rows, sweep))
 
-    def _forecasts(self, points: Sequence[FrontierPoint], effort: Effort | None) -> Sequence[Forecast | None]:  # noqa: ARG002
+    def _forecasts(self, points: Sequence[FrontierPoint], **options: Any) -> Sequence[Forecast | None]:  # noqa: ARG002
         return [Forecast(reason=self.prepared.no_forecast) for _ in points]
 
     def _decided(self) -> Tensor:
@@ -199,21 +196,25 @@ class FitsFiles:
             For example if a parameter is set that needs all rows in memory, such as `base`, `confidence` or `margin`.
         """
         estimator: Any = self
+        started = time.perf_counter()
         processes = Processes.present() if estimator.distributed == "auto" else None
         with together(processes):
             estimator._validate_params()
             check_files(estimator)
         with opened_files(source, target, sensitive, estimator, scratch, reading, processes=processes) as prepared:
-            return self.fit_prepared(prepared, resume)
+            self.fit_prepared(prepared, resume)
+        estimator.result_ = replace(estimator.result_, seconds=time.perf_counter() - started)
+        return self
 
     def fit_prepared(self, prepared: PreparedRows, resume: str | os.PathLike[str] | Passes | None = None) -> Self:
         """Train on rows that have been prepared, for this fit or for several."""
         estimator: Any = self
+        started = time.perf_counter()
         check_files(estimator)
         with resumed(checked_resume(estimator, resume), prepared.rows.processes) as passes:
             fitting = FileFitting(estimator, prepared, passes)
             found = fitting.train()
-        estimator._adopt(prepared.inputs, None, fitting, found)
+        estimator._adopt(prepared.inputs, None, fitting, replace(found, seconds=time.perf_counter() - started))
         return self
 
     def frontier_prepared(
@@ -246,6 +247,7 @@ def fit_shared(
     given: Mapping[str, Any],
 ) -> Any:
     """Fit the estimator to the rows of all processes.  Each process passes its own rows; all get the same model."""
+    started = time.perf_counter()
     with processes.together():
         estimator._validate_params()
         check_shared(estimator, **given)
@@ -261,7 +263,8 @@ def fit_shared(
     prepared = PreparedShard(estimator, data, processes)
     with resumed(checked_resume(estimator, resume), processes) as passes:
         fitting = FileFitting(estimator, prepared, passes)
-        return estimator._adopt(inputs, data, fitting, fitting.train())
+        result = fitting.train()
+    return estimator._adopt(inputs, data, fitting, replace(result, seconds=time.perf_counter() - started))
 
 
 class PreparedShard:

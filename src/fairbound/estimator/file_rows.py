@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import math
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -20,24 +20,27 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairbound._errors import InputError, argument, together
+from fairbound._errors import InputError, together
 from fairbound._values import as_array
 from fairbound.data import (
     CodedLabels,
     RowCounts,
+    Stratum,
     TableStream,
     ValueCodes,
     as_numbers,
     as_word,
     blocks,
-    check_named_once,
+    by_stratum,
     code_labels,
+    find_cuts,
     group_values,
     into_bands,
     is_missing,
-    refuse_probabilities,
+    numbers,
 )
 from fairbound.estimator.columns import CategoryColumn, Column, ColumnFacts, Moments, NumberColumn
+from fairbound.estimator.file_columns import FileColumns
 from fairbound.fairness import Cells
 from fairbound.training import CELL_WEIGHTS, CODES, LOSS_WEIGHTS, WIDE, MappedRows, Processes, RowLayout, RowWriter
 
@@ -49,54 +52,6 @@ Tell = Callable[[str, int, int], None]
 TRAINING, HELD_OUT = 0, 1
 DISK_RESERVE = 0.05
 """Share of the free disk that the scratch folder leaves free."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class FileColumns:
-    """The columns of a file and their roles; `read_table` documents the fields.
-
-    `test_size` is the share of rows that are held out at random; `seed` determines which.
-    """
-
-    target: str
-    sensitive: tuple[str, ...] = ()
-    positive: Any = None
-    negative: Any = None
-    weight: str | None = None
-    bands: Mapping[str, Sequence[float]] = field(default_factory=dict)
-    categorical: tuple[str, ...] = ()
-    ignore: tuple[str, ...] = ()
-    sensitive_as_input: bool = False
-    drop_unlabelled: bool = False
-    cell_weights: bool = True
-    max_categories: int = 50
-    test_size: float = 0.0
-    seed: int = 0
-
-    @property
-    def keys(self) -> tuple[str, ...]:
-        """Return the columns of label and groups."""
-        return (self.target, *self.sensitive)
-
-    def inputs(self, names: Sequence[str]) -> list[str]:
-        """Return the columns that are inputs."""
-        left = {self.target, self.weight, *self.ignore, *(() if self.sensitive_as_input else self.sensitive)}
-        return [name for name in names if name not in left]
-
-    def check(self, stream: TableStream) -> None:
-        """Raise an error if a column does not exist, has two roles, or cannot be an input."""
-        refuse_probabilities(self.sensitive, (*stream.names, *stream.dropped))
-        roles = {"ignore": self.ignore, "target": (self.target,), "sensitive": self.sensitive}
-        roles |= {"categorical": self.categorical, "weight": () if self.weight is None else (self.weight,)}
-        for role, names in roles.items():
-            for name in names:
-                if name not in (*stream.names, *stream.dropped):
-                    stream.check({name: argument(role)})
-        check_named_once([self.target, *self.sensitive, *self.ignore, *roles["weight"]])
-        inputs = self.inputs(stream.names)
-        if not inputs:
-            raise ValueError(f"{stream.place} has no column left for the inputs; give at least one besides the label.")
-        stream.check(dict.fromkeys((*inputs, *self.keys), "an input"))
 
 
 class FileRows:
@@ -126,8 +81,12 @@ class FileRows:
         }
         self.counts = RowCounts(columns.keys)
         self.lightest, self.heaviest = math.inf, 0.0
+        self.cuts: dict[tuple[Any, ...], float] = {}
         with together(processes):
             columns.check(stream)
+        if columns.test_size:
+            self._draw()
+        with together(processes):
             facts = self._survey()
         self.own = self.counts
         if processes is not None:
@@ -214,6 +173,38 @@ class FileRows:
             writer.write(cell_of_entry[entries], parts)
         return writer.rows(n_labels)
 
+    def _draw(self) -> None:
+        """Find for each combination of label and groups the number below which its rows are held out."""
+        found: dict[tuple[Any, ...], Stratum] = {}
+        share, done = self.columns.test_size, 0
+        with together(self.processes):
+            for first, table in self.stream.placed_batches(self.columns.keys):
+                entries, places = self.counts.entries(table), np.arange(first, first + table.num_rows)
+                counted = self._labelled(entries, done)
+                u = numbers(self.columns.seed, places)
+                keys = self.counts.combinations()
+                for entry, rows in by_stratum(share, entries[counted], places[counted], u[counted]):
+                    found.setdefault(keys[entry], Stratum(share)).join(rows)
+                done += table.num_rows
+                self._tell("Drawing the held-out rows", done)
+        if self.processes is not None:
+            shares, found = self.processes.gather(found), {}
+            for key, rows in (item for each in shares for item in each.items()):
+                found.setdefault(key, Stratum(share)).join(rows)
+        with together(self.processes):
+            if found:
+                columns = list(zip(*found, strict=True))
+                labels = self._labels(
+                    self.stream.distinct(self.columns.target, columns[0]),
+                    np.array([each.rows for each in found.values()]),
+                )
+                groups = [
+                    self._groups(name, self.stream.distinct(name, values))
+                    for name, values in zip(self.columns.sensitive, columns[1:], strict=True)
+                ]
+                cuts = find_cuts(labels.codes, groups, list(found.values()), share)
+                self.cuts = dict(zip(found, cuts.tolist(), strict=True))
+
     def _survey(self) -> list[ColumnFacts]:
         moments = {name: Moments() for name in self.names if name not in self.words}
         gaps = dict.fromkeys(moments, False)
@@ -287,25 +278,33 @@ class FileRows:
     def _code_labels(self) -> None:
         values, rows = self.counts.column(0, self.stream), self.counts.rows[TRAINING] + self.counts.rows[HELD_OUT]
         present = np.flatnonzero(rows)
-        named = self.columns
-        coded = code_labels(values[present], named.target, named.positive, named.negative, rows=rows[present])
+        coded = self._labels(values[present], rows[present])
         codes = np.full(len(rows), -1, dtype=np.int64)
         codes[present] = coded.codes
         self.labels = CodedLabels(codes, coded.names, coded.values)
-        self.groups = {}
-        for position, name in enumerate(named.sensitive, start=1):
-            found = self.counts.column(position, self.stream)
-            self.groups[name] = (
-                into_bands(found, named.bands[name], name) if name in named.bands else group_values(found)
-            )
+        self.groups = {
+            name: self._groups(name, self.counts.column(position, self.stream))
+            for position, name in enumerate(self.columns.sensitive, start=1)
+        }
+
+    def _labels(self, values: NDArray[Any], rows: Ints) -> CodedLabels:
+        return code_labels(values, self.columns.target, self.columns.positive, self.columns.negative, rows=rows)
+
+    def _groups(self, name: str, values: NDArray[Any]) -> NDArray[Any]:
+        bands = self.columns.bands
+        return into_bands(values, bands[name], name) if name in bands else group_values(values)
 
     def _part(self, part: int, said: str, *, count: bool = False) -> Iterator[tuple[Any, Ints, Floats]]:
         """Yield the rows of a part as tables, with entries and weights; with `count`, count the rows of both parts."""
         done = 0
         used = [*self.names, *self.columns.keys, *(() if self.columns.weight is None else (self.columns.weight,))]
+        cuts = np.array([self.cuts.get(key, 0.0) for key in self.counts.combinations()])
         for first, table in self.stream.placed_batches(list(dict.fromkeys(used))):
-            held_out = self._draws(first, table.num_rows) < self.columns.test_size
             entries, weights = self.counts.entries(table), self._weights(table)
+            held_out = np.zeros(table.num_rows, dtype=bool)
+            if self.cuts:
+                places = np.arange(first, first + table.num_rows)
+                held_out = numbers(self.columns.seed, places) < cuts[entries]
             counted = self._labelled(entries, done)
             if self.columns.cell_weights:
                 counted &= weights > 0
@@ -321,18 +320,15 @@ class FileRows:
                     codes.codes(table.column(codes.name))
             own = counted & (held_out == part)
             done += table.num_rows
-            if self.tell is not None:
-                self.tell(said, done, self.stream.n_rows // self.stream.share[1])
+            self._tell(said, done)
             if own.all():
                 yield table, entries, weights
             elif own.any():
                 yield table.filter(own), entries[own], weights[own]
 
-    def _draws(self, first: int, count: int) -> Floats:
-        """Return one random number for each row, which depends only on the seed and the number of the row."""
-        # So the held-out rows do not depend on how the file is read.  Philox advances by four numbers at a time.
-        draws = np.random.Generator(np.random.Philox(self.columns.seed).advance(first // 4))
-        return draws.random(first % 4 + count)[first % 4 :]
+    def _tell(self, said: str, done: int) -> None:
+        if self.tell is not None:
+            self.tell(said, done, self.stream.n_rows // self.stream.share[1])
 
     def _labelled(self, entries: Ints, done: int) -> NDArray[np.bool_]:
         """Return which rows have a label; without `drop_unlabelled`, a row without one is an error."""

@@ -24,7 +24,7 @@ from fairbound.estimator.certified import choose, forecast_rows, predictor, with
 from fairbound.estimator.correction import BaseResult, penalties
 from fairbound.estimator.encoder import encode, encoded_names, fitted_encoder, module_inputs, warn_of_scales
 from fairbound.estimator.groups import check_floors, count_missing, floors_in_words, floors_of, lifted_rate
-from fairbound.estimator.modules import copied_module, first_module, logits, on_device, output_bias, try_module
+from fairbound.estimator.modules import copied_module, first_module, logits, on_device, try_module
 from fairbound.estimator.parameters import (
     ProgressPrinter,
     class_weights,
@@ -33,40 +33,33 @@ from fairbound.estimator.parameters import (
     stated_probability,
     stated_solver,
 )
-from fairbound.estimator.reached import FitFacts, count_rows, group_results, has_run_out, limit_results
+from fairbound.estimator.reached import FitFacts, count_rows, erased_classes, group_results, has_run_out, limit_results
 from fairbound.estimator.result import FitResult
 from fairbound.estimator.rows import Data, Parameters, warn_if_guessed
 from fairbound.estimator.scores import fit_scores, moved_columns
 from fairbound.estimator.scoring import Watched, present_logits, validation_loss, watched_columns
 from fairbound.estimator.small_groups import SmallGroup, settle_small_groups
-from fairbound.estimator.unseen import Outlook, forecast_frontier
+from fairbound.estimator.unseen import Outlook
 from fairbound.evaluation import Forecast
 from fairbound.fairness import Cells, Constraint, ConstraintSystem, as_constraints, decide, decision_indicators
 from fairbound.training import (
-    SMALL_EFFORT,
     Assessment,
     Effort,
     FrontierPoint,
     GapSums,
     Passes,
-    Phase,
     TrainingProblem,
     TrainingResult,
     as_regularizers,
     assign,
-    choose_effort,
     choose_status,
     fit,
     flatten,
     frontier,
     gap_sums,
-    is_small,
     rates_on_a_handful,
     trainable,
 )
-
-NUDGES = tuple(sign * 10.0**-digits for digits in range(13, 5, -1) for sign in (1.0, -1.0))
-"""Shifts of the last bias that are tried if rounding has broken a limit."""
 
 Floats = NDArray[np.float64]
 
@@ -125,6 +118,7 @@ class Fitting:
             self.base = self.base.holding(self._pose(()), self.Z, self.loss_weights)
         self.problem = self._pose(self.constraints)
         try_module(self.problem.module, self.Z)
+        self.start = self.problem.current()
         self._add_floors()
 
     def _pose(self, constraints: tuple[Constraint, ...]) -> TrainingProblem:
@@ -172,55 +166,59 @@ class Fitting:
         progress = ProgressPrinter(int(self.params.verbose))
         options: dict[str, Any] = {
             "loss_weights": self.loss_weights,
-            "objective": "accuracy" if self.params.objective == "accuracy" else "loss",
+            "objective": self.params.objective,
+            "effort": self._effort(),
             "callback": one_callback(self.params.callbacks, progress, columns),
         }
-        effort, solver = self._effort(), stated_solver(self.params)
+        solver = stated_solver(self.params)
         asked = len(self.constraints) - len(self.floors)
         known = self.decisions if self.params.device is None else None  # the fit counts these decisions anyway
-        choice, outlook = None, Outlook(self.problem, self.Z, self.loss_weights, asked, known)
+        choice, outlook = None, Outlook(self.problem, self.Z, self.loss_weights, self.start, asked, known)
         if calibration is None:
             if self.params.early_stopping and validation is not None and eval_inputs is not None:
                 options["judge"] = partial(
                     validation_loss, self.problem, partial(present_logits, self.problem, eval_inputs), validation
                 )
-            result = fit(self.problem, self.Z, solver=solver, effort=effort, generator=self.generator, **options)
-            result = outlook.tighten(result, stated_probability(self.params.margin), effort=effort, **options)
+            options |= {"precision": torch.float64}
+            result = fit(self.problem, self.Z, solver=solver, generator=self.generator, **options)
+            del options["precision"]
+            probability = stated_probability(self.params.margin)
+            if probability is not None:
+                result = outlook.tighten(result, probability, **options)
         else:
-            # Up to six fits, three of them to place a start: with few rows, a random search in each would take long.
-            small = is_small(len(self.Z), self.problem.n_parameters)
-            options["effort"] = self._effort(SMALL_EFFORT if small else None)
             inputs = self._numbers(calibration)
             outlook.calibrated = partial(forecast_rows, self.problem, self.module, inputs, calibration, self.params)
             predict = predictor(self.module, self.problem, inputs, calibration.y.dtype)
             result, choice = choose(self.problem, self.Z, predict, self.data, calibration, self.params, **options)
         progress.close()
-        record, facts = self._finish(result, watched, eval_inputs, mend=choice is None)
+        record, facts = self._finish(result, watched, eval_inputs)
         if choice is not None:
             record = with_certificate(record, choice)
-        record = replace(record, forecast=outlook.forecast(self.decisions()), margin=outlook.margin)
+        of_folds = {name: options[name] for name in ("objective", "effort")}
+        forecast = outlook.forecast(result, **of_folds) if self.params.forecast else None
+        record = replace(record, forecast=forecast, margin=outlook.margin)
         facts.warn(record, stacklevel=4)
         return record
 
     def frontier(self, bounds: Sequence[float], position: int) -> list[tuple[FrontierPoint, Fitting, FitResult]]:
         """Train for several bounds of one limit; return the fit and the record of each, from loose to strict."""
         progress = ProgressPrinter(int(self.params.verbose))
-        effort = self._effort()
+        options = {"objective": self.params.objective, "effort": self._effort()}
         points = frontier(
             self.problem,
             self.Z,
             bounds,
             position=position,
             loss_weights=self.loss_weights,
-            objective="accuracy" if self.params.objective == "accuracy" else "loss",
             solver="stochastic" if stated_solver(self.params) == "stochastic" else "quasi-newton",
-            effort=effort,
+            precision=torch.float64,
             generator=self.generator,
             callback=one_callback(self.params.callbacks, progress),
+            **options,
         )
         progress.close()
         found = []
-        for point, forecast in zip(points, self._forecasts(points.points, effort), strict=True):
+        for point, forecast in zip(points, self._forecasts(points.points, **options), strict=True):
             fitting = copy.copy(self)
             fitting.constraints = point.result.assessment.system.constraints
             fitting.module = copy.deepcopy(self.module)
@@ -229,24 +227,24 @@ class Fitting:
             found.append((point, fitting, replace(record, forecast=forecast)))
         return found
 
-    def _forecasts(self, points: Sequence[FrontierPoint], effort: Effort | None) -> Sequence[Forecast | None]:
+    def _forecasts(self, points: Sequence[FrontierPoint], **options: Any) -> Sequence[Forecast | None]:
+        if not self.params.forecast:
+            return [None] * len(points)
         asked = len(self.constraints) - len(self.floors)
-        options = {"effort": effort, "objective": "accuracy" if self.params.objective == "accuracy" else "loss"}
-        return forecast_frontier(self.problem, self.Z, self.loss_weights, points, asked, **options)
+        outlook = Outlook(self.problem, self.Z, self.loss_weights, self.start, asked)
+        return outlook.forecast_frontier(points, **options)
 
     def _finish(
         self,
         result: TrainingResult,
         watched: Watched | None = None,
         eval_inputs: Floats | None = None,
-        *,
-        mend: bool = True,
     ) -> tuple[FitResult, FitFacts]:
         """Count the decisions of the trained module; return the record, and the facts for its messages."""
         self.module.to("cpu", torch.float64)
         if self.params.class_weight is not None and result.free is not None:
             result = replace(result, free=replace(result.free, accuracy=result.free.counted_accuracy))
-        assessment, notes = self._confirm(result, mend=mend)
+        assessment, notes = self._confirm(result)
         if assessment.kept != result.assessment.kept:
             status = choose_status(assessment, converged=False, locally_infeasible=False)
             result = replace(result, status=status, conflicts=[])
@@ -258,16 +256,11 @@ class Fitting:
         said = facts.message(replace(result, assessment=assessment))
         return self._record(result, assessment, watched, there, notes, said), facts
 
-    def _effort(self, default: Effort | None = None) -> Effort | None:
-        """Return the stated effort or the default; with a base, one accurate round, because more would fit noise."""
-        size = len(self.Z), self.problem.n_parameters
-        found = stated_effort(self.params, *size) or default
-        if self.base is None:
-            return found
-        if self.params.effort is None and not is_small(*size):
-            found = replace(found or choose_effort(*size), accurate_rounds=1)
-        stays = self.base.stays(self.problem.threshold)
-        return replace(found or choose_effort(*size), free=Phase(0)) if stays else found
+    def _effort(self) -> Effort | None:
+        """Return the stated effort; a model that starts as a base is not trained without limits."""
+        found = stated_effort(self.params)
+        stays = self.base is not None and self.base.stays(self.problem.threshold)
+        return replace(found or Effort(), free=False) if stays else found
 
     def _numbers(self, data: Data) -> Floats:
         """Return the inputs of the module for rows that are not trained on."""
@@ -298,25 +291,12 @@ class Fitting:
             small=self.small,
         )
 
-    def _confirm(self, result: TrainingResult, *, mend: bool) -> tuple[Assessment, list[str]]:
-        """Count the decisions of `predict`.  If rounding has broken a limit, repair it or add a note."""
+    def _confirm(self, result: TrainingResult) -> tuple[Assessment, list[str]]:
+        """Count the decisions of `predict`; add a note if rounding has broken a limit there."""
         found = self._count(result.assessment)
-        if found.kept or not result.assessment.kept:
-            return found, []
-        bias = output_bias(self.module)
-        if mend and bias is not None and self.cells.n_labels == 2:
-            start = bias.detach().clone()
-            for nudge in NUDGES:
-                with torch.no_grad():
-                    bias.copy_(start + nudge)
-                mended = self._count(result.assessment)
-                if mended.kept:
-                    return mended, [
-                        f"Rounding broke a limit by one decision; shifting a bias by {nudge:g} repaired it."
-                    ]
-            with torch.no_grad():
-                bias.copy_(start)
-        return found, ["Training kept every limit, but rounding in predict changes a decision and breaks a limit."]
+        broken = result.assessment.kept and not found.kept
+        note = "Training kept every limit, but rounding in predict changes a decision and breaks a limit."
+        return found, [note] if broken else []
 
     def _count(self, assessment: Assessment, decisions: Tensor | None = None) -> Assessment:
         decisions = self.decisions() if decisions is None else decisions
@@ -338,11 +318,15 @@ class Fitting:
         return count_rows(self.cells.of_rows(self.decisions()), self.cells.n_labels)
 
     def _facts(self, result: TrainingResult, assessment: Assessment) -> FitFacts:
+        decided = self._decided()
+        labelled = count_rows(self.cells.of_rows(self.cells.labels), self.cells.n_labels, self.cells.counts)
+        free = None if result.free is None else result.free.counts
         return FitFacts(
             constraints=self.constraints,
             classes=self.cells.classes,
-            decided=self._decided(),
-            labelled=count_rows(self.cells.of_rows(self.cells.labels), self.cells.n_labels, self.cells.counts),
+            decided=decided,
+            labelled=labelled,
+            erased=erased_classes(decided, labelled, free),
             stopped=result.stopped,
             ran_out=has_run_out(result.history, self.params.effort),
             handfuls=tuple(rates_on_a_handful(assessment, result.free)),

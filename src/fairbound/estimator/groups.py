@@ -180,10 +180,10 @@ def _values(column: Any) -> NDArray[Any]:
 
 
 def _as_array(values: Any) -> NDArray[Any]:
-    """Return an array of the unchanged values; numpy alone would turn numbers beside text into text."""
-    values = with_gaps(values)
+    """Return an array of the unchanged values; numpy alone would turn numbers beside text into text, or round them."""
+    values = with_gaps(values.to_pylist() if hasattr(values, "to_pylist") else values)
     array = as_values(values, "sensitive_features")
-    if array.dtype.kind in "US" and not isinstance(values, np.ndarray):
+    if array.dtype.kind in "fUS" and not isinstance(values, np.ndarray):
         return np.asarray(values, dtype=object)
     return array
 

@@ -20,12 +20,12 @@ from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from fairbound._errors import InputError, argument
 from fairbound._words import did_you_mean
 from fairbound.fairness import Cells, Constraint, as_constraints
-from fairbound.training import Effort, Processes, choose_effort
+from fairbound.training import Effort, Processes
 
 Callback = Callable[[dict[str, Any]], bool | None]
 
 ALLOWED: dict[str, list[Any]] = {
-    "objective": [StrOptions({"loss", "cross_entropy", "accuracy"})],
+    "objective": [StrOptions({"accuracy", "loss"})],
     "solver": [StrOptions({"auto", "quasi-newton", "stochastic"})],
     "batch_size": [Interval(Integral, 1, None, closed="left"), None],
     "epochs": [Interval(Integral, 1, None, closed="left"), None],
@@ -48,6 +48,7 @@ ALLOWED: dict[str, list[Any]] = {
     "correction": [StrOptions({"columns", "groups", "both"})],
     "preprocessing": [StrOptions({"auto"}), HasMethods(["fit", "transform"]), None],
     "max_categories": [Interval(Integral, 2, None, closed="left")],
+    "forecast": ["boolean"],
     "effort": [Effort, None],
     "warm_start": ["boolean"],
     "random_state": ["random_state"],
@@ -180,12 +181,12 @@ def stated_probability(margin: float | str | None) -> float | None:
     return AUTO if margin == "auto" else None if margin is None else float(margin)
 
 
-def stated_effort(params: Any, n_rows: int, n_parameters: int) -> Effort | None:
+def stated_effort(params: Any) -> Effort | None:
     """Return the effort with the parameters of mini-batches that are set; None leaves the choice to `fit`."""
     stated = stated_batches(params)
     if not stated:
         return params.effort
-    return replace(params.effort or choose_effort(n_rows, n_parameters), **stated)
+    return replace(params.effort or Effort(), **stated)
 
 
 def class_weights(params: Any, cells: Cells) -> NDArray[np.float64]:

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from fairbound.estimator.columns import check_names
 from fairbound.estimator.correction import read_base_score
 from fairbound.estimator.cross_fitting import FittedBase
-from fairbound.estimator.encoder import encode, encoded_units, module_inputs
+from fairbound.estimator.encoder import encode, module_inputs
 from fairbound.estimator.inputs import Inputs, read_inputs
 from fairbound.estimator.modules import class_probabilities, in_blocks, logits
 from fairbound.estimator.result import FitResult
@@ -223,12 +223,16 @@ class Predictor:
 
     @property
     def coef_(self) -> NDArray[np.float64]:
-        """Logits per unit of each column in `encoded_names_` before scaling; one row, or one per class."""
+        """Logits per unit of each column in `encoded_names_`; one row, or one per class.
+
+        So `encoder_.transform(X) @ coef_.T + intercept_` are the logits, of `classes_[1]` if there are two classes.
+        With a base, its scores come after the encoded columns.
+        """
         return self._linear()[0]
 
     @property
     def intercept_(self) -> NDArray[np.float64]:
-        """Logits if every column is 0."""
+        """Logits if every encoded column is 0."""
         return self._linear()[1]
 
     @property
@@ -301,12 +305,8 @@ class Predictor:
             raise AttributeError(f"{type(self).__name__} has coefficients only if it is linear (hidden=(), no module).")
         weight = layer.weight.detach().numpy()
         bias = np.zeros(len(weight)) if layer.bias is None else layer.bias.detach().numpy()
-        encoder = self.encoder_ if self._scores is None or self._scores.uses_columns else None
-        means, scales = encoded_units(encoder, weight.shape[1])
         sign = -1.0 if self._flipped else 1.0
-        with np.errstate(over="ignore", invalid="ignore"):  # unscaling a column of numbers near 1e300 overflows
-            coefficients = weight / scales
-            return sign * coefficients, sign * (bias - coefficients @ means)
+        return sign * weight, sign * bias
 
     def settle_groups(self, cells: Cells) -> Cells:
         """Return cells with the groups of the limits.

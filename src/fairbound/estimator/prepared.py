@@ -21,7 +21,8 @@ from fairbound._values import as_array, distinct
 from fairbound.data import MISSING, ColumnFormat, TableFile, TableStream, as_word, make_frame, typed_copy
 from fairbound.estimator.columns import Column, ColumnFacts, Floats, learn_names
 from fairbound.estimator.encoder import TableEncoder
-from fairbound.estimator.file_rows import HELD_OUT, TRAINING, FileColumns, FileRows, Tell
+from fairbound.estimator.file_columns import FileColumns
+from fairbound.estimator.file_rows import HELD_OUT, TRAINING, FileRows, Tell
 from fairbound.estimator.inputs import Inputs, read_inputs
 from fairbound.estimator.modules import logits
 from fairbound.estimator.parameters import class_weights
@@ -260,8 +261,8 @@ def prepared_rows(
 ) -> Iterator[PreparedRows]:
     """Survey the files, and write the encoded rows to a scratch folder, which is removed at the end.
 
-    The folder is in `scratch`, by default the system's folder for temporary files.  Folders of killed runs are removed
-    at the start.  `held_out` opens a file of held-out rows.
+    The folder is in `scratch`, by default the system's folder for temporary files.  `held_out` opens a file of
+    held-out rows.
     """
 
     def own_share(found: TableStream) -> TableStream:
@@ -275,7 +276,7 @@ def prepared_rows(
             other = HeldOutRows(own_share(found), rows)
         place = (scratch or Path(tempfile.gettempdir())) / "rows"
         draft = opened.enter_context(draft_beside(place, "the encoded rows"))
-        yield PreparedRows(rows, draft.folder, params, other)
+        yield PreparedRows(rows, draft, params, other)
 
 
 @contextmanager
@@ -373,7 +374,7 @@ def opened_stream(
     for name in columns.ignore:
         file.check_column(name, argument("ignore"))
     with draft_beside(scratch / "typed", "the typed copy") as draft:
-        folder = draft.folder / "typed"
+        folder = draft / "typed"
         folder.mkdir()
         words = {*columns.keys, *columns.categorical}
         yield typed_copy(

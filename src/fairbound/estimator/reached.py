@@ -6,7 +6,6 @@ import math
 import warnings
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -20,7 +19,6 @@ from fairbound.training import (
     Assessment,
     Effort,
     GapSums,
-    Phase,
     RateSupport,
     TrainingResult,
     loss_price,
@@ -188,6 +186,9 @@ OPTIMALITY = {
 NEARLY_ALL = 0.99
 """Decisions are nearly constant if at least this share of the rows has the same one."""
 
+ERASED = 0.1
+"""A class is erased if it is decided for fewer rows than this share of the rows with its label."""
+
 LISTED = 5
 """The most limits that a sentence names."""
 
@@ -211,6 +212,8 @@ class FitFacts:
         Whether the iterations that the user allowed ran out.
     handfuls : tuple of RateSupport
         Limited rates that are computed from only a few selected rows.
+    erased : tuple of int
+        Of several classes those that, because of the limits, are hardly ever decided.
     """
 
     constraints: tuple[Constraint, ...]
@@ -220,6 +223,7 @@ class FitFacts:
     stopped: bool
     ran_out: bool
     handfuls: tuple[RateSupport, ...] = ()
+    erased: tuple[int, ...] = ()
 
     def message(self, result: TrainingResult) -> str:
         """Return what was reached, in a sentence or two."""
@@ -241,11 +245,18 @@ class FitFacts:
         rows = int(self.decided.sum())
         if self._share >= NEARLY_ALL and int(self.labelled.max()) < NEARLY_ALL * rows:
             found.append(f"The decisions are {'' if self._share == 1 else 'nearly '}constant: {self._decisions()}.")
-        return [*found, *map(str, self.handfuls)]
+        return [*found, *self._erasures(), *map(str, self.handfuls)]
+
+    def _erasures(self) -> list[str]:
+        return [
+            f"Class {self.classes[each]!r} is the label of {int(self.labelled[each]):,} rows, but the decision for "
+            f"{int(self.decided[each]):,}: the limits are kept by hardly ever deciding for it."
+            for each in self.erased
+        ]
 
     def handful_warning(self) -> str:
         """Return the warning for a model that keeps the limits by selecting almost nobody in some groups."""
-        told = " ".join(map(str, self.handfuls[:LISTED]))
+        told = " ".join([*self._erasures(), *map(str, self.handfuls)][:LISTED])
         return (
             f"The model keeps {self._limits()}, but by selecting almost nobody: {told} Such a rate says little about "
             "other rows. Loosen the limits, or limit the selection rate from below."
@@ -261,7 +272,7 @@ class FitFacts:
             told = f"The model is not certified. {record.message}"
         elif self.constraints and record.status is Status.DEGENERATE:
             told = self.degenerate_warning()
-        elif self.handfuls:
+        elif self.handfuls or self.erased:
             told = self.handful_warning()
         if told is not None:
             warnings.warn(told, LimitWarning, stacklevel=stacklevel)
@@ -273,7 +284,7 @@ class FitFacts:
         positive = f" (the positive label is {self.classes[1]!r})" if len(self.classes) == 2 else ""
         return (
             f"The model keeps {self._limits()}, but predicts no better than a constant, or is almost one: "
-            f"{self._decisions()}{positive}. {self._advice()}"
+            f"{' '.join([f'{self._decisions()}{positive}.', *self._erasures(), self._advice()])}"
         )
 
     def _reached(self, result: TrainingResult) -> str:
@@ -282,7 +293,7 @@ class FitFacts:
             return f"The model is trained. Accuracy {accuracy}."
         free = "" if result.free is None else f"{result.free.accuracy:.2%}"
         compared = f" ({free} without limits)" if free not in ("", accuracy) else ""
-        return f"All limits are kept. Accuracy {accuracy}{compared}."
+        return f"All limits are kept on the training rows. Accuracy there {accuracy}{compared}."
 
     @property
     def _share(self) -> float:
@@ -340,17 +351,24 @@ def _unlikely(record: FitResult) -> Message:
     )
 
 
+def erased_classes(decided: Tensor, labelled: Tensor, free: Tensor | None) -> tuple[int, ...]:
+    """Return those of several classes that are decided for few of the rows with their label, but not without limits.
+
+    `free` are the sums of decisions over cells of the model without limits, in weights (K, 2·O).
+    """
+    if free is None or len(labelled) == 2:
+        return ()
+    before = free[:, : len(labelled)].sum(dim=0)
+    share, share_before = decided / decided.sum(), before / before.sum()
+    least = ERASED * labelled / labelled.sum()
+    return tuple(torch.nonzero((share < least) & (share_before >= least)).flatten().tolist())
+
+
 def count_rows(classes: Tensor, n_classes: int, counts: Tensor | None = None) -> Tensor:
     """Return how many rows have each class; an entry may stand for several rows."""
     return torch.bincount(classes, counts, minlength=n_classes).to(torch.int64)
 
 
 def has_run_out(history: Sequence[dict[str, Any]], effort: Effort | None) -> bool:
-    """Return whether a phase used all iterations that the user's `effort` allows."""
-    if effort is None:
-        return False
-    for phase, rows in groupby(history, key=lambda row: row.get("phase")):
-        allowed = getattr(effort, str(phase), None)
-        if isinstance(allowed, Phase) and len(list(rows)) >= allowed.iterations:
-            return True
-    return False
+    """Return whether a solve used all iterations that the user's `effort` allows."""
+    return effort is not None and any(row.get("iteration", 0) >= effort.iterations for row in history)

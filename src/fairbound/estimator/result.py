@@ -65,6 +65,7 @@ class FitResult:
     value_passes : int
         Passes without gradients.
     seconds : float
+        The time of the whole fit: encoding, the base, the solver, the forecast.
     eval_rows, eval_accuracy : int and float, or None
         The number of validation rows, and the accuracy on them.
     certificate : Certificate or None

@@ -215,7 +215,7 @@ def read_data(
     else:
         cell_weights = read_weights(stated, inputs.n_rows, "constraint_weight")
     left = () if params.sensitive_as_input else columns
-    scores = None if base_score is None else read_base_score(base_score, inputs.n_rows)
+    scores = None if base_score is None else read_base_score(base_score, inputs.n_rows, own=params.base is not None)
     data = Data(
         inputs.without(left),
         labels,

@@ -19,7 +19,6 @@ from fairbound.estimator.correction import (
     BaseResult,
     corrected_module,
     orient_scores,
-    read_base_score,
     score_names,
 )
 from fairbound.estimator.cross_fitting import (
@@ -151,10 +150,10 @@ class BaseScores:
         return self.fitted.scored + told
 
     def scores(self, inputs: Inputs, given: Any = None) -> Floats:
-        """Return the scores of other rows: the given ones, or those of the base."""
+        """Return the scores of other rows: the given ones, as `read_base_score` returns them, or those of the base."""
         if given is not None:
             n_labels = max(2, self.training.shape[1])
-            return orient_scores(read_base_score(given, inputs.n_rows), n_labels, flipped=self.flipped)
+            return orient_scores(given, n_labels, flipped=self.flipped)
         if self.fitted is None:
             raise InputError("The model was fitted with {base_score=}, so it needs {base_score=} for these rows, too.")
         return self.fitted.scores(inputs)
@@ -189,7 +188,7 @@ def fit_scores(
             raise InputError(
                 "{base_score=} and {module=} cannot be combined.", "Set the layers of the correction with {hidden=}."
             )
-        given = orient_scores(data.base_score, cells.n_labels, flipped=flipped, fitting=fitted is None)
+        given = orient_scores(data.base_score, cells.n_labels, flipped=flipped)
         check_spread([given], argument("base_score"))
         found, work = BaseScores(given, fitted, flipped, given=fitted is None or is_prefit(params)), None
     elif params.base is None:

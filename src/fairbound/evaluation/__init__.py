@@ -21,7 +21,6 @@ from fairbound.evaluation.forecast import (
     LimitForecast,
     LimitMargin,
     MarginResult,
-    Optimism,
     RateDistribution,
 )
 from fairbound.evaluation.intervals import Share, WeightedShare, binomial_interval, weighted_interval
@@ -35,15 +34,13 @@ from fairbound.evaluation.monitor_state import (
     evidence_text,
 )
 from fairbound.evaluation.monitoring import Monitor
+from fairbound.evaluation.p_values import PairedTest, holm, paired_test
 from fairbound.evaluation.requirements import rate_name
 from fairbound.evaluation.scores import Scores, auc_estimate, check_scores, tally_decisions
 from fairbound.evaluation.significance import (
-    PairedTest,
     SelectionTest,
     Significance,
     compare_selections,
-    holm,
-    paired_test,
 )
 from fairbound.evaluation.tally import Repeats, Tally
 from fairbound.evaluation.verdicts import Bounds, LimitCertificate, Verdict, sides_in_words
@@ -69,7 +66,6 @@ __all__ = [
     "MeasureAudit",
     "Monitor",
     "MonitorAlarm",
-    "Optimism",
     "PairedTest",
     "RateDistribution",
     "RateInterval",

@@ -1,20 +1,14 @@
-"""The forecast: the expected value of a limited measure on new rows, without any held-out rows.
+"""The forecast: the expected value of a limited measure on new rows.
 
-The rates of a model on new rows differ from those on its training rows for two reasons:
-
-chance      The training rows are a draw from the population.  Over draws the rates have the covariance Σ, which is
-            binomial for rows of equal weight (`ConstraintSystem.rate_spread`).
-optimism    The fit keeps the limits partly by fitting the noise of its own rows, which does not carry over to new
-            rows.  The direction follows from the multipliers y of the Lagrangian f + yᵀA·r.  The expected shift of the
-            rates is κ·Σ·Aᵀ·y, with one number κ that is measured (`fairbound.estimator.unseen`).
-
-So the rates in the population are modelled as normal, with mean r + κ·Σ·Aᵀ·y and covariance Σ.  κ has a standard error
-of its own (`Optimism`).  Draws from this distribution give the expected values, and the probability that each limit
-holds.
+The rates of a model on rows that it was not trained on are an estimate of those in the population.  Over draws of the
+rows they have the covariance Σ, which is binomial for rows of equal weight (`ConstraintSystem.rate_spread`).  So the
+rates in the population are modelled as normal, with these values as mean and covariance Σ.  Draws from this
+distribution give the expected values, and the probability that each limit holds.
 
 The same distribution gives the *reserve* of `margin=`: a distance for each row of c by which its bound is tightened, so
-that all limits hold in the population with a stated probability.  The reserve is the optimism plus a number of standard
-errors, the same number for every pair of groups.  So it is large for small groups and small for large groups.
+that all limits hold in the population with a stated probability.  The reserve is the shift from training rows to new
+rows plus a number of standard errors, the same number for every pair of groups.  So it is large for small groups and
+small for large groups.
 """
 
 from __future__ import annotations
@@ -40,12 +34,6 @@ COVERAGE = 0.9
 PAIRS_AT_ONCE = 256
 """Pairs of groups that are compared at once, which bounds the memory."""
 
-DOUBT = 1 / 3
-"""The relative standard error of κ, as seen on planted data of 600 to 12,000 rows."""
-
-MOST_ERRORS = 2.0
-"""The largest optimism of a model, in standard errors, unless a larger one was measured."""
-
 CLEARLY_SHORT = 0.1
 """A margin falls short if the probability by the forecast is lower than the one asked for by more than this."""
 
@@ -54,37 +42,6 @@ NEGLIGIBLE = 0.005
 
 LARGEST_SHARE = 0.9
 """The largest share of the distance between a bound and equal rates that a reserve may take."""
-
-
-@dataclass(frozen=True)
-class Optimism:
-    """The number κ and its standard error; by default there is none.
-
-    The error is a third of κ, as its power of the number of rows is uncertain, and the luck of a fit: two fits to parts
-    of the same size have different optimisms κ₁ and κ₂, and the whole fit has yet another.  κ is their mean, so the
-    variance of its difference from that of the whole is 3/2 of the variance of one, or 3/4·(κ₁ − κ₂)².
-    """
-
-    value: float = 0.0
-    error: float = 0.0
-    largest: float = math.inf
-
-    @classmethod
-    def of_parts(cls, measured: Sequence[float], size: float) -> Optimism:
-        """Return it from one or two parts, at a price yᵀAr with the standard error `size`; at least 0."""
-        value = max(0.0, sum(measured) / len(measured))
-        error = math.hypot(DOUBT * value, math.sqrt(0.75) * (max(measured) - min(measured)))
-        return cls(value, error, max(value * size, error * size, MOST_ERRORS))
-
-    def at(self, size: float) -> Optimism:
-        """Return the optimism of another model, whose price has the standard error `size`.
-
-        κ·size is the optimism in standard errors.  It grows with the multipliers, but a model has only so much chance
-        to use: the prices of a stricter fit can be many times those at which κ was measured.
-        """
-        most = self.largest / size if size > 0.0 else math.inf
-        share = min(1.0, most / self.value) if self.value > 0.0 else 1.0
-        return replace(self, value=share * self.value, error=min(share * self.error, most))
 
 
 @dataclass(frozen=True)
@@ -127,8 +84,6 @@ class Forecast:
         Probability that all limits hold in the population.
     rows : {"training", "calibration"}
         The rows from which it is computed.
-    optimism : float or None
-        The expected loss of yᵀc on new rows, in its standard errors; 0 for calibration rows.
     reason : str
         Why no forecast can be given.
     """
@@ -136,7 +91,6 @@ class Forecast:
     limits: tuple[LimitForecast, ...] = ()
     holds: float | None = None
     rows: str = "training"
-    optimism: float | None = None
     reason: str = ""
 
     @property
@@ -231,16 +185,12 @@ class RateDistribution:
     rates : array of shape (R,)
         The rates on the rows that the model was fitted to.
     shift : array of shape (R,)
-        The expected change of the rates on new rows.
+        The change of the rates from these rows to rows that were left out.
     spread : array of shape (R, R)
         The covariance of the rates.
     asked : int, optional
         Only the first `asked` limits get a forecast and a reserve; by default all.  The others are the floors of
         `no_group_worse`, which refer to the training rows.
-    doubt : array of shape (R,), or 0
-        The standard error of the shift, in one direction.
-    optimism : float
-        The expected loss of yᵀc on new rows, in its standard errors.
     """
 
     system: ConstraintSystem
@@ -248,16 +198,14 @@ class RateDistribution:
     shift: FloatArray
     spread: FloatArray
     asked: int | None = None
-    doubt: FloatArray | float = 0.0
-    optimism: float = 0.0
 
     def draw(self) -> FloatArray:
         """Return draws of the differences from `rates`, (draws, R): from a fixed seed, in antithetic pairs."""
         values, vectors = np.linalg.eigh(self.spread)
         factor = vectors * np.sqrt(np.clip(values, 0.0, None))
-        normal = np.random.default_rng(0).standard_normal((DRAWS // 2, len(values) + 1))
+        normal = np.random.default_rng(0).standard_normal((DRAWS // 2, len(values)))
         normal = np.concatenate([normal, -normal])
-        return normal[:, :-1] @ factor.T + self.shift + normal[:, -1:] * self.doubt
+        return normal @ factor.T + self.shift
 
     def forecast(self, *, rows: str = "training") -> Forecast:
         """Return the forecast of every limit that has a bound."""
@@ -274,7 +222,7 @@ class RateDistribution:
             found.append(LimitForecast(str(constraint), float(middle), float(low), float(high), float(holds.mean())))
         if not found:
             return Forecast(rows=rows, reason="no limit has a bound.")
-        return Forecast(tuple(found), float(together.mean()), rows, self.optimism)
+        return Forecast(tuple(found), float(together.mean()), rows)
 
     def reserve(self, probability: float) -> FloatArray:
         """Return the distance by which each row of c must be tightened, so that the limits hold with a probability.
@@ -289,12 +237,12 @@ class RateDistribution:
         deviations = (self.draw() - self.shift) @ A.T
         error = np.sqrt(np.clip(np.einsum("ir,rs,is->i", A, self.spread, A), 0.0, None))
         two_sided = np.isfinite(lower) & np.isfinite(upper)
-        optimism = np.where(two_sided, np.abs(shift), np.clip(np.where(np.isfinite(upper), shift, -shift), 0.0, None))
+        worse = np.where(two_sided, np.abs(shift), np.clip(np.where(np.isfinite(upper), shift, -shift), 0.0, None))
         asked = np.array([self.asked is None or row.constraint < self.asked for row in self.system.rows], dtype=bool)
         largest = np.where(asked, LARGEST_SHARE * self._room(), 0.0)
 
         def reserve(errors: float) -> FloatArray:
-            return np.clip(optimism + errors * error, 0.0, largest)
+            return np.clip(worse + errors * error, 0.0, largest)
 
         def holds(errors: float) -> float:
             kept = reserve(errors)

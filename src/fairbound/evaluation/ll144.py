@@ -390,8 +390,8 @@ def _escaped(text: str) -> str:
 
 
 def _marked(text: str) -> str:
-    """Escape text for a cell or a line of Markdown."""
-    flat = _escaped(" ".join(text.split()))
+    """Escape text for a cell or a line of Markdown, where quotes have no meaning."""
+    flat = html.escape(visible(" ".join(text.split())), quote=False)
     for mark in "\\`*_[]|#":
         flat = flat.replace(mark, f"\\{mark}")
     return flat

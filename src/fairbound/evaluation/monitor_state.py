@@ -15,12 +15,10 @@ import numpy as np
 from fairbound._files import UnfitFileError, read_json
 from fairbound._records import as_json, read_record
 from fairbound._words import TextTable, count, number
+from fairbound.evaluation.e_processes import MEMORIES, RECENT, EProcesses
 from fairbound.evaluation.requirements import LimitSide
 from fairbound.evaluation.watching import (
-    MEMORIES,
     MOST_REQUIREMENTS,
-    RECENT,
-    EProcesses,
     WatchedRequirement,
     check_number_of_groups,
     new_requirements,
@@ -31,7 +29,7 @@ if TYPE_CHECKING:
     from fairbound.evaluation.monitoring import Monitor
 
 FORMAT: Literal["fairbound monitor"] = "fairbound monitor"
-VERSION = 1
+VERSION = 2
 LARGEST_STATE = 2**26  # bytes
 LARGEST_NUMBER = 1e15  # largest count or logarithm in a state file, so that sums stay finite
 MOST_POINTS = 400
@@ -227,6 +225,7 @@ class StateRecord:
     groups: Literal["each", "intersection", "both"]
     pos_label: Hashable
     positive_decision: Hashable
+    seed: int
     rows: int
     n_batches: int
     batches: tuple[CountedBatch, ...]
@@ -263,6 +262,7 @@ def write_state(monitor: Monitor) -> bytes:
         groups=monitor.groups,
         pos_label=monitor.pos_label,
         positive_decision=monitor.positive_decision,
+        seed=monitor.seed,
         rows=monitor.rows,
         n_batches=monitor.n_batches,
         batches=tuple(monitor.batches),
@@ -304,6 +304,7 @@ def _restored(kind: type[Monitor], record: StateRecord) -> Monitor:
         groups=record.groups,
         pos_label=record.pos_label,
         positive_decision=record.positive_decision,
+        seed=record.seed,
     )
     monitor.rows, monitor.n_batches, monitor.batches = record.rows, record.n_batches, list(record.batches)
     monitor.alarms, monitor.history = list(record.alarms), list(record.history)
@@ -323,7 +324,7 @@ def _restored(kind: type[Monitor], record: StateRecord) -> Monitor:
     _check(len(record.values) == 2, "values")
     _check(R <= MOST_REQUIREMENTS and len(record.known) <= len(record.columns) + 1, "known")
     for name, groups in monitor._known.items():
-        check_number_of_groups(name, list(groups))
+        check_number_of_groups(name, groups)
     expected = list(islice(_expected(monitor), R + 1))  # no more: a small file may describe very many
     _check(sorted(map(str, record.watched)) == sorted(map(str, expected)), "watched")
     monitor._log_capital = _array(record.log_capital, (R,), "log_capital")

@@ -6,6 +6,10 @@ raises an alarm when its evidence reaches L/α.  If all limits are kept, the pro
 is at most α.  This holds for any number of looks and any length of the stream, by Ville's inequality for each limit
 and Bonferroni's inequality over the limits.
 
+**Order of rows.**  The rows of a group in a batch are taken in a random order, drawn from the seed and the number of
+the batch.  An export is often sorted by decision or outcome, and then the rows of a block would have other rates than
+the group.  The same batches in the same order give the same evidence, also after a restart.
+
 **New groups.**  When a group appears for the first time, its requirements join before its outcomes are counted.  Each
 new requirement gets an equal share of the limit's present capital, taken from the others in proportion.  So the sum
 does not change at that moment, and remains an e-process.
@@ -24,6 +28,7 @@ from scipy import special
 from fairbound._errors import InputError, argument, bad_value
 from fairbound._files import write_file
 from fairbound._words import count, listed, page_as_html, page_as_text, percent
+from fairbound.evaluation.e_processes import RECENT, EProcesses
 from fairbound.evaluation.intervals import check_confidence
 from fairbound.evaluation.matching import check_needs_no_labels, read_two_values
 from fairbound.evaluation.monitor_state import (
@@ -39,8 +44,6 @@ from fairbound.evaluation.monitor_state import (
 )
 from fairbound.evaluation.watching import (
     MOST_REQUIREMENTS,
-    RECENT,
-    EProcesses,
     WatchedRequirement,
     check_number_of_groups,
     check_watchable,
@@ -50,6 +53,11 @@ from fairbound.evaluation.watching import (
     outcomes,
 )
 from fairbound.fairness import Combine, Constraint, as_constraints
+
+LATE = (
+    "Groups that appeared later are watched from then on: {groups}. If one of them is an earlier group in other words, "
+    "write it in one way in all batches, and start a new state file."
+)
 
 
 class Monitor:
@@ -68,6 +76,8 @@ class Monitor:
         The positive one of two labels.  It may be left out for common pairs such as 0 and 1, or "no" and "yes".
     positive_decision : value, optional
         The decision that selects, if decisions have other values than labels.
+    seed : int
+        Seed of the random order in which the rows of each batch are taken.
 
     Attributes
     ----------
@@ -99,6 +109,7 @@ class Monitor:
         groups: Combine = "each",
         pos_label: Hashable | None = None,
         positive_decision: Hashable | None = None,
+        seed: int = 0,
     ) -> None:
         self.constraints = as_constraints(limits)
         if not self.constraints:
@@ -107,8 +118,10 @@ class Monitor:
             check_watchable(limit)
         if groups not in ("each", "intersection", "both"):
             raise bad_value("groups", groups, "'each', 'intersection' or 'both'")
+        if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
+            raise bad_value("seed", seed, "a whole number of at least 0")
         self.confidence = check_confidence(confidence)
-        self.groups, self.pos_label, self.positive_decision = groups, pos_label, positive_decision
+        self.groups, self.pos_label, self.positive_decision, self.seed = groups, pos_label, positive_decision, seed
         self.rows = self.n_batches = 0
         self.batches: list[CountedBatch] = []
         self.alarms: list[MonitorAlarm | None] = [None] * len(self.constraints)
@@ -121,8 +134,6 @@ class Monitor:
         self._waiting = np.zeros((0, 4))
         self._totals = np.zeros((0, 4))
         self._processes = EProcesses.start([], [])
-
-    # --- counting ----------------------------------------------------------------------------------------------------
 
     def update(
         self,
@@ -173,7 +184,8 @@ class Monitor:
             )
         if not len(decided):
             raise ValueError("The batch has no rows; give at least one.")
-        columns, found = group_rows(sensitive_features, len(decided), self.groups)
+        rng = np.random.default_rng([self.seed, self.n_batches])
+        columns, found = group_rows(sensitive_features, len(decided), self.groups, rng)
         self._check_columns(columns, list(found))
         joining = self._new_requirements({grouping: list(groups) for grouping, groups in found.items()})
         # Nothing below raises an error, so that a batch is counted as a whole or not at all.
@@ -213,22 +225,22 @@ class Monitor:
     def _new_requirements(self, found: dict[str, list[Hashable]]) -> list[list[WatchedRequirement]]:
         """Return for each limit the requirements that new groups add."""
         joining: list[list[WatchedRequirement]] = [[] for _ in self.constraints]
+        most = MOST_REQUIREMENTS - len(self._watched)
         for grouping, groups in found.items():
-            known = list(self._known.get(grouping, ()))
-            for group in groups:
-                if group in known:
-                    continue
+            there = self._known.get(grouping, {})
+            known, new = list(there), [group for group in groups if group not in there]
+            check_number_of_groups(grouping, [*known, *new])
+            for group in new:
                 for place, limit in enumerate(self.constraints):
                     if limit.columns is None or grouping in limit.columns:
                         joining[place] += new_requirements(self.constraints, place, grouping, known, group)
                 known.append(group)
-            check_number_of_groups(grouping, known)
-        total = len(self._watched) + sum(map(len, joining))
-        if total > MOST_REQUIREMENTS:
-            raise ValueError(
-                f"The limits have {total:,} requirements on pairs of groups, but at most {MOST_REQUIREMENTS:,} are "
-                "watched: use columns with fewer groups, or compare with a reference group."
-            )
+                if sum(map(len, joining)) > most:
+                    raise ValueError(
+                        f"The {len(there) + len(new):,} groups of {grouping!r} have more than {MOST_REQUIREMENTS:,} "
+                        "requirements on pairs of groups, which is the most that is watched: use columns with fewer "
+                        "groups, or compare with a reference group."
+                    )
         return joining
 
     def _join(self, joining: list[list[WatchedRequirement]]) -> None:
@@ -287,8 +299,6 @@ class Monitor:
                 self.alarms[place] = MonitorAlarm(self.rows, self.n_batches, name, log_evidence)
         self.history = thinned([*self.history, (self.rows, logs)])
 
-    # --- results -----------------------------------------------------------------------------------------------------
-
     @property
     def threshold(self) -> float:
         """The evidence at which a limit raises an alarm: L/α."""
@@ -343,7 +353,7 @@ class Monitor:
             for group, row in groups.items()
             if row > self.history[0][0]  # the rows of the first batch
         ]
-        found = [f"Groups that appeared later are watched from then on: {', '.join(late[:20])}."] if late else []
+        found = [LATE.format(groups=", ".join(late[:20]))] if late else []
         watched = {each.limit for each in self._watched}
         found += [
             f"{limit}: nothing to watch yet, because its groups have not appeared."
@@ -376,8 +386,6 @@ class Monitor:
 
     def _repr_html_(self) -> str:
         return page_as_html(*monitor_page(self))
-
-    # --- files -------------------------------------------------------------------------------------------------------
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the state to a JSON file.  After a kill the file has the old state or the new one, never a mixture."""

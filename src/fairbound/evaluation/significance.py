@@ -16,27 +16,28 @@ would be compared with the rate of a few people, and the tests would have almost
 determinations about groups of at least 2%, 29 CFR 1607.15 A (2).)
 
 The p-value is that of the exact test if a cell of the table has an expected count below five (q·n, q·m, (1 − q)·n or
-(1 − q)·m), else that of Z.  If several groups are compared with the reference, there are also adjusted p-values (Holm
-1979).  If all rates are equal, the probability that any adjusted p-value is below a level is at most that level.
+(1 − q)·m), else that of Z.  If several groups are compared with the reference, there are also adjusted p-values
+(`p_values`): Holm's for a named reference group, and those of the studentised range for the most selected group, which
+the same rows have chosen.  If all rates are equal, the probability that any adjusted p-value is below a level is at
+most about that level; "about", because Z is normal only in the limit.
 
-The interval of a ratio follows from simultaneous exact intervals of all rates of the column.  It is wider than the
-tests: if it excludes 1, the adjusted p-value is small, but not the other way round.
+The interval of a ratio follows from simultaneous exact intervals of all rates of the column.  It is mostly wider than
+the tests; a note names the groups about which the two disagree.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
 from scipy import special
 
 from fairbound._records import as_json
 from fairbound._words import TextTable, beside, count, data_frame, group_text, number, p_text, percent
 from fairbound.evaluation.intervals import binomial_interval
+from fairbound.evaluation.p_values import beside_the_highest, holm
 
 FOUR_FIFTHS = 0.8
 """The ratio below which a selection rate counts as substantially different (29 CFR 1607.4 D)."""
@@ -72,7 +73,7 @@ class SelectionTest:
     exact : bool
         Whether cells are so small that `p` is the exact p-value.
     adjusted_p : float
-        `p`, adjusted for the number of groups compared (Holm).
+        `p`, adjusted for the number of groups compared, and for the choice of the reference unless it was named.
     shortfall, pooled_shortfall : float
         Selections missing at the reference rate, and at the pooled rate of both groups; negative for a surplus.
     one_more_reverses : bool
@@ -246,7 +247,8 @@ def compare_selections(
         base = matching[0]
     level = 1.0 - (1.0 - confidence) / len(known)
     pairs = [_pair(grouping, each, base, level) for each in known if each is not base]
-    adjusted = holm([pair["exact_p"] if pair["exact"] else pair["z_p"] for pair in pairs])
+    adjust = beside_the_highest if reference is None else holm
+    adjusted = adjust([pair["exact_p"] if pair["exact"] else pair["z_p"] for pair in pairs])
     return tuple(SelectionTest(**pair, adjusted_p=p) for pair, p in zip(pairs, adjusted, strict=True))
 
 
@@ -264,23 +266,25 @@ def notes_on(
     if higher and not named:
         taken = "groups under 2% of the rows are not taken as the reference, even if their rate is higher"
         notes.append(f"{grouping}: {taken} ({', '.join(higher)}).")
-    apart = [
-        group_text(test.group)
-        for test in tests
-        if test.lower <= 1.0 <= test.upper and test.adjusted_p <= 1.0 - confidence
-    ]
-    if apart:
-        level = f"{1.0 - confidence:.3g}"
-        notes.append(
-            f"{grouping}: the interval contains 1, but the adjusted p is at most {level} ({', '.join(apart)})."
-        )
+    level = 1.0 - confidence
+    for within, what in (
+        (True, "contains 1, but the adjusted p is at most"),
+        (False, "excludes 1, but the adjusted p is above"),
+    ):
+        apart = [
+            group_text(test.group)
+            for test in tests
+            if (test.lower <= 1.0 <= test.upper) == within and (test.adjusted_p <= level) == within
+        ]
+        if apart:
+            notes.append(f"{grouping}: the interval {what} {level:.3g} ({', '.join(apart)}).")
     return tuple(notes)
 
 
 INTERVALS = (
     "Intervals of ratios are exact, hold for all groups of a column at once, and follow from the intervals of two "
-    "rates. So they are wider than the tests: an interval may contain 1 although the adjusted p is small. The adjusted "
-    "p shows whether rates differ, the interval how much."
+    "rates. So they are mostly wider than the tests: an interval may contain 1 although the adjusted p is small. The "
+    "adjusted p shows whether rates differ, the interval how much."
 )
 
 
@@ -330,53 +334,3 @@ def _quotient(part: float, whole: float) -> float:
 def _reaches_four_fifths(x: int, n: int, y: int, m: int) -> bool:
     """Return whether x/n is at least four fifths of y/m; computed in whole numbers, so that exactly 4/5 counts."""
     return 5 * x * m >= 4 * y * n
-
-
-def holm(p_values: Iterable[float]) -> list[float]:
-    """Return p-values adjusted for their number (Holm 1979).
-
-    >>> holm([0.01, 0.04, 0.03])
-    [0.03, 0.06, 0.06]
-    """
-    given = list(p_values)
-    adjusted = [0.0] * len(given)
-    largest = 0.0
-    for rank, place in enumerate(sorted(range(len(given)), key=lambda each: given[each])):
-        largest = max(largest, min(1.0, (len(given) - rank) * given[place]))
-        adjusted[place] = largest
-    return adjusted
-
-
-@dataclass(frozen=True)
-class PairedTest:
-    """Two sets of decisions about the same rows: in how many rows only one of them is right (McNemar 1947).
-
-    Attributes
-    ----------
-    only_first, only_second : int
-        Rows in which only the first, or only the second, is right.
-    difference : float
-        Accuracy of the second minus that of the first.
-    p : float
-        Two-sided p-value of the exact test: if both are equally accurate, each such row is a toss of a fair coin.
-    """
-
-    only_first: int
-    only_second: int
-    difference: float
-    p: float
-
-
-def paired_test(first_right: NDArray[np.bool_], second_right: NDArray[np.bool_]) -> PairedTest:
-    """Compare the accuracies of two sets of decisions about the same rows.
-
-    >>> paired_test(np.array([True] * 8 + [False] * 2), np.array([False] * 5 + [True] * 5))
-    PairedTest(only_first=5, only_second=2, difference=-0.3, p=0.453125)
-    """
-    from scipy import stats  # here, because its import takes as long as an audit
-
-    only_first = int((first_right & ~second_right).sum())
-    only_second = int((second_right & ~first_right).sum())
-    either = only_first + only_second
-    p = 1.0 if either == 0 else float(stats.binomtest(only_second, either, 0.5).pvalue)
-    return PairedTest(only_first, only_second, (only_second - only_first) / len(first_right), p)

@@ -24,7 +24,7 @@ from typing import Any
 import torch
 
 import fairbound
-from fairbound._files import as_utf8, sweep, write_file
+from fairbound._files import as_utf8, write_file
 from fairbound._words import count, lookup
 from fairbound.experiments import exhibits
 from fairbound.experiments.exhibits import ResultTable
@@ -176,8 +176,6 @@ def reproduce(
     if not overwrite:
         refuse_foreign(out)
     out.mkdir(parents=True, exist_ok=True)
-    for folder in (out, out / "figures", out / "tables"):
-        sweep(folder)
     results = Results(out / RESULTS)
     known = len(results)
     # A search needs the result of one run to plan the next, so several rounds may be needed.

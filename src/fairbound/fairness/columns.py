@@ -6,6 +6,7 @@ Further sections: probabilities of groups, and helpers for arrays.
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -13,7 +14,8 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from fairbound._errors import InputError
-from fairbound._values import conventional_positive, distinct, equals_itself, in_order, torch
+from fairbound._values import as_objects, conventional_positive, distinct, equals_itself, in_order, torch
+from fairbound._words import hidden_in, without_hidden
 
 # --- columns ---------------------------------------------------------------------------------------------------------
 
@@ -44,6 +46,7 @@ def encode_labels(y: Any, pos_label: Hashable | None) -> tuple[np.ndarray, tuple
         kinds = ", ".join(sorted({type(label).__name__ for label in array.tolist()}))
         raise ValueError(f"y has labels that have no order ({kinds}): give numbers or text.") from None
     names: list[Hashable] = classes.tolist()
+    _warn_of_hidden([name for name in names if isinstance(name, str)])
     if len(names) < 2:
         raise ValueError(f"y has one class only, {names[0]!r}: a classifier needs at least two.")
     if len(names) > _MOST_CLASSES:
@@ -71,6 +74,20 @@ def encode_labels(y: Any, pos_label: Hashable | None) -> tuple[np.ndarray, tuple
         if names[0] == pos_label:
             names, labels = names[::-1], 1 - labels
     return labels.astype(np.int64), tuple(names)
+
+
+def _warn_of_hidden(words: Sequence[str]) -> None:
+    """Warn of classes that look the same, because they differ only in characters that are never seen."""
+    seen: dict[str, list[str]] = {}
+    for word in words:
+        seen.setdefault(without_hidden(word), []).append(word)
+    alike = [word for same in seen.values() if len(same) > 1 for word in same]
+    if alike:
+        message = (
+            f"y has the classes {', '.join(map(repr, alike))}, which look the same: they differ only in characters "
+            f"that cannot be seen, {hidden_in(alike)}. If they mean the same, remove these characters."
+        )
+        warnings.warn(message, UserWarning, stacklevel=2)
 
 
 def read_columns(sensitive_features: Any, n: int) -> dict[str, Any]:
@@ -145,6 +162,7 @@ def encode(column: Any, name: str) -> tuple[np.ndarray, tuple[Hashable, ...]]:
         codes = np.fromiter(map(places.__getitem__, listed), np.int64, len(listed))
     if not values:
         raise ValueError(f"Sensitive column {name!r} has no known value: every row is missing.")
+    values = tuple(value + 0.0 if isinstance(value, float) else value for value in values)  # −0.0 is 0.0
     if any(isinstance(value, float) and math.isinf(value) for value in values):
         raise ValueError(f"Sensitive column {name!r} contains infinity: give group values, or NaN where unknown.")
     if len(values) > MOST_GROUPS:
@@ -170,6 +188,9 @@ def as_array(values: Any) -> np.ndarray:
     except ValueError:  # sequences of different lengths
         raise ValueError("One value per row is needed, but some rows hold several: give a flat sequence.") from None
     if array.dtype.kind in "fUS" and not isinstance(getattr(values, "dtype", None), np.dtype):
+        for exact in ("to_pylist", "to_list"):  # pyarrow and polars round large integers beside missing ones
+            if array.ndim == 1 and hasattr(values, exact):
+                return as_objects(getattr(values, exact)())
         return np.asarray(values, dtype=object)
     return array
 

@@ -124,6 +124,17 @@ class DecisionSurrogate:
             return value, slope[None]
         return value, torch.stack([slope[:, [c]] * gradient for c, gradient in enumerate(self._margin_gradients(z))])
 
+    def second_derivatives(self, z: Tensor, weights: Tensor) -> Tensor:
+        """Return Σ_o weights_o · ∂²φ_o/∂z² of each row, shape (n, D, D), for margins in logits.
+
+        `weights` has shape (n, O).  There t is piecewise linear in z, so only the curvature of φ counts.
+        """
+        curved = weights * self.surrogate.second_derivative(self._margin(z))
+        if z.shape[1] == 1:
+            return curved[:, :, None]
+        gradients = torch.stack(self._margin_gradients(z))  # (O, n, C)
+        return torch.einsum("no,ona,onb->nab", curved, gradients, gradients)
+
     def margins(self, z: Tensor) -> Tensor:
         """Return the margin t of every outcome, shape (n, O)."""
         return self._margin(z)

@@ -88,6 +88,10 @@ class Surrogate(ABC):
         """Return both; subclasses may share work between them."""
         return self.value(t), self.derivative(t)
 
+    def second_derivative(self, t: Tensor) -> Tensor:
+        """Return the second derivative of φ(scale · t) with respect to t, if the surrogate has one."""
+        raise TypeError(f"{type(self).__name__} has no second derivative at {t}: use NormalStep.")
+
     @abstractmethod
     def _value(self, u: Tensor) -> Tensor: ...
 
@@ -164,6 +168,28 @@ class Sigmoid(Surrogate):
 
     def _derivative(self, u: Tensor) -> Tensor:
         return torch.sigmoid(u) * torch.sigmoid(-u)
+
+
+@dataclass(frozen=True)
+class NormalStep(Surrogate):
+    """Φ(u), the distribution function of the standard normal.
+
+    Φ(t / h) is the decision of a row whose margin is known up to normal noise of standard deviation h, its *bandwidth*.
+    So a sum of it over rows is a kernel estimate of the number of rows that are selected.
+    """
+
+    name: ClassVar[str] = "normal"
+
+    def second_derivative(self, t: Tensor) -> Tensor:
+        """Return the second derivative of φ(scale · t) with respect to t: −u · density(u) · scale²."""
+        u = self.scale * t
+        return self._derivative(u).mul_(u).mul_(-self.scale * self.scale)
+
+    def _value(self, u: Tensor) -> Tensor:
+        return torch.special.ndtr(u)
+
+    def _derivative(self, u: Tensor) -> Tensor:
+        return torch.exp(-0.5 * u * u).mul_(1.0 / math.sqrt(2.0 * math.pi))
 
 
 @dataclass(frozen=True)
@@ -253,7 +279,7 @@ class ExactStep(Surrogate):
 
 SURROGATES: dict[str, type[Surrogate]] = {
     surrogate.name: surrogate
-    for surrogate in (SmoothedStep, PiecewiseAffineStep, Sigmoid, Tanh, Linear, Max, ExactStep)
+    for surrogate in (SmoothedStep, PiecewiseAffineStep, Sigmoid, NormalStep, Tanh, Linear, Max, ExactStep)
 }
 
 

@@ -26,7 +26,6 @@ from fairbound.fairness.compiler import Compiler, GroupComparison, RateBlock, Ro
 from fairbound.fairness.constraints import KEPT_TOLERANCE, Constraint
 from fairbound.fairness.decisions import DecisionSurrogate, check_threshold, group_sums
 from fairbound.fairness.measures import AFFINE_RATES, evaluate, resolve_measure
-from fairbound.fairness.surrogates import Surrogate, resolve_surrogate
 from fairbound.fairness.text import as_constraints, distinct_texts
 
 
@@ -105,15 +104,16 @@ class ConstraintSystem:
             comparisons=tuple(compiled.comparisons),
         )
 
-    def rescaled(self, fraction: float) -> ConstraintSystem:
-        """Return the system with the scale of each bounded surrogate times `fraction`; its rows do not change."""
-        return replace(
+    def smoothed(self, surrogate: DecisionSurrogate) -> ConstraintSystem:
+        """Return the same limits with every decision replaced by one surrogate."""
+        found = replace(
             self,
-            constraints=tuple(_rescaled(each, fraction) for each in self.constraints),
-            surrogates=tuple(
-                replace(each, surrogate=_at_fraction(each.surrogate, fraction)) for each in self.surrogates
-            ),
+            surrogates=(surrogate,) if self.surrogates else (),
+            blocks=tuple(replace(block, surrogate=0) for block in self.blocks),
         )
+        if len(found.surrogates) == len(self.surrogates):  # c is the same function of S
+            vars(found).update((name, getattr(self, name)) for name in ("_affine", "change_by_a_row", "texts"))
+        return found
 
     def select(self, positions: Sequence[int]) -> ConstraintSystem:
         """Return the system of some of the constraints, by their positions, without rows of c."""
@@ -339,15 +339,6 @@ class ConstraintSystem:
             )
             for a, b in comparison.pairs
         ]
-
-
-def _rescaled(constraint: Constraint, fraction: float) -> Constraint:
-    stated = constraint.surrogate or resolve_measure(constraint.measure).default_surrogate
-    return replace(constraint, surrogate=_at_fraction(resolve_surrogate(stated), fraction))
-
-
-def _at_fraction(surrogate: Surrogate, fraction: float) -> Surrogate:
-    return replace(surrogate, scale=fraction * surrogate.scale) if surrogate.bounded else surrogate
 
 
 def _number(constraint: Constraint, a: float, b: float, share: float) -> float:

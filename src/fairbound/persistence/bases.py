@@ -1,18 +1,15 @@
 """Base models on disk, without pickle and without any code in the file.
 
-    trees and forests of scikit-learn   arrays, which `trees` checks and evaluates
-    LightGBM                            its own text format, which LightGBM reads
-    XGBoost                             its own JSON format, which XGBoost reads
-    other models of scikit-learn        skops, if every type in the model is on skops' own list of trusted types
-    all others                          not written: use `save(path, base=False)` and `load(path, base=...)`
+    LightGBM          its text, which `lightgbm_text` checks
+    XGBoost           its JSON, which `xgboost_json` checks
+    scikit-learn      skops, if every type in the model is on a list of trusted types (`sklearn_models`)
+    all others        not written: use `save(path, base=False)` and `load(path, base=...)`
 
-The file of the weights contains the base under names that begin with "base/".  Text and skops data are bytes.
+The file of the weights contains the base under names that begin with "base/", and each format is bytes.
 """
 
 from __future__ import annotations
 
-import importlib
-import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -23,7 +20,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
-from fairbound._errors import missing_extra
+from fairbound._errors import import_extra
 from fairbound.estimator import (
     BaseModel,
     BaseScores,
@@ -37,23 +34,25 @@ from fairbound.estimator import (
     is_a,
 )
 from fairbound.persistence.folder import ModelFileError
+from fairbound.persistence.lightgbm_text import LightGBMBooster, read_lightgbm
 from fairbound.persistence.parts import encoder_from_json, encoder_to_json, expect, expect_list
-from fairbound.persistence.trees import TreeModel, boosted_arrays, forest_arrays
+from fairbound.persistence.sklearn_models import read_model, write_model
+from fairbound.persistence.xgboost_json import OBJECTIVES, read_xgboost
 
 PREFIX = "base/"
-FORESTS = ("RandomForestClassifier", "ExtraTreesClassifier", "DecisionTreeClassifier", "ExtraTreeClassifier")
 
 
 class LightGBMModel:
     """A booster that was read from LightGBM's text format."""
 
     def __init__(self, text: str, n_classes: int) -> None:
-        lightgbm = _import("lightgbm", "Reading this model needs", "lightgbm")
+        lightgbm = import_extra("lightgbm", "Reading this model needs", "lightgbm")
+        self.checked = read_lightgbm(text, n_classes)
         try:
-            self.booster = lightgbm.Booster(model_str=text)
+            self.booster = lightgbm.Booster(model_str=self.checked.text)
         except lightgbm.basic.LightGBMError as error:
             raise ValueError(f"LightGBM cannot read its model: {error}") from error
-        self.text, self.classes_ = text, np.arange(n_classes)
+        self.classes_, self.n_features_in_ = np.arange(n_classes), self.checked.n_features
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Return the probabilities of the classes, in their order."""
@@ -64,12 +63,9 @@ class LightGBMModel:
 class XGBoostModel:
     """A booster that was read from XGBoost's JSON format."""
 
-    OBJECTIVES = ("binary:logistic", "multi:softprob")
-    """Objectives for which the booster itself returns probabilities."""
-
     def __init__(self, text: bytes, n_classes: int) -> None:
-        xgboost = _import("xgboost", "Reading this model needs", "xgboost")
-        _check_xgboost(text)  # XGBoost does not check what it reads, and a wrong file can end the process
+        xgboost = import_extra("xgboost", "Reading this model needs", "xgboost")
+        self.learner = read_xgboost(text, n_classes)
         self.booster = xgboost.Booster()
         try:
             self.booster.load_model(bytearray(text))
@@ -78,45 +74,33 @@ class XGBoostModel:
             raise ValueError(f"XGBoost cannot read its model: {reason}") from error
         self.text, self.classes_ = text, np.arange(n_classes)
 
-    @classmethod
-    def written(cls, estimator: Any) -> bytes:
-        """Return a fitted XGBClassifier in that format, without the trees after its best iteration."""
-        name = base_name(estimator)
-        if estimator.objective not in cls.OBJECTIVES or not np.isnan(estimator.missing):
-            raise ValueError(
-                f"base={name} can be written only if its objective is one of {', '.join(cls.OBJECTIVES)} and "
-                f"missing=nan, but it has objective={estimator.objective!r} and missing={estimator.missing!r}: leave "
-                "the base out with save(path, base=False), and give it again with load(path, base=...)."
-            )
-        booster = estimator.get_booster()
-        if "best_iteration" in booster.attributes():
-            booster = booster[: estimator.best_iteration + 1]
-        return bytes(booster.save_raw("json"))
-
     def predict_proba(self, X: Any) -> NDArray[np.float32]:
         """Return the probabilities of the classes, in their order."""
         found = np.asarray(self.booster.inplace_predict(X))
         return np.stack([1.0 - found, found], axis=1) if found.ndim == 1 else found
 
 
-def _check_xgboost(text: bytes) -> None:
-    """Raise an error if this is not a model of XGBoost, or if the arrays of a tree do not fit each other."""
-    try:
-        learner = json.loads(text)["learner"]
-        booster = learner["gradient_booster"]
-        n_features = int(learner["learner_model_param"]["num_feature"])
-        trees = booster.get("gbtree", booster)["model"]["trees"]  # dart holds a gbtree
-        for tree in trees:
-            n_nodes = len(tree["left_children"])
-            same = ("right_children", "parents", "split_indices", "split_conditions", "default_left", "base_weights")
-            children = np.array([tree["left_children"], tree["right_children"]], dtype=np.int64)
-            features = np.array(tree["split_indices"], dtype=np.int64)
-            if n_nodes != int(tree["tree_param"]["num_nodes"]) or any(len(tree[name]) != n_nodes for name in same):
-                raise ValueError("the arrays of a tree have different lengths")
-            if not n_nodes or children.max() >= n_nodes or not 0 <= features.min() <= features.max() < n_features:
-                raise ValueError("a tree refers to a node or a column that it does not have")
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise ValueError(f"XGBoost cannot read its model: {error}") from error
+def lightgbm_booster(estimator: Any) -> LightGBMBooster:
+    """Return the booster of a fitted LGBMClassifier."""
+    if isinstance(estimator, LightGBMModel):
+        return estimator.checked
+    return read_lightgbm(estimator.booster_.model_to_string(), len(estimator.classes_))
+
+
+def xgboost_text(estimator: Any) -> bytes:
+    """Return the JSON of a fitted XGBClassifier, without the trees after its best iteration."""
+    if isinstance(estimator, XGBoostModel):
+        return estimator.text
+    if estimator.objective not in OBJECTIVES or not np.isnan(estimator.missing):
+        raise ValueError(
+            f"base={base_name(estimator)} can be written only if its objective is one of {', '.join(OBJECTIVES)} and "
+            f"missing=nan, but it has objective={estimator.objective!r} and missing={estimator.missing!r}: leave "
+            "the base out with save(path, base=False), and give it again with load(path, base=...)."
+        )
+    booster = estimator.get_booster()
+    if "best_iteration" in booster.attributes():
+        booster = booster[: estimator.best_iteration + 1]
+    return bytes(booster.save_raw("json"))
 
 
 def base_to_parts(scores: BaseScores, *, write: bool) -> tuple[dict[str, Any], dict[str, Tensor]]:
@@ -130,18 +114,18 @@ def base_to_parts(scores: BaseScores, *, write: bool) -> tuple[dict[str, Any], d
     }
     count = 0
 
-    def models_to_json(models: Sequence[BaseModel], n_classes: int) -> list[dict[str, Any]]:
+    def models_to_json(models: Sequence[BaseModel]) -> list[dict[str, Any]]:
         nonlocal count
         listed = []
         for model in models:
-            kind, arrays = _written(model.estimator, n_classes) if write else ("own", {})
-            tensors.update({f"{PREFIX}{count}/{name}": torch.from_numpy(each) for name, each in arrays.items()})
+            kind, data = _written(model.estimator) if write else ("own", b"")
+            if data:
+                tensors[f"{PREFIX}{count}"] = torch.from_numpy(np.frombuffer(data, dtype=np.uint8).copy())
             listed.append(
                 {
                     "kind": kind,
                     "name": base_name(model.estimator),
                     "n_features": int(getattr(model.estimator, "n_features_in_", 0)),
-                    "n_classes": n_classes,
                     "columns": _columns_to_json(model),
                 }
             )
@@ -153,11 +137,11 @@ def base_to_parts(scores: BaseScores, *, write: bool) -> tuple[dict[str, Any], d
             "probabilities": fitted.scale.probabilities,
             "unit": fitted.scale.unit,
             "scored": fitted.scored,
-            "models": models_to_json(fitted.models, len(fitted.classes)),
+            "models": models_to_json(fitted.models),
         }
     for each in scores.posteriors:
         stated = {"names": list(each.names), "n_groups": each.n_groups, "label": each.label}
-        described["posteriors"].append({**stated, "models": models_to_json(each.models, each.n_groups)})
+        described["posteriors"].append({**stated, "models": models_to_json(each.models)})
     return described, tensors
 
 
@@ -171,7 +155,7 @@ def base_from_parts(
     values : mapping
         The description from `base_to_parts`.
     tensors : mapping
-        The tensors whose names begin with "base/".
+        The tensors whose names begin with "base/", and each format is bytes.
     classes : sequence
         The labels in the order of the scores.
     encoder : TableEncoder, or None
@@ -198,15 +182,12 @@ def base_from_parts(
                 ) from error
     count = 0
 
-    def models_from_json(listed: Any) -> tuple[BaseModel, ...]:
+    def models_from_json(listed: Any, n_classes: int) -> tuple[BaseModel, ...]:
         nonlocal count
         models = []
         for each in expect_list(listed, dict, "base"):
-            start = f"{PREFIX}{count}/"
-            arrays = {
-                name.removeprefix(start): value.numpy() for name, value in tensors.items() if name.startswith(start)
-            }
-            models.append(BaseModel(_read(each, arrays, given), _columns_from_json(each["columns"], encoder)))
+            data = tensors[f"{PREFIX}{count}"].numpy().tobytes() if each["kind"] != "own" else b""
+            models.append(BaseModel(_read(each, data, n_classes, given), _columns_from_json(each["columns"], encoder)))
             count += 1
         if not models:
             raise ValueError("the list of base models is empty")
@@ -219,7 +200,7 @@ def base_from_parts(
         if unit <= 0:
             raise ValueError(f"the unit of the scores must be positive, not {unit!r}")
         scale = ScoreScale(expect(stated["probabilities"], bool, "probabilities"), unit)
-        models = models_from_json(stated["models"])
+        models = models_from_json(stated["models"], len(classes))
         fitted = FittedBase(models, scale, tuple(classes), expect(stated["scored"], str, "scored"))
     posteriors = []
     for each in expect_list(values["posteriors"], dict, "posterior"):
@@ -228,7 +209,7 @@ def base_from_parts(
         width = n_groups - 1 if label is None else n_groups
         if n_groups < 2 or len(names) != width or (label is not None and not 0 <= label < len(classes)):
             raise ValueError("an estimate of the group has names or a label that do not fit the classes")
-        posteriors.append(GroupPosterior(names, n_groups, label, models_from_json(each["models"])))
+        posteriors.append(GroupPosterior(names, n_groups, label, models_from_json(each["models"], n_groups)))
     if given:
         raise ModelFileError(f"load(path, base=...) was given {len(given)} more models than needed: leave them out.")
     return BaseScores(
@@ -243,70 +224,30 @@ def base_from_parts(
 # --- one model -----------------------------------------------------------------------------------------------------
 
 
-def _written(estimator: Any, n_classes: int) -> tuple[str, dict[str, NDArray[Any]]]:
-    """Return the format of a fitted estimator and its arrays; raise an error if it cannot be written without code."""
-    if isinstance(estimator, TreeModel):
-        return ("boosted" if estimator.boosted else "forest"), estimator.arrays
-    if isinstance(estimator, LightGBMModel):
-        return "lightgbm", {"text": _as_bytes(estimator.text.encode())}
-    if type(estimator).__module__.startswith("lightgbm.") and is_a(estimator, "LGBMClassifier"):
-        return "lightgbm", {"text": _as_bytes(estimator.booster_.model_to_string().encode())}
-    if isinstance(estimator, XGBoostModel):
-        return "xgboost", {"text": _as_bytes(estimator.text)}
-    if type(estimator).__module__.startswith("xgboost.") and is_a(estimator, "XGBClassifier"):
-        return "xgboost", {"text": _as_bytes(XGBoostModel.written(estimator))}
-    name = base_name(estimator)
-    if not type(estimator).__module__.startswith("sklearn."):
+def _written(estimator: Any) -> tuple[str, bytes]:
+    """Return the format of a fitted estimator and its bytes; raise an error if it cannot be written without code."""
+    library = type(estimator).__module__.partition(".")[0]
+    if isinstance(estimator, LightGBMModel) or (library == "lightgbm" and is_a(estimator, "LGBMClassifier")):
+        return "lightgbm", lightgbm_booster(estimator).text.encode()
+    if isinstance(estimator, XGBoostModel) or (library == "xgboost" and is_a(estimator, "XGBClassifier")):
+        return "xgboost", xgboost_text(estimator)
+    if library != "sklearn":
         raise ValueError(
-            f"base={name} is a model that cannot be written without code: leave the base out with "
+            f"base={base_name(estimator)} is a model that cannot be written without code: leave the base out with "
             "save(path, base=False), and give it again with load(path, base=...)."
         )
-    if is_a(estimator, "HistGradientBoostingClassifier") and takes_arrays(estimator):
-        return "boosted", boosted_arrays(estimator)
-    if is_a(estimator, *FORESTS) and len(estimator.classes_) == n_classes:
-        return "forest", forest_arrays(estimator)
-    skops = _import("skops.io", f"Writing base={name} needs", "skops")
-    data = skops.dumps(estimator)
-    untrusted = skops.get_untrusted_types(data=data)
-    if untrusted:
-        raise ValueError(
-            f"base={name} contains the type {untrusted[0]}, which is not on skops' list of trusted types: leave the "
-            "base out with save(path, base=False), and give it again with load(path, base=...)."
-        )
-    return "skops", {"data": _as_bytes(data)}
+    return "skops", write_model(estimator)
 
 
-def takes_arrays(estimator: Any) -> bool:
-    """Return whether a booster of scikit-learn was trained on arrays of numbers, not on a table with text."""
-    if hasattr(estimator, "feature_names_in_"):
-        return False
-    return estimator.is_categorical_ is None or all(
-        np.asarray(each).dtype.kind == "f"
-        for each in estimator._preprocessor.named_transformers_["encoder"].categories_
-    )
-
-
-def _read(stated: Mapping[str, Any], arrays: dict[str, NDArray[Any]], given: list[Any]) -> Any:
+def _read(stated: Mapping[str, Any], data: bytes, n_classes: int, given: list[Any]) -> Any:
     """Return a fitted estimator from its format, or the next of those given."""
-    kind, n_classes = expect(stated["kind"], str, "kind"), expect(stated["n_classes"], int, "n_classes")
-    name = expect(stated["name"], str, "name")
-    if kind in ("boosted", "forest"):
-        n_features = expect(stated["n_features"], int, "n_features")
-        return TreeModel(arrays, boosted=kind == "boosted", n_features=n_features, n_classes=n_classes)
+    kind, name = expect(stated["kind"], str, "kind"), expect(stated["name"], str, "name")
     if kind == "lightgbm":
-        return LightGBMModel(arrays["text"].tobytes().decode(), n_classes)
+        return LightGBMModel(data.decode(), n_classes)
     if kind == "xgboost":
-        return XGBoostModel(arrays["text"].tobytes(), n_classes)
+        return XGBoostModel(data, n_classes)
     if kind == "skops":
-        skops = _import("skops.io", f"Reading base={name} needs", "skops")
-        data = arrays["data"].tobytes()
-        untrusted = skops.get_untrusted_types(data=data)
-        if untrusted:
-            raise ModelFileError(
-                f"The base {name} in this file contains the type {untrusted[0]}, which is not on skops' list of "
-                "trusted types, so it is not read."
-            )
-        return skops.loads(data, trusted=[])
+        return read_model(data, name, n_classes)
     if kind != "own":
         raise ValueError(f"the base is of the unknown kind {kind!r}")
     if not given:
@@ -337,14 +278,3 @@ def _columns_from_json(values: Any, encoder: Any) -> Any:
         "raw": RawColumns,
     }
     return readers[expect(expect(values, dict, "columns")["kind"], str, "kind")]()
-
-
-def _as_bytes(data: bytes) -> NDArray[np.uint8]:
-    return np.frombuffer(data, dtype=np.uint8).copy()
-
-
-def _import(name: str, what: str, extra: str) -> Any:
-    try:
-        return importlib.import_module(name)
-    except ImportError as error:
-        raise missing_extra(what, name.partition(".")[0], extra) from error

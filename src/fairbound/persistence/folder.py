@@ -1,8 +1,8 @@
 """A model on disk: a folder with `model.json` and `weights.safetensors`.  Nothing in it is ever executed.
 
-Both are checksummed (SHA-256; the JSON carries that of the weights and its own), and the format has a version.  The
-folder appears as a whole (`fairbound._files`).  It may come from anyone, so every size in it is checked against the
-actual bytes before memory is allocated.  Every problem raises `ModelFileError` with one sentence.
+Both are checksummed (SHA-256; the JSON carries that of the weights and its own), and the format has a version.  So a
+half-replaced model is never taken for whole.  The folder may come from anyone, so every size in it is checked against
+the actual bytes before memory is allocated.  Every problem raises `ModelFileError` with one sentence.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,16 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
-from fairbound._files import CONTENT, UnfitFileError, begins_with, draft_beside, parse_json, read_bytes, resolved
+from fairbound._files import (
+    CONTENT,
+    UnfitFileError,
+    begins_with,
+    draft_beside,
+    parse_json,
+    publish,
+    read_bytes,
+    resolved,
+)
 from fairbound._version import __version__
 
 FORMAT, VERSION = "fairbound-model", 1
@@ -33,6 +42,9 @@ LARGEST_WEIGHTS = 2**31
 """Bytes: 268 million parameters."""
 LARGEST_HEADER = 2**20
 """Bytes of the header of the weights: about 10,000 tensors."""
+
+WAITS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.4)
+"""Seconds to wait for another process that is replacing the model; moving its files takes a thousandth."""
 
 _DTYPES = {
     "F64": 8,
@@ -52,10 +64,14 @@ class ModelFileError(ValueError):
     """A model cannot be read: it is missing, foreign, damaged, or of a newer version."""
 
 
+class _HalfReplacedError(ModelFileError):
+    """A file is missing, or does not belong to the other one; perhaps another process is replacing them."""
+
+
 def write_folder(
     path: str | os.PathLike[str], model: Mapping[str, Any], tensors: Mapping[str, Tensor], *, overwrite: bool = False
 ) -> None:
-    """Write a model.  An existing model is replaced; other files are replaced only with `overwrite`."""
+    """Write a model.  An existing model is replaced; other files of the same names only with `overwrite`."""
     target = resolved(Path(path))
     _check_place(target, overwrite)
     weights = safetensors.torch.save({name: tensor.contiguous().clone() for name, tensor in tensors.items()})
@@ -75,36 +91,41 @@ def write_folder(
                 "save a model with fewer columns or parameters."
             )
     with draft_beside(target) as draft:
-        fresh = draft.folder / CONTENT
+        fresh = draft / CONTENT
         fresh.mkdir()
         (fresh / WEIGHTS).write_bytes(weights)
         (fresh / DOCUMENT).write_bytes(written)
-        draft.publish(fresh, target, replace=True)
+        publish(fresh, target, replace=True, ours=(DOCUMENT, WEIGHTS))
 
 
 def read_folder(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """Read and verify a model's document and its tensors.
 
-    If the model is replaced meanwhile, it is read again, so files of two models are never mixed.
+    If the model is replaced meanwhile, it is read again.
     """
     folder = Path(path)
-    while True:
-        with _opened(folder) as handle:
-            try:
-                return _read_files(folder, handle)
-            except ModelFileError:
-                if not _was_replaced(folder, handle):
-                    raise
+    if not folder.is_dir():
+        what = "is not a folder" if folder.exists() else "does not exist"
+        raise ModelFileError(f"{folder} {what}: give the folder that save() has written.")
+    for wait in WAITS:
+        try:
+            return _read_files(folder)
+        except _HalfReplacedError:
+            time.sleep(wait)
+    try:
+        return _read_files(folder)
+    except _HalfReplacedError as error:
+        raise ModelFileError(str(error)) from error
 
 
-def _read_files(folder: Path, handle: int | None) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    document = _document(folder / DOCUMENT, _read(folder / DOCUMENT, LARGEST_DOCUMENT, handle))
+def _read_files(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    document = _document(folder / DOCUMENT, _read(folder / DOCUMENT, LARGEST_DOCUMENT))
     stated, model = document.get("weights"), document.get("model")
     if not isinstance(stated, dict) or not isinstance(model, dict):
         raise damaged(folder / DOCUMENT, "it has no model")
-    data = _read(folder / WEIGHTS, LARGEST_WEIGHTS, handle)
+    data = _read(folder / WEIGHTS, LARGEST_WEIGHTS)
     if hashlib.sha256(data).hexdigest() != stated.get("sha256"):
-        raise damaged(folder / WEIGHTS, "its checksum is not the one in model.json")
+        raise _HalfReplacedError(str(damaged(folder / WEIGHTS, "its checksum is not the one in model.json")))
     return model, _tensors(folder / WEIGHTS, data)
 
 
@@ -172,28 +193,18 @@ def _check_header(data: bytes) -> None:
 
 def _check_place(target: Path, overwrite: bool) -> None:
     if not target.name:
-        raise ValueError(f"{target} cannot be replaced by a model: name a folder that does not exist yet.")
-    if not target.exists():
+        raise ValueError(f"{target} is no place for a model: name a folder that does not exist yet.")
+    if overwrite or not target.exists():
         return
     if not target.is_dir():
-        if not overwrite:
-            raise FileExistsError(
-                f"{target} is a file, and a model is saved as a folder: give another name, or overwrite=True."
-            )
-        return
-    entries = sorted(target.iterdir())
-    inner = [entry.name for entry in entries if entry.is_dir() and not entry.is_symlink()]
-    if inner:
         raise FileExistsError(
-            f"{target} holds other folders, such as {inner[0]!r}: give a folder of its own to the model."
+            f"{target} is a file, and a model is saved as a folder: give another name, or overwrite=True."
         )
-    strangers = [entry.name for entry in entries if entry.name not in (DOCUMENT, WEIGHTS)]
-    if entries and not strangers and not begins_with(target / DOCUMENT, json.dumps(FORMAT).encode()):
-        strangers = [entries[0].name]
-    if strangers and not overwrite:
+    taken = [name for name in (DOCUMENT, WEIGHTS) if (target / name).exists()]
+    if taken and not begins_with(target / DOCUMENT, json.dumps(FORMAT).encode()):
         raise FileExistsError(
-            f"{target} holds files that are not a model of fairbound, such as {strangers[0]!r}: give another folder, "
-            "or overwrite=True to replace this one."
+            f"{target} holds a file {taken[0]!r} that is not of a model of fairbound: give another folder, or "
+            "overwrite=True to replace it."
         )
 
 
@@ -201,35 +212,11 @@ def _versions() -> dict[str, str]:
     return {"fairbound": __version__, "torch": str(torch.__version__), "numpy": np.__version__}
 
 
-@contextmanager
-def _opened(folder: Path) -> Iterator[int | None]:
-    """Open the folder, so that both files belong to one model; None if the system cannot."""
-    if not folder.is_dir():
-        what = "is not a folder" if folder.exists() else "does not exist"
-        raise ModelFileError(f"{folder} {what}: give the folder that save() has written.")
-    if os.open not in os.supports_dir_fd:
-        yield None
-        return
+def _read(path: Path, largest: int) -> bytes:
     try:
-        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    except OSError as error:
-        raise _unreadable(folder, error) from error
-    try:
-        yield handle
-    finally:
-        os.close(handle)
-
-
-def _was_replaced(folder: Path, handle: int | None) -> bool:
-    try:
-        return handle is not None and not os.path.samestat(os.fstat(handle), folder.stat())
-    except OSError:
-        return False
-
-
-def _read(path: Path, largest: int, handle: int | None) -> bytes:
-    try:
-        return read_bytes(path if handle is None else path.name, largest, folder=handle)
+        return read_bytes(path, largest)
+    except FileNotFoundError as error:
+        raise _HalfReplacedError(str(_unreadable(path, error))) from error
     except OSError as error:
         raise _unreadable(path, error) from error
     except UnfitFileError as error:

@@ -21,7 +21,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from fairbound._errors import missing_extra
+from fairbound._errors import import_extra
 from fairbound._files import begins_with, resolved, write_file
 from fairbound._version import __version__
 from fairbound.estimator import (
@@ -62,7 +62,7 @@ def export_onnx(estimator: Any, path: str | os.PathLike[str], *, overwrite: bool
             f"A model with correction={estimator.correction!r} cannot be written as ONNX: its inputs are estimates of "
             'the group. Train with correction="columns".'
         )
-    onnx = _import("onnx")
+    onnx = import_extra("onnx", "to_onnx needs", "onnx")
     target = resolved(Path(path))
     if target.is_dir():
         raise IsADirectoryError(f"{target} is a folder: give the name of a file, such as model.onnx.")
@@ -172,7 +172,7 @@ def _traced(
     onnx: Any, graph: Graph, module: nn.Module, Z: str, width: int, dtype: torch.dtype
 ) -> tuple[str, list[Any]]:
     """Add any module through torch's exporter; return the name of its output and its functions."""
-    _import("onnxscript")
+    import_extra("onnxscript", "to_onnx needs", "onnx")
     copied = copy.deepcopy(module).to(dtype).eval()
     example = torch.from_numpy(module_inputs(module, np.zeros((2, width))))
     with warnings.catch_warnings():
@@ -272,13 +272,6 @@ def _assembled(onnx: Any, graph: Graph, inputs: list[Any], classes: Any, functio
     )
     model.ir_version = 10  # the least version that has all operators used; older runtimes reject newer ones
     return model
-
-
-def _import(name: str) -> Any:
-    try:
-        return importlib.import_module(name)
-    except ImportError as error:
-        raise missing_extra("to_onnx needs", name, "onnx") from error
 
 
 # --- bases -----------------------------------------------------------------------------------------------------------

@@ -69,6 +69,11 @@ class Graph:
 
     def category(self, X: str, column: CategoryColumn) -> str:
         """Add the 0/1 columns of one category, of words or of codes."""
+        if column.missing and not column.numeric and "" in (*column.words, *column.rare):
+            raise ValueError(
+                f"Column {column.name!r} had empty and missing text in training, and ONNX has no missing text: give "
+                "empty text a word of its own, or make it missing, and train again."
+            )
         known: Any = (
             np.array([[TRUTH.get(word, word) for word in column.words]], dtype=np.float64)
             if column.numeric

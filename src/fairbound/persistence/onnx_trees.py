@@ -8,8 +8,7 @@ unknown categories have the value that sends them to their side.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,9 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairbound.estimator import base_name, is_a
-from fairbound.persistence.bases import FORESTS, LightGBMModel, XGBoostModel, takes_arrays
+from fairbound.persistence.bases import LightGBMModel, XGBoostModel, lightgbm_booster, xgboost_text
+from fairbound.persistence.lightgbm_text import CATEGORICAL, DEFAULT_LEFT, LightGBMBooster
 from fairbound.persistence.onnx_graph import Graph
-from fairbound.persistence.trees import TreeModel, boosted_arrays, forest_arrays
+from fairbound.persistence.sklearn_models import BOOSTED, FORESTS
+from fairbound.persistence.xgboost_json import OBJECTIVES, base_scores, read_xgboost
 
 Floats = NDArray[np.float64]
 
@@ -218,110 +219,138 @@ def _goes_left(code: int | None, key: tuple[Any, ...]) -> bool:
 
 def read_ensemble(estimator: Any) -> Ensemble:
     """Return the trees of a fitted estimator; raise an error if it has none that can be written."""
-    if isinstance(estimator, TreeModel):
-        return _from_arrays(estimator.arrays, len(estimator.classes_), boosted=estimator.boosted)
-    if isinstance(estimator, LightGBMModel):
-        return _from_lightgbm(estimator.booster, estimator)
-    if is_a(estimator, "LGBMClassifier"):
-        return _from_lightgbm(estimator.booster_, estimator)
-    if isinstance(estimator, XGBoostModel):
-        return _from_xgboost(estimator.text, estimator)
-    if is_a(estimator, "XGBClassifier"):
-        if estimator.objective not in XGBoostModel.OBJECTIVES or not np.isnan(estimator.missing):
-            raise refusal(estimator, f"it has objective={estimator.objective!r} and missing={estimator.missing!r}")
-        return _from_xgboost(XGBoostModel.written(estimator), estimator)
-    if is_a(estimator, "HistGradientBoostingClassifier") and takes_arrays(estimator):
-        return _from_arrays(boosted_arrays(estimator), len(estimator.classes_), boosted=True)
+    if isinstance(estimator, LightGBMModel) or is_a(estimator, "LGBMClassifier"):
+        return _from_lightgbm(lightgbm_booster(estimator), estimator)
+    if isinstance(estimator, XGBoostModel) or is_a(estimator, "XGBClassifier"):
+        return _from_xgboost(estimator)
+    if is_a(estimator, BOOSTED) and _takes_arrays(estimator):
+        return _from_boosted(estimator)
     if is_a(estimator, *FORESTS):
-        return _from_arrays(forest_arrays(estimator), len(estimator.classes_), boosted=False)
+        return _from_forest(estimator)
     raise refusal(estimator, "only trees of scikit-learn, LightGBM and XGBoost, and linear models can")
 
 
-def _from_arrays(found: dict[str, NDArray[Any]], n_classes: int, *, boosted: bool) -> Ensemble:
+def _takes_arrays(estimator: Any) -> bool:
+    """Return whether a booster of scikit-learn was trained on arrays of numbers, not on a table with text."""
+    if hasattr(estimator, "feature_names_in_"):
+        return False
+    return estimator.is_categorical_ is None or all(
+        np.asarray(each).dtype.kind == "f"
+        for each in estimator._preprocessor.named_transformers_["encoder"].categories_
+    )
+
+
+def _from_boosted(estimator: Any) -> Ensemble:
+    order, codes, usual = np.arange(estimator.n_features_in_), [], np.zeros((0, _SET_BITS), dtype=bool)
+    if estimator.is_categorical_ is not None:  # scikit-learn puts the categorical features first
+        order = np.argsort(~estimator.is_categorical_, kind="stable")
+        encoder = estimator._preprocessor.named_transformers_["encoder"]
+        codes = [each[~np.isnan(each)].tolist() for each in encoder.categories_]
+        usual = _bits(estimator._bin_mapper.make_known_categories_bitsets()[0])
+
+    def node_of(stated: Any, sets: NDArray[np.bool_]) -> Node:
+        if stated["is_leaf"]:
+            return Node(value=(float(stated["value"]),))
+        feature = int(stated["feature_idx"])
+        common: dict[str, Any] = {
+            "feature": int(order[feature]),
+            "missing_left": bool(stated["missing_go_to_left"]),
+            "left": int(stated["left"]),
+            "right": int(stated["right"]),
+        }
+        if not stated["is_categorical"]:
+            return Node(threshold=float(stated["num_threshold"]), **common)
+        # Positions among the known categories, which are the codes of the base's table.
+        inside = sets[stated["bitset_idx"]]
+        members, known = (
+            frozenset(code for place, code in enumerate(codes[feature]) if chosen[place])
+            for chosen in (inside, usual[feature])
+        )
+        return Node(members=members, known=known, **common)
+
+    trees = [tree for iteration in estimator._predictors for tree in iteration]
+    nodes = [[node_of(stated, _bits(tree.raw_left_cat_bitsets)) for stated in tree.nodes] for tree in trees]
+    baseline = np.asarray(estimator._baseline_prediction, dtype=np.float64).reshape(-1)
+    return Ensemble(nodes, baseline, link="sigmoid" if len(baseline) == 1 else "softmax")
+
+
+_SET_BITS = 256
+"""The number of categories that a set of a node can contain."""
+
+
+def _bits(sets: NDArray[Any]) -> NDArray[np.bool_]:
+    """Return sets of 8 words of 32 bits each as rows of 256 truth values."""
+    words = np.asarray(sets, dtype="<u4").reshape(-1, _SET_BITS // 32)
+    return np.unpackbits(words.view(np.uint8), axis=1, bitorder="little").astype(bool)
+
+
+def _from_forest(estimator: Any) -> Ensemble:
     trees = []
-    stops = found.get("category_stops", np.zeros(1, dtype=np.int64))
-    order = found["order"] if boosted else np.arange(len(found["known"]))
-    for start, stop in zip(found["starts"][:-1], found["starts"][1:], strict=True):
-        tree = []
-        for node in range(start, stop):
-            if found["left"][node] < 0:
-                tree.append(Node(value=tuple(found["value"][node].tolist())))
-                continue
-            feature, members, known = int(found["feature"][node]), None, None
-            if found["set"][node] >= 0:
-                # Positions among the known categories, which are the codes of the base's table.
-                codes = found["categories"][stops[feature] : stops[feature + 1]]
-                inside, usual = found["sets"][found["set"][node]], found["known"][feature]
-                members = frozenset(code for place, code in enumerate(codes.tolist()) if inside[place])
-                known = frozenset(code for place, code in enumerate(codes.tolist()) if usual[place])
-            tree.append(
-                Node(
-                    feature=int(order[feature]),
-                    threshold=float(found["threshold"][node]),
-                    missing_left=bool(found["missing_left"][node]),
-                    left=int(found["left"][node] - start),
-                    right=int(found["right"][node] - start),
-                    members=members,
-                    known=known,
+    for tree in (each.tree_ for each in getattr(estimator, "estimators_", [estimator])):
+        columns = (tree.children_left, tree.children_right, tree.feature, tree.threshold, tree.missing_go_to_left)
+        trees.append(
+            [
+                Node(value=tuple(values[0])) if left < 0 else Node(feature, threshold, bool(missing_left), left, right)
+                for left, right, feature, threshold, missing_left, values in zip(
+                    *(column.tolist() for column in columns), tree.value.tolist(), strict=True
                 )
-            )
-        trees.append(tree)
-    if not boosted:
-        return Ensemble(trees, np.zeros(n_classes), average=True, single=True)
-    return Ensemble(trees, found["baseline"], link="sigmoid" if n_classes == 2 else "softmax")
+            ]
+        )
+    return Ensemble(trees, np.zeros(len(estimator.classes_)), average=True, single=True)
 
 
-def _from_lightgbm(booster: Any, estimator: Any) -> Ensemble:
-    stated = booster.dump_model()
-    objective, *options = str(stated.get("objective", "")).split()
-    if objective not in ("binary", "multiclass") or stated.get("average_output"):
-        raise refusal(estimator, f"its objective is {objective or 'its own'!r} or its trees are averaged")
-    steepness = next((float(each.partition(":")[2]) for each in options if each.startswith("sigmoid:")), 1.0)
-    if steepness != 1.0:
-        raise refusal(estimator, f"it has sigmoid={steepness:g}")
-    n_outputs = int(stated["num_tree_per_iteration"])
-    trees = [list(_lightgbm_nodes(each["tree_structure"], estimator)) for each in stated["tree_info"]]
-    return Ensemble(trees, np.zeros(n_outputs), link="sigmoid" if objective == "binary" else "softmax")
+def _from_lightgbm(booster: LightGBMBooster, estimator: Any) -> Ensemble:
+    if booster.objective == "multiclassova" or booster.averaged:
+        raise refusal(estimator, f"its objective is {booster.objective!r} or its trees are averaged")
+    if booster.sigmoid != 1.0:
+        raise refusal(estimator, f"it has sigmoid={booster.sigmoid:g}")
+    trees = [_lightgbm_nodes(tree, estimator) for tree in booster.trees]
+    return Ensemble(trees, np.zeros(booster.n_outputs), link="sigmoid" if booster.n_outputs == 1 else "softmax")
 
 
-def _lightgbm_nodes(root: dict[str, Any], estimator: Any) -> Iterator[Node]:
-    """Return the nodes of a tree, each with the positions of its children."""
-    stated = [root]
-    for node in stated:  # grows: the children of each node come behind all nodes found so far
-        if "leaf_value" in node and "split_feature" not in node:
-            if "leaf_coeff" in node:
-                raise refusal(estimator, "its leaves are linear models")
-            yield Node(value=(float(node["leaf_value"]),))
+def _lightgbm_nodes(tree: dict[str, NDArray[Any]], estimator: Any) -> list[Node]:
+    """Return the nodes of a tree, and behind them its leaves."""
+    if "leaf_const" in tree:
+        raise refusal(estimator, "its leaves are linear models")
+    n_inner, found = len(tree["threshold"]), []
+    names = ("left_child", "right_child", "split_feature", "threshold", "decision_type")
+    for left, right, feature, threshold, kind in zip(*(tree[name].tolist() for name in names), strict=True):
+        children = [child if child >= 0 else n_inner - 1 - child for child in (left, right)]
+        if kind & CATEGORICAL:
+            start, stop = tree["cat_boundaries"][int(threshold) : int(threshold) + 2]
+            words = tree["cat_threshold"][start:stop].astype("<u4").view(np.uint8)
+            members = frozenset(np.flatnonzero(np.unpackbits(words, bitorder="little")).astype(float).tolist())
+            found.append(Node(feature, left=children[0], right=children[1], members=members))
             continue
-        left, right = len(stated), len(stated) + 1
-        stated += [node["left_child"], node["right_child"]]
-        kind, gap = node["decision_type"], node["missing_type"]
-        if gap == "Zero":
+        gap = kind >> 2
+        if gap == 1:
             raise refusal(estimator, "it counts 0 as missing")
-        if kind == "==":
-            members = frozenset(float(code) for code in str(node["threshold"]).split("||"))
-            yield Node(int(node["split_feature"]), left=left, right=right, members=members)
-        else:
-            threshold = float(node["threshold"])
-            # If training had no missing values, LightGBM treats a missing value as 0.
-            missing_left = bool(node["default_left"]) if gap == "NaN" else threshold >= 0.0
-            yield Node(int(node["split_feature"]), threshold, missing_left, left, right)
+        # If training had no missing values, LightGBM treats a missing value as 0.
+        missing_left = bool(kind & DEFAULT_LEFT) if gap else threshold >= 0.0
+        found.append(Node(feature, threshold, missing_left, *children))
+    return [*found, *(Node(value=(value,)) for value in tree["leaf_value"].tolist())]
 
 
-def _from_xgboost(text: bytes, estimator: Any) -> Ensemble:
+def _from_xgboost(estimator: Any) -> Ensemble:
     """Return the trees of XGBoost.  It tests x < c in single precision, that is, x ≤ (the number before c)."""
-    learner = json.loads(text)["learner"]
+    if not isinstance(estimator, XGBoostModel) and (
+        estimator.objective not in OBJECTIVES or not np.isnan(estimator.missing)
+    ):
+        raise refusal(estimator, f"it has objective={estimator.objective!r} and missing={estimator.missing!r}")
+    learner = read_xgboost(xgboost_text(estimator), len(estimator.classes_))
     stated = learner["gradient_booster"]
     if stated["name"] != "gbtree":
         raise refusal(estimator, f"its booster is {stated['name']!r}")
     n_outputs = max(1, int(learner["learner_model_param"]["num_class"]))
-    base = np.atleast_1d(np.asarray(json.loads(learner["learner_model_param"]["base_score"]), dtype=np.float64))
+    base = base_scores(learner)
     if n_outputs == 1:
         base = np.log(base / (1.0 - base))
     trees = []
     for output, each in zip(stated["model"]["tree_info"], stated["model"]["trees"], strict=True):
-        if any(each.get("split_type", ())):
+        if any(each["split_type"]):
             raise refusal(estimator, "it splits on categories of its own")
+        if "leaf_weights" in each:
+            raise refusal(estimator, "its leaves have a value for each class")
         conditions = np.asarray(each["split_conditions"], dtype=np.float32)
         before = np.nextafter(conditions, np.float32(-np.inf))
         trees.append(

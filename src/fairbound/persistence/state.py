@@ -63,7 +63,7 @@ PARAMETERS = {
 
 
 def save_estimator(estimator: Any, path: str | os.PathLike[str], *, overwrite: bool = False, base: bool = True) -> None:
-    """Write a fitted classifier.  With `overwrite`, files that are not a model of fairbound are replaced, too.
+    """Write a fitted classifier.  With `overwrite`, files of the same names that are no model are replaced, too.
 
     Without `base`, a base model is left out, and must be given again to `load`.
     """

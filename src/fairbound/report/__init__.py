@@ -14,6 +14,7 @@ from fairbound.report.numbers import MINUS
 from fairbound.report.page import check_summary, read_summary, to_html, to_json
 from fairbound.report.pages import monitor_to_html, search_to_html
 from fairbound.report.templating import environment, policy, resource
+from fairbound.report.words import headline
 
 __all__ = [
     "MINUS",
@@ -21,6 +22,7 @@ __all__ = [
     "audit_to_html",
     "check_summary",
     "environment",
+    "headline",
     "holds_summary",
     "monitor_to_html",
     "policy",

@@ -83,7 +83,7 @@ def _lines(summary: Mapping[str, Any]) -> Iterator[str]:
         run = summary["run"]
         yield f"Status: {escaped(run['status'])}. {escaped(run['message'])}\n"
         solver = f"Solver: {escaped(run['solver'])}, " if run["solver"] else ""
-        seconds = "" if run["seconds"] is None else f", {run['seconds']:.1f} s"
+        seconds = "" if run["seconds"] is None else f", {run['seconds']:.1f} s in all"
         yield f"{solver}{len(run['history'])} iterations recorded{seconds}.\n"
     trials = trial_lines(summary)
     if trials:

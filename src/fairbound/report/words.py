@@ -68,6 +68,12 @@ def answers(summary: Summary) -> list[Answer]:
     return found
 
 
+def headline(summary: Summary) -> str:
+    """Return the verdict, which says first what holds on rows that were not trained on."""
+    verdict = answers(summary)[0]
+    return f"{verdict.short}. {verdict.sentence}"
+
+
 def conflicts(summary: Summary) -> list[str]:
     """Return the comparisons that conflict, if no model was found that keeps every limit."""
     return list((summary["run"] or {}).get("conflicts") or ())
@@ -98,14 +104,12 @@ def _verdict(summary: Summary) -> Answer:
     part, part_rows = main_part(summary)
     useless = part["accuracy"]["gain"] <= 0
     if broken:
-        which = f"{len(broken)} of {len(limits)} limits are not kept" if several else "The limit is not kept"
-        which = f"None of the {len(limits)} limits is kept" if several and len(broken) == len(limits) else which
         reached = "; ".join(f"{limit['text']} (reached {_value(limit, 'training')})" for limit in broken)
         worse = " It also predicts no better than a constant." if useless else ""
         return Answer(
             question,
             "bad",
-            f"{which} on the training rows",
+            f"{_not_kept(broken, limits)} on the training rows",
             f"No model was found that keeps {'all limits' if several else 'it'}; this one is the nearest: "
             f"{reached}.{worse}",
         )
@@ -134,7 +138,7 @@ def _verdict(summary: Summary) -> Answer:
         return Answer(
             question,
             "bad",
-            f"{subject} kept on the training rows; the others contradict each other",
+            f"The rows that were not trained on contradict each other; {subject.lower()} kept on the training rows",
             f"The calibration rows show {sure} that {'all limits are' if several else 'it is'} kept in the population. "
             f"The held-out rows show that {'one is' if several else 'it is'} broken. Each test is wrong for a few of a "
             "hundred draws of rows. Draw new rows.",
@@ -143,14 +147,15 @@ def _verdict(summary: Summary) -> Answer:
         return Answer(
             question,
             "good",
-            f"{subject} kept on the training rows and, {sure}, for new rows",
+            f"{subject} kept for new rows, {sure}, and on the training rows",
             f"The {rows} rows, which had no part in training, show it for the population that they were drawn from.",
         )
     if certificate["verdict"] == "FAIL":
         return Answer(
             question,
             "bad",
-            f"{subject} kept on the training rows, but not for new rows",
+            f"{'At least one limit' if several else 'The limit'} is broken for new rows, {sure}; "
+            f"{subject.lower()} kept on the training rows",
             f"The {rows} rows, which had no part in training, show {sure} that "
             f"{'at least one limit' if several else 'it'} is broken in the population that they were drawn from.",
         )
@@ -159,29 +164,37 @@ def _verdict(summary: Summary) -> Answer:
         return Answer(
             question,
             "bad",
-            f"{subject} kept on the training rows, but no model passed {sure}",
+            f"No model passed for new rows, {sure}; {subject.lower()} kept on the training rows",
             f"Nothing is claimed for new rows: the calibration rows do not show that "
             f"{'all limits are' if several else 'the limit is'} kept in the population that they were drawn from, not "
             "even by the strictest model. More rows of the smaller groups, or a looser limit, would help.",
         )
     measured = [limit["held_out"] for limit in limits if limit["held_out"]]
     inside = all(each["after"]["kept"] for each in measured) if measured else None
-    among = {True: " and among the held-out rows", False: "", None: ""}[inside]
-    beyond = (
-        " The held-out rows lie beyond the limit, but not so far that chance cannot explain it."
-        if inside is False
-        else ""
-    )
+    beyond = [limit for limit in limits if limit["held_out"] and limit["held_out"]["after"]["kept"] is False]
+    if beyond:
+        values = "; ".join(f"{limit['text']}: {_value(limit, 'held_out')}" for limit in beyond)
+        short = f"{_not_kept(beyond, limits)} on the held-out rows ({values}); kept on the training rows"
+    else:
+        short = f"{subject} kept " + ("among the held-out rows and " if inside else "") + "on the training rows"
     forecast = (summary["run"] or {}).get("forecast") or {}
     unlikely = forecast.get("holds") is not None and forecast["holds"] < UNLIKELY
     return Answer(
         question,
-        "open",
-        f"{subject} kept on the training rows{among}; "
-        + ("on new rows a break is likely" if unlikely else "for new rows it is open"),
+        "bad" if beyond else "open",
+        f"{short}; " + ("on new rows a break is likely" if unlikely else "for new rows it is open"),
         f"The {rows} rows do not decide at {percent(certificate['confidence'])} confidence whether "
-        f"{'all limits are' if several else 'the limit is'} kept in the population that they were drawn from.{beyond}",
+        f"{'all limits are' if several else 'the limit is'} kept in the population that they were drawn from."
+        + (" The distance to the limit may be chance." if beyond else ""),
     )
+
+
+def _not_kept(broken: Sequence[Any], limits: Sequence[Any]) -> str:
+    if len(limits) == 1:
+        return "The limit is not kept"
+    if len(broken) == len(limits):
+        return f"None of the {len(limits)} limits is kept"
+    return f"{len(broken)} of {len(limits)} limits are not kept"
 
 
 def _deciding(summary: Summary) -> tuple[Mapping[str, Any] | None, str]:

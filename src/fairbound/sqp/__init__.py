@@ -3,32 +3,35 @@
     min f(w)   subject to   lower ≤ c(w) ≤ upper
 
 A problem returns an `Evaluation`; a solver consumes it.  `StochasticSQP` is the paper's method as a torch optimiser,
-and works with batches.  `QuasiNewtonSQP` evaluates the whole problem in every iteration, and is faster.  Nothing here
-depends on fairness.
+and works with batches; torch is imported when it is first used.  `QuasiNewtonSQP` evaluates the whole problem in every
+iteration, and is faster.  Nothing here depends on fairness.
 """
 
-from fairbound.sqp.hessian import HESSIANS, Adagrad, ExponentialAverage, Hessian, Identity, LimitedMemoryBFGS
+from typing import TYPE_CHECKING, Any
+
+from fairbound.sqp.core import Metric
+from fairbound.sqp.dense import DenseHessian
+from fairbound.sqp.diagonal import HESSIANS, Adagrad, ExponentialAverage, Hessian, Identity
+from fairbound.sqp.lbfgs import LimitedMemoryBFGS
+from fairbound.sqp.learning_rate import LearningRateCut
+from fairbound.sqp.line_search import LineSearch
+from fairbound.sqp.optimality import KKTResiduals, kkt_residuals, least_squares_multipliers
 from fairbound.sqp.problem import Evaluation, Jacobian, Problem, violation, violations
-from fairbound.sqp.qp import QPSolution, Steering, solve_qp
+from fairbound.sqp.qp import QPSolution, solve_qp
 from fairbound.sqp.quasi_newton import QuasiNewtonSQP
-from fairbound.sqp.solution import (
-    IterationRecord,
-    KKTResiduals,
-    Solution,
-    Status,
-    StepRecord,
-    WarmStart,
-    kkt_residuals,
-    least_squares_multipliers,
-)
-from fairbound.sqp.step_length import STEP_LENGTHS, AdaptiveStep, FixedStep, LineSearch, StepLength
-from fairbound.sqp.stochastic import LearningRateCut, StochasticSQP
+from fairbound.sqp.solution import IterationRecord, Solution, Status, StepRecord, WarmStart
+from fairbound.sqp.steering import Steering
+from fairbound.sqp.step_length import STEP_LENGTHS, AdaptiveStep, FixedStep, StepLength
+
+if TYPE_CHECKING:
+    from fairbound.sqp.stochastic import StochasticSQP
 
 __all__ = [
     "HESSIANS",
     "STEP_LENGTHS",
     "Adagrad",
     "AdaptiveStep",
+    "DenseHessian",
     "Evaluation",
     "ExponentialAverage",
     "FixedStep",
@@ -40,6 +43,7 @@ __all__ = [
     "LearningRateCut",
     "LimitedMemoryBFGS",
     "LineSearch",
+    "Metric",
     "Problem",
     "QPSolution",
     "QuasiNewtonSQP",
@@ -56,3 +60,11 @@ __all__ = [
     "violation",
     "violations",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "StochasticSQP":
+        from fairbound.sqp.stochastic import StochasticSQP
+
+        return StochasticSQP
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

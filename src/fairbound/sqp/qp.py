@@ -1,4 +1,4 @@
-"""The QP of one SQP step, for any number of two-sided rows, hard or elastic, and the rule for its penalty.
+"""The QP of one SQP step, for any number of two-sided rows, hard or elastic.
 
     hard      min gᵀd + ½ dᵀHd                      subject to  lower ≤ c + Jd ≤ upper
     elastic   min gᵀd + ½ dᵀHd + ρ · v(c + Jd)      v(c) the ℓ1 distance of c from [lower, upper]
@@ -34,15 +34,14 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-import torch
-from torch import Tensor
 
-from fairbound.sqp.hessian import Metric
-from fairbound.sqp.problem import Evaluation, Jacobian
-from fairbound.sqp.reduced_qp import EPS, Array, Core, hard_multipliers, priced_multipliers, to_numpy
+from fairbound.sqp.core import EPS, Core, Metric
+from fairbound.sqp.problem import Array, Jacobian, violations
+from fairbound.sqp.reduced_qp import hard_multipliers, priced_multipliers
 
 # `is_optimal` asks for 1e-8.  A solution with larger residuals than this stricter number is polished.
 _POLISH = 1e-10
+_TINY = float(np.finfo(np.float64).tiny)
 
 
 @dataclass(frozen=True)
@@ -55,9 +54,9 @@ class QPSolution:
 
     Attributes
     ----------
-    d : Tensor of shape (n,)
+    d : ndarray of shape (n,)
         Step.
-    y : Tensor of shape (m,)
+    y : ndarray of shape (m,)
         Multipliers, positive on the upper side, negative on the lower side.
     violation : float
         v(c + Jd).
@@ -78,8 +77,8 @@ class QPSolution:
         Largest p_i / max_j p_j of a multiplier whose bound is infinite, or (|y_i| − ρ)/ρ.
     """
 
-    d: Tensor
-    y: Tensor
+    d: Array
+    y: Array
     violation: float
     slope: float
     curvature: float
@@ -101,12 +100,12 @@ class QPSolution:
 
 
 def solve_qp(
-    g: Tensor,
+    g: Array,
     hessian: Metric,
-    c: Tensor,
+    c: Array,
     J: Jacobian,
-    lower: Tensor,
-    upper: Tensor,
+    lower: Array,
+    upper: Array,
     *,
     penalty: float = math.inf,
 ) -> QPSolution:
@@ -114,11 +113,11 @@ def solve_qp(
 
     Parameters
     ----------
-    g : Tensor of shape (n,)
+    g : ndarray of shape (n,)
         Gradient of the objective.
     hessian : Metric
         H through `solve` and `product`, positive definite.
-    c, lower, upper : Tensor of shape (m,)
+    c, lower, upper : ndarray of shape (m,)
         Constraint values and bounds; m may be 0.
     J : Jacobian of shape (m, n)
         Constraint gradients.
@@ -130,17 +129,17 @@ def solve_qp(
     --------
     Minimise −d + ½d² subject to 0 + d ≤ ½: the step is ½ and the multiplier ½.
 
-    >>> from fairbound.sqp.hessian import Identity
-    >>> one = torch.ones(1, dtype=torch.float64)
+    >>> from fairbound.sqp.diagonal import Identity
+    >>> one = np.ones(1)
     >>> solution = solve_qp(-one, Identity(), 0 * one, Jacobian.dense(one[None]), -one * math.inf, one / 2)
-    >>> float(solution.d), float(solution.y), solution.is_optimal()
+    >>> solution.d.item(), solution.y.item(), solution.is_optimal()
     (0.5, 0.5, True)
     """
     return solve_with_core(Core(hessian, J), g, c, lower, upper, penalty=penalty)
 
 
 def solve_with_core(
-    core: Core, g: Tensor, c: Tensor, lower: Tensor, upper: Tensor, *, penalty: float = math.inf
+    core: Core, g: Array, c: Array, lower: Array, upper: Array, *, penalty: float = math.inf
 ) -> QPSolution:
     """Solve the QP as `solve_qp` does, with the H and J of `core`; several QPs may share one core."""
     m, n = core.J.shape
@@ -148,20 +147,25 @@ def solve_with_core(
         raise ValueError(f"solve_qp(penalty={penalty!r}): must be above 0; use inf for hard rows.")
     if not (c.shape == lower.shape == upper.shape == (m,) and g.shape == (n,)):
         raise ValueError(
-            f"solve_qp: shapes do not fit: g {tuple(g.shape)}, c {tuple(c.shape)}, J {(m, n)}, "
-            f"lower {tuple(lower.shape)}, upper {tuple(upper.shape)}."
+            f"solve_qp: shapes do not fit: g {g.shape}, c {c.shape}, J {(m, n)}, lower {lower.shape}, "
+            f"upper {upper.shape}."
         )
-    return _QP(core, g, to_numpy(c), to_numpy(lower), to_numpy(upper)).solve(penalty)
+    return _QP(core, g, c, lower, upper).solve(penalty)
 
 
 class _QP:
     """One QP: solve the reduced problem for the multipliers, then compute the step and its residuals in full space."""
 
-    def __init__(self, core: Core, g: Tensor, c: Array, lower: Array, upper: Array) -> None:
+    def __init__(self, core: Core, g: Array, c: Array, lower: Array, upper: Array) -> None:
         self.core, self.g, self.c, self.lower, self.upper = core, g, c, lower, upper
         self.newton = core.hessian.solve(g)  # H⁻¹g
-        self.gradient_norm = math.sqrt(max(float(g @ self.newton), 0.0))
-        self.q = c - core.rows @ to_numpy(core.J.basis @ self.newton)
+        self.gradient_norm = math.sqrt(max(float(g.dot(self.newton)), 0.0))
+        self.q = c - core.J.product(self.newton)
+        self.has_lower, self.has_upper = lower > -math.inf, upper < math.inf
+        size = np.maximum(np.abs(c), core.norms * self.gradient_norm)
+        for bound, exists in ((lower, self.has_lower), (upper, self.has_upper)):
+            np.maximum(size, np.abs(bound), out=size, where=exists)
+        self.size = size  # of the terms of c + Jd that do not depend on the multipliers
 
     def solve(self, penalty: float) -> QPSolution:
         y, penalty = self._multipliers(self.q, penalty, start=None)
@@ -171,8 +175,8 @@ class _QP:
                 break
             # Polish.  The reduced problem says c + Jd = q − W Wᵀy, up to the rounding errors of the factor.  Choose q
             # so that this is exact at the current y, and solve again from there.
-            y = to_numpy(best.y)
-            reached = self.c + to_numpy(self.core.J.product(best.d))
+            y = best.y
+            reached = self.c + self.core.J.product(best.d)
             y, penalty = self._multipliers(reached + self.core.response(y), penalty, start=y)
             candidate = self._solution(y, penalty)
             if candidate.kkt_residual >= best.kkt_residual:
@@ -182,16 +186,19 @@ class _QP:
 
     def _multipliers(self, q: Array, penalty: float, start: Array | None) -> tuple[Array, float]:
         """Return the multipliers of the reduced problem with the constant q, and their penalty."""
-        violation = np.maximum(q - self.upper, 0.0) + np.maximum(self.lower - q, 0.0)
-        live, norms = self.core.live, self.core.norms[self.core.live]
         y = np.zeros_like(q)
-        distance = float((violation[live] / norms).max()) if norms.size else 0.0
+        violation = violations(q, self.lower, self.upper)
+        if not violation.any():
+            return y, penalty
+        live, norms = self.core.live, self.core.norms[self.core.live]
+        distance = _largest(violation[live] / norms)
         # No step changes a row without gradient.  If such a row is violated, hard rows are inconsistent, and the
         # multiplier of the elastic QP is at its bound.
         unattainable = ~live & (violation > 8.0 * EPS * np.maximum(np.abs(self.c), np.abs(q)))
-        if math.isinf(penalty) and bool(unattainable.any()):
-            penalty = self._fallback_penalty(distance)
-        y[unattainable] = np.where(q > self.upper, penalty, -penalty)[unattainable]
+        if unattainable.any():
+            if math.isinf(penalty):
+                penalty = self._fallback_penalty(distance)
+            y[unattainable] = np.where(q > self.upper, penalty, -penalty)[unattainable]
         if distance == 0.0:
             return y, penalty
         # The core holds unit rows W_i, and z = −Σ norms_i y_i W_i.  With z = distance · z', row i reads
@@ -201,7 +208,7 @@ class _QP:
         lower, upper = (self.lower - q)[live] / unit, (self.upper - q)[live] / unit
         price = penalty * norms / distance
         scaled = hard_multipliers(self.core.W, lower, upper) if start is None else start[live] * norms / distance
-        if start is not None or scaled is None or bool((np.abs(scaled) > price).any()):
+        if start is not None or scaled is None or (np.abs(scaled) > price).any():
             size = np.maximum(np.abs(self.c), np.abs(q))[live] + norms * self.gradient_norm
             noise = 4.0 * EPS * size / unit
             dual = priced_multipliers(self.core.W, lower, upper, price, noise, scaled)
@@ -219,159 +226,52 @@ class _QP:
 
         Multipliers are about as large as distance / norm or ‖g‖ / norm.  The penalty is 10⁴ times that.
         """
-        largest = _max(self.core.norms)
+        largest = _largest(self.core.norms)
         return 1e4 * max(distance, self.gradient_norm) / largest if largest > 0.0 and distance > 0.0 else 1.0
 
     def _solution(self, y: Array, penalty: float) -> QPSolution:
         """Return the step that belongs to the multipliers, with its residuals."""
-        multipliers = torch.from_numpy(y).to(self.g)
-        weights = self.core.J.rows.T @ multipliers
-        J_y = weights @ self.core.J.basis  # Jᵀy
-        d = -self.newton - weights @ self.core.solved_basis
-        product = self.core.hessian.product(d)
-        terms = (self.core.J.rows.abs().T @ multipliers.abs()) * self.core.basis_sizes
-        largest = max(_max_abs(self.g), _max_abs(terms))
-        stationarity = _max_abs(product + self.g + J_y) / largest if largest > 0.0 else 0.0
-        reached = self.c + to_numpy(self.core.J.product(d))
-        violation = np.maximum(reached - self.upper, 0.0) + np.maximum(self.lower - reached, 0.0)
-        p = self.core.norms * np.abs(y)
-        largest_p = _max(p)
-        scale = np.maximum(np.abs(self.c), self.core.norms * max(self.gradient_norm, largest_p))
+        core = self.core
+        weights, sizes = y @ core.J.rows, np.abs(y)
+        J_y = weights @ core.J.basis  # Jᵀy
+        d = -self.newton - weights @ core.solved_basis
+        product = core.hessian.product(d)
+        curvature = float(d.dot(product))
+        largest = max(_largest(np.abs(self.g)), _largest((sizes @ core.row_sizes) * core.basis_sizes))
+        stationarity = _largest(np.abs(product + self.g + J_y)) / largest if largest > 0.0 else 0.0
+        reached = self.c + core.J.product(d)
+        violation = violations(reached, self.lower, self.upper)
+        p = core.norms * sizes
+        largest_p = _largest(p)
         # If the gradient of row i counts as zero, J_i d is a rounding error.  By Cauchy-Schwarz it is at most the bound
         # `unknown` on ‖J_i‖ in the norm of H⁻¹, times ‖d‖ in the norm of H.
-        scale = np.maximum(scale, self.core.unknown * math.sqrt(max(float(d @ product), 0.0)))
-        for bound in (self.lower, self.upper):
-            scale = np.maximum(scale, np.where(np.isfinite(bound), np.abs(bound), 0.0))
-        scale = np.maximum(scale, np.finfo(np.float64).tiny)
+        terms = np.maximum(core.norms * largest_p, core.unknown * math.sqrt(max(curvature, 0.0)))
+        scale = np.maximum(np.maximum(self.size, terms), _TINY)
         p = p / largest_p if largest_p > 0.0 else p
-        bound = np.where(y > 0.0, self.upper, self.lower)
-        missing = ~np.isfinite(bound)
-        slack = np.where(missing, 0.0, np.where(y > 0.0, bound - reached, reached - bound))
-        elastic = math.isfinite(penalty) and bool((np.abs(y) >= penalty).any())
-        primal = violation / scale
-        excess = np.zeros_like(y)
+        up = y > 0.0
+        missing = ~np.where(up, self.has_upper, self.has_lower)
+        slack = np.where(up, self.upper - reached, reached - self.lower)
+        slack[missing] = 0.0
+        primal, elastic, excess = violation / scale, False, 0.0
         if math.isfinite(penalty):
-            primal = np.minimum(primal, np.maximum(penalty - np.abs(y), 0.0) / penalty)
-            excess = np.maximum(np.abs(y) - penalty, 0.0) / penalty
+            primal = np.minimum(primal, np.maximum(penalty - sizes, 0.0) / penalty)
+            largest_y = _largest(sizes)
+            elastic, excess = largest_y >= penalty, max(largest_y - penalty, 0.0) / penalty
         return QPSolution(
             d=d,
-            y=multipliers,
+            y=y,
             violation=float(violation.sum()),
-            slope=float(self.g @ d),
-            curvature=float(d @ product),
+            slope=float(self.g.dot(d)),
+            curvature=curvature,
             elastic=elastic,
             penalty=penalty,
             stationarity=stationarity,
-            primal_residual=_max(primal),
-            complementarity=_max(np.minimum(p, np.maximum(slack, 0.0) / scale)),
-            dual_bound_residual=max(_max(np.where(missing, p, 0.0)), _max(excess)),
+            primal_residual=_largest(primal),
+            complementarity=_largest(np.minimum(p, np.maximum(slack, 0.0) / scale)),
+            dual_bound_residual=max(_largest(p[missing]), excess),
         )
 
 
-def _max_abs(value: Tensor) -> float:
-    return float(value.abs().max()) if value.numel() else 0.0
-
-
-def _max(value: Array) -> float:
-    return float(value.max()) if value.size else 0.0
-
-
-# --- steering --------------------------------------------------------------------------------------------------------
-
-# The rule for the penalty ρ of the elastic QP.
-#
-# If ρ is below the optimal multiplier, f + ρ·v(c) has its minimum at a point that violates the constraints. The method
-# would converge to that point, and the merit function would not show the mistake. So ρ is raised, tenfold at a time,
-# until the step reduces the violation of the linearised constraints by at least a tenth of what is possible there:
-#
-#     v(c) − v(c + Jd) ≥ fraction · (v(c) − v(c + Jd⁰)).
-#
-# Here d⁰ is the pure feasibility step, which solves the same QP with g = 0 at the largest penalty. The point is
-# *locally infeasible* if v(c) > 0 and even d⁰ reduces nothing: no direction reduces the violation to first order. It
-# also counts as locally infeasible if the rule fails at the largest ρ. (The idea is that of Byrd, Nocedal and Waltz,
-# Optim. Methods Softw. 23(2), 2008; the constants are ours.)
-
-
-# A violation below this, relative to Σ|c|, is a rounding error.
-_ROUNDING = 1e-13
-# A possible reduction below this fraction of the violation counts as none.
-_NO_GAIN = 1e-6
-
-
-@dataclass(frozen=True)
-class Steering:
-    """Constants of the rule.
-
-    Parameters
-    ----------
-    fraction : float
-        Share of the possible reduction of the violation that a step must reach, in (0, 1).
-    factor : float
-        Factor by which ρ rises at a time, above 1.
-    largest : float
-        Largest ρ.
-    """
-
-    fraction: float = 0.1
-    factor: float = 10.0
-    largest: float = 1e8
-
-    def __post_init__(self) -> None:
-        if not 0.0 < self.fraction < 1.0:
-            raise ValueError(f"Steering(fraction={self.fraction!r}): must be between 0 and 1, for example 0.1.")
-        if not self.factor > 1.0:
-            raise ValueError(f"Steering(factor={self.factor!r}): must be above 1, for example 10.")
-        if not 0.0 < self.largest < math.inf:
-            raise ValueError(f"Steering(largest={self.largest!r}): must be a finite number above 0, for example 1e8.")
-
-
-@dataclass(frozen=True)
-class SteeredStep:
-    """A QP solution, its penalty, whether the point is locally infeasible, and the core of the QP."""
-
-    solution: QPSolution
-    penalty: float
-    locally_infeasible: bool
-    core: Core
-
-
-def steered_step(
-    evaluation: Evaluation, hessian: Metric, penalty: float, steering: Steering | None = None
-) -> SteeredStep:
-    """Solve the elastic QP at `evaluation`; raise the penalty as the rule says.
-
-    Parameters
-    ----------
-    evaluation : Evaluation
-        The current point.
-    hessian : Metric
-        H of the QP.
-    penalty : float
-        Initial ρ.
-    steering : Steering, optional
-        Constants of the rule.
-    """
-    steering = steering if steering is not None else Steering()
-    penalty = min(penalty, steering.largest)
-    core = Core(hessian, evaluation.J)
-
-    def step(g: Tensor, rho: float) -> QPSolution:
-        return solve_with_core(core, g, evaluation.c, evaluation.lower, evaluation.upper, penalty=rho)
-
-    solution = step(evaluation.g, penalty)
-    before = evaluation.violation
-    if not solution.elastic or solution.violation <= (1.0 - steering.fraction) * before:
-        # Either no multiplier is at its bound ρ, so a larger ρ gives the same step.  Or the step removes `fraction` of
-        # the whole violation, hence at least `fraction` of what d⁰ can remove; then d⁰ need not be computed.
-        return SteeredStep(solution, penalty, locally_infeasible=False, core=core)
-    reference = step(torch.zeros_like(evaluation.g), steering.largest)
-    rounding = _ROUNDING * float(evaluation.c.abs().sum())
-    possible = max(before - reference.violation, 0.0)
-    if before > rounding and possible <= max(_NO_GAIN * before, rounding):
-        return SteeredStep(solution, penalty, locally_infeasible=True, core=core)
-    target = before - steering.fraction * possible + rounding
-    while solution.elastic and solution.violation > target and penalty < steering.largest:
-        penalty = min(penalty * steering.factor, steering.largest)
-        solution = step(evaluation.g, penalty)
-    missed = solution.elastic and solution.violation > target
-    return SteeredStep(solution, penalty, locally_infeasible=missed, core=core)
+def _largest(value: Array) -> float:
+    """Return the largest of some numbers that are not negative; 0 if there are none."""
+    return float(np.maximum.reduce(value, initial=0.0))

@@ -2,10 +2,10 @@
 
 One iteration at w:
 
-    1. solve the elastic QP with H for d and y; raise ρ if necessary     `qp`
-    2. stop if the KKT residuals with y are small                        `solution`
-    3. w⁺ = w + change along d, with a second-order correction           `step_length`
-    4. update H with s = w⁺ − w and ∇L(w⁺, y) − ∇L(w, y)                 `hessian`
+    1. solve the elastic QP with H for d and y; raise ρ if necessary     `qp`, `steering`
+    2. stop if the KKT residuals with y are small                        `optimality`
+    3. w⁺ = w + change along d, with a second-order correction           `line_search`
+    4. update H with s = w⁺ − w and ∇L(w⁺, y) − ∇L(w, y)                 `lbfgs`
 
 The full step is usually accepted, so it is evaluated with derivatives at once.  Then most iterations need one
 evaluation only.  After an iteration that rejected the full step, the next full step is first evaluated without
@@ -17,20 +17,24 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
 
-import torch
-from torch import Tensor
+import numpy as np
+from numpy.typing import ArrayLike
 
-from fairbound.sqp.hessian import LimitedMemoryBFGS
-from fairbound.sqp.problem import Evaluation, NotFiniteError, Problem
-from fairbound.sqp.qp import SteeredStep, Steering, steered_step
-from fairbound.sqp.solution import IterationRecord, KKTResiduals, Solution, Status, WarmStart, kkt_residuals
-from fairbound.sqp.step_length import LineSearch, SearchResult
+from fairbound.sqp.dense import DenseHessian
+from fairbound.sqp.lbfgs import LimitedMemoryBFGS
+from fairbound.sqp.line_search import LineSearch, SearchResult
+from fairbound.sqp.optimality import KKTResiduals, kkt_residuals
+from fairbound.sqp.problem import Array, Evaluation, NotFiniteError, Problem
+from fairbound.sqp.solution import IterationRecord, Solution, Status, WarmStart
+from fairbound.sqp.steering import SteeredStep, Steering, steered_step
 
 _LEAST_PENALTY = 1e-3
 
-Callback = Callable[[IterationRecord, Tensor], bool | None]
+FLATTEST = 1e-6
+"""Least eigenvalue of a matrix of second derivatives, relative to the largest: flat directions get bounded steps."""
+
+Callback = Callable[[IterationRecord, Array], bool | None]
 
 
 @dataclass(frozen=True)
@@ -68,15 +72,14 @@ class QuasiNewtonSQP:
     >>> from fairbound.sqp.problem import Evaluation
     >>> class Parabola:
     ...     def initial_point(self):
-    ...         return torch.tensor([0.5], dtype=torch.float64)
+    ...         return np.array([0.5])
     ...     def values(self, w):
-    ...         return float((w - 2) ** 2), w**2
+    ...         return (w.item() - 2) ** 2, w**2
     ...     def evaluate(self, w):
-    ...         f, c = self.values(w)
-    ...         return Evaluation(f, 2 * (w - 2), c, 2 * w[None], torch.tensor([-torch.inf]), torch.ones(1))
+    ...         return Evaluation(*self.values(w)[:1], 2 * (w - 2), w**2, 2 * w[None], [-math.inf], [1.0])
     >>> solution = QuasiNewtonSQP().solve(Parabola())
     >>> solution.w, solution.multipliers, solution.status
-    (tensor([1.], dtype=torch.float64), tensor([1.], dtype=torch.float64), <Status.CONVERGED: 'converged'>)
+    (array([1.]), array([1.]), <Status.CONVERGED: 'converged'>)
     """
 
     tolerance: float = 1e-8
@@ -108,7 +111,7 @@ class QuasiNewtonSQP:
     def solve(
         self,
         problem: Problem,
-        w0: Tensor | None = None,
+        w0: ArrayLike | None = None,
         callback: Callback | None = None,
         *,
         warm_start: WarmStart | None = None,
@@ -119,7 +122,7 @@ class QuasiNewtonSQP:
         ----------
         problem : Problem
             The nonlinear program.
-        w0 : Tensor of shape (n,), optional
+        w0 : array of shape (n,), optional
             Starting point; `problem.initial_point()` by default.
         callback : callable, optional
             Called with each `IterationRecord` and the current w before the step; a true return value ends the solve.
@@ -127,12 +130,10 @@ class QuasiNewtonSQP:
             `Solution.warm_start` of a nearby problem with the same variables.
         """
         start = problem.initial_point() if w0 is None else w0
-        if start.dim() != 1 or not start.dtype.is_floating_point:
-            raise ValueError(
-                f"QuasiNewtonSQP.solve: the start must be a flat float vector, got shape {tuple(start.shape)} "
-                f"of {start.dtype}."
-            )
-        run = _Run(self, problem, start.detach().to(torch.float64, copy=True), callback)
+        w = np.asarray(start, dtype=np.float64)
+        if w.ndim != 1:
+            raise ValueError(f"QuasiNewtonSQP.solve: the start must be a flat vector, got the shape {w.shape}.")
+        run = _Run(self, problem, w.copy(), callback)
         if warm_start is not None:
             run.resume(warm_start)
         return run.solve()
@@ -142,17 +143,17 @@ class QuasiNewtonSQP:
 class _Point:
     """A point w with its objective, violation, KKT residuals and multipliers."""
 
-    w: Tensor
+    w: Array
     f: float
     violation: float
     kkt: KKTResiduals
-    y: Tensor
+    y: Array
 
 
 class _Run:
     """The state of one solve."""
 
-    def __init__(self, options: QuasiNewtonSQP, problem: Problem, w: Tensor, callback: Callback | None) -> None:
+    def __init__(self, options: QuasiNewtonSQP, problem: Problem, w: Array, callback: Callback | None) -> None:
         self.options, self.problem, self.callback = options, problem, callback
         self.w = w
         self.evaluations, self.value_evaluations = 0, 0
@@ -160,26 +161,33 @@ class _Run:
         self.ahead: Evaluation | None = None  # at the full step of the present iteration
         self.full_steps = True  # whether the last full step was accepted
         self.penalty = options.penalty
-        self.hessian = LimitedMemoryBFGS(options.memory)
+        self.second_derivatives = getattr(problem, "hessian", None)
+        self.y: Array = np.zeros(len(self.here.c))
+        self.hessian: LimitedMemoryBFGS | DenseHessian = LimitedMemoryBFGS(options.memory)
         self.hessian.reset(self._first_scale())
-        self.history: list[dict[str, Any]] = []
+        self.history: list[IterationRecord] = []
         self.best: _Point | None = None
 
     def _first_scale(self) -> float:
         """Return the initial scale of H: the free step −g/‖g‖ has length 1, unless the gradient is almost zero."""
-        norm = float(torch.linalg.vector_norm(self.here.g))
+        norm = float(np.linalg.norm(self.here.g))
         return norm if norm > 1e-3 else 1.0
 
     def resume(self, warm_start: WarmStart) -> None:
         self.penalty = warm_start.penalty
-        self.hessian.load_state_dict(warm_start.hessian)
+        if len(warm_start.multipliers) == len(self.y):
+            self.y = warm_start.multipliers
+        if warm_start.hessian is not None and isinstance(self.hessian, LimitedMemoryBFGS):
+            self.hessian.load_state_dict(warm_start.hessian)
 
     def solve(self) -> Solution:
         options = self.options
         without_progress = infeasible = iteration = 0  # the first two count successive iterations
         while True:
+            if self.second_derivatives is not None:
+                self.hessian = DenseHessian(self.second_derivatives(self.w, self.y), FLATTEST)
             steered = self._lower_penalty(steered_step(self.here, self.hessian, self.penalty, options.steering))
-            self.penalty = steered.penalty
+            self.penalty, self.y = steered.penalty, steered.solution.y
             point = self._point(steered)
             converged = point.kkt.largest <= options.tolerance
             infeasible = infeasible + 1 if steered.locally_infeasible else 0
@@ -193,12 +201,12 @@ class _Run:
             iteration += 1
             if found.accepted:
                 without_progress = 0 if self._advance(found, steered) else without_progress + 1
-            elif self.hessian.pairs:
+            elif isinstance(self.hessian, LimitedMemoryBFGS) and self.hessian.pairs:
                 # No length along the step lowers the merit function: restart from a multiple of the identity.
                 self.hessian.reset(self._first_scale())
                 without_progress += 1
             else:
-                # The step was already computed with a multiple of the identity, so a restart would repeat it.
+                # Without pairs, a restart would repeat the step.
                 without_progress = options.patience
 
     def _lower_penalty(self, steered: SteeredStep) -> SteeredStep:
@@ -207,15 +215,15 @@ class _Run:
         The step of a QP that is not elastic does not depend on ρ, as long as ρ exceeds all multipliers.
         """
         y = steered.solution.y
-        if self.options.follow is None or steered.solution.elastic or not y.numel():
+        if self.options.follow is None or steered.solution.elastic or not y.size:
             return steered
-        wanted = max(self.options.follow * float(y.abs().max()), _LEAST_PENALTY)
+        wanted = max(self.options.follow * float(np.abs(y).max()), _LEAST_PENALTY)
         if steered.penalty <= 2.0 * wanted:
             return steered
         penalty = max(wanted, 0.5 * steered.penalty)
         return replace(steered, penalty=penalty, solution=replace(steered.solution, penalty=penalty))
 
-    def _evaluate(self, w: Tensor) -> Evaluation:
+    def _evaluate(self, w: Array) -> Evaluation:
         self.evaluations += 1
         return self.problem.evaluate(w)
 
@@ -229,17 +237,17 @@ class _Run:
         self.full_steps = found.is_full_step
         return found
 
-    def _look_ahead(self, w: Tensor) -> tuple[float, Tensor]:
+    def _look_ahead(self, w: Array) -> tuple[float, Array]:
         try:
             self.ahead = self._evaluate(w)
         except NotFiniteError:
             return math.inf, self.here.c  # overflow only means that the step is too long: the search shortens it
         return self.ahead.f, self.ahead.c
 
-    def _values(self, w: Tensor) -> tuple[float, Tensor]:
+    def _values(self, w: Array) -> tuple[float, Array]:
         self.value_evaluations += 1
         f, c = self.problem.values(w)
-        return float(f), c.detach().to(torch.float64)
+        return float(f), np.asarray(c, dtype=np.float64)
 
     def _point(self, steered: SteeredStep) -> _Point:
         here, y = self.here, steered.solution.y
@@ -261,9 +269,10 @@ class _Run:
         before, y, change = self.here, steered.solution.y, found.change
         self.w = self.w + change
         self.here = self.ahead if self.ahead is not None and found.is_full_step else self._evaluate(self.w)
-        old = before.g + before.J.transpose_product(y)
-        new = self.here.g + self.here.J.transpose_product(y)
-        self.hessian.update(change, new - old)
+        if isinstance(self.hessian, LimitedMemoryBFGS):
+            old = before.g + before.J.transpose_product(y)
+            new = self.here.g + self.here.J.transpose_product(y)
+            self.hessian.update(change, new - old)
         fall = before.f - self.here.f + self.penalty * (before.violation - self.here.violation)
         size = abs(before.f) + self.penalty * before.violation
         return fall > self.options.stall * size
@@ -278,7 +287,7 @@ class _Run:
             kkt=point.kkt,
             penalty=steered.penalty,
             step_length=0.0 if found is None else found.length,
-            step_norm=0.0 if found is None else float(torch.linalg.vector_norm(change)),
+            step_norm=0.0 if found is None else float(np.linalg.norm(change)),
             corrected=found is not None and found.corrected,
             elastic=steered.solution.elastic,
             locally_infeasible=steered.locally_infeasible,
@@ -286,7 +295,7 @@ class _Run:
             value_evaluations=self.value_evaluations,
             multipliers=steered.solution.y,
         )
-        self.history.append(record.row)
+        self.history.append(record)
         return self.callback is not None and bool(self.callback(record, self.w))
 
     def _finish(self, point: _Point, iterations: int, *, converged: bool, stalled: bool) -> Solution:
@@ -308,5 +317,9 @@ class _Run:
             value_evaluations=self.value_evaluations,
             penalty=self.penalty,
             history=self.history,
-            warm_start=WarmStart(chosen.y, self.penalty, self.hessian.state_dict()),
+            warm_start=WarmStart(
+                chosen.y,
+                self.penalty,
+                self.hessian.state_dict() if isinstance(self.hessian, LimitedMemoryBFGS) else None,
+            ),
         )

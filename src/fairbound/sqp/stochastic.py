@@ -2,12 +2,14 @@
 
 One iteration at w_k uses one evaluation (f, g, c, J), whose f and g may be stochastic:
 
-    1. choose H_k                                                   `hessian`
-    2. solve the elastic QP for d and y; raise ρ if necessary       `qp`
-    3. update merit parameter τ, model reduction Δq, ratio ξ        `problem`
+    1. choose H_k                                                   `diagonal`
+    2. solve the elastic QP for d and y; raise ρ if necessary       `qp`, `steering`
+    3. update merit parameter τ, model reduction Δq, ratio ξ        `merit`
     4. choose the step length α from β, τ, ξ, Δq                    `step_length`
     5. w_{k+1} = w_k + α d
-    6. cut the learning rate β if the merit stops falling           see below
+    6. cut the learning rate β if the merit stops falling           `learning_rate`
+
+This is the only module of the room that imports torch: the parameters are tensors, and all else is numpy.
 
 The convergence theory assumes deterministic *constraints*: evaluate them on all rows, or on a fixed subset.  It does
 not cover constraints that are evaluated on changing batches.
@@ -19,13 +21,18 @@ import math
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from fairbound.sqp.hessian import ExponentialAverage, Hessian, resolve_hessian
-from fairbound.sqp.problem import Evaluation, lowered, model_reduction, trial_merit_parameter, trial_ratio_parameter
-from fairbound.sqp.qp import QPSolution, Steering, steered_step
-from fairbound.sqp.solution import StepRecord, kkt_residuals
+from fairbound.sqp.diagonal import ExponentialAverage, Hessian, resolve_hessian
+from fairbound.sqp.learning_rate import LearningRateCut
+from fairbound.sqp.merit import lowered, model_reduction, trial_merit_parameter, trial_ratio_parameter
+from fairbound.sqp.optimality import kkt_residuals
+from fairbound.sqp.problem import Array, Evaluation
+from fairbound.sqp.qp import QPSolution
+from fairbound.sqp.solution import StepRecord
+from fairbound.sqp.steering import Steering, steered_step
 from fairbound.sqp.step_length import FixedStep, StepLength, StepModel, resolve_step_length
 
 
@@ -63,14 +70,13 @@ class StochasticSQP(torch.optim.Optimizer):
 
     >>> w = torch.zeros(1, dtype=torch.float64)
     >>> def closure():
-    ...     f, g = float((w - 2) ** 2), 2 * (w - 2)
-    ...     return Evaluation(f, g, c=w, J=torch.ones(1, 1), lower=-w.new_ones(1) * torch.inf, upper=w.new_ones(1))
+    ...     return Evaluation(f=(w - 2) ** 2, g=2 * (w - 2), c=w, J=[[1.0]], lower=[-math.inf], upper=[1.0])
     >>> optimizer = StochasticSQP([w])
     >>> records = [optimizer.step(closure) for _ in range(20)]
     >>> w
     tensor([1.], dtype=torch.float64)
     >>> records[-1].multipliers
-    tensor([2.], dtype=torch.float64)
+    array([2.])
     """
 
     def __init__(
@@ -194,9 +200,9 @@ class StochasticSQP(torch.optim.Optimizer):
             kind = type(evaluation).__name__
             raise TypeError(f"StochasticSQP.step: the closure must return an Evaluation, got {kind}.")
         size = sum(parameter.numel() for parameter in self.param_groups[0]["params"])
-        if evaluation.g.numel() != size:
+        if evaluation.g.size != size:
             raise ValueError(
-                f"StochasticSQP.step: the gradient has {evaluation.g.numel()} entries, the parameters have {size}; "
+                f"StochasticSQP.step: the gradient has {evaluation.g.size} entries, the parameters have {size}; "
                 "evaluate with the same parameters in the same order."
             )
         return evaluation
@@ -208,7 +214,7 @@ class StochasticSQP(torch.optim.Optimizer):
         trial = trial_merit_parameter(solution.slope, solution.curvature, reduction, self.sigma, solution.penalty)
         tau = lowered(numbers["merit_parameter"], trial, self.decrease, floor=1e-12)
         decrease = model_reduction(tau, solution.slope, solution.curvature, reduction)
-        step_norm = float(torch.linalg.vector_norm(solution.d))
+        step_norm = float(np.linalg.norm(solution.d))
         ratio = lowered(
             numbers["ratio_parameter"], trial_ratio_parameter(tau, decrease, step_norm), self.decrease, floor=1e-12
         )
@@ -216,11 +222,11 @@ class StochasticSQP(torch.optim.Optimizer):
         return StepModel(float(self.param_groups[0]["lr"]), tau, ratio, decrease, step_norm)
 
     def _observe_displaced(
-        self, closure: Callable[[], Evaluation], evaluation: Evaluation, d: Tensor, iteration: int
+        self, closure: Callable[[], Evaluation], evaluation: Evaluation, d: Array, iteration: int
     ) -> None:
         """Show the step-length rule a second point, if it asks for one, and restore the parameters."""
         distance = self.step_length.displacement(iteration)
-        norm = float(torch.linalg.vector_norm(d))
+        norm = float(np.linalg.norm(d))
         if distance == 0.0 or norm == 0.0:
             return
         parameters = self.param_groups[0]["params"]
@@ -229,18 +235,17 @@ class StochasticSQP(torch.optim.Optimizer):
             self._move(min(distance / norm, 1.0) * d)
             # Parameters may be float32, so the change that they made differs from the intended one by rounding.
             change = [(p - q).double().reshape(-1) for p, q in zip(parameters, saved, strict=True)]
-            self.step_length.observe(evaluation, self._evaluate(closure), torch.cat(change).to(d.device))
+            self.step_length.observe(evaluation, self._evaluate(closure), torch.cat(change).numpy(force=True))
         finally:
             for parameter, value in zip(parameters, saved, strict=True):
                 parameter.copy_(value)
 
-    def _move(self, change: Tensor) -> None:
-        """Add a flat float64 vector to the parameters."""
-        start = 0
-        for parameter in self.param_groups[0]["params"]:
-            part = change[start : start + parameter.numel()].view_as(parameter)
-            parameter.add_(part.to(parameter))
-            start += parameter.numel()
+    def _move(self, change: Array) -> None:
+        """Add a flat vector to the parameters."""
+        parameters = self.param_groups[0]["params"]
+        parts = torch.from_numpy(change).split([parameter.numel() for parameter in parameters])
+        for parameter, part in zip(parameters, parts, strict=True):
+            parameter.add_(part.view_as(parameter).to(parameter))
 
     def __getstate__(self) -> dict[str, Any]:
         # The base class pickles and copies only its own attributes; add ours.
@@ -252,7 +257,10 @@ class StochasticSQP(torch.optim.Optimizer):
         cut = self.learning_rate_cut
         self.state["sqp"] = {  # type: ignore[index]
             "numbers": dict(self._numbers),
-            "hessian": self.hessian.state_dict(),
+            "hessian": {  # tensors, since `torch.load` reads no arrays unless it trusts the file
+                name: torch.from_numpy(value) if isinstance(value, np.ndarray) else value
+                for name, value in self.hessian.state_dict().items()
+            },
             "step_length": self.step_length.state_dict(),
             "learning_rate_cut": None if cut is None else cut.state_dict(),
         }
@@ -270,123 +278,9 @@ class StochasticSQP(torch.optim.Optimizer):
                 "not; build both with the same learning_rate_cut."
             )
         self._numbers = dict(saved["numbers"])
-        self.hessian.load_state_dict(saved["hessian"])
+        self.hessian.load_state_dict(
+            {name: value.numpy() if isinstance(value, Tensor) else value for name, value in saved["hessian"].items()}
+        )
         self.step_length.load_state_dict(saved["step_length"])
         if self.learning_rate_cut is not None:
             self.learning_rate_cut.load_state_dict(saved["learning_rate_cut"])
-
-
-# --- learning rate ---------------------------------------------------------------------------------------------------
-
-# The learning-rate cut of the paper's Algorithm 2 ("Learning Rate Adjustment Strategy").
-#
-# Let φ_k = τ f(w_k) + v(c(w_k)) be the merit values, and φ̄_k = η φ_k + (1 − η) φ̄_{k−1}, φ̄_0 = φ_0, their moving
-# average. While the merit falls, the average is above the current value. If it is not, the merit has stopped falling,
-# and the learning rate is divided by a factor. But there is no cut in the first iterations, nor soon after another cut:
-#
-#     if k ≥ warmup and rate ≥ smallest:
-#         if φ̄_k ≤ φ_k and since ≥ interval:  rate ← rate / factor,  since ← 0
-#         since ← since + 1
-#
-# The paper uses the same letters for other things; here its δ_k is `since`, its γ is `factor`, and its α is `rate`.
-
-
-class LearningRateCut:
-    """Algorithm 2 of the paper: divide the learning rate when the merit function stops falling.
-
-    Parameters
-    ----------
-    smallest : float
-        A learning rate below this is not cut again.
-    warmup : int
-        Iterations before the first cut (k_min).
-    interval : int
-        Iterations between cuts (Δk).
-    factor : float
-        Divisor of a cut (γ).
-    weight : float
-        Weight η of the current value in the moving average.
-    merit_parameter : float, optional
-        τ of the merit value.  None takes the optimiser's own; the paper's experiments fixed it at 0.01.
-    count_in_warmup : bool
-        Whether iterations before `warmup` count towards `interval`.  The paper's text counts from `warmup` on; the
-        program that ran its experiments counted from the start.
-
-    Examples
-    --------
-    >>> cut = LearningRateCut(warmup=0, interval=0)
-    >>> [cut.update(value, 0.0, rate, 1.0) for value, rate in [(1.0, 0.5), (0.5, 0.05), (2.0, 0.05)]]
-    [0.05, 0.05, 0.005]
-    """
-
-    def __init__(
-        self,
-        *,
-        smallest: float = 1e-7,
-        warmup: int = 200,
-        interval: int = 5,
-        factor: float = 10.0,
-        weight: float = 0.85,
-        merit_parameter: float | None = None,
-        count_in_warmup: bool = False,
-    ) -> None:
-        for name, number in (("warmup", warmup), ("interval", interval)):
-            if not (isinstance(number, int) and number >= 0):
-                raise ValueError(f"LearningRateCut({name}={number!r}): must be a whole number of at least 0.")
-        if not factor > 1.0:
-            raise ValueError(f"LearningRateCut(factor={factor!r}): must be above 1, for example 10.")
-        if not 0.0 < weight <= 1.0:
-            raise ValueError(f"LearningRateCut(weight={weight!r}): must be above 0 and at most 1, for example 0.85.")
-        if not smallest >= 0.0:
-            raise ValueError(f"LearningRateCut(smallest={smallest!r}): must be at least 0, for example 1e-7.")
-        if merit_parameter is not None and not 0.0 < merit_parameter < math.inf:
-            raise ValueError(
-                f"LearningRateCut(merit_parameter={merit_parameter!r}): must be a finite number above 0, or None."
-            )
-        self.smallest = smallest
-        self.warmup = warmup
-        self.interval = interval
-        self.factor = factor
-        self.weight = weight
-        self.merit_parameter = merit_parameter
-        self.count_in_warmup = count_in_warmup
-        self._iteration = 0
-        self._since = 0
-        self._average = math.nan
-
-    def update(self, f: float, violation: float, learning_rate: float, merit_parameter: float) -> float:
-        """Return the learning rate of the next iteration.
-
-        Parameters
-        ----------
-        f, violation : float
-            Objective and violation at the point of this iteration.
-        learning_rate : float
-            Learning rate of this iteration.
-        merit_parameter : float
-            The optimiser's τ, used unless this object has its own.
-        """
-        tau = merit_parameter if self.merit_parameter is None else self.merit_parameter
-        merit = tau * f + violation
-        if self._iteration == 0:
-            self._average = merit
-        else:
-            self._average = self.weight * merit + (1.0 - self.weight) * self._average
-        active = self._iteration >= self.warmup and learning_rate >= self.smallest
-        if active and self._average <= merit and self._since >= self.interval:
-            learning_rate = learning_rate / self.factor
-            self._since = 0
-        if active or self.count_in_warmup:
-            self._since += 1
-        self._iteration += 1
-        return learning_rate
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return the counters and the moving average."""
-        return {"iteration": self._iteration, "since": self._since, "average": self._average}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore the state that `state_dict` returned."""
-        self._iteration = int(state["iteration"])
-        self._since = int(state["since"])
-        self._average = float(state["average"])

@@ -4,7 +4,16 @@ from fairbound.studies.candidates import Alternative, Alternatives
 from fairbound.studies.judged import Baseline, Judgement
 from fairbound.studies.measured import Decisions, SweptPoint
 from fairbound.studies.parts import columns_taken, label_values, remarks, table_backend, with_sensitive
-from fairbound.studies.plan import KINDS, LOCK_FILE, SearchPlan, Tolerance, compared_measures, grids, write_lock
+from fairbound.studies.plan import (
+    KINDS,
+    LOCK_FILE,
+    SearchPlan,
+    Tolerance,
+    compared_measures,
+    grids,
+    trained_rows,
+    write_lock,
+)
 from fairbound.studies.running import Study, study
 from fairbound.studies.search import AlternativeSearch, alternatives, as_baseline
 from fairbound.studies.settings import StudySettings, usual_bounds
@@ -13,6 +22,7 @@ from fairbound.studies.summary import summarize
 from fairbound.studies.tables import (
     GAIN,
     MODEL_FOLDER,
+    STUDY_FILES,
     frontier_table,
     metrics_of,
     rows_without_group,
@@ -25,6 +35,7 @@ __all__ = [
     "KINDS",
     "LOCK_FILE",
     "MODEL_FOLDER",
+    "STUDY_FILES",
     "Alternative",
     "AlternativeSearch",
     "Alternatives",
@@ -52,6 +63,7 @@ __all__ = [
     "summarize",
     "summary_tables",
     "table_backend",
+    "trained_rows",
     "usual_bounds",
     "with_sensitive",
     "write_files",

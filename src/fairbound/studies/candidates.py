@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fairbound._files import CONTENT, as_utf8, draft_beside, json_bytes
+from fairbound._files import CONTENT, as_utf8, draft_beside, json_bytes, publish
 from fairbound._records import as_json
 from fairbound._words import (
     TextTable,
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from fairbound.studies.plan import SearchPlan
 
 CHOSEN_ON = (
-    "Each interval and each p-value holds by itself: they are not adjusted for the number of models. Adjusted p-values "
-    "are in the log and the CSV file. The model was chosen on the rows of the table, so its numbers there are too "
-    "optimistic. Its numbers on the final rows are not."
+    "Each interval holds by itself, and each p-value for a named baseline: they are not adjusted for the number of "
+    "models. Adjusted p-values are in the log and the CSV file. The model was chosen on the rows of the table, so its "
+    "numbers there are too optimistic. Its numbers on the final rows are not."
 )
 LOG_FILE = "search.json"
 TABLE_FILE = "alternatives.csv"
@@ -62,7 +62,8 @@ class Alternative:
     judged : Judgement
         Its evaluation on the choosing rows.
     adjusted_p : float
-        The p-value of the paired test of its accuracy, adjusted for the number of candidates (Holm).
+        The p-value of the paired test of its accuracy, adjusted for the number of candidates (Holm), and of models that
+        might have been the baseline.
     within : bool
         Whether it is within the tolerance of the baseline.
     """
@@ -164,7 +165,10 @@ class Alternatives:
             return f"{searched} within {self.plan.tolerance} has {a_measure} above {at_most(max(values))} {where}"
         return f"{searched} within {self.plan.tolerance} has {a_measure} below {at_least(min(values))} {where}"
 
-    note = CHOSEN_ON
+    @property
+    def note(self) -> str:
+        """What the numbers assume."""
+        return f"{CHOSEN_ON} {self.log['baseline_rows']}".rstrip()
 
     @property
     def verdict(self) -> str:
@@ -223,7 +227,7 @@ class Alternatives:
                 "final": None if self.final is None else {name: each.to_dict() for name, each in self.final.items()},
                 "sentence": self.sentence,
                 "verdict": self.verdict,
-                "note": CHOSEN_ON,
+                "note": self.note,
             }
         )
 
@@ -302,7 +306,7 @@ class Alternatives:
 
     def _page(self) -> tuple[str, list[TextTable], list[str]]:
         heading = f"Search for alternatives: {len(self.candidates)} models beside {self.baseline}"
-        return heading, self.tables(), [self.sentence, self.verdict, CHOSEN_ON]
+        return heading, self.tables(), [self.sentence, self.verdict, self.note]
 
     def __str__(self) -> str:
         return page_as_text(*self._page())
@@ -316,10 +320,10 @@ class Alternatives:
         if place.exists() or place.is_symlink():
             raise FileExistsError(f"{place} exists already. Give another folder, or remove it first.")
         with draft_beside(place) as draft:
-            inner = draft.folder / CONTENT
+            inner = draft / CONTENT
             inner.mkdir()
             self.write_files(inner)
-            draft.publish(inner, place, replace=False)
+            publish(inner, place)
 
     def write_files(self, folder: Path) -> None:
         """Write everything into a folder, which may already have the lock."""

@@ -106,12 +106,21 @@ class Baseline:
         For all rows of the data.
     threshold : float
         The least score that is selected, if there are scores but no decisions.
+    trained_on : str, optional
+        The hash of the rows that the model was trained on, if it is known.
     """
 
     def __init__(
-        self, name: str, *, model: Any = None, decisions: Any = None, scores: Any = None, threshold: float = 0.5
+        self,
+        name: str,
+        *,
+        model: Any = None,
+        decisions: Any = None,
+        scores: Any = None,
+        threshold: float = 0.5,
+        trained_on: str | None = None,
     ) -> None:
-        self.name, self.model, self.threshold = name, model, threshold
+        self.name, self.model, self.threshold, self.trained_on = name, model, threshold, trained_on
         self.decisions = None if decisions is None else as_array(decisions)
         self.scores = None if scores is None else _numbers(scores)
 
@@ -360,7 +369,6 @@ def coefficients(classifier: ConstrainedClassifier, spread: NDArray[np.float64])
     from torch import nn
 
     (layer,) = (each for each in classifier.module_.modules() if isinstance(each, nn.Linear))
-    # The encoder scales numbers, so the weights of the layer are per standard deviation; `coef_` has the file's units.
     weights = layer.weight.detach().numpy() * spread
     labels = [None] if len(classifier.classes_) == 2 else [str(label) for label in classifier.classes_]
     return [

@@ -113,13 +113,12 @@ class Parts:
         refuses_small = bool(settings.limits) and settings.small_groups == "error"
         if refuses_small:
             check_group_sizes(data, settings)
-        # One stream of draws, so that the parts do not depend on each other by sharing a seed.
-        draws = np.random.RandomState(settings.seed)
+        # Both draws use the same numbers: one order of the rows is cut twice.
         rest, calibration = data, None
         if held_out is None and settings.test_size > 0:
-            rest, held_out = data.split(settings.test_size, random_state=draws, scale=False)
+            rest, held_out = data.split(settings.test_size, random_state=settings.seed, scale=False)
         if settings.confidence is not None:
-            rest, calibration = rest.split(CALIBRATION, random_state=draws, scale=False)
+            rest, calibration = rest.split(CALIBRATION, random_state=settings.seed, scale=False)
         if refuses_small and settings.groups != "each":
             check_group_sizes(rest, settings)  # draws are stratified on columns, not on their intersections
         return cls(
@@ -380,7 +379,8 @@ def collected_warnings() -> Iterator[list[str]]:
     """Collect the warnings of a fit about its limits, except forecasts, which its record has; show all others."""
     texts: list[str] = []
     with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", LimitWarning)
+        for kind in (LimitWarning, ForecastWarning):  # with PYTHONWARNINGS=error they would end the run
+            warnings.simplefilter("always", kind)
         yield texts
     for each in caught:
         if issubclass(each.category, ForecastWarning):

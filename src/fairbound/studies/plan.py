@@ -226,6 +226,17 @@ def rows_hash(data: Dataset) -> str:
     return digest.hexdigest()
 
 
+def trained_rows(run: Path) -> str | None:
+    """Return the hash of the rows of a run, from the lock in its folder, or beside the folder of its model."""
+    for folder in (run, run.resolve().parent):
+        try:
+            content = json.loads((folder / LOCK_FILE).read_text(encoding="utf-8"))["content"]
+        except (OSError, ValueError, LookupError, TypeError):
+            continue
+        return content.get("rows_sha256") if isinstance(content, dict) else None
+    return None
+
+
 def write_lock(lock: Mapping[str, Any], folder: Path) -> None:
     """Write the lock into the folder of a run; an existing lock must have the same hash."""
     place = folder / LOCK_FILE

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields, replace
 from functools import cached_property
@@ -53,7 +54,7 @@ def study(
     small_groups: str = "error",
     min_group_size: int = 10,
     no_group_worse: bool | str = False,
-    max_categories: int = 50,
+    max_categories: int | None = None,
     loss: str = "cross_entropy",
     class_weight: str | None = None,
     regularizers: str | Sequence[str] = (),
@@ -99,7 +100,9 @@ def study(
         What to do with groups of fewer than `min_group_size` rows: raise an error, leave them out, or merge them.
     no_group_worse : bool, or name of a rate
         If set, no group's selection rate (or the named rate) may fall below that of the model without limits.
-    min_group_size, max_categories, loss, class_weight, regularizers
+    max_categories : int, optional
+        As for `ConstrainedClassifier`; by default that of the data.
+    min_group_size, loss, class_weight, regularizers
         As for `ConstrainedClassifier`; the last three by name: "hinge", "balanced", "demographic_parity * 2".
     surrogates : str or sequence of str
         The surrogate of every limit, or of each limit in order, by name and scale, such as "sigmoid:20".
@@ -119,6 +122,8 @@ def study(
     >>> found.after.predict(found.held_out.X)[:2].tolist()
     ['passed the bar', 'passed the bar']
     """
+    if max_categories is None:
+        max_categories = data.max_categories
     given = locals()  # the other arguments have the names of the settings
     names = [each.name for each in fields(StudySettings) if each.name not in ("limits", "bounds")]
     settings = StudySettings.build(limits, bounds, **{name: given[name] for name in names})
@@ -197,10 +202,16 @@ class Study:
         free : ConstrainedClassifier, optional
             The model without limits, if it was trained on these rows already.
         """
+        started = time.perf_counter()
+        try:
+            return self._run(stage or named_stages(callback), free)
+        finally:
+            self.seconds = time.perf_counter() - started
+
+    def _run(self, stage: Stage, free: Any) -> Self:
         from fairbound.training import Passes
 
         self.passes = self.passes or Passes()
-        stage = stage or named_stages(callback)
         if self.settings.model == "auto":
             with stage("Choosing the model"):
                 choice = choose_model(self.training, self.settings, self.positive)
@@ -237,9 +248,9 @@ class Study:
 
     @property
     def kept(self) -> bool:
-        """Whether every limit is kept on the training rows, and the held-out rows refute none.
+        """Whether every limit is kept on the training rows and on the held-out rows.
 
-        With `confidence`, the model must also have passed on the calibration rows.
+        With `confidence`, the model must have passed on the calibration rows, and the held-out rows refute no limit.
         """
         return is_kept(self.summary)
 
@@ -263,7 +274,7 @@ class Study:
             training,
             self._decisions(self.held_out),
             target=self.data.target,
-            result=self.result,
+            result=replace(self.result, seconds=self.seconds),
             model=self._explain(self.after, self.training, self.held_out, self.settings),
             frontier=[self._swept(point) for point in self.frontier] or None,
             reproduction=reproduction_of(self.data, self.settings, self.command, self.lock),

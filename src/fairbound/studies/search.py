@@ -46,6 +46,16 @@ if TYPE_CHECKING:
     from fairbound.estimator import ConstrainedClassifier
 
 
+SEEN = (
+    "The baseline was trained on rows of this table, so it has seen rows that it is judged by here, and looks more "
+    "accurate than on new rows: an alternative may be within the tolerance and not be found. Compare on other rows."
+)
+ASSUMED = (
+    "The comparison assumes that the baseline was not trained on these rows. Otherwise it looks more accurate here "
+    "than on new rows, and an alternative within the tolerance may not be found."
+)
+
+
 def alternatives(
     data: Dataset,
     measures: str | Measure | Iterable[str | Measure] = "disparate_impact",
@@ -65,7 +75,7 @@ def alternatives(
     small_groups: str = "error",
     min_group_size: int = 10,
     no_group_worse: bool | str = False,
-    max_categories: int = 50,
+    max_categories: int | None = None,
     callback: Callback | None = None,
 ) -> Alternatives:
     """Search for less discriminatory alternatives to a baseline.
@@ -123,17 +133,19 @@ def alternatives(
         groups=groups,
         small_groups=small_groups,
         min_group_size=min_group_size,
-        max_categories=max_categories,
+        max_categories=data.max_categories if max_categories is None else max_categories,
         no_group_worse=no_group_worse,
     )
     given = as_baseline(baseline, baseline_score, threshold)
     return AlternativeSearch(with_sensitive(data, sensitive), plan, given).run(callback)
 
 
-def as_baseline(baseline: Any, scores: Any, threshold: float, *, name: str | None = None) -> Baseline | None:
+def as_baseline(
+    baseline: Any, scores: Any, threshold: float, *, name: str | None = None, trained_on: str | None = None
+) -> Baseline | None:
     """Return the given baseline; None if there is none, so that a trained model becomes the baseline."""
     if hasattr(baseline, "predict"):
-        return Baseline(name or "the given model", model=baseline)
+        return Baseline(name or "the given model", model=baseline, trained_on=trained_on)
     if baseline is None and scores is None:
         return None
     return Baseline(name or "the given decisions", decisions=baseline, scores=scores, threshold=threshold)
@@ -154,15 +166,18 @@ class AlternativeSearch:
         if baseline is not None:
             baseline.check(len(data))
         self.data, self.plan, self.baseline = data, plan, baseline
-        draws = np.random.RandomState(plan.seed)
         everyone = np.arange(len(data))
-        rest, self.final_rows = self._draw(everyone, plan.final_size, draws)
-        self.training_rows, self.choosing_rows = self._draw(rest, plan.choosing_size / (1 - plan.final_size), draws)
+        rest, self.final_rows = self._draw(everyone, plan.final_size)
+        self.training_rows, self.choosing_rows = self._draw(rest, plan.choosing_size / (1 - plan.final_size))
         self.training = data.take(self.training_rows)
         self.choosing = Part.of(data.take(self.choosing_rows))
         self.command = plan.as_call()
         self.interrupted = False
         rows = {"rows": len(data), "rows_sha256": rows_hash(data)}
+        if baseline is None:
+            self.baseline_rows = ""
+        else:
+            self.baseline_rows = SEEN if baseline.trained_on == rows["rows_sha256"] else ASSUMED
         self.lock = locked({"search": plan.as_dict(), "baseline": self._describe_baseline(), **rows})
 
     def _describe_baseline(self) -> dict[str, str]:
@@ -180,12 +195,10 @@ class AlternativeSearch:
             )
         return {"name": self.baseline.name, "choosing_decisions_sha256": content_hash(decided.decisions.tolist())}
 
-    def _draw(
-        self, rows: NDArray[np.int64], share: float, draws: np.random.RandomState
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def _draw(self, rows: NDArray[np.int64], share: float) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         part = self.data.take(rows)
         columns = [part.groups(name) for name in part.sensitive]
-        kept, drawn = draw_parts(part.y, columns, share, draws, pool=True)
+        kept, drawn = draw_parts(part.y, columns, share, self.plan.seed, part.places)
         return rows[kept], rows[drawn]
 
     def run(self, callback: Callback | None = None, *, stage: Stage | None = None) -> Alternatives:
@@ -203,6 +216,7 @@ class AlternativeSearch:
             "lock": self.lock,
             "plan": self.plan.as_dict(),
             "interrupted": self.interrupted,
+            "baseline_rows": self.baseline_rows,
             "parts": {name: {"rows": len(rows), "sha256": content_hash(rows.tolist())} for name, rows in parts.items()},
             **{key: value for key, value in reproduction_of(self.data, first, self.command).items() if key != "model"},
         }
@@ -241,7 +255,8 @@ class AlternativeSearch:
         judge = Judge(self.choosing, beside, plan.measures, **options)
         reference = judge.judge(beside)
         judged = [judge.judge(each) for each in decided]
-        adjusted = holm([each.paired.p for each in judged])
+        free = sum(each.limit is None for each in trained)
+        adjusted = holm([each.paired.p for each in judged], choices=1 if self.baseline else free)
         candidates = tuple(
             each.judged_as(found, adjusted_p=p, within=plan.tolerance.holds(found, reference))
             for each, found, p in zip(trained, judged, adjusted, strict=True)

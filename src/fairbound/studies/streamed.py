@@ -1,7 +1,7 @@
 """A study of files that do not fit in memory: rows are streamed, and decisions are counted as they are made.
 
-Models, summary and report have the same form as in a study in memory.  The held-out rows differ, because each row is
-drawn by itself.  Base models, `confidence` and `margin` raise an error.
+Models, summary and report have the same form as in a study in memory, and the held-out rows are the same.  Base models,
+`confidence` and `margin` raise an error.
 """
 
 from __future__ import annotations
@@ -117,7 +117,10 @@ class StreamedData:
     def sample(self) -> Table:
         """Return the inputs of the first rows."""
         rows = self.prepared.rows
-        columns = {name: rows.stream.distinct(name, self.head.column(name).to_pylist()) for name in rows.names}
+        columns = {
+            name: rows.stream.distinct(name, self.head.column(name).to_pylist(), codes=name in rows.words)
+            for name in rows.names
+        }
         schema = tuple(
             column_schema(name, values, name in rows.words, rows.columns.max_categories)
             for name, values in columns.items()
@@ -160,8 +163,7 @@ class StreamedStudy(Study):
         self.calibration, self.passes = None, Passes(None, prepared.rows.processes)
         self._begin(settings, streamed_lock(data, settings))
         seen = f"Remarks about columns are from the first {min(SAMPLE_ROWS, len(data)):,} rows."
-        drawn = "Held-out rows were drawn one by one. " if prepared.rows.columns.test_size else ""
-        self._remarks = [f"{drawn}{seen}"]
+        self._remarks = [seen]
         if settings.model == "auto":
             self._remarks.append("Model: linear, because the choice of a model needs the rows in memory.")
         self._remarks += column_remarks(data)

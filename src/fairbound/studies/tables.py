@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fairbound._files import CONTENT, draft_beside, json_bytes
+from fairbound._files import CONTENT, draft_beside, json_bytes, publish
 from fairbound._words import TextTable, group_text, number
 from fairbound.fairness import shortest
 from fairbound.studies.parts import columns_taken, label_values
@@ -49,17 +49,21 @@ def metrics_of(summary: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def is_kept(summary: Mapping[str, Any]) -> bool:
-    """Return whether the limits are kept: on the training rows, in the test of `confidence=`, without a FAIL later.
+    """Return whether every limit is kept on the training rows and on the held-out rows.
 
-    The measured value on held-out rows varies around the limit by chance.  So only the verdict FAIL counts there.
+    With `confidence=`, the test on the calibration rows is about new rows, and must be passed.  Then a value on the
+    held-out rows that chance explains does not count, only the verdict FAIL.
     """
-    held_out = summary["parts"]["held_out"]
-    certificate = None if held_out is None else held_out["certificate"]
-    return (
-        all(limit["training"]["after"]["kept"] for limit in summary["limits"])
-        and (summary["calibration"] is None or summary["calibration"]["verdict"] == "PASS")
-        and (certificate is None or certificate["verdict"] != "FAIL")
-    )
+    limits, held_out, calibration = summary["limits"], summary["parts"]["held_out"], summary["calibration"]
+    if not all(limit["training"]["after"]["kept"] for limit in limits):
+        return False
+    if calibration is not None and calibration["verdict"] != "PASS":
+        return False
+    if held_out is None or not limits:
+        return True
+    if calibration is not None:
+        return bool(held_out["certificate"]["verdict"] != "FAIL")
+    return all(limit["held_out"]["after"]["kept"] is not False for limit in limits)
 
 
 def rates_by_group(part: Mapping[str, Any], model: str = "after") -> list[dict[str, Any]]:
@@ -280,6 +284,11 @@ def rows_without_group(summary: Mapping[str, Any]) -> list[str]:
 
 MODEL_FOLDER = "model"
 """Where in the folder of a study its model is."""
+STUDY_FILES = (
+    *("summary.json", "report.html", "model-card.md", "metrics.json", "frontier.json", "frontier.csv", "limits.lock"),
+    *(f"{folder}/{name}" for folder in (MODEL_FOLDER, "models/*") for name in ("model.json", "weights.safetensors")),
+)
+"""What a study writes; other files in its folder belong to the user, and stay when a study is replaced."""
 
 
 def write_study(study: Study, place: Path, *, overwrite: bool, models: bool) -> dict[str, Any]:
@@ -291,10 +300,10 @@ def write_study(study: Study, place: Path, *, overwrite: bool, models: bool) -> 
         remedy = "it is not a study, so it is not replaced" if overwrite else "overwrite=True replaces a study"
         raise FileExistsError(f"{place} exists already; {remedy}. Give another folder, or remove it first.")
     with draft_beside(place) as draft:
-        folder = draft.folder / CONTENT
+        folder = draft / CONTENT
         folder.mkdir()
         found = write_files(study, folder, place, models=models)
-        draft.publish(folder, place, replace=taken)
+        publish(folder, place, replace=taken, ours=STUDY_FILES)
     return found
 
 

@@ -12,8 +12,8 @@ from fairbound.training.assessment import (
     rates_on_a_handful,
     surrogate_gaps,
 )
-from fairbound.training.effort import PHASES, SMALL_EFFORT, Effort, Phase, choose_effort, is_small
-from fairbound.training.fitting import choose_solver, fit, on_other_rows, tighten
+from fairbound.training.effort import PHASES, Effort
+from fairbound.training.fitting import choose_solver, fit, on_rows, tighten
 from fairbound.training.frontiers import (
     FitSeries,
     Frontier,
@@ -48,7 +48,6 @@ __all__ = [
     "LOSSES",
     "LOSS_WEIGHTS",
     "PHASES",
-    "SMALL_EFFORT",
     "WIDE",
     "Assessment",
     "Batch",
@@ -62,7 +61,6 @@ __all__ = [
     "MappedRows",
     "MatrixRows",
     "Passes",
-    "Phase",
     "Processes",
     "RateSupport",
     "RowLayout",
@@ -81,7 +79,6 @@ __all__ = [
     "assess_now",
     "assign",
     "blank_linear",
-    "choose_effort",
     "choose_solver",
     "choose_status",
     "evaluation_mode",
@@ -90,10 +87,9 @@ __all__ = [
     "frontier",
     "gap_sums",
     "gap_sums_of_rows",
-    "is_small",
     "loss_price",
     "make_model",
-    "on_other_rows",
+    "on_rows",
     "open_journal",
     "prices_in_accuracy",
     "rates_on_a_handful",

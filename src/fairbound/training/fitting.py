@@ -1,4 +1,4 @@
-"""Fit a model under limits, by whole passes over the rows (`stages`) or by mini-batches first.
+"""Fit a model under limits, by whole passes over the rows (`continuation`) or by mini-batches first.
 
 The result is the best candidate of all phases, including constants, judged by its decisions in double precision.
 """
@@ -15,14 +15,13 @@ from torch import Tensor
 
 from fairbound._words import lookup
 from fairbound.fairness import Cells
+from fairbound.training.archive import Judge, Objective
 from fairbound.training.assessment import Assessment
-from fairbound.training.candidates import Judge
+from fairbound.training.continuation import Continuation, HistoryCallback
 from fairbound.training.effort import Effort
 from fairbound.training.mini_batches import MiniBatches, run_mini_batches
 from fairbound.training.models import LayerModes
 from fairbound.training.problem import TrainingProblem
-from fairbound.training.stages import Objective, confirm, find_free_optimum, reach_limits
-from fairbound.training.state import FitState, HistoryCallback
 from fairbound.training.trainer import TrainingResult
 
 # --- threads ---------------------------------------------------------------------------------------------------------
@@ -57,18 +56,10 @@ def suitable_threads(n_rows: int, n_parameters: int) -> Iterator[None]:
 Solver = Literal["auto", "quasi-newton", "stochastic"]
 
 
-def on_other_rows(problem: TrainingProblem, cells: Cells) -> TrainingProblem:
-    """Return the same problem for the rows of other cells, with a copy of the module.
-
-    A fit leaves its module in double precision.  The copy is used for an estimate only, so it is in single precision,
-    which takes half the time.  A module with tensors that are not trained stays in double precision, because these
-    tensors may need all digits.
-    """
-    module = copy.deepcopy(problem.module)
-    if not list(module.buffers()) and all(parameter.requires_grad for parameter in module.parameters()):
-        module.to(torch.float32)
-    return TrainingProblem(
-        module,
+def on_rows(problem: TrainingProblem, cells: Cells, start: Tensor, dtype: torch.dtype) -> TrainingProblem:
+    """Return the same problem for the rows of other cells, with a copy of the module that starts at `start`."""
+    found = TrainingProblem(
+        copy.deepcopy(problem.module).to(dtype),
         problem.loss,
         problem.system.constraints,
         cells,
@@ -76,6 +67,8 @@ def on_other_rows(problem: TrainingProblem, cells: Cells) -> TrainingProblem:
         threshold=problem.threshold,
         passes=problem.passes,
     )
+    found.assign(start)
+    return found
 
 
 WHOLE_PASS_LIMIT = 2e10
@@ -87,17 +80,15 @@ def fit(
     X: Any,
     *,
     loss_weights: Any = None,
-    objective: Objective = "loss",
+    objective: Objective = "accuracy",
     solver: Solver = "auto",
     effort: Effort | None = None,
+    precision: torch.dtype | None = None,
     callback: HistoryCallback | None = None,
     generator: torch.Generator | None = None,
     judge: Judge | None = None,
 ) -> TrainingResult:
     """Minimise the problem's objective under its limits, and leave the best model in the module.
-
-    The module is left in double precision.  The limits were checked there, and rounding to single precision could
-    change decisions.
 
     Parameters
     ----------
@@ -105,13 +96,15 @@ def fit(
     X : array of shape (n, ...), or Rows
         Inputs, in the row order of the problem's cells; or all rows, with their weights, such as `MappedRows`.
     loss_weights : array of shape (n,), optional
-    objective : {"loss", "accuracy"}
-        "loss" takes the most accurate model within 5% of the least loss (`Effort.loss_slack`), so that probabilities
-        stay meaningful.  "accuracy" takes the most accurate model, whatever its loss.
+    objective : {"accuracy", "loss"}
+        What is best under the limits: the most accurate decisions, or the least loss.
     solver : {"auto", "quasi-newton", "stochastic"}
         Whole passes, or mini-batches first (`mini_batches`); by default chosen from the size of data and model.
         Mini-batches leave the module in evaluation mode.
     effort : Effort, optional
+    precision : torch.dtype, optional
+        The precision in which the decisions must keep the limits, and which the module has afterwards; by default its
+        present one.
     callback : function of one history row, optional
         Called at every iteration; return True to stop early with the best model found.
     generator : torch.Generator, optional
@@ -125,15 +118,15 @@ def fit(
         solver = choose_solver(problem.n_rows, problem.n_parameters)
     modes = LayerModes(problem.module)
 
-    def begin(state: FitState) -> list[Tensor]:
+    def begin(state: Continuation) -> list[Tensor]:
         if solver == "stochastic":
             return run_mini_batches(state, problem, MiniBatches(state, modes, generator))
-        find_free_optimum(state)
+        state.find_free_model()
         return []
 
     if solver == "stochastic":
         problem.module.eval()
-    return _run(problem, X, begin, solver, objective, loss_weights, effort, callback, judge)
+    return _run(problem, X, begin, solver, objective, loss_weights, effort, callback, judge, precision)
 
 
 def tighten(
@@ -141,7 +134,7 @@ def tighten(
     X: Any,
     *,
     loss_weights: Any = None,
-    objective: Objective = "loss",
+    objective: Objective = "accuracy",
     effort: Effort | None = None,
     callback: HistoryCallback | None = None,
     free: Assessment | None = None,
@@ -149,11 +142,11 @@ def tighten(
     """Reach the limits exactly, starting from the present parameters of the module.
 
     Use it after your own training loop.  It runs the last phases of `fit`, by whole passes in evaluation mode, and
-    leaves the module in that mode.  `free` is the assessment of the model without limits, if it is known; the accurate
-    phase uses it, because it runs only if the limits cost enough accuracy.  The other parameters are as for `fit`.
+    leaves the module in that mode.  `free` is the assessment of the model without limits, if it is known.  The other
+    parameters are as for `fit`.
     """
 
-    def begin(state: FitState) -> list[Tensor]:
+    def begin(state: Continuation) -> list[Tensor]:
         state.free = free
         return [state.w]
 
@@ -164,24 +157,25 @@ def tighten(
 def _run(
     problem: TrainingProblem,
     X: Any,
-    begin: Callable[[FitState], list[Tensor]],
+    begin: Callable[[Continuation], list[Tensor]],
     solver: str,
     objective: Objective,
     loss_weights: Any,
     effort: Effort | None,
     callback: HistoryCallback | None,
     judge: Judge | None = None,
+    precision: torch.dtype | None = None,
 ) -> TrainingResult:
-    """Run `begin`, which trains the first phases and returns points near the limits; then run all later phases."""
-    lookup({"loss": None, "accuracy": None}, objective, "objective")
+    """Run `begin`, which trains the first phases and returns points near the limits; then keep the limits."""
+    lookup({"accuracy": None, "loss": None}, objective, "objective")
     with suitable_threads(problem.n_rows, problem.n_parameters):
-        state = FitState(problem, X, loss_weights, effort, callback, judge)
+        state = Continuation(problem, X, loss_weights, effort, callback, judge, precision)
         try:
-            reach_limits(state, problem, objective, begin(state))
+            state.keep_limits(problem, objective, points=begin(state), all_layers=solver != "stochastic")
         finally:
             # Also on an interrupt, leave the best model found in the module.
             state.assign_best(problem)
-        return state.result(problem, confirm(state, problem), by_loss=objective == "loss", solver=solver)
+        return state.result(problem, solver=solver)
 
 
 def choose_solver(n_rows: int, n_parameters: int) -> Solver:

@@ -1,10 +1,10 @@
 """The frontier: fit models for a sequence of bounds, which share the model without limits, and price each bound.
 
-Each bound is reached from the model without limits, as in a fit of its own, so both end at the same model.  (If it were
-reached from its neighbour, a network would be trained further with every bound.  That gains accuracy on the training
-rows, none on others, and makes strict bounds look better than they are.)  A model that keeps a strict bound also keeps
-every looser one.  So if the stricter model is more accurate by more than `Effort.worth`, it replaces the looser one: no
-point is clearly dominated by a stricter one.
+A linear model reaches each bound from its looser neighbour, at the narrowest bandwidth at once.  A network reaches it
+from the model without limits, as in a fit of its own.  (From its neighbour it would be trained further with every
+bound.  That gains accuracy on the training rows, none on others, and makes strict bounds look better than they are.)  A
+model that keeps a strict bound also keeps every looser one.  So if the stricter model is clearly more accurate, it
+replaces the looser one.
 
 Prices.  The multipliers y price the *loss*.  The Lagrangian contains y_j(c_j − bound_j), so tightening the bound β of a
 constraint by one unit costs Σ_j y_j · ∂(c_j − bound_j)/∂β.  For the row δ·r_a − r_b ≤ 0 of a ratio δ that is y·r_a.
@@ -23,14 +23,17 @@ import torch
 from torch import Tensor
 
 from fairbound.fairness import Constraint, ConstraintSystem, resolve_measure
+from fairbound.training.archive import Objective
+from fairbound.training.continuation import Continuation, HistoryCallback
 from fairbound.training.effort import Effort
 from fairbound.training.fitting import Solver, suitable_threads
 from fairbound.training.mini_batches import MiniBatches
 from fairbound.training.models import LayerModes
 from fairbound.training.problem import TrainingProblem
-from fairbound.training.stages import Objective, confirm, find_free_optimum, reach_limits
-from fairbound.training.state import FitState, HistoryCallback
 from fairbound.training.trainer import TrainingResult, assess_now, choose_status
+
+CLEARLY = 5e-4
+"""A difference in accuracy beyond this is more than a few rows of chance."""
 
 
 @dataclass(frozen=True)
@@ -96,9 +99,10 @@ def frontier(
     *,
     position: int = 0,
     loss_weights: Any = None,
-    objective: Objective = "loss",
+    objective: Objective = "accuracy",
     solver: Solver = "quasi-newton",
     effort: Effort | None = None,
+    precision: torch.dtype | None = None,
     callback: HistoryCallback | None = None,
     generator: torch.Generator | None = None,
 ) -> Frontier:
@@ -114,7 +118,7 @@ def frontier(
         Position of the constraint whose bound varies.
     solver : {"quasi-newton", "stochastic"}
         How the model without limits is trained; each bound takes whole passes.
-    loss_weights, objective, effort, callback, generator
+    loss_weights, objective, effort, precision, callback, generator
         As for `fit`.  Each result has its own history and counts of passes.  Those of the loosest bound, which is
         fitted first, include the free phase.
     """
@@ -133,6 +137,7 @@ def frontier(
         objective=objective,
         solver=solver,
         effort=effort,
+        precision=precision,
         callback=callback,
         generator=generator,
     )
@@ -159,7 +164,7 @@ class SeriesPoint:
 class FitSeries:
     """Fits under several sets of constraints.  They share the model without limits, which is trained at once.
 
-    By whole passes, each fit ends at the same model as a fit of its own.  The parameters are those of `frontier`.
+    The parameters are those of `frontier`.
     """
 
     def __init__(
@@ -168,9 +173,10 @@ class FitSeries:
         X: Any,
         *,
         loss_weights: Any = None,
-        objective: Objective = "loss",
+        objective: Objective = "accuracy",
         solver: Solver = "quasi-newton",
         effort: Effort | None = None,
+        precision: torch.dtype | None = None,
         callback: HistoryCallback | None = None,
         generator: torch.Generator | None = None,
     ) -> None:
@@ -179,39 +185,36 @@ class FitSeries:
             modes = LayerModes(problem.module)
             if solver == "stochastic":
                 problem.module.eval()
-            self.state = state = FitState(problem, X, loss_weights, effort, callback)
-            self._dtype, self._rows = problem.parameters[0].dtype, state.rows
-            tensors = (*problem.module.parameters(), *problem.module.buffers())
-            # Tensors of higher precision, such as a buffer that is not trained, may need all their digits.
-            self._returns = all(each.dtype is self._dtype for each in tensors if each.is_floating_point())
+            self.state = state = Continuation(problem, X, loss_weights, effort, callback, precision=precision)
+            self._dtype, self._rows, self._last = problem.parameters[0].dtype, state.rows, list[Tensor]()
             try:
                 if solver == "stochastic":
                     MiniBatches(state, modes, generator).find_free_model(state.effort.epochs)
                 else:
-                    find_free_optimum(state)
+                    state.find_free_model()
             finally:
                 # Also on an interrupt, leave the best model found in the module.
                 state.assign_best(problem)
             state.history = []
 
     def fit(self, constraints: Sequence[Constraint]) -> SeriesPoint:
-        """Fit a model under these constraints, from the model without limits, and leave it in the module.
+        """Fit a model under these constraints, and leave it in the module.
 
         The passes of the free phase are counted in the first fit.
         """
         state, problem = self.state, self.problem.with_constraints(constraints)
+        assert state.free_w is not None
         with self._threads():
-            if self._returns:  # the last fit was confirmed in double precision, which takes twice the time
-                problem.module.to(self._dtype)
-                state.rows = self._rows
-            state.return_to_free()
+            problem.module.to(self._dtype)  # the last fit may have ended in a higher precision
+            state.rows, state.w = self._rows, state.free_w.clone()
             try:
-                reach_limits(state, problem, self.objective)
+                state.keep_limits(problem, self.objective, neighbour=self._last[-1] if self._last else None)
             finally:
                 state.assign_best(problem)
-            chosen = confirm(state, problem)
-            result = state.result(problem, chosen, by_loss=self.objective == "loss", solver=self.solver)
-            point = SeriesPoint(problem, result, chosen.w, state.multipliers)
+            result = state.result(problem, solver=self.solver)
+            if result.assessment.kept and not result.assessment.degenerate:
+                self._last = [state.w]
+            point = SeriesPoint(problem, result, state.w, state.multipliers)
             state.forget_counts()
             return point
 
@@ -221,7 +224,7 @@ class FitSeries:
         A difference of a few rows is chance.
         """
         found, other = point.result.assessment, stricter.result.assessment
-        if not other.kept or (found.kept and found.accuracy >= other.accuracy - self.state.effort.worth):
+        if not other.kept or (found.kept and found.accuracy >= other.accuracy - CLEARLY):
             return point
         replaced = self._judged(point, stricter.parameters)
         if not replaced.result.assessment.kept:

@@ -60,6 +60,13 @@ class CrossEntropy:
             return torch.sigmoid(-sign * z).mul_(-sign)  # equal to σ(z) − y, without its cancellation
         return torch.softmax(z, dim=1) - functional.one_hot(labels, z.shape[1])
 
+    def second_derivatives(self, z: Tensor) -> Tensor:
+        """Return the second derivatives of each row's loss with respect to its logits, (n, D, D)."""
+        if z.shape[1] == 1:
+            return (torch.sigmoid(z) * torch.sigmoid(-z))[:, :, None]
+        p = torch.softmax(z, dim=1)
+        return torch.diag_embed(p) - p[:, :, None] * p[:, None, :]
+
 
 class Hinge:
     """Hinge loss.  With more than two classes, the margin is the logit of the own class minus the best other logit."""
@@ -179,6 +186,10 @@ class L2:
         """Return weight · ∇r(w)."""
         return self.weight * (w if self.of is None else self.of * w)
 
+    def curvature(self, w: Tensor) -> Tensor:
+        """Return the diagonal of weight · ∇²r(w)."""
+        return self.weight * (torch.ones_like(w) if self.of is None else self.of)
+
 
 @dataclass(frozen=True)
 class SmoothedL1:
@@ -203,6 +214,10 @@ class SmoothedL1:
     def gradient(self, w: Tensor) -> Tensor:
         """Return weight · ∇r(w)."""
         return self.weight * w / torch.sqrt(w * w + self.smoothing)
+
+    def curvature(self, w: Tensor) -> Tensor:
+        """Return the diagonal of weight · ∇²r(w)."""
+        return self.weight * self.smoothing * (w * w + self.smoothing) ** -1.5
 
 
 @dataclass(frozen=True)
@@ -250,6 +265,10 @@ class LinearTerm:
     def gradient(self, w: Tensor) -> Tensor:  # noqa: ARG002 (it is the same everywhere)
         """Return the slope."""
         return self.slope
+
+    def curvature(self, w: Tensor) -> Tensor:
+        """Return 0 for each parameter."""
+        return torch.zeros_like(w)
 
 
 Regularizer = L2 | LinearTerm | SmoothedL1 | SquaredMeasure

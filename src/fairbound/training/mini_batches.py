@@ -3,9 +3,9 @@
     free      minimise the loss without limits, by Adam
     sample    approach the limits by `StochasticSQP`, with the constraints on a fixed subset of the rows
 
-The later phases use whole passes (`stages`), so the limits are kept exactly.  Steps are taken in the mode that the user
-has set for the module: in training mode Dropout drops units, and BatchNorm learns its statistics.  Constraints and
-assessments use evaluation mode.  After these two phases the module stays in evaluation mode.
+The later phases use whole passes (`continuation`), so the limits are kept exactly.  Steps are taken in the mode that
+the user has set for the module: in training mode Dropout drops units, and BatchNorm learns its statistics.  Constraints
+and assessments use evaluation mode.  After these two phases the module stays in evaluation mode.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from fairbound.training.assessment import history_columns
 from fairbound.training.models import LayerModes
 from fairbound.training.problem import Batch, TrainingProblem
 from fairbound.training.rows import Rows
-from fairbound.training.whole_pass import at_scale, band_fraction
+from fairbound.training.smoothed import bandwidths, smoothed_step
 
 if TYPE_CHECKING:  # the state of a fit uses batches itself
-    from fairbound.training.state import FitState
+    from fairbound.training.continuation import Continuation
 
 CONSTRAINT_ROWS = 50_000
 """Most rows in the fixed subset for the constraints.  A rate from half of them has a standard error of 0.3 points."""
@@ -44,7 +44,7 @@ class MiniBatches:
 
     Parameters
     ----------
-    state : FitState
+    state : Continuation
         Built in evaluation mode.
     modes : LayerModes
         The mode of every layer during steps.
@@ -52,7 +52,7 @@ class MiniBatches:
         Random generator of all draws, including those of layers such as Dropout; by default one with seed 0.
     """
 
-    def __init__(self, state: FitState, modes: LayerModes, generator: torch.Generator | None) -> None:
+    def __init__(self, state: Continuation, modes: LayerModes, generator: torch.Generator | None) -> None:
         self.state, self.modes = state, modes
         self.multipliers: Tensor | None = None  # those of the last step under limits
         self.generator = torch.Generator().manual_seed(0) if generator is None else generator
@@ -75,7 +75,7 @@ class MiniBatches:
         schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, epochs * self.batches.steps_per_epoch)
 
         def step(batch: Batch) -> None:
-            write_gradient(problem, problem.evaluate(Batch(batch.loss, batch.loss)).g)
+            write_gradient(problem, torch.from_numpy(problem.evaluate(Batch(batch.loss, batch.loss)).g))
             optimizer.step()
             schedule.step()
 
@@ -88,12 +88,13 @@ class MiniBatches:
         """Approach the limits from the free model, which stays in `state.w`; return the point of each epoch's end."""
         free = self.state.w
         problem.assign(free)
-        # At full scale only few rows of the subset have a slope.  Their gradients are noisy, and steps far too long.
-        coarse = at_scale(problem, band_fraction(problem, self.state.rows))
+        # At the narrowest bandwidth only few rows of the subset have a slope.  Their gradients are noisy.
+        surrogate = smoothed_step(problem, bandwidths(problem, self.state.rows)[0])
+        wide = problem.with_system(problem.system.smoothed(surrogate))
         optimizer = StochasticSQP.from_paper(problem.parameters)
 
         def step(batch: Batch) -> None:
-            self.multipliers = optimizer.step(lambda: coarse.evaluate(batch)).multipliers
+            self.multipliers = torch.from_numpy(optimizer.step(lambda: wide.evaluate(batch)).multipliers)
 
         points = self._run_epochs("sample", problem, epochs, step, {"optimizer": optimizer})
         self.state.w = free
@@ -168,7 +169,7 @@ def refuse_batch_statistics(modes: LayerModes) -> None:
             )
 
 
-def run_mini_batches(state: FitState, problem: TrainingProblem, batches: MiniBatches) -> list[Tensor]:
+def run_mini_batches(state: Continuation, problem: TrainingProblem, batches: MiniBatches) -> list[Tensor]:
     """Run both phases from `state.w`, and leave the free model there; return the points that approach the limits.
 
     Half of the epochs are without limits, half with them.

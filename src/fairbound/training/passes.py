@@ -18,6 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from fairbound._errors import InputError
 from fairbound._journal import SECONDS, Journal, digest
 from fairbound._version import __version__
 
@@ -141,6 +142,10 @@ def open_journal(
     path: str | os.PathLike[str], *, resume: bool = True, seconds: float | None = None, processes: int = 1
 ) -> Journal:
     """Return the journal at a path, which is written every few seconds; with `resume`, an existing one is continued."""
+    if os.path.exists(path) and not os.path.isfile(path):  # opening a pipe would wait for its other end
+        raise InputError(
+            "{path} is not a journal of fairbound.", "Name another file, or move it away.", path=os.fspath(path)
+        )
     return Journal(path, run_facts(processes), resume=resume, seconds=SECONDS if seconds is None else seconds)
 
 

@@ -17,7 +17,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from fairbound._errors import InputError
@@ -27,7 +29,7 @@ from fairbound.sqp import Evaluation, Jacobian
 from fairbound.training.layers import FeedForwardGradients, GradientEngine, SliceGradients, choose_engine
 from fairbound.training.losses import Loss, LossFunction, Regularizer, SquaredMeasure, resolve_loss
 from fairbound.training.models import accepts, assign, check_rows_are_independent, evaluation_mode, flatten, trainable
-from fairbound.training.passes import Chunk, Passes, Slices, tensor_digest
+from fairbound.training.passes import Chunk, Passes, tensor_digest
 from fairbound.training.rows import MatrixRows, Rows, as_matrix, as_tensor
 from fairbound.training.sweep import Sweep, SweepTotals, cell_sums, sampling_variance
 
@@ -217,17 +219,18 @@ class TrainingProblem:
         value, gradient = self.regularize(loss_rows, sweep)
         c, J, judged = self._constraints_and_jacobian(rate_rows, rate_sweep)
         lower, upper = self.system.lower, self.system.upper
-        evaluation = Evaluation(sweep.loss + value, sweep.loss_gradient + gradient, c, J, lower, upper)
+        g = sweep.loss_gradient + gradient
+        evaluation = Evaluation(sweep.loss + value, g.numpy(), c.numpy(), J, lower.numpy(), upper.numpy())
         return evaluation, replace(sweep, judged=judged) if rate_sweep is sweep else sweep
 
-    def values(self, batch: Rows | Batch) -> tuple[float, Tensor]:
+    def values(self, batch: Rows | Batch) -> tuple[float, NDArray[np.float64]]:
         """Return f and c, without gradients."""
         loss_rows, rate_rows = _parts(batch)
         with evaluation_mode(self.module) if isinstance(batch, Batch) else nullcontext():
             sweep = self.sweep(loss_rows, gradients=False)
             rate_sweep = sweep if rate_rows is loss_rows else self.sweep(rate_rows, gradients=False)
         value, _ = self.regularize(loss_rows, sweep)
-        return sweep.loss + value, self.constraint_values(rate_rows, rate_sweep)
+        return sweep.loss + value, self.constraint_values(rate_rows, rate_sweep).numpy()
 
     def constraint_values(self, rows: Rows, sweep: Sweep, *, exact: bool = False) -> Tensor:
         """Return c from a sweep or, with `exact`, c̄ from its decisions."""
@@ -289,11 +292,6 @@ class TrainingProblem:
         for chunk in rows.chunks(self.chunk_rows):
             yield chunk, as_logits(engine.outputs(chunk.X), self.cells.n_labels)
 
-    def distances(self, rows: Rows, surrogate: DecisionSurrogate) -> Iterator[tuple[Tensor, Slices]]:
-        """Pass over the rows once, in chunks, and yield |margin| of each row: its distance from the other decision."""
-        for chunk, logits in self.logits(rows):
-            yield surrogate.margins(logits).abs().amin(dim=1), chunk.slices
-
     def _engine_for(self, rows: Rows) -> GradientEngine:
         if self._engine is None:
             self._engine = choose_engine(self.module, rows.probe())
@@ -338,7 +336,7 @@ class TrainingProblem:
         gradients = sweep.sum_gradients[:P].flatten(0, 2)
         if not P:
             empty = torch.zeros(0, 0, dtype=torch.float64)
-            return empty.flatten(), Jacobian(empty, gradients), None
+            return empty.flatten(), Jacobian(empty.numpy(), gradients.numpy()), None
         lacking = int((self.cells.totals > 0).sum()) - len(torch.unique(rows.cell_of_segment))
         if lacking > 0:
             raise ValueError(
@@ -353,7 +351,7 @@ class TrainingProblem:
             judged, derivative = self.system.evaluate(S, self.exact(rows, sweep))
             c = judged.surrogate
         by_segment = derivative[:, :, rows.cell_of_segment]  # S_k is the sum over the segments of cell k
-        return c, Jacobian(by_segment.flatten(1), gradients), judged
+        return c, Jacobian(by_segment.flatten(1).numpy(), gradients.numpy()), judged
 
     def regularize(self, rows: Rows, sweep: Sweep) -> tuple[float, Tensor]:
         """Return the value of all regularisers and, if the sweep has gradients, its gradient."""

@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from fairbound._journal import digest
@@ -292,8 +293,10 @@ class MatrixRows(Rows):
         Weights scale the rows of each cell to the cell's total, so the rates estimate those of all rows.  In the loss,
         all rows have the same weight.
         """
-        index = find_cells(cells, labels, groups, len(X))
-        order = torch.argsort(index, stable=True)
+        found = find_cells(cells, labels, groups, len(X))
+        # numpy sorts short integers in linear time.
+        order = torch.from_numpy(np.argsort(found.astype(np.min_scalar_type(cells.n_cells)), kind="stable"))
+        index = torch.from_numpy(found)
         counts = torch.bincount(index, minlength=cells.n_cells)
         present = torch.nonzero(counts).flatten()
         return cls(
@@ -308,44 +311,54 @@ class MatrixRows(Rows):
         )
 
 
-def find_cells(cells: Cells, labels: Any, groups: Any, n: int) -> Tensor:
+def find_cells(cells: Cells, labels: Any, groups: Any, n: int) -> NDArray[np.int64]:
     """Return the cell of each of n rows, from their labels and groups.
 
     `groups` is a column of groups or, if there are several sensitive columns, a mapping from names to columns.
     """
     columns = groups if isinstance(groups, Mapping) else {cells.groupings[0].name: groups} if cells.groupings else {}
-    codes = [_positions(labels, cells.classes, n, "label")]
-    if any(code < 0 for code in codes[0]):
+    lacking = [grouping.name for grouping in cells.groupings if grouping.name not in columns]
+    if lacking:
+        raise ValueError(f"The groups of a batch lack the columns {lacking}: give a mapping from names to columns.")
+    label = _positions(labels, cells.classes, n, "label")
+    if (label < 0).any():
         raise ValueError("The labels of a batch have a missing value: every row needs a label.")
-    memberships = []
+    # The positions in all columns, as digits of one number: of each row, and of each combination that the cells have.
+    of_rows, of_atoms = np.zeros(n, dtype=np.int64), np.zeros(1, dtype=np.int64)
     for name, column in columns.items():
         grouping = cells.grouping(name)
-        codes.append(_positions(column, grouping.groups, n, f"group of {name!r}"))
-        member = grouping.membership[:-1]
-        memberships.append([int(one.argmax()) if one.any() else -1 for one in member.T])
-    atoms = {key: atom for atom, key in enumerate(zip(*memberships, strict=True))} if memberships else {(): 0}
-    found = []
-    for label, *key in zip(*codes, strict=True):
-        if tuple(key) not in atoms:
-            raise ValueError(
-                f"The groups of a batch have a combination that the cells do not have, in {list(columns)}."
-            )
-        found.append(atoms[tuple(key)] * cells.n_labels + label)
-    return torch.tensor(found)
+        member = np.asarray(grouping.membership)[:-1]
+        base = len(grouping.groups) + 1
+        of_rows = of_rows * base + _positions(column, grouping.groups, n, f"group of {name!r}") + 1
+        of_atoms = of_atoms * base + np.where(member.any(axis=0), member.argmax(axis=0) + 1, 0)
+    known, atoms = np.unique(of_atoms, return_index=True)
+    place = np.searchsorted(known, of_rows).clip(max=len(known) - 1)
+    if (known[place] != of_rows).any():
+        raise ValueError(f"The groups of a batch have a combination that the cells do not have, in {list(columns)}.")
+    return atoms[place] * cells.n_labels + label
 
 
-def _positions(values: Any, known: Sequence[Hashable], n: int, what: str) -> list[int]:
+def _positions(values: Any, known: Sequence[Hashable], n: int, what: str) -> NDArray[np.int64]:
     """Return the position of each value among the known ones; -1 for a missing value."""
-    listed = values.tolist() if hasattr(values, "tolist") else list(values)
+    if hasattr(values, "dtype"):
+        values = np.asarray(values.cpu() if isinstance(values, Tensor) else values)
+    at_once = isinstance(values, np.ndarray) and values.dtype.kind in "biufU"  # numbers or texts
+    listed = values if at_once or not isinstance(values, np.ndarray) else values.tolist()
     if len(listed) != n:
         raise ValueError(f"A batch has {n} rows of inputs, but {len(listed)} values of the {what}.")
-    places = {value: place for place, value in enumerate(known)}
-    found = []
-    for value in listed:
-        missing = value is None or value != value
-        if not missing and value not in places:
+    unknown = -2
+    if at_once:
+        found = np.full(n, unknown, dtype=np.int64)
+        for place, value in enumerate(known):
+            found[listed == value] = place
+    else:
+        places: dict[Any, int] = {value: place for place, value in enumerate(known)}
+        found = np.fromiter((places.get(value, unknown) for value in listed), dtype=np.int64, count=n)
+    for row in np.flatnonzero(found == unknown):
+        value = listed[row].item() if at_once else listed[row]
+        if not (value is None or value != value):
             raise ValueError(f"A batch has the {what} {value!r}, which the cells do not have: {list(known)}.")
-        found.append(-1 if missing else places[value])
+        found[row] = -1
     return found
 
 

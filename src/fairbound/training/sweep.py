@@ -12,7 +12,7 @@ P surrogates, Q segments, O outcomes; J = 1 + P·O cotangents, that of the loss 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -210,50 +210,3 @@ def sampling_variance(rows: Rows, cells: Cells) -> tuple[Tensor, Tensor]:
     # n'n'' = 0 and its Δ does not count.
     scaled = torch.where(halves > 0, drawn[:, None] / halves.clamp(min=1) * signs, 0.0)
     return share, torch.block_diag(*scaled[:, :, None])
-
-
-# --- order statistics ------------------------------------------------------------------------------------------------
-
-
-def ordered_values(
-    passes: Callable[[], Iterable[tuple[Tensor, Slices]]],
-    places: Sequence[int],
-    add: Callable[[Tensor], Tensor] = torch.Tensor.clone,
-) -> Tensor:
-    """Return, for each segment, the value with a given place in ascending order; 1 is the smallest.
-
-    Values are not negative, so their bits, read as an integer, have the same order.  The digits of the wanted integer
-    are found one by one, highest first.  Each pass counts, by segment, how often each value of the next digit occurs
-    among the integers that agree so far.  That takes 2 passes for single precision and 4 for double (twice as many for
-    many segments).  It stores no values and is exact.
-
-    Parameters
-    ----------
-    passes : function
-        Returns the values of all rows in chunks, with their slices.
-    places : sequence of int
-        One for each segment.
-    add : function
-        Adds the counts of all processes.
-    """
-    bits = 16 if len(places) <= 64 else 8
-    remaining = torch.tensor(places)
-    found, digits = torch.zeros(len(places), dtype=torch.int64), 0
-    precision = torch.float64
-    while not digits or digits * bits < torch.finfo(precision).bits:
-        counts = torch.zeros(len(places), 2**bits, dtype=torch.int64)
-        for values, slices in passes():
-            precision = values.dtype
-            shift = torch.finfo(precision).bits - (digits + 1) * bits
-            whole = values.contiguous().view(torch.int64 if precision is torch.float64 else torch.int32).to(torch.int64)
-            for segment, start, stop in slices:
-                part = whole[start:stop] >> shift
-                same = part[part >> bits == found[segment]]
-                counts[segment] += torch.bincount(same & (2**bits - 1), minlength=2**bits)
-        counts = add(counts)
-        digit = (counts.cumsum(dim=1) < remaining[:, None]).sum(dim=1)
-        before = torch.cat([torch.zeros(len(places), 1, dtype=torch.int64), counts.cumsum(dim=1)], dim=1)
-        remaining = remaining - before[torch.arange(len(places)), digit]
-        found, digits = (found << bits) | digit, digits + 1
-    integers = found.to(torch.int64 if precision is torch.float64 else torch.int32)
-    return integers.view(precision).to(torch.float64)

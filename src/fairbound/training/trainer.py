@@ -17,7 +17,7 @@ from torch import Tensor
 from fairbound.fairness import distinct_texts
 from fairbound.sqp import Evaluation, KKTResiduals, Status, StepRecord, StochasticSQP
 from fairbound.training.assessment import Assessment, assess
-from fairbound.training.candidates import constant_models
+from fairbound.training.constants import constant_models
 from fairbound.training.mini_batches import FullBatch, StratifiedBatches
 from fairbound.training.problem import Batch, TrainingProblem
 from fairbound.training.rows import Rows
@@ -179,9 +179,10 @@ def train(
     converged = converged and best.assessment in (assessment, final)
     infeasible = record.locally_infeasible and not best.assessment.kept and not constant_is_feasible(problem, rows)
     status = choose_status(best.assessment, converged, infeasible)
-    conflicts = name_conflicts(problem, record.multipliers, best.assessment) if status is Status.INFEASIBLE else []
+    multipliers = torch.from_numpy(record.multipliers)
+    conflicts = name_conflicts(problem, multipliers, best.assessment) if status is Status.INFEASIBLE else []
     return TrainingResult(
-        status, best.assessment, final, history, conflicts, record.multipliers, time.perf_counter() - started
+        status, best.assessment, final, history, conflicts, multipliers, time.perf_counter() - started
     )
 
 

@@ -1,0 +1,108 @@
+"""The archive of a fit: every model that was visited is offered, and one is chosen.
+
+1. Only models whose decisions keep every limit are eligible.
+2. Of these, the most accurate one is chosen or, if the objective is the loss, the one with the least objective; if
+   there is a `judge`, such as the loss on validation rows, the one that it gives the least number.
+3. A constant that keeps the limits is chosen only if it is more accurate than every eligible model, or if there is
+   none.  Where even the model without limits is less accurate than a constant, as with rare positives, accuracy does
+   not decide between them, and a constant is chosen only if there is no other model.
+4. If nothing keeps the limits, the model with the least violation is returned.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from torch import Tensor
+
+from fairbound.training.assessment import Assessment
+
+Judge = Callable[[Tensor], float]
+
+Objective = Literal["accuracy", "loss"]
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A point w, its assessment, and its rank among the eligible models: less is better."""
+
+    w: Tensor
+    assessment: Assessment
+    rank: tuple[float, float] = (0.0, 0.0)
+
+
+class Archive:
+    """The models that may still be returned.
+
+    Parameters
+    ----------
+    objective : {"accuracy", "loss"}
+    judge : function of a point, optional
+    free_accuracy : float
+        The accuracy of the model without limits, for rule 3.
+
+    Attributes
+    ----------
+    kept : list of Candidate
+        The best eligible models, best first.
+    least_loss : float or None
+        The least loss of a model that keeps every limit.
+    constants : list of Candidate
+        Constant predictions that keep every limit.
+    nearest : Candidate or None
+        The model with the least violation among those that do not keep every limit.
+    """
+
+    SIZE = 4  # models that are held: if rounding in another precision breaks a limit of the best, the next may keep it
+
+    def __init__(
+        self, objective: Objective = "accuracy", judge: Judge | None = None, free_accuracy: float = math.inf
+    ) -> None:
+        self.objective, self.judge, self.free_accuracy = objective, judge, free_accuracy
+        self.kept: list[Candidate] = []
+        self.constants: list[Candidate] = []
+        self.nearest: Candidate | None = None
+        self.least_loss: float | None = None
+
+    def offer(self, w: Tensor, assessment: Assessment) -> None:
+        """Consider a point; w is copied if it is held."""
+        if not assessment.kept:
+            if self.nearest is None or assessment.exact_violation < self.nearest.assessment.exact_violation:
+                self.nearest = Candidate(w.clone(), assessment)
+            return
+        self.least_loss = min(assessment.loss, math.inf if self.least_loss is None else self.least_loss)
+        rank = self._rank(w, assessment)
+        if len(self.kept) < self.SIZE or rank < self.kept[-1].rank:
+            self.kept.append(Candidate(w.clone(), assessment, rank))
+            self.kept = sorted(self.kept, key=lambda held: held.rank)[: self.SIZE]
+
+    def offer_constant(self, w: Tensor, assessment: Assessment) -> None:
+        """Consider a constant prediction."""
+        if assessment.kept:
+            self.constants.append(Candidate(w.clone(), assessment))
+
+    def _rank(self, w: Tensor, assessment: Assessment) -> tuple[float, float]:
+        if self.judge is not None:
+            return self.judge(w), 0.0
+        if self.objective == "loss":
+            return assessment.objective, 0.0
+        return -assessment.accuracy, assessment.objective
+
+    def ranked(self) -> list[Candidate]:
+        """Return the models that keep the limits, best first."""
+        constants = sorted(self.constants, key=lambda held: -held.assessment.accuracy)
+        best = constants[0].assessment.accuracy if constants else -math.inf
+        accuracy = max((held.assessment.accuracy for held in self.kept), default=-math.inf)
+        if self.judge is None and accuracy < best <= self.free_accuracy:
+            return [*constants, *self.kept]
+        return [*self.kept, *constants]
+
+    def choice(self) -> Candidate:
+        """Return the best candidate; if none keeps the limits, the nearest."""
+        found = next(iter(self.ranked()), self.nearest)
+        if found is None:
+            raise ValueError("No model has been offered yet.")
+        return found
