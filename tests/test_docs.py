@@ -57,17 +57,6 @@ def test_every_public_name_is_in_the_reference_once():
     assert sorted(last) == sorted(set(last))
 
 
-def test_every_name_that_has_moved_is_in_the_reference():
-    homes = {f"{home.removeprefix('fairbound.')}.{name}" for name, home in fairbound._MOVED.items()}
-    assert homes <= set(LISTED)
-
-
-def test_every_deprecated_name_is_listed_with_its_home():
-    lines = (ROOT / "docs" / "stability.md").read_text(encoding="utf-8").splitlines()
-    for name, home in fairbound._MOVED.items():
-        assert [line for line in lines if f"`{name}`" in line and f"`{home}`" in line], name
-
-
 @pytest.mark.parametrize("name", [name for name in LISTED if "." in name])
 def test_a_building_block_is_public_in_its_home(name):
     room, _, last = name.partition(".")

@@ -1,6 +1,5 @@
 """The names of the package itself."""
 
-import re
 import subprocess
 import sys
 from importlib import import_module
@@ -17,17 +16,6 @@ def test_every_public_name_has_a_home() -> None:
     assert set(fairbound.__all__) == set(fairbound._HOMES)
     assert all(getattr(fairbound, name) is not None for name in fairbound.__all__)
     assert set(fairbound.__all__) <= set(dir(fairbound))
-
-
-@pytest.mark.parametrize("name", sorted(fairbound._MOVED))
-def test_a_name_that_has_moved_works_and_names_its_new_home(name: str) -> None:
-    home = fairbound._MOVED[name]
-    for _ in range(2):  # every use warns, not only the first
-        with pytest.warns(DeprecationWarning, match=rf"fairbound\.{name} is deprecated.*{re.escape(home)}\.{name}\."):
-            found = getattr(fairbound, name)
-    assert found is getattr(import_module(home), name)
-    assert name in import_module(home).__all__
-    assert name not in {*fairbound.__all__, *dir(fairbound)}
 
 
 def test_there_are_about_thirty_names() -> None:

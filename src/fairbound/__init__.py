@@ -7,7 +7,6 @@
 
 # Names are imported on first use.  `import fairbound`, the command line's help and its messages about arguments
 # therefore do not wait for torch.
-import warnings
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -105,42 +104,8 @@ _HOMES = {
     "TrainingProblem": "fairbound.training",
 }
 
-# Names that have moved: building blocks, and limits that few people type.  Until 0.3 they still work here, with a
-# warning (docs/stability.md).
-_MOVED = {
-    "FitResult": "fairbound.estimator",
-    "InputScaleWarning": "fairbound.estimator",
-    "PositiveLabelWarning": "fairbound.estimator",
-    "TableEncoder": "fairbound.estimator",
-    "Cells": "fairbound.fairness",
-    "ConstraintSystem": "fairbound.fairness",
-    "NegativePredictiveParity": "fairbound.fairness",
-    "Sufficiency": "fairbound.fairness",
-    "parse_constraint": "fairbound.fairness",
-    "QuasiNewtonSQP": "fairbound.sqp",
-    "Status": "fairbound.sqp",
-    "FullBatch": "fairbound.training",
-    "L2": "fairbound.training",
-    "SmoothedL1": "fairbound.training",
-    "SquaredMeasure": "fairbound.training",
-    "TrainingResult": "fairbound.training",
-    "fit": "fairbound.training",
-    "frontier": "fairbound.training",
-    "make_model": "fairbound.training",
-    "train": "fairbound.training",
-}
-
-
 def __getattr__(name: str) -> Any:
-    """Import a public name from the module that defines it; warn about a name that has moved."""
-    if name in _MOVED:
-        home = _MOVED[name]
-        warnings.warn(
-            f"fairbound.{name} is deprecated and will be removed in 0.3. Use {home}.{name}.",
-            DeprecationWarning,
-            stacklevel=2,
-        )
-        return getattr(import_module(home), name)  # not kept in globals(), so that every use warns
+    """Import a public name from the module that defines it."""
     if name not in _HOMES:
         raise AttributeError(f"module 'fairbound' has no attribute {name!r}")
     value = getattr(import_module(_HOMES[name]), name)

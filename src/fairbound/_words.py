@@ -194,7 +194,7 @@ def at_most(value: float) -> str:
 
 def count(value: float) -> str:
     """Return a count, or a sum of weights, with commas."""
-    return f"{value:,.0f}" if float(value).is_integer() else f"{value:,.1f}"
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.{0 if value.is_integer() else 1}f}"
 
 
 def percent(confidence: float) -> str:

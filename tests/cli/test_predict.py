@@ -122,7 +122,7 @@ def test_bad_input_is_one_sentence_and_writes_nothing(fairbound, run, loans, tmp
     assert says(refused("run", "short.csv", "--out", "x.csv"), "short.csv has no column 'income'", "'incomes'?")
     write_csv(tmp_path / "words.csv", ("income", "job"), [("much", "cook")])
     assert "'income'" in refused("run", "words.csv", "--out", "x.csv")
-    (tmp_path / "run" / "model" / "weights.safetensors").write_bytes(b"short")
+    (tmp_path / "run" / "model" / "model.json").write_bytes(b"short")
     assert "damaged" in refused("run", loans, "--out", "x.csv")
 
 

@@ -151,7 +151,7 @@ def main() -> None:
             start = time.monotonic()
             data = FORGERS[kind](good, random.Random(seed))
             try:
-                model = _read({"kind": kind, "name": "Base"}, data, n_classes, [])
+                model = _read(kind, "Base", data, n_classes)
                 BaseModel(model, RawColumns()).outputs(table, range(n_classes))
                 outcome = "predicted"
             except InputError as error:

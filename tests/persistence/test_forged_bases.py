@@ -133,12 +133,12 @@ def test_a_part_that_unpacks_to_far_more_is_refused():
     """Version 0.2 unpacked 6 GB from 3 MB."""
     pytest.importorskip("skops")
     with pytest.raises(ValueError, match="base Bomb cannot be read: it claims more than its bytes"):
-        _read({"kind": "skops", "name": "Bomb"}, archive(zipfile.ZIP_DEFLATED, schema_json=" " * 2**24), 2, [])
+        _read("skops", "Bomb", archive(zipfile.ZIP_DEFLATED, schema_json=" " * 2**24), 2)
     header = io.BytesIO()
     np.lib.format.write_array_header_1_0(header, {"descr": "<f8", "fortran_order": False, "shape": (2**40,)})
     data = archive(schema_json=" " * 10**5, _1_npy=header.getvalue())
     with pytest.raises(ValueError, match="an array is cut off"):
-        _read({"kind": "skops", "name": "Bomb"}, data, 2, [])
+        _read("skops", "Bomb", data, 2)
 
 
 def test_trees_beside_other_types_are_refused():
@@ -166,7 +166,7 @@ def test_a_damaged_text_of_lightgbm_is_refused(start, line, said):
     place = next(number for number, each in enumerate(lines) if each.startswith(start))
     lines[place] = line
     with pytest.raises(ValueError, match=said):
-        _read({"kind": "lightgbm", "name": "LGBMClassifier"}, "\n".join(lines).encode(), 2, [])
+        _read("lightgbm", "LGBMClassifier", "\n".join(lines).encode(), 2)
 
 
 def test_a_damaged_json_of_xgboost_is_refused():
@@ -188,7 +188,7 @@ def test_a_damaged_json_of_xgboost_is_refused():
         else:
             tree[name][1 if name == "parents" else 0] = value
         with pytest.raises(ValueError, match=f"XGBoost cannot read its model.*{said or 'form no tree'}"):
-            _read({"kind": "xgboost", "name": "XGBClassifier"}, json.dumps(model).encode(), 2, [])
+            _read("xgboost", "XGBClassifier", json.dumps(model).encode(), 2)
     for text in (b"", b"hello", b"{}", b'{"learner": 3}'):
         with pytest.raises(ValueError, match="XGBoost cannot read"):
-            _read({"kind": "xgboost", "name": "XGBClassifier"}, text, 2, [])
+            _read("xgboost", "XGBClassifier", text, 2)

@@ -23,7 +23,7 @@ from fairbound import (
     TrainingProblem,
     make_disparate_data,
 )
-from fairbound._records import as_json
+from fairbound._json import as_json
 from fairbound.estimator.reached import LimitResult
 from fairbound.evaluation import audit, certify
 from fairbound.fairness import Cells

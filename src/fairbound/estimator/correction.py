@@ -23,6 +23,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from fairbound._json import Number
 from fairbound._words import TextTable, number
 from fairbound.estimator.groups import smallest_sample
 from fairbound.fairness import Cells, Constraint
@@ -268,7 +269,7 @@ class BaseResult:
     name: str
     scored: str
     accuracy: float
-    reached: tuple[float, ...]
+    reached: tuple[Number, ...]
     changed: float
     moved: dict[str, float]
 

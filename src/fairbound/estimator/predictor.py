@@ -321,12 +321,12 @@ class Predictor:
         return align_groups(cells, known, self.result_.small_groups, policy)  # type: ignore[arg-type]  # as checked
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False, base: bool = True) -> None:
-        """Write the model as a folder of JSON and safetensors, which holds no code.  `fairbound.load` reads it.
+        """Write the model as a folder with one JSON file, which holds no code.  `fairbound.load` reads it.
 
-        An existing model is replaced in one step.  Other files are replaced only with `overwrite=True`, and a folder
-        that holds folders is never replaced.  If `path` is a link, the folder that it points to is replaced.
+        An existing model is replaced in one step, another file only with `overwrite=True`.  If `path` is a link, the
+        folder that it points to is used.
 
-        A base is written, too, if that is possible without pickle: trees, forests and LightGBM; other models of
+        A base is written, too, if that is possible without pickle: models of LightGBM and XGBoost, and those of
         scikit-learn by skops.  With `base=False` it is left out, and `load(path, base=...)` takes it again.
         """
         from fairbound.persistence import save_estimator

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from fairbound._errors import ForecastWarning, LimitWarning, Message
+from fairbound._json import Number
 from fairbound._words import probability_text
 from fairbound.fairness import RATES, Cells, Constraint, group_sums, resolve_measure
 from fairbound.sqp import Status
@@ -60,8 +61,8 @@ class LimitResult:
     """
 
     limit: str
-    reached: float
-    surrogate: float
+    reached: Number
+    surrogate: Number
     kept: bool
     price: float | None = None
     eval_reached: float | None = None

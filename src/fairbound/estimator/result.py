@@ -10,14 +10,14 @@ import json
 import math
 import warnings
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fairbound._errors import LimitWarning
-from fairbound._records import as_json, read_record
+from fairbound._json import Number, as_json, read_value
 from fairbound._words import TextTable, as_text, count, number, page_as_html, page_as_text
 from fairbound.data import make_frame
 from fairbound.estimator.confidence import claim_of_choice
@@ -95,8 +95,8 @@ class FitResult:
     accuracy: float
     constant_accuracy: float
     gain: float
-    loss: float
-    objective: float
+    loss: Number
+    objective: Number
     limits: tuple[LimitResult, ...]
     groups: tuple[GroupResult, ...]
     small_groups: tuple[SmallGroup, ...]
@@ -160,9 +160,9 @@ class FitResult:
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON; numbers that are not finite become None."""
         certificate = None if self.certificate is None else self.certificate.to_dict()
-        values = asdict(replace(self, certificate=None))
+        values = as_json(replace(self, certificate=None))
         values["history"] = values.pop("iterations")
-        return as_json({**values, "status": self.status.value, "certificate": certificate})
+        return {**values, "certificate": certificate}
 
     def to_json(self, **options: Any) -> str:
         """Return the dictionary as text; options go to `json.dumps`."""
@@ -171,14 +171,13 @@ class FitResult:
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> FitResult:
         """Return a record from the dictionary of `to_dict`."""
-        certificate = values.get("certificate")
         stated = {"iterations" if name == "history" else name: value for name, value in values.items()}
-        found = read_record(cls, {**stated, "certificate": None}, "result")
-        found = replace(
-            found,
-            limits=tuple(map(_with_infinities, found.limits)),
+        certificate, kinds = stated.pop("certificate"), get_type_hints(cls)
+        found = cls(
+            **{name: read_value(kinds[name], value) for name, value in stated.items()},
             certificate=None if certificate is None else Certificate.from_dict(certificate),
         )
+        found = replace(found, limits=tuple(map(_with_infinities, found.limits)))
         shapes: dict[str, Any] = {}
         for group in found.groups:
             shape = {label: list(rates) for label, rates in group.rates.items()}

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairbound._records import as_json
+from fairbound._json import as_json
 from fairbound._words import EVERYONE, TextTable, as_text, count, group_text, lookup, number
 
 FloatArray = NDArray[np.float64]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import date
 from typing import Any, Literal
 
-from fairbound._records import as_json
+from fairbound._json import as_json
 from fairbound._words import (
     EVERYONE,
     TextTable,

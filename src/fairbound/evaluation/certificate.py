@@ -21,7 +21,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from fairbound._errors import InputError, Message, NameOf, argument, python_name
-from fairbound._records import as_json, read_record, read_value
+from fairbound._json import Number, as_json, read_value, text_keys
 from fairbound._values import as_numbers, check_largest_weight
 from fairbound._words import TextTable, at_least, at_most, count, number, page_as_html, page_as_text, percent
 from fairbound.evaluation.intervals import Statistic, check_confidence, simultaneous_level
@@ -107,7 +107,7 @@ class Certificate:
                 "confidence": self.confidence,
                 "rows": self.rows,
                 "weighted": self.weighted,
-                "group_rows": self.group_rows,
+                "group_rows": text_keys(self.group_rows),
                 "missing": self.missing,
                 "limits": [limit.to_dict() for limit in self.limits],
                 "rates": [
@@ -127,19 +127,19 @@ class Certificate:
         """Return a certificate from the dictionary of `to_dict`; its groups are text."""
         keys = [field.name for field in fields(RateKey)]
         return cls(
-            limits=tuple(map(LimitCertificate.from_dict, read_value(list[Any], values["limits"], "limits"))),
+            limits=tuple(map(LimitCertificate.from_dict, read_value(list[Any], values["limits"]))),
             rates=tuple(
                 RateInterval(
-                    read_record(RateKey, {name: each[name] for name in keys}),
-                    *(read_value(float, each[name], name) for name in ("value", "lower", "upper")),
+                    read_value(RateKey, {name: each[name] for name in keys}),
+                    *(read_value(Number, each[name]) for name in ("value", "lower", "upper")),
                 )
-                for each in read_value(list[dict[str, Any]], values["rates"], "rates")
+                for each in read_value(list[dict[str, Any]], values["rates"])
             ),
-            confidence=read_value(float, values["confidence"], "confidence"),
-            rows=read_value(int, values["rows"], "rows"),
-            group_rows=read_value(dict[str, dict[str, int]], values["group_rows"], "group_rows"),
-            missing=read_value(dict[str, int], values["missing"], "missing"),
-            weighted=read_value(bool, values["weighted"], "weighted"),
+            confidence=read_value(float, values["confidence"]),
+            rows=read_value(int, values["rows"]),
+            group_rows=read_value(dict[str, dict[str, int]], values["group_rows"]),
+            missing=read_value(dict[str, int], values["missing"]),
+            weighted=read_value(bool, values["weighted"]),
         )
 
     def limit_table(self, title: str = "Limits") -> TextTable:

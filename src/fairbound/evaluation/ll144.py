@@ -26,7 +26,7 @@ from datetime import date
 from typing import TYPE_CHECKING, Any, Literal
 
 from fairbound._errors import InputError, bad_value
-from fairbound._records import as_json
+from fairbound._json import as_json
 from fairbound._words import TextTable, beside, count, for_spreadsheet, group_text, listed, number, visible
 from fairbound.evaluation.significance import FOUR_FIFTHS, SMALL_SHARE
 

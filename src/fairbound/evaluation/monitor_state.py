@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from fairbound._files import UnfitFileError, read_json
-from fairbound._records import as_json, read_record
+from fairbound._json import as_json, read_value
 from fairbound._words import TextTable, count, number
 from fairbound.evaluation.e_processes import MEMORIES, RECENT, EProcesses
 from fairbound.evaluation.requirements import LimitSide
@@ -290,7 +290,7 @@ def read_state(kind: type[Monitor], path: str | os.PathLike[str]) -> Monitor:
             raise ValueError("it was not written by a monitor")
         if values.get("version") != VERSION:
             raise ValueError(f"its version is {values.get('version')!r:.20}, and this fairbound reads {VERSION}")
-        return _restored(kind, read_record(StateRecord, values, "the state"))
+        return _restored(kind, read_value(StateRecord, values))
     except (UnfitFileError, ValueError) as error:
         raise ValueError(
             f"{os.fspath(path)} cannot be used as the state of a monitor: {str(error).rstrip('.')}."

@@ -34,7 +34,7 @@ from typing import Any
 
 from scipy import special
 
-from fairbound._records import as_json
+from fairbound._json import as_json
 from fairbound._words import TextTable, beside, count, data_frame, group_text, number, p_text, percent
 from fairbound.evaluation.intervals import binomial_interval
 from fairbound.evaluation.p_values import beside_the_highest, holm

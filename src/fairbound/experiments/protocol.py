@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
-from fairbound._records import read_record
+from fairbound._json import read_value
 
 if TYPE_CHECKING:
     from fairbound.experiments.runs import Results
@@ -136,7 +136,7 @@ class Run:
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Run:
         """Build a run from `as_dict` after a round trip through JSON, which turns tuples into lists."""
-        return read_record(cls, values)
+        return read_value(cls, values)
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
 import fairbound
-from fairbound._files import UnfitFileError, parse_json, read_bytes
-from fairbound._records import read_record
+from fairbound._files import UnfitFileError, read_bytes
+from fairbound._json import Number, decode, read_value
 from fairbound.data import Split
 from fairbound.experiments.protocol import TITLES, PartName, Run, Setting
 
@@ -29,7 +29,7 @@ from fairbound.experiments.protocol import TITLES, PartName, Run, Setting
 # decisions and by surrogate.  This also holds for measures that the run did not limit.
 
 
-Grid = tuple[tuple[float, float], tuple[float, float]]
+Grid = tuple[tuple[Number, Number], tuple[Number, Number]]
 By = Literal["decisions", "surrogate"]
 
 
@@ -52,7 +52,7 @@ class CellSums:
     decisions: Grid
     surrogate: Grid
     margins: Grid
-    loss: float
+    loss: Number
 
     @property
     def accuracy(self) -> float:
@@ -128,7 +128,7 @@ class Outcome:
     processor_seconds: float
     peak_megabytes: float
     version: str
-    history: dict[str, list[float]] = field(default_factory=dict, repr=False)
+    history: dict[str, list[Number]] = field(default_factory=dict, repr=False)
 
     def part(self, name: PartName) -> CellSums:
         """Return the sums of the training or of the test rows."""
@@ -141,7 +141,7 @@ class Outcome:
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Outcome:
         """Build an outcome from `as_dict`."""
-        return read_record(cls, {name: value for name, value in values.items() if name != "key"})
+        return read_value(cls, {name: value for name, value in values.items() if name != "key"})
 
 
 try:
@@ -189,7 +189,7 @@ class Results:
             ) from error
         for number, line in enumerate(whole.splitlines(), start=1):
             try:
-                values = parse_json(line)
+                values = decode(line)
                 # The version is checked first: results of another version may have other fields.
                 if values["version"] != fairbound.__version__:
                     self.outdated += 1

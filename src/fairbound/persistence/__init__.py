@@ -1,4 +1,4 @@
-"""Models on disk: a folder of JSON and safetensors that contains no code, and ONNX."""
+"""Models on disk: a folder with a JSON file that contains no code, and ONNX."""
 
 from fairbound.persistence.folder import ModelFileError
 from fairbound.persistence.onnx_export import export_onnx

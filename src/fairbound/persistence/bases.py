@@ -5,22 +5,23 @@
     scikit-learn      skops, if every type in the model is on a list of trusted types (`sklearn_models`)
     all others        not written: use `save(path, base=False)` and `load(path, base=...)`
 
-The file of the weights contains the base under names that begin with "base/", and each format is bytes.
+Each model is an array of bytes, whose name begins with "base/".
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from itertools import count
+from typing import Annotated, Any, Literal
 
 import numpy as np
-import torch
+from msgspec import Meta, Struct
 from numpy.typing import NDArray
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
-from torch import Tensor
 
 from fairbound._errors import import_extra
+from fairbound._json import encode
 from fairbound.estimator import (
     BaseModel,
     BaseScores,
@@ -35,7 +36,7 @@ from fairbound.estimator import (
 )
 from fairbound.persistence.folder import ModelFileError
 from fairbound.persistence.lightgbm_text import LightGBMBooster, read_lightgbm
-from fairbound.persistence.parts import encoder_from_json, encoder_to_json, expect, expect_list
+from fairbound.persistence.parts import Positive, StoredEncoder
 from fairbound.persistence.sklearn_models import read_model, write_model
 from fairbound.persistence.xgboost_json import OBJECTIVES, read_xgboost
 
@@ -65,14 +66,14 @@ class XGBoostModel:
 
     def __init__(self, text: bytes, n_classes: int) -> None:
         xgboost = import_extra("xgboost", "Reading this model needs", "xgboost")
-        self.learner = read_xgboost(text, n_classes)
+        self.text = encode(read_xgboost(text, n_classes))
         self.booster = xgboost.Booster()
         try:
-            self.booster.load_model(bytearray(text))
+            self.booster.load_model(bytearray(self.text))
         except xgboost.core.XGBoostError as error:
             reason = str(error).partition("\n")[0]
             raise ValueError(f"XGBoost cannot read its model: {reason}") from error
-        self.text, self.classes_ = text, np.arange(n_classes)
+        self.classes_ = np.arange(n_classes)
 
     def predict_proba(self, X: Any) -> NDArray[np.float32]:
         """Return the probabilities of the classes, in their order."""
@@ -103,125 +104,155 @@ def xgboost_text(estimator: Any) -> bytes:
     return bytes(booster.save_raw("json"))
 
 
-def base_to_parts(scores: BaseScores, *, write: bool) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """Return the description of a model's base, and its tensors; without `write` the fitted models are left out."""
-    fitted, tensors = scores.fitted, {}
-    described: dict[str, Any] = {
-        "flipped": scores.flipped,
-        "uses_columns": scores.uses_columns,
-        "fitted": None,
-        "posteriors": [],
-    }
-    count = 0
+class StoredBaseModel(Struct):
+    """A base model: its format, or "own" if it must be given again; its bytes are the array of its number."""
 
-    def models_to_json(models: Sequence[BaseModel]) -> list[dict[str, Any]]:
-        nonlocal count
-        listed = []
-        for model in models:
-            kind, data = _written(model.estimator) if write else ("own", b"")
-            if data:
-                tensors[f"{PREFIX}{count}"] = torch.from_numpy(np.frombuffer(data, dtype=np.uint8).copy())
-            listed.append(
-                {
-                    "kind": kind,
-                    "name": base_name(model.estimator),
-                    "n_features": int(getattr(model.estimator, "n_features_in_", 0)),
-                    "columns": _columns_to_json(model),
-                }
+    kind: Literal["lightgbm", "xgboost", "skops", "own"]
+    name: str
+    n_features: int
+    columns: StoredEncoder | Literal["encoded", "raw"]
+
+
+Models = Annotated[list[StoredBaseModel], Meta(min_length=1)]
+
+
+class StoredFitted(Struct):
+    """The base and how its outputs become scores."""
+
+    probabilities: bool
+    unit: Positive
+    scored: str
+    models: Models
+
+
+class StoredPosterior(Struct):
+    """An estimate of the group."""
+
+    names: tuple[str, ...]
+    n_groups: Annotated[int, Meta(ge=2)]
+    label: Annotated[int, Meta(ge=0)] | None
+    models: Models
+
+
+class StoredBase(Struct, forbid_unknown_fields=True):
+    """The base of a model; its models are numbered in their order here."""
+
+    flipped: bool
+    uses_columns: bool
+    fitted: StoredFitted | None
+    posteriors: list[StoredPosterior]
+
+    @classmethod
+    def of(cls, scores: BaseScores, *, write: bool) -> tuple[StoredBase, dict[str, np.ndarray]]:
+        """Return the record of a model's base, and its arrays; without `write` the fitted models are left out."""
+        arrays: dict[str, np.ndarray] = {}
+        number = count()
+
+        def stored(models: Sequence[BaseModel]) -> list[StoredBaseModel]:
+            return [_stored(model, f"{PREFIX}{next(number)}", arrays, write) for model in models]
+
+        base = scores.fitted
+        fitted = base and StoredFitted(base.scale.probabilities, base.scale.unit, base.scored, stored(base.models))
+        posteriors = [
+            StoredPosterior(each.names, each.n_groups, each.label, stored(each.models)) for each in scores.posteriors
+        ]
+        return cls(scores.flipped, scores.uses_columns, fitted, posteriors), arrays
+
+    @property
+    def correction(self) -> str:
+        """The inputs of the correction, as the classifier calls them."""
+        if not self.posteriors:
+            return "columns"
+        return "both" if self.uses_columns else "groups"
+
+    def restored(
+        self, arrays: Mapping[str, np.ndarray], classes: Sequence[Any], encoder: Any, given: list[Any]
+    ) -> BaseScores:
+        """Return the base, for the labels in the order of the scores; `given` are the models that were not written."""
+        number = count()
+
+        def read(models: list[StoredBaseModel], n_classes: int) -> tuple[BaseModel, ...]:
+            found = []
+            for each, name in zip(models, (f"{PREFIX}{place}" for place in number), strict=False):
+                data = b"" if each.kind == "own" else arrays[name].tobytes()
+                estimator = _given(each, given) if each.kind == "own" else _read(each.kind, each.name, data, n_classes)
+                found.append(BaseModel(estimator, _columns(each.columns, encoder)))
+            return tuple(found)
+
+        fitted = None
+        if self.fitted is not None:
+            scale = ScoreScale(self.fitted.probabilities, self.fitted.unit)
+            fitted = FittedBase(read(self.fitted.models, len(classes)), scale, tuple(classes), self.fitted.scored)
+        for each in self.posteriors:
+            width = each.n_groups - (each.label is None)
+            if len(each.names) != width or (each.label or 0) >= len(classes):
+                raise ValueError("an estimate of the group has names or a label that do not fit the classes")
+        posteriors = tuple(
+            GroupPosterior(each.names, each.n_groups, each.label, read(each.models, each.n_groups))
+            for each in self.posteriors
+        )
+        if given:
+            raise ModelFileError(
+                f"load(path, base=...) was given {len(given)} more models than needed: leave them out."
             )
-            count += 1
-        return listed
-
-    if fitted is not None:
-        described["fitted"] = {
-            "probabilities": fitted.scale.probabilities,
-            "unit": fitted.scale.unit,
-            "scored": fitted.scored,
-            "models": models_to_json(fitted.models),
-        }
-    for each in scores.posteriors:
-        stated = {"names": list(each.names), "n_groups": each.n_groups, "label": each.label}
-        described["posteriors"].append({**stated, "models": models_to_json(each.models)})
-    return described, tensors
+        none = np.zeros((0, 1 if len(classes) == 2 else len(classes)))
+        return BaseScores(none, fitted, self.flipped, self.uses_columns, posteriors)
 
 
-def base_from_parts(
-    values: Mapping[str, Any], tensors: Mapping[str, Tensor], classes: Sequence[Any], encoder: Any, own: Any
-) -> BaseScores:
-    """Read the base of a model.
-
-    Parameters
-    ----------
-    values : mapping
-        The description from `base_to_parts`.
-    tensors : mapping
-        The tensors whose names begin with "base/", and each format is bytes.
-    classes : sequence
-        The labels in the order of the scores.
-    encoder : TableEncoder, or None
-        The encoder of the model.
-    own : fitted classifier, or several, optional
-        The base models that were not written, in their order.
-    """
+def given_models(own: Any) -> list[Any]:
+    """Return the models of `load(base=...)` as a list; raise an error if one has no scores, or is not fitted."""
     if isinstance(own, FittedBase):
         own = own.estimators
     given = [] if own is None else list(own) if isinstance(own, list | tuple) else [own]
     for each in given:
+        said = f"load(path, base={type(each).__name__}(...)): this base"
         if not hasattr(each, "predict_proba") and not hasattr(each, "decision_function"):
             raise ModelFileError(
-                f"load(path, base={type(each).__name__}(...)): this base has no scores. Give the fitted model with "
-                "predict_proba or decision_function."
+                f"{said} has no scores. Give the fitted model with predict_proba or decision_function."
             )
         if hasattr(each, "get_params"):
             try:
                 check_is_fitted(each)
             except NotFittedError as error:
-                raise ModelFileError(
-                    f"load(path, base={type(each).__name__}(...)): this base is not fitted. Give the fitted model that "
-                    "was corrected."
-                ) from error
-    count = 0
+                raise ModelFileError(f"{said} is not fitted. Give the fitted model that was corrected.") from error
+    return given
 
-    def models_from_json(listed: Any, n_classes: int) -> tuple[BaseModel, ...]:
-        nonlocal count
-        models = []
-        for each in expect_list(listed, dict, "base"):
-            data = tensors[f"{PREFIX}{count}"].numpy().tobytes() if each["kind"] != "own" else b""
-            models.append(BaseModel(_read(each, data, n_classes, given), _columns_from_json(each["columns"], encoder)))
-            count += 1
-        if not models:
-            raise ValueError("the list of base models is empty")
-        return tuple(models)
 
-    fitted = None
-    if values["fitted"] is not None:
-        stated = expect(values["fitted"], dict, "base")
-        unit = expect(stated["unit"], float, "unit")
-        if unit <= 0:
-            raise ValueError(f"the unit of the scores must be positive, not {unit!r}")
-        scale = ScoreScale(expect(stated["probabilities"], bool, "probabilities"), unit)
-        models = models_from_json(stated["models"], len(classes))
-        fitted = FittedBase(models, scale, tuple(classes), expect(stated["scored"], str, "scored"))
-    posteriors = []
-    for each in expect_list(values["posteriors"], dict, "posterior"):
-        names, n_groups = tuple(expect_list(each["names"], str, "name")), expect(each["n_groups"], int, "n_groups")
-        label = None if each["label"] is None else expect(each["label"], int, "label")
-        width = n_groups - 1 if label is None else n_groups
-        if n_groups < 2 or len(names) != width or (label is not None and not 0 <= label < len(classes)):
-            raise ValueError("an estimate of the group has names or a label that do not fit the classes")
-        posteriors.append(GroupPosterior(names, n_groups, label, models_from_json(each["models"], n_groups)))
-    if given:
-        raise ModelFileError(f"load(path, base=...) was given {len(given)} more models than needed: leave them out.")
-    return BaseScores(
-        np.zeros((0, 1 if len(classes) == 2 else len(classes))),
-        fitted,
-        expect(values["flipped"], bool, "flipped"),
-        expect(values["uses_columns"], bool, "uses_columns"),
-        tuple(posteriors),
+def _stored(model: BaseModel, name: str, arrays: dict[str, np.ndarray], write: bool) -> StoredBaseModel:
+    kind: Any = "own"
+    if write:
+        kind, data = _written(model.estimator)
+        arrays[name] = np.frombuffer(data, dtype=np.uint8)
+    columns: StoredEncoder | Literal["encoded", "raw"] = (
+        "encoded" if isinstance(model.columns, EncodedColumns) else "raw"
+    )
+    if isinstance(model.columns, CodedColumns):
+        columns = StoredEncoder.of(model.columns.encoder)
+    return StoredBaseModel(
+        kind, base_name(model.estimator), int(getattr(model.estimator, "n_features_in_", 0)), columns
     )
 
 
-# --- one model -----------------------------------------------------------------------------------------------------
+def _columns(stored: StoredEncoder | str, encoder: Any) -> Any:
+    if isinstance(stored, StoredEncoder):
+        return CodedColumns(stored.restored())
+    return EncodedColumns(None, encoder) if stored == "encoded" else RawColumns()
+
+
+def _given(stored: StoredBaseModel, given: list[Any]) -> Any:
+    """Return the next of the models given, for one that was not written."""
+    if not given:
+        raise ModelFileError(
+            f"The model was saved without its base ({stored.name}): give the fitted base with load(path, base=...)."
+        )
+    found = given.pop(0)
+    there = getattr(found, "n_features_in_", 0)
+    if stored.n_features and there and stored.n_features != there:
+        raise ModelFileError(
+            f"load(path, base={base_name(found)}(...)): this base has {there} columns, but the base of the model has "
+            f"{stored.n_features}: give that one."
+        )
+    return found
 
 
 def _written(estimator: Any) -> tuple[str, bytes]:
@@ -239,42 +270,10 @@ def _written(estimator: Any) -> tuple[str, bytes]:
     return "skops", write_model(estimator)
 
 
-def _read(stated: Mapping[str, Any], data: bytes, n_classes: int, given: list[Any]) -> Any:
-    """Return a fitted estimator from its format, or the next of those given."""
-    kind, name = expect(stated["kind"], str, "kind"), expect(stated["name"], str, "name")
+def _read(kind: str, name: str, data: bytes, n_classes: int) -> Any:
+    """Return a fitted estimator from its format."""
     if kind == "lightgbm":
         return LightGBMModel(data.decode(), n_classes)
     if kind == "xgboost":
         return XGBoostModel(data, n_classes)
-    if kind == "skops":
-        return read_model(data, name, n_classes)
-    if kind != "own":
-        raise ValueError(f"the base is of the unknown kind {kind!r}")
-    if not given:
-        raise ModelFileError(
-            f"The model was saved without its base ({name}): give the fitted base with load(path, base=...)."
-        )
-    found = given.pop(0)
-    needed, there = expect(stated["n_features"], int, "n_features"), getattr(found, "n_features_in_", 0)
-    if needed and there and needed != there:
-        raise ModelFileError(
-            f"load(path, base={base_name(found)}(...)): this base has {there} columns, but the base of the model has "
-            f"{needed}: give that one."
-        )
-    return found
-
-
-def _columns_to_json(model: BaseModel) -> dict[str, Any]:
-    columns = model.columns
-    if isinstance(columns, CodedColumns):
-        return {"kind": "codes", "encoder": encoder_to_json(columns.encoder)}
-    return {"kind": "encoded" if isinstance(columns, EncodedColumns) else "raw"}
-
-
-def _columns_from_json(values: Any, encoder: Any) -> Any:
-    readers: dict[str, Callable[[], Any]] = {
-        "codes": lambda: CodedColumns(encoder_from_json(values["encoder"])),
-        "encoded": lambda: EncodedColumns(None, encoder),
-        "raw": RawColumns,
-    }
-    return readers[expect(expect(values, dict, "columns")["kind"], str, "kind")]()
+    return read_model(data, name, n_classes)

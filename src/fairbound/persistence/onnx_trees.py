@@ -337,7 +337,7 @@ def _from_xgboost(estimator: Any) -> Ensemble:
         estimator.objective not in OBJECTIVES or not np.isnan(estimator.missing)
     ):
         raise refusal(estimator, f"it has objective={estimator.objective!r} and missing={estimator.missing!r}")
-    learner = read_xgboost(xgboost_text(estimator), len(estimator.classes_))
+    learner = read_xgboost(xgboost_text(estimator), len(estimator.classes_))["learner"]
     stated = learner["gradient_booster"]
     if stated["name"] != "gbtree":
         raise refusal(estimator, f"its booster is {stated['name']!r}")

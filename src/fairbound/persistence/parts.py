@@ -1,73 +1,34 @@
-"""Convert the parts of a fitted classifier to JSON values, and back.
+"""The parts of a classifier as records that a file holds: labels, limits, the objective, the encoder.
 
-The type of every value is checked.  A forged file with valid checksums gives an error here, not strange predictions
-later.  The shapes of layers come from the tensors.
+A record is parsed with its types, so a forged file gives an error and not strange predictions.  Code is not written,
+only its name: a later `fit` then asks for it.
 """
 
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, fields
-from typing import Any, TypeVar
+from typing import Annotated, Any, Literal
 
 import numpy as np
-import torch
+from msgspec import Meta, Struct
 from numpy.typing import NDArray
-from torch import Tensor, nn
 
-from fairbound._records import read_value
-from fairbound.data import ColumnFormat
+from fairbound._json import Label, Scalar
 from fairbound.estimator import (
-    FARTHEST,
     L2,
     LOSSES,
     CategoryColumn,
-    FeedForward,
     NumberColumn,
-    Recalibration,
-    SidedMap,
     SmoothedL1,
     SquaredMeasure,
     TableEncoder,
-    Temperature,
     as_regularizers,
 )
 from fairbound.fairness import CONSTRAINTS, MEASURES, SURROGATES, Constraint, Surrogate
 
-Kind = TypeVar("Kind")
-
-ACTIVATION_OPTIONS: dict[str, tuple[type[nn.Module], tuple[str, ...]]] = {
-    "ReLU": (nn.ReLU, ()),
-    "LeakyReLU": (nn.LeakyReLU, ("negative_slope",)),
-    "Identity": (nn.Identity, ()),
-    "Tanh": (nn.Tanh, ()),
-    "Sigmoid": (nn.Sigmoid, ()),
-    "GELU": (nn.GELU, ("approximate",)),
-    "SiLU": (nn.SiLU, ()),
-    "ELU": (nn.ELU, ("alpha",)),
-    "Softplus": (nn.Softplus, ("beta", "threshold")),
-}
-
-
-def expect(value: Any, kind: type[Kind], what: str) -> Kind:
-    """Return a value of the stated type; True is not a number, and numbers must be finite."""
-    if kind is float and isinstance(value, int) and not isinstance(value, bool):
-        value = float(value)
-    if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
-        raise ValueError(f"{what} is {value!r}")
-    if isinstance(value, float) and not math.isfinite(value):
-        raise ValueError(f"{what} is {value!r}")
-    return value
-
-
-def expect_list(value: Any, kind: type[Kind], what: str) -> list[Kind]:
-    """Return a list of values of the stated type."""
-    return [expect(each, kind, what) for each in expect(value, list, what)]
-
-
-# --- labels --------------------------------------------------------------------------------------------------------
+Positive = Annotated[float, Meta(gt=0)]
 
 
 def plain(value: Any, what: str) -> Any:
@@ -84,313 +45,197 @@ def plain(value: Any, what: str) -> Any:
     )
 
 
-_LABEL_TYPE = re.compile(r"[<>|=]?(b1|[iu][1248]|f[248]|O)|U")
 LARGEST_LABELS = 2**24
 """Bytes of the array of labels."""
 
 
-def labels_to_json(classes: NDArray[Any]) -> dict[str, Any]:
-    """Write the labels with their type."""
-    if classes.dtype.kind == "U" and classes.nbytes > LARGEST_LABELS:
-        raise ValueError(f"The labels take {classes.nbytes:,} bytes, which is too many for a file: use shorter words.")
-    return {
-        "dtype": classes.dtype.str if classes.dtype.kind != "U" else "U",
-        "values": plain(list(classes), "label"),
-    }
+class StoredLabels(Struct):
+    """The labels and the type of their array."""
+
+    dtype: Annotated[str, Meta(pattern=r"^([<>|=]?(b1|[iu][1248]|f[248]|O)|U)\Z")]
+    values: Annotated[list[bool | int | float | str], Meta(min_length=2)]
+
+    @classmethod
+    def of(cls, classes: NDArray[Any]) -> StoredLabels:
+        """Return the record of the labels."""
+        text = classes.dtype.kind == "U"
+        if text and classes.nbytes > LARGEST_LABELS:
+            raise ValueError(
+                f"The labels take {classes.nbytes:,} bytes, which is too many for a file: use shorter words."
+            )
+        return cls("U" if text else classes.dtype.str, plain(list(classes), "label"))
+
+    def restored(self) -> NDArray[Any]:
+        """Return the labels."""
+        # numpy gives every text in an array the length of the longest.
+        if self.dtype == "U" and 4 * len(self.values) * max(len(str(each)) for each in self.values) > LARGEST_LABELS:
+            raise ValueError("the labels are too long")
+        classes = np.array(self.values, dtype=np.dtype(self.dtype))
+        if not np.array_equal(np.unique(classes), classes):
+            raise ValueError("the labels are not in order")
+        return classes
 
 
-def labels_from_json(values: Mapping[str, Any]) -> NDArray[Any]:
-    """Read the labels."""
-    kind, listed = expect(values["dtype"], str, "dtype"), expect(values["values"], list, "classes")
-    if not _LABEL_TYPE.fullmatch(kind) or not all(isinstance(each, bool | int | float | str) for each in listed):
-        raise ValueError(f"the labels are of type {kind!r:.80}")
-    # numpy gives every text in an array the length of the longest.
-    if kind == "U" and 4 * len(listed) * max(map(len, map(str, listed)), default=0) > LARGEST_LABELS:
-        raise ValueError("the labels are too long")
-    classes = np.array(listed, dtype=np.dtype(kind))
-    if len(classes) < 2 or len(np.unique(classes)) != len(classes) or (np.unique(classes) != classes).any():
-        raise ValueError("the labels are not two or more, in order")
-    return classes
+class StoredSurrogate(Struct):
+    """A surrogate by its name in the registry, and its numbers."""
+
+    name: str
+    options: dict[str, float]
+
+    @classmethod
+    def of(cls, surrogate: Surrogate | str | None) -> StoredSurrogate | str | None:
+        """Return the record of a surrogate; a name is its own record."""
+        if not isinstance(surrogate, Surrogate):
+            return surrogate
+        for name, kind in SURROGATES.items():
+            if type(surrogate) is kind:
+                return cls(name, asdict(surrogate))
+        raise ValueError(f"The surrogate {surrogate!r} is not one of this package, and cannot be written to a file.")
 
 
-# --- limits --------------------------------------------------------------------------------------------------------
+def surrogate_of(stored: StoredSurrogate | str | None) -> Surrogate | str | None:
+    """Return the surrogate of a record."""
+    return SURROGATES[stored.name](**stored.options) if isinstance(stored, StoredSurrogate) else stored
 
 
-def constraint_to_json(constraint: Constraint) -> dict[str, Any]:
-    """Convert a limit.  A limit on a user-defined measure becomes text; a later `fit` asks for the measure."""
-    if not isinstance(constraint.measure, str) and constraint.measure is not MEASURES.get(constraint.measure.name):
-        return {"text": str(constraint)}
-    found = {field.name: getattr(constraint, field.name) for field in fields(constraint)} | {"measure": constraint.name}
-    surrogate = found.pop("surrogate")
-    if isinstance(surrogate, Surrogate):
-        surrogate = {"name": _surrogate_name(surrogate), **asdict(surrogate)}
-    return {**{name: plain(value, name) for name, value in found.items()}, "surrogate": surrogate}
+class StoredLimit(Struct, omit_defaults=True, forbid_unknown_fields=True):
+    """A limit; see `Constraint` for its fields."""
 
+    measure: str
+    bound: float | tuple[float | None, float | None] | None
+    against: str = "pairwise"
+    reference: Label = None
+    group: Label = None
+    columns: tuple[str, ...] | None = None
+    classes: tuple[Scalar, ...] | None = None
+    surrogate: StoredSurrogate | str | None = None
+    margin: str = "probability"
+    reserve: tuple[float, ...] = ()
 
-def constraint_from_json(values: Mapping[str, Any]) -> Constraint | str:
-    """Read a limit."""
-    if "text" in values:
-        return expect(values["text"], str, "limit")
-    options: dict[str, Any] = {
-        name: tuple(value) if isinstance(value, list) else value for name, value in values.items()
-    }
-    if isinstance(options.get("surrogate"), dict):
-        options["surrogate"] = _surrogate(options["surrogate"])
-    kind = CONSTRAINTS.get(expect(options["measure"], str, "measure"), Constraint)
-    if kind is not Constraint:
-        options.pop("measure")
-    return kind(options.pop("bound"), **options)
+    @classmethod
+    def of(cls, limit: Constraint) -> StoredLimit | str:
+        """Return the record of a limit; a limit on a user's own measure becomes text, so a later `fit` asks for it."""
+        if not isinstance(limit.measure, str) and limit.measure is not MEASURES.get(limit.measure.name):
+            return str(limit)
+        options = {
+            each.name: plain(getattr(limit, each.name), each.name)
+            for each in fields(limit)
+            if each.name not in ("surrogate", "measure")
+        }
+        return cls(measure=limit.name, surrogate=StoredSurrogate.of(limit.surrogate), **options)
 
-
-def _surrogate(values: Mapping[str, Any]) -> Surrogate:
-    stated = dict(values)
-    return SURROGATES[expect(stated.pop("name"), str, "surrogate")](**stated)
-
-
-def _surrogate_name(surrogate: Surrogate) -> str:
-    for name, kind in SURROGATES.items():
-        if type(surrogate) is kind:
-            return name
-    raise ValueError(f"The surrogate {surrogate!r} is not one of this package, and cannot be written to a file.")
-
-
-# --- objective -----------------------------------------------------------------------------------------------------
-
-# The terms of the objective.  Code is not written, only its name: a later `fit` then asks for it.
+    def restored(self) -> Constraint:
+        """Return the limit."""
+        kind = CONSTRAINTS.get(self.measure, Constraint)
+        options = {name: getattr(self, name) for name in self.__struct_fields__ if name not in ("bound", "measure")}
+        options["surrogate"] = surrogate_of(self.surrogate)
+        return kind(self.bound, **options, **({"measure": self.measure} if kind is Constraint else {}))
 
 
 NOT_HERE = "not in the file: "
 
 
-def loss_to_json(loss: Any) -> str:
-    """Write the name of a loss.  The name of a user's function says that it is not in the file."""
+def loss_name(loss: Any) -> str:
+    """Return the name of a loss.  That of a user's function says that it is not in the file."""
     return loss if isinstance(loss, str) else NOT_HERE + getattr(loss, "__name__", type(loss).__name__)
 
 
-def loss_from_json(value: Any) -> str:
-    """Read the name of a loss."""
-    name = expect(value, str, "loss")
+def check_loss(name: str) -> str:
+    """Return the name of a loss that was read."""
     if name not in LOSSES and not name.startswith(NOT_HERE):
         raise ValueError(f"loss is {name!r}")
     return name
 
 
-def regularizers_to_json(stated: Any) -> list[dict[str, Any]]:
-    """Write the terms that are added to the loss."""
-    found = []
+class StoredTerm(Struct, omit_defaults=True, forbid_unknown_fields=True):
+    """A term that is added to the loss."""
+
+    kind: Literal["L2", "SmoothedL1", "SquaredMeasure"]
+    weight: float
+    smoothing: float | None = None
+    measure: str | None = None
+    surrogate: StoredSurrogate | str | None = None
+
+    def restored(self) -> L2 | SmoothedL1 | SquaredMeasure:
+        """Return the term."""
+        if self.kind == "SquaredMeasure":
+            return SquaredMeasure(self.measure or "", self.weight, surrogate_of(self.surrogate))
+        return L2(self.weight) if self.smoothing is None else SmoothedL1(self.weight, self.smoothing)
+
+
+def stored_terms(stated: Any) -> list[StoredTerm | str]:
+    """Return the records of the terms that are added to the loss; a term that cannot be written becomes text."""
+    found: list[StoredTerm | str] = []
     for each in as_regularizers(stated):
-        values = {field.name: getattr(each, field.name) for field in fields(each)} | {"kind": type(each).__name__}
+        kind: Any = type(each).__name__
         if isinstance(each, SquaredMeasure):
-            limit = constraint_to_json(each.as_constraint())
-            values |= {
-                "measure": limit.get("measure", NOT_HERE + limit.get("text", "")),
-                "surrogate": limit.get("surrogate"),
-            }
-        elif values.pop("of", None) is not None:
-            values["kind"] = f"{NOT_HERE}{each!r} of some parameters"
-        found.append(values)
-    return found
-
-
-def regularizers_from_json(value: Any) -> tuple[Any, ...]:
-    """Read the terms that are added to the loss.  A term that is not in the file becomes text."""
-    kinds = {each.__name__: each for each in (L2, SmoothedL1, SquaredMeasure)}
-    found: list[Any] = []
-    for stated in expect_list(value, dict, "regularizers"):
-        options = dict(stated)
-        kind = expect(options.pop("kind"), str, "regularizer")
-        missing = [text for text in (kind, str(options.get("measure"))) if text.startswith(NOT_HERE)]
-        if missing:
-            found.append(missing[0])
-            continue
-        for name in {"weight", "smoothing", "of"} & set(options):
-            expect(options[name], float if name != "of" else type(None), name)
-        if isinstance(options.get("surrogate"), dict):
-            options["surrogate"] = _surrogate(options["surrogate"])
-        found.append(kinds[kind](**options))
-    return tuple(found)
-
-
-def class_weight_to_json(stated: Any) -> Any:
-    """Write the weights of the classes: a word, or pairs of label and weight."""
-    if not isinstance(stated, Mapping):
-        return plain(stated, "class_weight")
-    return [[plain(label, "label"), float(weight)] for label, weight in stated.items()]
-
-
-def class_weight_from_json(value: Any) -> Any:
-    """Read the weights of the classes."""
-    if not isinstance(value, list):
-        return value  # a word, which the estimator checks
-    return {
-        read_value(Hashable, label, "class_weight"): expect(weight, float, "class_weight") for label, weight in value
-    }
-
-
-# --- encoder -------------------------------------------------------------------------------------------------------
-
-
-def encoder_to_json(encoder: TableEncoder) -> dict[str, Any]:
-    """Write a fitted encoder."""
-    return {
-        "params": {name: plain(value, name) for name, value in encoder.get_params().items()},
-        "names": [str(name) for name in getattr(encoder, "feature_names_in_", [])] or None,
-        "columns": [
-            {"kind": "number" if isinstance(column, NumberColumn) else "category", **asdict(column)}
-            for column in encoder.columns_
-        ],
-    }
-
-
-def encoder_from_json(values: Mapping[str, Any]) -> TableEncoder:
-    """Read a fitted encoder."""
-    encoder = encoder_params_from_json(values["params"])
-    columns: list[NumberColumn | CategoryColumn] = []
-    for each in expect_list(values["columns"], dict, "column"):
-        name, missing = expect(each["name"], str, "name"), expect(each["missing"], bool, "missing")
-        if each["kind"] == "number":
-            mean, scale = expect(each["mean"], float, "mean"), expect(each["scale"], float, "scale")
-            if scale <= 0:
-                raise ValueError(f"the scale of {name!r} is {scale!r}")
-            columns.append(NumberColumn(name, mean, scale, missing))
-        else:
-            words = tuple(expect_list(each["words"], str, "word"))
-            numeric, other = expect(each["numeric"], bool, "numeric"), expect(each["other"], bool, "other")
-            rare = tuple(expect_list(each.get("rare", []), str, "word"))  # older models have none
-            columns.append(CategoryColumn(name, words, numeric, other, missing, rare))
-    encoder.columns_ = tuple(columns)
-    encoder.n_features_in_ = len(columns)
-    if values["names"] is not None:
-        names = expect_list(values["names"], str, "name")
-        if len(names) != len(columns):
-            raise ValueError("the numbers of names and of columns differ")
-        encoder.feature_names_in_ = np.array(names, dtype=object)
-    return encoder
-
-
-def encoder_params_from_json(values: Mapping[str, Any]) -> TableEncoder:
-    """Read an encoder that is not fitted."""
-    return TableEncoder(
-        categorical=read_value(list[Hashable] | None, values["categorical"], "categorical"),
-        max_categories=expect(values["max_categories"], int, "max_categories"),
-        scale=expect(values["scale"], bool, "scale"),
-        strict=expect(values.get("strict", False), bool, "strict"),
-    )
-
-
-# --- formats of files ----------------------------------------------------------------------------------------------
-
-
-def formats_to_json(formats: Mapping[str, ColumnFormat]) -> dict[str, Any]:
-    """Convert the formats of the columns of the training file."""
-    return {name: asdict(form) for name, form in formats.items()}
-
-
-def formats_from_json(values: Any) -> dict[str, ColumnFormat]:
-    """Read the formats of the columns of files."""
-    found = {}
-    for name, each in expect(values, dict, "formats").items():
-        stated = expect(each, dict, "format")
-        parts: dict[str, Any] = {
-            field.name: tuple(expect_list(stated[field.name], str, field.name))
-            if field.name in ("missing", "marks")
-            else expect(stated[field.name], bool if field.name == "padded" else str, field.name)
-            for field in fields(ColumnFormat)
-        }
-        form = ColumnFormat(**parts)
-        if not form.is_known():
-            raise ValueError(f"the format of {name!r} is {each!r}")
-        found[name] = form
-    return found
-
-
-# --- network -------------------------------------------------------------------------------------------------------
-
-
-def layers_to_json(module: nn.Module) -> list[dict[str, Any]] | None:
-    """Convert the layers of a feed-forward network; None for modules that need their own code."""
-    if not FeedForward.fits(module):
-        return None
-    layers = []
-    for part in module.children():
-        options = ACTIVATION_OPTIONS[type(part).__name__][1] if not isinstance(part, nn.Linear) else ()
-        layers.append({"kind": type(part).__name__, **{name: getattr(part, name) for name in options}})
-    return layers
-
-
-def layers_from_json(layers: Sequence[Mapping[str, Any]], tensors: Mapping[str, Tensor]) -> nn.Sequential:
-    """Build the network from its layers and tensors."""
-    parts: list[nn.Module] = []
-    used = set()
-    for position, layer in enumerate(layers):
-        kind = expect(layer["kind"], str, "layer")
-        if kind == "Linear":
-            weight, bias = tensors[f"{position}.weight"], tensors.get(f"{position}.bias")
-            if weight.ndim != 2 or not weight.numel() or (bias is not None and bias.shape != weight.shape[:1]):
-                raise ValueError(f"the tensors of layer {position} do not fit")
-            made = nn.Linear(
-                weight.shape[1], weight.shape[0], bias=bias is not None, device="meta", dtype=torch.float64
+            limit = StoredLimit.of(each.as_constraint())
+            found.append(
+                NOT_HERE + limit
+                if isinstance(limit, str)
+                else StoredTerm(kind, each.weight, measure=limit.measure, surrogate=limit.surrogate)
             )
-            own = {"weight": weight} if bias is None else {"weight": weight, "bias": bias}
-            made.load_state_dict(own, assign=True)
-            used |= {f"{position}.{name}" for name in own}
-            parts.append(made)
+        elif isinstance(each, L2) and each.of is not None:
+            found.append(f"{NOT_HERE}{each!r} of some parameters")
         else:
-            make, names = ACTIVATION_OPTIONS[kind]
-            options: dict[str, Any] = {
-                name: expect(layer[name], str if name == "approximate" else float, name) for name in names
-            }
-            if options.get("beta", 1.0) <= 0:
-                raise ValueError(f"layer {position} has beta {options['beta']!r}")
-            parts.append(make(**options))
-    if used != set(tensors):
-        raise ValueError("there are tensors that no layer has")
-    made_of_all = nn.Sequential(*parts)
-    if not largest_output(made_of_all) < LARGEST_OUTPUT:
-        raise ValueError("the weights are so large that numbers overflow")
-    return made_of_all
+            found.append(StoredTerm(kind, each.weight, getattr(each, "smoothing", None)))
+    return found
 
 
-LARGEST_OUTPUT = 1e290
+def stored_class_weight(stated: Any) -> Any:
+    """Return the weights of the classes: a word, or pairs of label and weight."""
+    if not isinstance(stated, Mapping):
+        return stated
+    return [(plain(label, "label"), float(weight)) for label, weight in stated.items()]
 
 
-def largest_output(module: nn.Sequential) -> float:
-    """Return a bound on every number within the network.  It exists because encoded rows are clipped."""
-    reach = FARTHEST
-    for part in module:
-        if isinstance(part, nn.Linear):
-            sums = part.weight.detach().abs().sum(dim=1) * reach
-            reach = float((sums if part.bias is None else sums + part.bias.detach().abs()).max())
-        else:
-            factors = (getattr(part, name, 0.0) for name in ("negative_slope", "alpha"))
-            reach = reach * max(1.0, *map(abs, factors)) + 1.0 / getattr(part, "beta", 1.0)
-    return reach
+class StoredEncoder(Struct, forbid_unknown_fields=True):
+    """An encoder, fitted or not."""
+
+    categorical: list[Scalar] | None
+    max_categories: int
+    scale: bool
+    strict: bool
+    names: list[str] | None = None
+    columns: list[StoredColumn] | None = None
+
+    @classmethod
+    def of(cls, encoder: TableEncoder) -> StoredEncoder:
+        """Return the record of an encoder."""
+        params = {name: plain(value, name) for name, value in encoder.get_params().items()}
+        names = [str(name) for name in getattr(encoder, "feature_names_in_", [])] or None
+        columns = getattr(encoder, "columns_", None)
+        return cls(**params, names=names, columns=columns and [StoredColumn.of(column) for column in columns])
+
+    def restored(self) -> TableEncoder:
+        """Return the encoder."""
+        encoder = TableEncoder(
+            categorical=self.categorical, max_categories=self.max_categories, scale=self.scale, strict=self.strict
+        )
+        if self.columns is not None:
+            encoder.columns_ = tuple(each.restored() for each in self.columns)
+            encoder.n_features_in_ = len(self.columns)
+        if self.names is not None:
+            if len(self.names) != len(self.columns or ()):
+                raise ValueError("the numbers of names and of columns differ")
+            encoder.feature_names_in_ = np.array(self.names, dtype=object)
+        return encoder
 
 
-# --- recalibration -------------------------------------------------------------------------------------------------
+class StoredColumn(Struct, omit_defaults=True, forbid_unknown_fields=True):
+    """A column of an encoder, of numbers or of categories."""
 
+    number: NumberColumn | None = None
+    category: CategoryColumn | None = None
 
-def calibration_to_json(calibration: Recalibration | None) -> dict[str, Any] | None:
-    """Write a recalibration."""
-    if calibration is None:
-        return None
-    kind = "sided" if isinstance(calibration, SidedMap) else "temperature"
-    return {"kind": kind, **{name: plain(value, name) for name, value in asdict(calibration).items()}}
+    @classmethod
+    def of(cls, column: NumberColumn | CategoryColumn) -> StoredColumn:
+        """Return the record of a column."""
+        return cls(number=column) if isinstance(column, NumberColumn) else cls(category=column)
 
-
-def calibration_from_json(values: Mapping[str, Any] | None) -> Recalibration | None:
-    """Read a recalibration."""
-    if values is None:
-        return None
-    if values["kind"] == "temperature":
-        temperature = expect(values["temperature"], float, "temperature")
-        if temperature <= 0:
-            raise ValueError(f"temperature is {temperature!r}")
-        return Temperature(temperature)
-    above, below = (expect_list(values[side], float, side) for side in ("above", "below"))
-    if len(above) != 2 or len(below) != 2 or min(above[0], below[0]) <= 0:
-        raise ValueError("the recalibration needs a slope above 0 and an intercept on each side of the threshold")
-    threshold = expect(values["threshold"], float, "threshold")
-    if not 0.0 < threshold < 1.0:
-        raise ValueError(f"the threshold of the recalibration is {threshold!r}")
-    return SidedMap(threshold, (above[0], above[1]), (below[0], below[1]))
+    def restored(self) -> NumberColumn | CategoryColumn:
+        """Return the column."""
+        column = self.number or self.category
+        if column is None or (isinstance(column, NumberColumn) and column.scale <= 0):
+            raise ValueError(f"a column is {column!r}")
+        return column

@@ -1,6 +1,6 @@
 """The JSON of an XGBoost booster: read and checked before XGBoost sees it, which follows its numbers unchecked.
 
-It is well formed if
+XGBoost never sees the text of a file, but the checked values, written again.  They are well formed if
 
     objective     returns probabilities, for as many classes as the model has
     trees         stand at their own numbers, and each adds to one of the outputs, or has leaves with one value for each
@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairbound._files import parse_json
+from fairbound._json import decode
 
 OBJECTIVES = ("binary:logistic", "multi:softprob")
 """Objectives for which the booster itself returns probabilities."""
@@ -35,13 +35,13 @@ _KINDS = dict(enumerate(["f4", "f8", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "
 
 
 def read_xgboost(text: bytes, n_classes: int) -> dict[str, Any]:
-    """Return the learner of a booster; raise ValueError if it is not well formed."""
+    """Return the document of a booster; raise ValueError if it is not well formed."""
     try:
-        learner = parse_json(text)["learner"]
-        _check(learner, n_classes)
+        document: dict[str, Any] = decode(text)
+        _check(document["learner"], n_classes)
     except (AttributeError, LookupError, OverflowError, TypeError, ValueError) as error:
         raise ValueError(f"XGBoost cannot read its model: {error}") from error
-    return dict(learner)
+    return document
 
 
 def base_scores(learner: Mapping[str, Any]) -> NDArray[np.float64]:

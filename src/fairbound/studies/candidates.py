@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fairbound._files import CONTENT, as_utf8, draft_beside, json_bytes, publish
-from fairbound._records import as_json
+from fairbound._json import as_json
 from fairbound._words import (
     TextTable,
     at_least,

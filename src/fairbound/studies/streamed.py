@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fairbound._errors import InputError, argument
-from fairbound._records import as_json
+from fairbound._json import as_json
 from fairbound._values import as_array
 from fairbound.data import (
     Column,

@@ -34,9 +34,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fairbound._records import as_json
+from fairbound._json import as_json
 from fairbound._version import __version__
-from fairbound._words import as_text
+from fairbound._words import as_text, visible
 from fairbound.data import DATASETS, Dataset
 from fairbound.evaluation import MeasureAudit
 from fairbound.fairness import Cells, Combine, Constraint, as_constraints, resolve_measure
@@ -135,38 +135,36 @@ def summarize(
     labels = [as_text(label) for label in main.after.classes]
     words = {as_text(label): name for label, name in (class_names or {}).items()}
     return as_json(
-        _without_numpy(
-            {
-                "schema": SCHEMA,
-                "version": VERSION,
-                "title": title or f"Predicting {target}",
-                "target": target,
-                "classes": labels,
-                "class_names": [words.get(label, label) for label in labels],
-                "confidence": confidence,
-                "limits": [
-                    {
-                        **_facts(limit),
-                        "groupings": main.groupings[position],
-                        "loss_price": None if found is None else found.price,
-                        "gap": None if found is None else found.gap,
-                        "gap_bound": None if found is None else found.gap_bound,
-                        "training": parts["training"].limits[position],
-                        "held_out": None if held_out is None else parts["held_out"].limits[position],
-                        "calibration": None if calibration is None else _at(limit, calibration["limits"][position]),
-                    }
-                    for position, (limit, found) in enumerate(zip(constraints, reached, strict=True))
-                ],
-                "parts": described,
-                "changes": list(_changes(main, constraints)),
-                "run": None if result is None else _run(result, interrupted),
-                "frontier": None if frontier is None else summarize_frontier(constraints, frontier, parts),
-                "calibration": calibration,
-                "model": model,
-                "reproduction": reproduction or {},
-                "notes": list(notes),
-            }
-        )
+        {
+            "schema": SCHEMA,
+            "version": VERSION,
+            "title": title or f"Predicting {target}",
+            "target": target,
+            "classes": labels,
+            "class_names": [words.get(label, label) for label in labels],
+            "confidence": confidence,
+            "limits": [
+                {
+                    **_facts(limit),
+                    "groupings": main.groupings[position],
+                    "loss_price": None if found is None else found.price,
+                    "gap": None if found is None else found.gap,
+                    "gap_bound": None if found is None else found.gap_bound,
+                    "training": parts["training"].limits[position],
+                    "held_out": None if held_out is None else parts["held_out"].limits[position],
+                    "calibration": None if calibration is None else _at(limit, calibration["limits"][position]),
+                }
+                for position, (limit, found) in enumerate(zip(constraints, reached, strict=True))
+            ],
+            "parts": described,
+            "changes": list(_changes(main, constraints)),
+            "run": None if result is None else _run(result, interrupted),
+            "frontier": None if frontier is None else summarize_frontier(constraints, frontier, parts),
+            "calibration": calibration,
+            "model": model,
+            "reproduction": reproduction or {},
+            "notes": list(notes),
+        }
     )
 
 
@@ -287,17 +285,6 @@ def _direction(old: MeasureAudit, new: MeasureAudit) -> dict[str, Any]:
     return {"change": change, "direction": direction, "intervals_apart": apart}
 
 
-def _without_numpy(value: Any) -> Any:
-    """Convert numpy's scalars and arrays to Python's numbers and lists."""
-    if isinstance(value, np.generic | np.ndarray):
-        return value.tolist()
-    if isinstance(value, Mapping):
-        return {key: _without_numpy(entry) for key, entry in value.items()}
-    if isinstance(value, tuple | list):
-        return [_without_numpy(entry) for entry in value]
-    return value
-
-
 # --- reproduction ----------------------------------------------------------------------------------------------------
 
 # The facts needed to repeat a study: the call, the version, the seed, the data with their checksum, the libraries.
@@ -325,13 +312,13 @@ def reproduction_of(
     """Return the facts needed to repeat a study."""
     return {
         **({} if lock is None else {"lock": {name: lock[name] for name in ("written", "sha256")}}),
-        "command": command,
+        "command": visible(command),
         "version": __version__,
         "seed": settings.seed,
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "model": settings.model,
         "data": {
-            "name": data.name if data.path is None else Path(data.path).name,
+            "name": data.name if data.path is None else visible(Path(data.path).name),
             "sha256": _checksum(data),
             "rows": len(data),
         },

@@ -286,7 +286,8 @@ MODEL_FOLDER = "model"
 """Where in the folder of a study its model is."""
 STUDY_FILES = (
     *("summary.json", "report.html", "model-card.md", "metrics.json", "frontier.json", "frontier.csv", "limits.lock"),
-    *(f"{folder}/{name}" for folder in (MODEL_FOLDER, "models/*") for name in ("model.json", "weights.safetensors")),
+    f"{MODEL_FOLDER}/model.json",
+    "models/*/model.json",
 )
 """What a study writes; other files in its folder belong to the user, and stay when a study is replaced."""
 
