@@ -104,6 +104,7 @@ _HOMES = {
     "TrainingProblem": "fairbound.training",
 }
 
+
 def __getattr__(name: str) -> Any:
     """Import a public name from the module that defines it."""
     if name not in _HOMES:

@@ -1,9 +1,14 @@
-"""JSON by msgspec, typed both ways.  Numbers that are not finite are null; groups are words, numbers or tuples."""
+"""JSON from values of any kind, and JSON parsed as the type of an annotation, by msgspec.
+
+Numbers that are not finite are null.  Groups are words, numbers or tuples of them.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Mapping
+from dataclasses import is_dataclass
+from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -27,23 +32,25 @@ else:
         """The annotation of a float that may be NaN."""
 
 
-def encode(value: Any) -> bytes:
-    """Return a value as JSON; records become objects, and what JSON does not have becomes text."""
-    return msgspec.json.encode(value, enc_hook=_written)
-
-
 def as_json(value: Any) -> Any:
-    """Return a value as what reads back from its JSON.
+    """Return a value for JSON: a record by its `to_dict` or its fields, keys as text, other types as text.
 
-    >>> as_json({"a": (1, float("nan"))})
-    {'a': [1, None]}
+    >>> as_json({("a", 1): (1, float("nan"))})
+    {'a & 1': [1, None]}
     """
-    return msgspec.json.decode(encode(value))
-
-
-def text_keys(by_group: Mapping[str, Mapping[Hashable, Any]]) -> dict[str, dict[str, Any]]:
-    """Return values by grouping and group with the groups as text, as JSON needs them."""
-    return {grouping: {as_text(group): value for group, value in found.items()} for grouping, found in by_group.items()}
+    if isinstance(value, np.generic | np.ndarray):
+        value = value.tolist()
+    elif isinstance(value, Enum):
+        value = value.value
+    elif is_dataclass(value):
+        value = value.to_dict() if hasattr(value, "to_dict") else vars(value)
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {as_text(key): as_json(entry) for key, entry in value.items()}
+    return [as_json(entry) for entry in value] if isinstance(value, tuple | list) else str(value)
 
 
 def decode(data: bytes | msgspec.Raw, kind: Any = Any) -> Any:
@@ -54,17 +61,13 @@ def decode(data: bytes | msgspec.Raw, kind: Any = Any) -> Any:
         raise ValueError("it is nested too deeply") from error
 
 
-def read_value(kind: Any, value: Any) -> Any:
-    """Return a value of parsed JSON as the type of an annotation, or raise ValueError.
+def as_record(values: Any, kind: Any) -> Any:
+    """Return values of parsed JSON as the type of an annotation, or raise ValueError.
 
-    >>> read_value(tuple[Number, ...], [1, None])
+    >>> as_record([1, None], tuple[Number, ...])
     (1.0, nan)
     """
-    return msgspec.convert(value, kind, dec_hook=_read)
-
-
-def _written(value: Any) -> Any:
-    return value.tolist() if isinstance(value, np.generic | np.ndarray) else str(value)
+    return msgspec.convert(values, kind, dec_hook=_read)
 
 
 def _read(kind: Any, value: Any) -> Any:
@@ -72,4 +75,6 @@ def _read(kind: Any, value: Any) -> Any:
         return math.nan if value is None else msgspec.convert(value, float)
     if kind is Hashable:
         return msgspec.convert(value, Label)
+    if kind is np.ndarray:
+        return np.array(value, dtype=np.float64)
     raise NotImplementedError(f"{kind!r} is not read from files")

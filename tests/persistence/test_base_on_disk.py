@@ -63,7 +63,9 @@ def test_a_model_over_a_base_comes_back_the_same(base, params, tmp_path):
 
 def test_three_classes_and_estimates_of_the_group(tmp_path):
     X, y, group = toy(300)
-    clf = quick(base=BASES["boosted"], cv=2).fit(X, np.where(y == 1, "yes", np.where(X[:, 1] > 0.3, "maybe", "no")), sensitive_features=group)
+    clf = quick(base=BASES["boosted"], cv=2).fit(
+        X, np.where(y == 1, "yes", np.where(X[:, 1] > 0.3, "maybe", "no")), sensitive_features=group
+    )
     clf.save(tmp_path / "three")
     assert (load(tmp_path / "three").predict_proba(X) == clf.predict_proba(X)).all()
     X, y, group = toy(2400)

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairbound._errors import LimitWarning
-from fairbound._json import Number, as_json, read_value
+from fairbound._json import Number, as_json, as_record
 from fairbound._words import TextTable, as_text, count, number, page_as_html, page_as_text
 from fairbound.data import make_frame
 from fairbound.estimator.confidence import claim_of_choice
@@ -159,10 +159,7 @@ class FitResult:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON; numbers that are not finite become None."""
-        certificate = None if self.certificate is None else self.certificate.to_dict()
-        values = as_json(replace(self, certificate=None))
-        values["history"] = values.pop("iterations")
-        return {**values, "certificate": certificate}
+        return as_json({"history" if name == "iterations" else name: value for name, value in vars(self).items()})
 
     def to_json(self, **options: Any) -> str:
         """Return the dictionary as text; options go to `json.dumps`."""
@@ -174,7 +171,7 @@ class FitResult:
         stated = {"iterations" if name == "history" else name: value for name, value in values.items()}
         certificate, kinds = stated.pop("certificate"), get_type_hints(cls)
         found = cls(
-            **{name: read_value(kinds[name], value) for name, value in stated.items()},
+            **{name: as_record(value, kinds[name]) for name, value in stated.items()},
             certificate=None if certificate is None else Certificate.from_dict(certificate),
         )
         found = replace(found, limits=tuple(map(_with_infinities, found.limits)))

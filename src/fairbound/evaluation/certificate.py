@@ -21,7 +21,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from fairbound._errors import InputError, Message, NameOf, argument, python_name
-from fairbound._json import Number, as_json, read_value, text_keys
+from fairbound._json import Number, as_json, as_record
 from fairbound._values import as_numbers, check_largest_weight
 from fairbound._words import TextTable, at_least, at_most, count, number, page_as_html, page_as_text, percent
 from fairbound.evaluation.intervals import Statistic, check_confidence, simultaneous_level
@@ -107,7 +107,7 @@ class Certificate:
                 "confidence": self.confidence,
                 "rows": self.rows,
                 "weighted": self.weighted,
-                "group_rows": text_keys(self.group_rows),
+                "group_rows": self.group_rows,
                 "missing": self.missing,
                 "limits": [limit.to_dict() for limit in self.limits],
                 "rates": [
@@ -127,19 +127,19 @@ class Certificate:
         """Return a certificate from the dictionary of `to_dict`; its groups are text."""
         keys = [field.name for field in fields(RateKey)]
         return cls(
-            limits=tuple(map(LimitCertificate.from_dict, read_value(list[Any], values["limits"]))),
+            limits=tuple(map(LimitCertificate.from_dict, as_record(values["limits"], list[Any]))),
             rates=tuple(
                 RateInterval(
-                    read_value(RateKey, {name: each[name] for name in keys}),
-                    *(read_value(Number, each[name]) for name in ("value", "lower", "upper")),
+                    as_record({name: each[name] for name in keys}, RateKey),
+                    *(as_record(each[name], Number) for name in ("value", "lower", "upper")),
                 )
-                for each in read_value(list[dict[str, Any]], values["rates"])
+                for each in as_record(values["rates"], list[dict[str, Any]])
             ),
-            confidence=read_value(float, values["confidence"]),
-            rows=read_value(int, values["rows"]),
-            group_rows=read_value(dict[str, dict[str, int]], values["group_rows"]),
-            missing=read_value(dict[str, int], values["missing"]),
-            weighted=read_value(bool, values["weighted"]),
+            confidence=as_record(values["confidence"], float),
+            rows=as_record(values["rows"], int),
+            group_rows=as_record(values["group_rows"], dict[str, dict[str, int]]),
+            missing=as_record(values["missing"], dict[str, int]),
+            weighted=as_record(values["weighted"], bool),
         )
 
     def limit_table(self, title: str = "Limits") -> TextTable:

@@ -6,14 +6,14 @@ import json
 import math
 import os
 from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from fairbound._files import UnfitFileError, read_json
-from fairbound._json import as_json, read_value
+from fairbound._json import as_json, as_record
 from fairbound._words import TextTable, count, number
 from fairbound.evaluation.e_processes import MEMORIES, RECENT, EProcesses
 from fairbound.evaluation.requirements import LimitSide
@@ -290,7 +290,10 @@ def read_state(kind: type[Monitor], path: str | os.PathLike[str]) -> Monitor:
             raise ValueError("it was not written by a monitor")
         if values.get("version") != VERSION:
             raise ValueError(f"its version is {values.get('version')!r:.20}, and this fairbound reads {VERSION}")
-        return _restored(kind, read_value(StateRecord, values))
+        unknown = sorted(set(values) - {each.name for each in fields(StateRecord)})
+        if unknown:
+            raise ValueError(f"it has the unknown field {unknown[0]!r:.80}")
+        return _restored(kind, as_record(values, StateRecord))
     except (UnfitFileError, ValueError) as error:
         raise ValueError(
             f"{os.fspath(path)} cannot be used as the state of a monitor: {str(error).rstrip('.')}."

@@ -9,7 +9,7 @@ from enum import Enum
 from typing import Any, Literal
 
 from fairbound._errors import Message
-from fairbound._json import as_json, read_value, text_keys
+from fairbound._json import as_json, as_record
 from fairbound._words import at_least, at_most, count, factor_text, group_text, percent
 from fairbound.evaluation.requirements import Requirement, times_as_many
 from fairbound.evaluation.tally import WHOLES, Tally
@@ -103,7 +103,7 @@ class LimitCertificate:
                 "bounds": [dict(vars(side)) for side in self.bounds],
                 "reason": self.reason,
                 "times_as_many": self.times_as_many,
-                "rows_needed": None if self.rows_needed is None else text_keys(self.rows_needed),
+                "rows_needed": self.rows_needed,
                 "requirements": [
                     {"text": str(requirement), "limit": requirement.limit, "worst": worst, "best": best}
                     for requirement, worst, best in self.requirements
@@ -114,32 +114,32 @@ class LimitCertificate:
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> LimitCertificate:
         """Return a record from the dictionary of `to_dict`; the groups of `rows_needed` are text."""
-        text = read_value(str, values["limit"])
+        text = as_record(values["limit"], str)
         try:
             limit: Constraint | str = parse_constraint(text)
         except ValueError:  # a user-defined measure
             limit = text
         return cls(
             limit,
-            read_value(Verdict, values["verdict"]),
-            read_value(float | None, values["value"]),
+            as_record(values["verdict"], Verdict),
+            as_record(values["value"], float | None),
             tuple(
                 Bounds(
-                    read_value(Side, each["side"]),
-                    read_value(float, each["limit"]),
+                    as_record(each["side"], Side),
+                    as_record(each["limit"], float),
                     *_read_open(each, each["side"]),
                 )
-                for each in read_value(list[dict[str, Any]], values["bounds"])
+                for each in as_record(values["bounds"], list[dict[str, Any]])
             ),
-            read_value(str, values["reason"]),
-            read_value(float | None, values["times_as_many"]),
-            read_value(dict[str, dict[str, int]] | None, values["rows_needed"]),
+            as_record(values["reason"], str),
+            as_record(values["times_as_many"], float | None),
+            as_record(values["rows_needed"], dict[str, dict[str, int]] | None),
             tuple(
                 (
-                    StatedRequirement(read_value(str, each["text"]), read_value(float, each["limit"])),
+                    StatedRequirement(as_record(each["text"], str), as_record(each["limit"], float)),
                     *_read_open(each, "at least"),
                 )
-                for each in read_value(list[dict[str, Any]], values["requirements"])
+                for each in as_record(values["requirements"], list[dict[str, Any]])
             ),
         )
 
@@ -147,7 +147,7 @@ class LimitCertificate:
 def _read_open(values: Mapping[str, Any], side: str) -> tuple[float, float]:
     """Return the worst and the best value; JSON has no infinities, so they were written as null."""
     end = math.inf if side == "at most" else -math.inf
-    worst, best = (read_value(float | None, values[name]) for name in ("worst", "best"))
+    worst, best = (as_record(values[name], float | None) for name in ("worst", "best"))
     return end if worst is None else worst, -end if best is None else best
 
 

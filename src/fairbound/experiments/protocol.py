@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
-from fairbound._json import read_value
+from fairbound._json import as_record
 
 if TYPE_CHECKING:
     from fairbound.experiments.runs import Results
@@ -136,7 +136,7 @@ class Run:
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Run:
         """Build a run from `as_dict` after a round trip through JSON, which turns tuples into lists."""
-        return read_value(cls, values)
+        return as_record(values, cls)
 
 
 @dataclass(frozen=True)

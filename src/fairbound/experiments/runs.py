@@ -17,7 +17,7 @@ from typing import Any, BinaryIO, Literal
 
 import fairbound
 from fairbound._files import UnfitFileError, read_bytes
-from fairbound._json import Number, decode, read_value
+from fairbound._json import Number, as_record, decode
 from fairbound.data import Split
 from fairbound.experiments.protocol import TITLES, PartName, Run, Setting
 
@@ -141,7 +141,7 @@ class Outcome:
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Outcome:
         """Build an outcome from `as_dict`."""
-        return read_value(cls, {name: value for name, value in values.items() if name != "key"})
+        return as_record({name: value for name, value in values.items() if name != "key"}, cls)
 
 
 try:

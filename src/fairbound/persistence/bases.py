@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from itertools import count
 from typing import Annotated, Any, Literal
 
+import msgspec
 import numpy as np
 from msgspec import Meta, Struct
 from numpy.typing import NDArray
@@ -21,7 +22,6 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from fairbound._errors import import_extra
-from fairbound._json import encode
 from fairbound.estimator import (
     BaseModel,
     BaseScores,
@@ -66,7 +66,7 @@ class XGBoostModel:
 
     def __init__(self, text: bytes, n_classes: int) -> None:
         xgboost = import_extra("xgboost", "Reading this model needs", "xgboost")
-        self.text = encode(read_xgboost(text, n_classes))
+        self.text = msgspec.json.encode(read_xgboost(text, n_classes))
         self.booster = xgboost.Booster()
         try:
             self.booster.load_model(bytearray(self.text))
@@ -151,8 +151,9 @@ class StoredBase(Struct, forbid_unknown_fields=True):
         def stored(models: Sequence[BaseModel]) -> list[StoredBaseModel]:
             return [_stored(model, f"{PREFIX}{next(number)}", arrays, write) for model in models]
 
-        base = scores.fitted
-        fitted = base and StoredFitted(base.scale.probabilities, base.scale.unit, base.scored, stored(base.models))
+        base, fitted = scores.fitted, None
+        if base is not None:
+            fitted = StoredFitted(base.scale.probabilities, base.scale.unit, base.scored, stored(base.models))
         posteriors = [
             StoredPosterior(each.names, each.n_groups, each.label, stored(each.models)) for each in scores.posteriors
         ]

@@ -22,7 +22,7 @@ import msgspec
 import numpy as np
 from msgspec import Meta, Raw, Struct
 
-from fairbound._files import UnfitFileError, begins_with, read_bytes, resolved, write_file
+from fairbound._files import begins_with, read_bytes, resolved, write_file
 from fairbound._json import decode
 from fairbound._version import __version__
 

@@ -106,7 +106,7 @@ def _sequence(layers: Sequence[StoredLayer], tensors: dict[str, Any]) -> Any:
             parts.append(_linear(weight, bias))
         else:
             options: dict[str, Any] = layer.options
-            if set(options) != set(ACTIVATION_OPTIONS[layer.kind]) or not 0 < options.get("beta", 1.0):
+            if set(options) != set(ACTIVATION_OPTIONS[layer.kind]) or not options.get("beta", 1.0) > 0:
                 raise ValueError(f"layer {position} has the options {options!r}")
             slopes = (options.get(name, 0.0) for name in ("negative_slope", "alpha"))
             reach = reach * max(1.0, *map(abs, slopes)) + 1.0 / options.get("beta", 1.0)
@@ -119,6 +119,7 @@ def _sequence(layers: Sequence[StoredLayer], tensors: dict[str, Any]) -> Any:
 
 
 def _linear(weight: Any, bias: Any) -> Any:
-    made = torch.nn.Linear(*weight.shape[::-1], bias=bias is not None, device="meta", dtype=torch.float64)
+    outputs, inputs = weight.shape
+    made = torch.nn.Linear(inputs, outputs, bias=bias is not None, device="meta", dtype=torch.float64)
     made.load_state_dict({"weight": weight} | ({} if bias is None else {"bias": bias}), assign=True)
     return made

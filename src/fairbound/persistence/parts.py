@@ -127,7 +127,9 @@ class StoredLimit(Struct, omit_defaults=True, forbid_unknown_fields=True):
     def restored(self) -> Constraint:
         """Return the limit."""
         kind = CONSTRAINTS.get(self.measure, Constraint)
-        options = {name: getattr(self, name) for name in self.__struct_fields__ if name not in ("bound", "measure")}
+        options: dict[str, Any] = {
+            name: getattr(self, name) for name in self.__struct_fields__ if name not in ("bound", "measure")
+        }
         options["surrogate"] = surrogate_of(self.surrogate)
         return kind(self.bound, **options, **({"measure": self.measure} if kind is Constraint else {}))
 
@@ -166,6 +168,7 @@ class StoredTerm(Struct, omit_defaults=True, forbid_unknown_fields=True):
 def stored_terms(stated: Any) -> list[StoredTerm | str]:
     """Return the records of the terms that are added to the loss; a term that cannot be written becomes text."""
     found: list[StoredTerm | str] = []
+    each: Any
     for each in as_regularizers(stated):
         kind: Any = type(each).__name__
         if isinstance(each, SquaredMeasure):

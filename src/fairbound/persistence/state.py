@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 from msgspec import Meta, Struct
 
-from fairbound._json import Label, Scalar, decode, encode, read_value
+from fairbound._json import Label, Scalar, as_record, decode
 from fairbound._values import torch
 from fairbound.data import ColumnFormat
 from fairbound.estimator import ConstrainedClassifier, FitResult, SidedMap, TableEncoder, Temperature, module_inputs
@@ -129,7 +129,7 @@ def save_estimator(estimator: Any, path: str | os.PathLike[str], *, overwrite: b
         result=estimator.result_.to_dict(),
         arrays=stored,
     )
-    write_folder(path, msgspec.json.format(encode(model), indent=1), data, overwrite=overwrite)
+    write_folder(path, msgspec.json.format(msgspec.json.encode(model), indent=1), data, overwrite=overwrite)
 
 
 def load(
@@ -256,7 +256,7 @@ def _restored_params(values: dict[str, Any]) -> dict[str, Any]:
     unknown = sorted(set(values) - (known - NOT_WRITTEN))
     if unknown:
         raise ValueError(f"it has the unknown parameter {unknown[0]!r}")
-    params = {name: read_value(PARAMETERS.get(name, Any), value) for name, value in values.items()}
+    params = {name: as_record(value, PARAMETERS.get(name, Any)) for name, value in values.items()}
     params["constraints"] = [each if isinstance(each, str) else each.restored() for each in params["constraints"]]
     params["regularizers"] = tuple(
         each if isinstance(each, str) else each.restored() for each in params["regularizers"]

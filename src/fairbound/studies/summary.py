@@ -36,7 +36,7 @@ import numpy as np
 
 from fairbound._json import as_json
 from fairbound._version import __version__
-from fairbound._words import as_text, visible
+from fairbound._words import as_text
 from fairbound.data import DATASETS, Dataset
 from fairbound.evaluation import MeasureAudit
 from fairbound.fairness import Cells, Combine, Constraint, as_constraints, resolve_measure
@@ -312,13 +312,13 @@ def reproduction_of(
     """Return the facts needed to repeat a study."""
     return {
         **({} if lock is None else {"lock": {name: lock[name] for name in ("written", "sha256")}}),
-        "command": visible(command),
+        "command": command,
         "version": __version__,
         "seed": settings.seed,
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "model": settings.model,
         "data": {
-            "name": data.name if data.path is None else visible(Path(data.path).name),
+            "name": data.name if data.path is None else Path(data.path).name,
             "sha256": _checksum(data),
             "rows": len(data),
         },
