@@ -131,7 +131,9 @@ class StoredLimit(Struct, omit_defaults=True, forbid_unknown_fields=True):
             name: getattr(self, name) for name in self.__struct_fields__ if name not in ("bound", "measure")
         }
         options["surrogate"] = surrogate_of(self.surrogate)
-        return kind(self.bound, **options, **({"measure": self.measure} if kind is Constraint else {}))
+        if kind is Constraint:
+            options["measure"] = self.measure
+        return kind(self.bound, **options)
 
 
 NOT_HERE = "not in the file: "
