@@ -18,7 +18,7 @@ from tests.estimator.helpers import quick
 from tests.refusals import says
 
 from fairbound import ConstrainedClassifier, load, read_table
-from fairbound.cli.predict import read_rows
+from fairbound.cli.predict import open_rows, read_inputs
 from fairbound.data.table import make_frame
 
 CODES = [
@@ -60,7 +60,8 @@ def train(path: Path, place: Path) -> ConstrainedClassifier:
 
 
 def probabilities(clf: ConstrainedClassifier, path: Path) -> list[list[float]]:
-    return clf.predict_proba(make_frame(read_rows(clf, str(path)).columns, "pyarrow")).tolist()
+    rows = open_rows(clf, str(path))
+    return clf.predict_proba(make_frame(read_inputs(rows, rows.hold().table), "pyarrow")).tolist()
 
 
 @settings(max_examples=30)
