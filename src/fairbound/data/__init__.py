@@ -28,7 +28,7 @@ from fairbound.data.parquet import is_stream, spooled
 from fairbound.data.planted import PlantedData, PlantedRule, PlantedTruth, make_disparate_data
 from fairbound.data.reading import column_schema, read_table
 from fairbound.data.roles import Roles
-from fairbound.data.source import Source
+from fairbound.data.source import Source, Tell
 from fairbound.data.sources import ACSINCOME_CA_SAMPLE, CatalogueEntry, census_source
 from fairbound.data.strata import Description
 from fairbound.data.table import (
@@ -71,6 +71,7 @@ __all__ = [
     "SuspectedLeak",
     "Table",
     "Taken",
+    "Tell",
     "ValueCodes",
     "as_probabilities",
     "as_seed",

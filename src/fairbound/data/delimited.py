@@ -163,8 +163,8 @@ class DelimitedText(Batches):
             return found or ValueError(f"{self.place} is not well formed ({reason}); look at its quotes.")
         row, fields = wrong[0], wrong[0].actual_columns
         return ValueError(
-            f"Row {row.number - self.header:,} of {self.place} has {fields} {'field' if fields == 1 else 'fields'}, but "
-            f"there are {row.expected_columns} columns ({row.text[:60]!r}); add or remove delimiters "
+            f"Row {row.number - self.header:,} of {self.place} has {fields} {'field' if fields == 1 else 'fields'} "
+            f"({row.text[:60]!r}), but there are {row.expected_columns} columns; add or remove delimiters "
             f"({self.delimiter!r}), or put quotes around a value that contains one."
         )
 

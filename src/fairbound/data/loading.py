@@ -33,6 +33,12 @@ from fairbound.data.table import Table
 # Use only checksums that are published in a citable place.
 
 
+def parse_law(streams: list[BinaryIO], _: str) -> Columns:
+    """Return the columns of the shipped file, without any extra."""
+    table = np.genfromtxt(streams[0], delimiter=",", names=True, dtype=None, encoding="utf-8")
+    return {name: table[name] for name in table.dtype.names or ()}
+
+
 _RACE_LAW = SensitiveColumn("race", "race", {"Non-White": "Non-White", "White": "White"})
 _LAW = CatalogueEntry(
     file=DataFile(
@@ -56,6 +62,7 @@ _LAW = CatalogueEntry(
     target="pass_bar",
     target_names=("did not pass the bar", "passed the bar"),
     description="Law students in the USA who started in 1991 (LSAC Bar Passage Study, cleaned by Le Quy et al. 2022).",
+    parse=parse_law,
     paper=PaperEncoding(_RACE_LAW, {"Non-White": 0.0, "White": 1.0}),
 )
 

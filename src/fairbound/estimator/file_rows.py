@@ -28,6 +28,7 @@ from fairbound.data import (
     Roles,
     RowCounts,
     Stratum,
+    Tell,
     ValueCodes,
     as_word,
     blocks,
@@ -38,7 +39,6 @@ from fairbound.data import (
     numbers,
     refuse_probabilities,
 )
-from fairbound.data.source import Tell
 from fairbound.estimator.columns import CategoryColumn, Column, ColumnFacts, Moments, NumberColumn
 from fairbound.fairness import Cells
 from fairbound.training import CELL_WEIGHTS, CODES, LOSS_WEIGHTS, WIDE, MappedRows, Processes, RowLayout, RowWriter
@@ -300,7 +300,7 @@ class FileRows:
         return code_labels(values, self.roles.target, self.roles.positive, self.roles.negative, rows=rows)
 
     def _part(self, part: int, said: str, *, count: bool = False) -> Iterator[tuple[int, Any, Ints, Floats]]:
-        """Yield the rows of a part as tables, with first row, entries and weights; with `count`, count those of both parts."""
+        """Yield the rows of a part as tables, with first row, entries and weights; `count` counts both parts."""
         done = 0
         used = [*self.names, *self.roles.keys, *(() if self.roles.weight is None else (self.roles.weight,))]
         cuts = np.array([self.cuts.get(key, 0.0) for key in self.counts.combinations()])

@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 from fairbound._errors import InputError, together
 from fairbound._files import draft_beside
 from fairbound._values import as_array, distinct
-from fairbound.data import Batches, Roles, Source, as_word, make_frame
-from fairbound.data.source import Tell
+from fairbound.data import Batches, Roles, Source, Tell, as_word, make_frame
 from fairbound.estimator.columns import Column, ColumnFacts, Floats, learn_names
 from fairbound.estimator.encoder import TableEncoder
 from fairbound.estimator.file_rows import HELD_OUT, TRAINING, FileRows
