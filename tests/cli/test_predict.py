@@ -10,7 +10,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from tests.cli.helpers import LIMIT, LOAN_COLUMNS, LOANS, loan_rows, write_csv
+from tests.cli.helpers import LOAN_COLUMNS, LOANS, loan_rows, write_csv
 from tests.refusals import says
 
 from fairbound.cli.predict import _unseen

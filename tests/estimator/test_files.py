@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import csv
-import os
 from pathlib import Path
 
 import numpy as np

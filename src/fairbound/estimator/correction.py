@@ -229,7 +229,9 @@ def penalties(
 
     The automatic weight is 1 / n: mean loss + ½‖w‖²/n, times n, is the negative log-posterior of n rows if each
     coefficient is normal with standard deviation 1 a priori, as in scikit-learn's LogisticRegression.  A correction
-    must be reliable for the smallest group, so there n is the number of rows of that group.  Rows count by their weight.
+    must be reliable for the smallest group, so there n is the number of rows of that group.
+
+    Rows count by their weight.
     """
     if base is None and l2 == "auto":
         return [L2(cells.row_weight / float(cells.totals.sum()), prior_precisions(module))]

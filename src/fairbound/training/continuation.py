@@ -218,8 +218,8 @@ class Continuation:
             active = np.zeros(len(c), dtype=bool) if warm is None else np.abs(warm.multipliers) > 0.0
             if found.kept and not bool((room[active] > few[active]).any()):
                 return
-            # The gap jumps by the rows near the boundary.  Where it led from one side of a limit to the other, a mean of
-            # two does not go back and forth between them.
+            # The gap jumps by the rows near the boundary.  Where it led from one side of a limit to the other, a mean
+            # of two does not go back and forth between them.
             turned = np.zeros(len(row), dtype=bool) if before is None else (room < 0.0) != before
             gap, before = np.where(turned, 0.5 * (gap + exact - c), exact - c), room < 0.0
             solution = self.solve("exact", stage, width, mixture, warm=warm, gap=gap, reserve=spare * row)
