@@ -111,6 +111,7 @@ class Continuation:
         self.multipliers = torch.zeros(0, dtype=torch.float64)
         self.kkt: KKTResiduals | None = None
         self.optima: list[Tensor] = []
+        self.free_optima: list[Tensor] = []
         self.stopped = False
         self._samples: dict[int, Rows] = {}
         self.forget_counts()
@@ -130,7 +131,7 @@ class Continuation:
             watch = path.offer if self.judge is not None and rows is self.rows else None
             solution = self.solve("free", Stage(self.base, rows), 1.0, watch=watch)
             self.kkt = None if solution is None else solution.kkt
-        self.free_points = [held.w for held in path.kept]
+        self.free_points, self.free_optima = [held.w for held in path.kept], self.optima
         self.assess_free()
 
     def assess_free(self) -> None:
@@ -183,7 +184,8 @@ class Continuation:
     def _begin(self, problem: TrainingProblem, objective: Objective, points: Sequence[Tensor]) -> Assessment:
         """Offer the constants, the points, and the free phase to a new archive; return the assessment of `w`."""
         self.archive = Archive(objective, self.judge, math.inf if self.free is None else self.free.accuracy)
-        self.multipliers, self.optima = torch.zeros(problem.system.n_rows, dtype=torch.float64), []
+        self.multipliers = torch.zeros(problem.system.n_rows, dtype=torch.float64)
+        self.optima = self.free_optima.copy()  # if the free optimum keeps the limits, it is optimal under them
         for constant in self.constants:
             self.archive.offer_constant(constant, self.assess(problem, constant))
         for point in (*points, *self.free_points):
@@ -325,8 +327,8 @@ class Continuation:
     def result(self, problem: TrainingProblem, *, solver: str) -> TrainingResult:
         """Write the chosen model into the module, and return the result of the fit."""
         chosen = self.archive.choice()
-        self.w = chosen.w
         found = self.assess(problem, chosen.w)
+        self.w = problem.current()  # rounded to the precision of the module
         # If the callback did not stop the fit, all phases have run, and none of them kept the limits.
         infeasible = not found.kept and not self.stopped
         converged = any(torch.equal(chosen.w, each) for each in self.optima)
