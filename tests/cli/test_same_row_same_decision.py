@@ -150,12 +150,12 @@ def test_more_than_fifty_codes_that_training_has_not_seen(fairbound, run):
     assert says(found.stdout, "'code'", "'zz', 'yy' (3 rows", "rare value")
 
 
-def test_the_culprit_is_named_with_its_line(fairbound, run):
+def test_the_culprit_is_named_with_its_row(fairbound, run):
     run(["19", "20", "21"])
     write_csv(Path("new.csv"), ("code", "x"), [("19", "0"), ("20", "0"), ("forty", "0")])
     found = fairbound("predict", "run", "new.csv", "--out", "decided.csv", "--quiet")
     assert found.code == 2
-    assert "Column 'code' has 'forty' in line 4 of new.csv" in found.sentence
+    assert "Column 'code' has 'forty' in row 3 of new.csv" in found.sentence
     pq.write_table(pa.table({"code": ["19", "forty"], "x": [0.0, 1.0]}), "new.parquet")
     assert (
         "'forty' in row 2 of new.parquet"
