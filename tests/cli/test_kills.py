@@ -188,7 +188,7 @@ def test_a_signal_during_an_import_waits_until_its_end(tmp_path):
         "print('imported', flush=True)\n"
     )
     program = (
-        "import time\nfrom fairbound.cli.program import Guard\nwith Guard():\n    import library\n    time.sleep(60)\n"
+        "import time\nfrom fairbound.cli.endings import Guard\nwith Guard():\n    import library\n    time.sleep(60)\n"
     )
     ended = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert ended.returncode == 143
@@ -198,7 +198,7 @@ def test_a_signal_during_an_import_waits_until_its_end(tmp_path):
 
 def test_a_program_that_runs_inside_an_import_can_be_terminated(tmp_path):
     (tmp_path / "program.py").write_text(
-        "import os, signal, time\nfrom fairbound.cli.program import Guard\n"
+        "import os, signal, time\nfrom fairbound.cli.endings import Guard\n"
         "with Guard():\n    os.kill(os.getpid(), signal.SIGTERM)\n    time.sleep(60)\n"
     )
     ended = subprocess.run([sys.executable, "-c", "import program"], cwd=tmp_path, timeout=50, check=False)

@@ -13,7 +13,7 @@ from tests.evaluation.helpers import rows
 from tests.refusals import refused, says
 
 from fairbound import Constraint, Covariance, DemographicParity, DisparateImpact, EqualizedOdds, Measure, rate_limit
-from fairbound.cli.program import option_name
+from fairbound.cli.names import option_name
 from fairbound.evaluation import Certificate, Share, Verdict, certify
 from fairbound.evaluation.bounds import LimitLine, lower_bound_independent, quantity
 from fairbound.fairness import MEASURES

@@ -4,13 +4,13 @@ import clarabel
 import numpy as np
 import pytest
 import torch
+from fairbound.training.whole_pass import WholePassProblem
 from scipy import optimize, sparse
 
 from fairbound.data import make_disparate_data
 from fairbound.fairness import Cells, Covariance, DisparateImpact, Linear, SmoothedStep
 from fairbound.sqp import LineSearch, QuasiNewtonSQP, Status
 from fairbound.training import L2, TrainingProblem, make_model
-from fairbound.training.whole_pass import WholePassProblem
 
 WEIGHT = 1e-3
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -13,8 +12,9 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import typer
 
 from fairbound._words import number
+from fairbound.cli.endings import KEPT, NOT_KEPT, complain, exit_code
+from fairbound.cli.names import option_name
 from fairbound.cli.output import Interruptible, Output, refuse_existing
-from fairbound.cli.program import KEPT, NOT_KEPT, complain, exit_code, option_name
 
 if TYPE_CHECKING:
     from fairbound._journal import Journal
@@ -23,11 +23,6 @@ if TYPE_CHECKING:
     from fairbound.data import Dataset
     from fairbound.studies import Study, StudySettings
     from fairbound.training import Processes
-
-
-# --- first look ------------------------------------------------------------------------------------------------------
-
-# The first tables of `train`: the values of the label, the types of columns, and limits to try.
 
 
 MOST_VALUES = 20
@@ -116,9 +111,6 @@ SLOW_STEP = 1.0
 """Steps that take at least this many seconds are shown with their time."""
 
 
-# --- studying --------------------------------------------------------------------------------------------------------
-
-
 def read_study(
     source: str, test_file: str | None, reading: ReadingOptions, settings: StudySettings, output: Output
 ) -> Study:
@@ -135,9 +127,9 @@ def read_study(
     return study
 
 
-def run_study(study: Study, output: Output, context: typer.Context, saved: Checkpoint | None = None) -> Interruptible:
+def run_study(study: Study, output: Output, saved: Checkpoint | None = None) -> Interruptible:
     """Train the models of a study, and show the progress.  The first interrupt ends training with the best model."""
-    study.command, study.name_of = command_of(context), option_name
+    study.command, study.name_of = output.command, option_name
     if saved is not None:
         saved.begin(study)
     began, steps = time.perf_counter(), 0
@@ -227,11 +219,6 @@ def _was_interrupted(folder: Path) -> bool:
     return (
         folder.is_dir() and holds_summary(folder) and bool(read_summary(folder / "summary.json")["run"]["interrupted"])
     )
-
-
-def command_of(context: typer.Context) -> str:
-    """Return the command that was given."""
-    return shlex.join([*context.command_path.split(), *context.meta.get("arguments", [])])
 
 
 def show_table(output: Output, table: TextTable) -> None:
