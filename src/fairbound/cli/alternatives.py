@@ -137,9 +137,8 @@ def alternatives(
             found = search.run(interrupt.asked, stage=output.stage)
         with finishing(output):
             found.write_files(folder)
-    for table in found.tables():
-        output.table(table.title, table.header, table.rows, left=table.left)
-        output.text()
+    output.tables(*found.tables())
+    output.text()
     for sentence in (found.sentence, found.verdict, found.note):
         output.text(sentence)
     model = ", model." if found.chosen else "."

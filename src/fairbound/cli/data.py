@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from fairbound._words import TextTable
 from fairbound.cli.names import option_name
 from fairbound.cli.options import DescribingOptions, command
 from fairbound.cli.output import Output
@@ -29,15 +30,11 @@ def list_all(*, data_dir: str | None = None, output: Output) -> None:
     from fairbound.data import DATASETS
 
     listed = {name: _facts(source, data_dir) for name, source in DATASETS.items()}
-    output.table(
-        "Data sets",
-        ("name", "label", "groups", "where", "what"),
-        [
-            (name, facts["target"], ", ".join(facts["sensitive"]), facts["where"], facts["description"])
-            for name, facts in listed.items()
-        ],
-        left=5,
-    )
+    rows = [
+        (name, facts["target"], ", ".join(facts["sensitive"]), facts["where"], facts["description"])
+        for name, facts in listed.items()
+    ]
+    output.tables(TextTable("Data sets", ("name", "label", "groups", "where", "what"), tuple(rows), left=5))
     output.result({"command": "data list", "datasets": listed})
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import typer
 
 from fairbound._settings import at_least
-from fairbound._words import number
+from fairbound._words import TextTable, number
 from fairbound.cli.endings import KEPT, NOT_KEPT
 from fairbound.cli.names import option_name
 from fairbound.cli.options import command
@@ -223,22 +223,16 @@ def audit(
             _write(draft, page, out)
     _show_reading(output, rows.read_as)
     output.text(str(found if tables is None else tables).rstrip())
-    for table in () if tests is None else tests.tables():
-        output.text()
-        output.table(table.title, table.header, table.rows, left=table.left)
     if tests is not None:
+        output.text()
+        output.tables(*tests.tables())
         output.text("\n" + "\n".join(tests.notes))
     if checked:
+        lines = [
+            (str(limit), "kept" if state["kept"] else "NOT KEPT", number(state["value"], 4)) for limit, state in checked
+        ]
         output.text()
-        output.table(
-            "Limits, on these rows",
-            ("limit", "", "measured"),
-            [
-                (str(limit), "kept" if state["kept"] else "NOT KEPT", number(state["value"], 4))
-                for limit, state in checked
-            ],
-            left=2,
-        )
+        output.tables(TextTable("Limits, on these rows", ("limit", "", "measured"), tuple(lines), left=2))
     if out is not None:
         output.text(f"\nWritten to {out}.")
     output.result(content)
@@ -371,6 +365,6 @@ def _write(draft: Path, page: str, out: str) -> None:
 def _show_reading(output: Output, read_as: Sequence[tuple[str, str, int, str]]) -> None:
     """Print the label that each value counts as, if it is not the value itself."""
     if read_as:
-        lines = [(what, value, word, f"{rows:,}") for what, value, rows, word in read_as]
-        output.table("Labels and decisions", ("column", "value", "counts as", "rows"), lines, left=3)
+        lines = tuple((what, value, word, f"{rows:,}") for what, value, rows, word in read_as)
+        output.tables(TextTable("Labels and decisions", ("column", "value", "counts as", "rows"), lines, left=3))
         output.text()

@@ -46,8 +46,8 @@ def demo(*, out: str | None = None, seed: int = at_least(0, 0), output: Output) 
       $ fairbound demo --out demo
     """
     from fairbound.cli.inputs import load
-    from fairbound.cli.studying import run_study, show_frontier, show_summary
-    from fairbound.studies import Study, metrics_of, write_files
+    from fairbound.cli.studying import run_study, show_frontier
+    from fairbound.studies import Study, metrics_of, summary_tables, write_files
 
     place = Path(out) if out is not None else Path(tempfile.mkdtemp(prefix="fairbound-demo-")) / DATA
     with fresh_folder(place) as folder:
@@ -70,7 +70,7 @@ def demo(*, out: str | None = None, seed: int = at_least(0, 0), output: Output) 
     found = metrics_of(summary)
     limit = summary["limits"][0]["text"]
     _head(output, f"2. A model without limits, and one with {limit}")
-    show_summary(output, summary)
+    output.tables(*summary_tables(summary))
     _head(output, "3. The cost of other bounds")
     show_frontier(output, summary["frontier"])
     _head(output, "4. The limit on new rows, tested on the held-out rows with 95% confidence")

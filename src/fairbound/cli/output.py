@@ -12,7 +12,7 @@ import re
 import signal
 import sys
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,6 +28,7 @@ from fairbound.cli.names import option_name
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from fairbound._words import TextTable
     from fairbound.data import TableFile
     from fairbound.estimator import ConstrainedClassifier
 
@@ -79,25 +80,27 @@ class Output:
                 shown = visible(render(text, option_name), keep="\n")
                 self.console().print(Text(shown, style=style), soft_wrap=True)
 
-    def table(self, title: str, header: Sequence[str], rows: Sequence[Sequence[str]], *, left: int = 1) -> None:
-        """Print a table with aligned columns; its first `left` columns are words, the others numbers."""
+    def tables(self, *tables: TextTable) -> None:
+        """Print tables with aligned columns, and an empty line between two."""
         if self.silent:
             return
         from rich.table import Table
         from rich.text import Text
 
-        table = Table(box=None, padding=(0, 0, 0, 2), header_style="dim", pad_edge=True)
-        for place, name in enumerate(header):
-            table.add_column(Text(visible(name)), justify="left" if place < left else "right", no_wrap=True)
-        for row in rows:
-            table.add_row(*(Text(visible(cell), style=STYLES.get(cell, "")) for cell in row))
-        with _standard_output():
-            self.text(title, style="bold")
-            console = self.console(width=10_000)
+        console = self.console(width=10_000)
+        for number, each in enumerate(tables):
+            grid = Table(box=None, padding=(0, 0, 0, 2), header_style="dim")
+            for place, name in enumerate(each.header):
+                grid.add_column(Text(visible(name)), justify="left" if place < each.left else "right", no_wrap=True)
+            for row in each.rows:
+                grid.add_row(*(Text(visible(cell), style=STYLES.get(cell, "")) for cell in row))
             with console.capture() as lines:
-                console.print(table)
-            console.file.write(re.sub(r" +((?:\x1b\[0m)?)$", r"\1", lines.get(), flags=re.MULTILINE))
-            console.file.flush()
+                console.print(grid)
+            shown = re.sub(r" +((?:\x1b\[0m)?)$", r"\1", lines.get(), flags=re.MULTILINE)
+            self.text(f"\n{each.title}" if number else each.title, style="bold")
+            with _standard_output():
+                console.file.write(shown)
+                console.file.flush()
 
     def result(self, content: Mapping[str, Any]) -> None:
         """Print the JSON object, with `--json`."""
@@ -166,7 +169,7 @@ def settled_streams() -> Iterator[None]:
     """
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # the process was started with it closed
-            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115  # it lives as long as the process
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115
         if hasattr(getattr(sys, name), "reconfigure"):
             getattr(sys, name).reconfigure(errors="backslashreplace")
     try:
@@ -237,10 +240,6 @@ def finishing(output: Output) -> Iterator[None]:
     """Show that a run is being evaluated and written; the first Ctrl-C does not stop that."""
     with output.stage("Evaluating and writing the report"), Interruptible("Writing what is finished"):
         yield
-
-
-# Inputs must exist, and an output appears complete or not at all.  Commands check that the output can be written before
-# they compute anything.  `fairbound._files` has the mechanism.
 
 
 def open_table(path: str, *, delimiter: str | None = None, encoding: str = "utf-8") -> TableFile:

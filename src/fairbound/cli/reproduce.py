@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal
 import typer
 
 from fairbound._settings import at_least
+from fairbound._words import TextTable
 from fairbound.cli.endings import complain, exit_code
 from fairbound.cli.options import command
 from fairbound.cli.output import Output
@@ -83,7 +84,7 @@ def reproduce(
     from fairbound.experiments import TITLES
 
     if listed or not names:
-        output.table("fairbound reproduce NAME", ("name", "title"), list(TITLES.items()), left=2)
+        output.tables(TextTable("fairbound reproduce NAME", ("name", "title"), tuple(TITLES.items()), left=2))
         output.result({"command": "reproduce", "items": TITLES})
         return
     if jobs == 0:
@@ -189,16 +190,12 @@ def _duration(seconds: float) -> str:
 
 def _show(output: Output, made: Reproduction) -> None:
     """Print the tables of numbers, and the verdicts."""
-    for exhibit in made.exhibits:
-        if exhibit.item.draw is None:
-            for table in exhibit.tables:
-                words = next((k for k, column in enumerate(table.columns) if column.form), len(table.columns))
-                output.text()
-                output.table(table.title, [column.heading for column in table.columns], table.written(), left=words)
+    tables = []
+    for table in (each for exhibit in made.exhibits if exhibit.item.draw is None for each in exhibit.tables):
+        words = next((k for k, column in enumerate(table.columns) if column.form), len(table.columns))
+        header = tuple(column.heading for column in table.columns)
+        tables.append(TextTable(table.title, header, tuple(map(tuple, table.written())), left=words))
+    rows = tuple((verdict.word, verdict.solver or "-", verdict.claim) for verdict in made.verdicts)
+    claims = TextTable("The paper's claims, by the numbers", ("verdict", "solver", "claim"), rows, left=3)
     output.text()
-    output.table(
-        "The paper's claims, by the numbers",
-        ("verdict", "solver", "claim"),
-        [(verdict.word, verdict.solver or "-", verdict.claim) for verdict in made.verdicts],
-        left=3,
-    )
+    output.tables(*tables, claims)

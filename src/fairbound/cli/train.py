@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 from fairbound._errors import together
 from fairbound._files import as_utf8
 from fairbound.cli.options import JournalOptions, ReadingOptions, StudyOptions, command
-from fairbound.cli.output import Output, finishing
+from fairbound.cli.output import Output
 
 if TYPE_CHECKING:
     from fairbound.fairness import Constraint
@@ -73,40 +73,28 @@ def train(
     The shipped data:
       $ fairbound train law --require "disparate_impact >= 0.9" --out law
     """
-    from fairbound.cli.output import check_source, fresh_folder
-    from fairbound.cli.streaming import is_too_large, own_output, parse_memory, shared_run, stream_study
-    from fairbound.cli.studying import Checkpoint, exit_after, read_study, run_study
+    from fairbound.cli.output import check_source
+    from fairbound.cli.streaming import own_output, parse_memory, shared_run
+    from fairbound.cli.studying import Checkpoint, exit_after, write_study
 
-    scratch = ExitStack()
-    processes = scratch.enter_context(shared_run())
-    with scratch, together(processes):
-        place, output = own_output(processes, Path(out), output, scratch)
-        saved = Checkpoint(str(place), journal, output, processes)
-        check_source(source, folders=True)
-        settings = training.settings(
-            require or (), confidence=confidence, margin=as_margin(margin), max_categories=reading.max_categories
-        )
-        if confidence is not None and reading.weight is not None:
-            raise ValueError(
-                "--confidence and --weight cannot be combined: the confidence holds for unweighted rows only."
+    with ExitStack() as scratch:
+        processes = scratch.enter_context(shared_run())
+        with together(processes):
+            place, output = own_output(processes, Path(out), output, scratch)
+            saved = Checkpoint(place, journal, output, processes)
+            check_source(source, folders=True)
+            settings = training.settings(
+                require or (), confidence=confidence, margin=as_margin(margin), max_categories=reading.max_categories
             )
-        budget = parse_memory(memory)
-        entered = scratch.pop_all()
-    from fairbound.studies import write_files, write_lock
-
-    with entered as scratch, saved, fresh_folder(place, replace=saved.replaces) as folder:
-        study: Study
-        if processes is not None or is_too_large(source, budget):
-            study = stream_study(source, training.test_file, reading, settings, output, Path(out), scratch, processes)
-        else:
-            study = read_study(source, training.test_file, reading, settings, output)
-        write_lock(study.lock, folder)
-        interrupt = run_study(study, output, saved)
-        with finishing(output):
-            found = write_files(study, folder, Path(out))
+            if confidence is not None and reading.weight is not None:
+                raise ValueError(
+                    "--confidence and --weight cannot be combined: the confidence holds for unweighted rows only."
+                )
+            budget = parse_memory(memory)
+        study, found = write_study(source, Path(out), settings, reading, training.test_file, budget, saved)
     _show(output, study, out)
     output.result({"command": "train", "out": out, **found})
-    exit_after(study, saved, interrupt, kept=found["kept"])
+    exit_after(study, saved, kept=found["kept"])
 
 
 def as_margin(stated: str | None) -> float | str | None:
@@ -118,13 +106,14 @@ def as_margin(stated: str | None) -> float | str | None:
 
 
 def _show(output: Output, study: Study, out: str) -> None:
-    from fairbound.cli.studying import show_notes, show_summary, suggest
+    from fairbound.cli.studying import show_notes, suggest
+    from fairbound.studies import summary_tables
 
     if output.silent:
         return
     summary = study.summary
     output.text()
-    show_summary(output, summary)
+    output.tables(*summary_tables(summary))
     output.text()
     if summary["limits"]:
         from fairbound.report import headline
@@ -192,37 +181,26 @@ def frontier(
       $ fairbound frontier loans.csv --target approved --sensitive sex --measure disparate_impact
           --require "selection_rate >= 0.2" --out frontier
     """
-    from fairbound.cli.output import check_source, fresh_folder
-    from fairbound.cli.streaming import is_too_large, parse_memory, refuse_launcher, stream_study
-    from fairbound.cli.studying import Checkpoint, exit_after, read_study, run_study, show_frontier, show_notes
+    from fairbound.cli.output import check_source
+    from fairbound.cli.streaming import parse_memory, refuse_launcher
+    from fairbound.cli.studying import Checkpoint, exit_after, show_frontier, show_notes, write_study
 
     refuse_launcher("frontier")
-    saved = Checkpoint(out, journal, output)
+    saved = Checkpoint(Path(out), journal, output)
     check_source(source, folders=True)
-    from fairbound.studies import write_files, write_lock
-
     limit, grid = swept_limit(measure, bounds, choose)
     settings = training.settings([limit, *(require or ())], grid, max_categories=reading.max_categories)
     budget = parse_memory(memory)
-    with ExitStack() as scratch, saved, fresh_folder(out, replace=saved.replaces) as folder:
-        study: Study
-        if is_too_large(source, budget):
-            study = stream_study(source, training.test_file, reading, settings, output, Path(out), scratch)
-        else:
-            study = read_study(source, training.test_file, reading, settings, output)
-        write_lock(study.lock, folder)
-        interrupt = run_study(study, output, saved)
-        if study.interrupted and not study.frontier:
-            raise interrupt.exception
-        with finishing(output):
-            found = write_files(study, folder, Path(out), models=not no_models)
+    study, found = write_study(
+        source, Path(out), settings, reading, training.test_file, budget, saved, models=not no_models
+    )
     output.text()
     show_frontier(output, study.summary["frontier"])
     show_notes(output, study.summary)
     files = "frontier.csv, frontier.json, model" + ("" if no_models else ", models")
     output.text(f"Written to {out}: {files}, report.html, summary.json, model-card.md, limits.lock.")
     output.result({"command": "frontier", "out": out, **found})
-    exit_after(study, saved, interrupt, kept=found["kept"])
+    exit_after(study, saved, kept=found["kept"])
 
 
 FORMATS = {"html": "report.html", "markdown": "model-card.md"}
