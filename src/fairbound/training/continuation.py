@@ -154,7 +154,7 @@ class Continuation:
         only the last layer of a network is trained.
         """
         free = self._begin(problem, objective, points)
-        if free.kept and not free.degenerate and not points:
+        if free.kept and not points and not (problem.system.n_rows and free.near_constant):
             self._use_precision(problem, objective)
             return
         self.w = points[-1] if points else self.w
@@ -177,6 +177,7 @@ class Continuation:
             warm = _start(self.solve("accuracy", part, width, mixture, warm=warm), warm)
         if linear is not whole and all_layers:
             warm = _start(self.solve("accuracy" if mixture else "limits", whole, widths[-1], mixture), warm)
+            warm = warm and replace(warm, hessian=None)  # the next solves are of the last layer alone
         self._use_precision(problem, objective)
         self._meet_limits(self._last_layer(Stage(problem, self.rows)), widths[-1], mixture, warm)
 
