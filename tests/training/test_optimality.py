@@ -4,7 +4,6 @@ import clarabel
 import numpy as np
 import pytest
 import torch
-from fairbound.training.whole_pass import WholePassProblem
 from scipy import optimize, sparse
 
 from fairbound.data import make_disparate_data
