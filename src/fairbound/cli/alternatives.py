@@ -169,7 +169,7 @@ def _baseline(
         return None
     from fairbound._errors import argument
     from fairbound.cli.inputs import is_known_dataset
-    from fairbound.cli.output import open_table
+    from fairbound.data import open_batches
 
     if is_known_dataset(source):
         raise ValueError(f"{source!r} is a known data set, and a baseline column is for files; leave it out.")
@@ -177,13 +177,11 @@ def _baseline(
         raise ValueError(
             "--drop-unlabelled drops rows, but a baseline column has a value for each row; use one of them."
         )
-    table = open_table(source, delimiter=reading.delimiter, encoding=reading.encoding)
+    table = open_batches(source, delimiter=reading.delimiter, encoding=reading.encoding)
     named = {"baseline_prediction": prediction, "baseline_score": score}
-    for role, name in named.items():
-        if name is not None:
-            table.check_column(name, argument(role))
-    ignored = [name for name in table.names if name not in named.values()]
-    columns, _ = table.learn(ignore=ignored, words=set() if prediction is None else {prediction})
+    table.check({name: argument(role) for role, name in named.items() if name is not None})
+    held = table.hold([name for name in named.values() if name is not None])
+    columns = held.learn(words=set() if prediction is None else {prediction}).columns()
     return as_baseline(
         None if prediction is None else columns[prediction],
         None if score is None else columns[score],

@@ -10,7 +10,7 @@ from fairbound.cli.options import DescribingOptions, command
 from fairbound.cli.output import Output
 
 if TYPE_CHECKING:
-    from fairbound.data import Source
+    from fairbound.data import CatalogueEntry
 
 
 @command("data list")
@@ -139,7 +139,7 @@ def fetch(
     output.result({"command": "data fetch", "name": data.name, "rows": len(data), "sensitive": list(data.sensitive)})
 
 
-def _facts(source: Source, data_dir: str | None) -> dict[str, Any]:
+def _facts(source: CatalogueEntry, data_dir: str | None) -> dict[str, Any]:
     return {
         "target": source.target,
         "sensitive": [column.name for column in source.sensitive],
@@ -149,7 +149,7 @@ def _facts(source: Source, data_dir: str | None) -> dict[str, Any]:
     }
 
 
-def _where(source: Source, data_dir: str | None) -> str:
+def _where(source: CatalogueEntry, data_dir: str | None) -> str:
     """Return where the file is, without using the network."""
     from fairbound.data import ACSINCOME_CA_SAMPLE, STATE, YEAR, Place, cache_folder, census_source
 

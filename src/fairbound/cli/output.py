@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from fairbound._words import TextTable
-    from fairbound.data import TableFile
     from fairbound.estimator import ConstrainedClassifier
 
 STYLES = {
@@ -240,13 +239,6 @@ def finishing(output: Output) -> Iterator[None]:
     """Show that a run is being evaluated and written; the first Ctrl-C does not stop that."""
     with output.stage("Evaluating and writing the report"), Interruptible("Writing what is finished"):
         yield
-
-
-def open_table(path: str, *, delimiter: str | None = None, encoding: str = "utf-8") -> TableFile:
-    """Open a CSV or Parquet file."""
-    from fairbound.data import TableFile
-
-    return TableFile.open(existing_file(path), delimiter=delimiter, encoding=encoding)
 
 
 def existing_rows(path: str) -> None:
