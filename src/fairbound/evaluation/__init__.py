@@ -3,16 +3,7 @@
 The measures are those of `fairbound.fairness`, here with confidence intervals.
 """
 
-from fairbound.evaluation.audit_records import (
-    CalibrationBin,
-    Estimate,
-    GroupAudit,
-    GroupScores,
-    MeasureAudit,
-    ScoreAudit,
-    ThresholdCurves,
-    Undefined,
-)
+from fairbound.evaluation.audit_records import Estimate, GroupAudit, MeasureAudit, Undefined
 from fairbound.evaluation.audit_result import Audit
 from fairbound.evaluation.auditing import audit, audit_tally, audited_measures, overall_accuracy
 from fairbound.evaluation.certificate import Certificate, RateInterval, certify, certify_tally
@@ -23,10 +14,10 @@ from fairbound.evaluation.forecast import (
     MarginResult,
     RateDistribution,
 )
-from fairbound.evaluation.intervals import Share, WeightedShare, binomial_interval, weighted_interval
+from fairbound.evaluation.intervals import Share, WeightedShare, binomial_interval
 from fairbound.evaluation.ll144 import Category, CategoryTable, LL144Tables
 from fairbound.evaluation.matching import match_decisions, match_positive
-from fairbound.evaluation.monitor_state import (
+from fairbound.evaluation.monitor_records import (
     CountedBatch,
     LimitEvidence,
     MonitorAlarm,
@@ -36,6 +27,7 @@ from fairbound.evaluation.monitor_state import (
 from fairbound.evaluation.monitoring import Monitor
 from fairbound.evaluation.p_values import PairedTest, holm, paired_test
 from fairbound.evaluation.requirements import rate_name
+from fairbound.evaluation.score_records import CalibrationBin, GroupScores, ScoreAudit, ThresholdCurves
 from fairbound.evaluation.scores import Scores, auc_estimate, check_scores, tally_decisions
 from fairbound.evaluation.significance import (
     SelectionTest,
@@ -99,5 +91,4 @@ __all__ = [
     "rate_name",
     "sides_in_words",
     "tally_decisions",
-    "weighted_interval",
 ]
