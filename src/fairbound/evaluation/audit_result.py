@@ -107,16 +107,7 @@ class Audit:
             notes += notes_on(found, grouping, named=chosen is not None, confidence=self.confidence)
         return Significance(tuple(tests), self.confidence, (*notes, *([INTERVALS] if tests else [])))
 
-    def to_ll144(
-        self,
-        *,
-        rate: RateKind | None = None,
-        audit_date: str | date | None = None,
-        distribution_date: str | date | None = None,
-        source: str | None = None,
-        explanation: str | None = None,
-        small_category_note: str | None = None,
-    ) -> LL144Tables:
+    def to_ll144(self, *, rate: RateKind | None = None, **facts: str | date | None) -> LL144Tables:
         """Return the tables of impact ratios that New York City's Local Law 144 asks for.
 
         The audit needs one or two sensitive columns (sex, and race or ethnicity); two with `groups="both"`.
@@ -133,15 +124,7 @@ class Audit:
             The justification for leaving categories under 2% of the data out of the impact ratios.  Without it none is
             left out.
         """
-        return ll144_tables(
-            self,
-            rate if rate is not None else "selection" if self.scores is None else "scoring",
-            audit_date=audit_date,
-            distribution_date=distribution_date,
-            source=source,
-            explanation=explanation,
-            small_category_note=small_category_note,
-        )
+        return ll144_tables(self, rate or ("selection" if self.scores is None else "scoring"), **facts)
 
     @property
     def countable(self) -> bool:

@@ -14,14 +14,14 @@ over the other groups, and list the groups that are left out.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from fairbound.evaluation.audit_records import Estimate, GroupAudit, MeasureAudit, Undefined
 from fairbound.evaluation.audit_result import Audit
-from fairbound.evaluation.intervals import check_confidence
+from fairbound.evaluation.intervals import Statistic, check_confidence
 from fairbound.evaluation.requirements import rate_name
 from fairbound.evaluation.scores import Scores, audit_scores, tally_decisions
 from fairbound.evaluation.tally import CountedRate, Tally
@@ -244,10 +244,10 @@ def _groups(tally: Tally, grouping: Grouping, alpha: float) -> Iterator[GroupAud
 def estimates_of(rate: CountedRate, alpha: float) -> list[Estimate]:
     """Return a rate of each group with its interval, which is wrong with probability at most α."""
     # A rate that was added to `RATES` but not to `WHOLES` has no statistics.
-    intervals = [each.interval(alpha) for each in rate.statistics or ()] or [(None, None)] * len(rate.values)
+    statistics: Sequence[Statistic | None] = rate.statistics or [None] * len(rate.values)
     return [
-        Estimate(value, *interval) if defined else Estimate()
-        for value, defined, interval in zip(rate.values, rate.defined, intervals, strict=True)
+        Estimate(value, *(statistic.interval(alpha) if statistic else ())) if defined else Estimate()
+        for value, defined, statistic in zip(rate.values, rate.defined, statistics, strict=True)
     ]
 
 

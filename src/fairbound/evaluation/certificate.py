@@ -284,7 +284,7 @@ def certify_tally(
 
 def _rate_interval(key: RateKey, known: Statistic, level: float) -> RateInterval:
     value = None if math.isnan(known.value) else known.value
-    return RateInterval(**vars(key), value=value, **dict(zip(("lower", "upper"), known.interval(level), strict=True)))
+    return RateInterval(key.grouping, key.group, key.label, key.rate, value, *known.interval(level))
 
 
 def _with_infinities(sides: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

@@ -204,7 +204,7 @@ class WeightedShare(Statistic):
 
     def scaled(self, factor: float) -> WeightedShare:
         """Return the same rate on `factor` times as many rows."""
-        return WeightedShare(*(factor * each for each in astuple(self)[:-1]), largest=self.largest)
+        return replace(WeightedShare(*(factor * each for each in astuple(self))), largest=self.largest)
 
 
 @dataclass(frozen=True)

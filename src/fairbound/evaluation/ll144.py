@@ -261,15 +261,7 @@ class LL144Tables:
         return "\n\n".join([*(table.as_text() for table in (*self.text_tables(), facts)), "\n".join(self.notes)])
 
 
-def ll144_tables(
-    audit: Audit,
-    kind: RateKind,
-    *,
-    audit_date: str | date | None,
-    distribution_date: str | date | None,
-    small_category_note: str | None,
-    **stated: str | None,
-) -> LL144Tables:
+def ll144_tables(audit: Audit, kind: RateKind, **facts: str | date | None) -> LL144Tables:
     """Return the tables of an audit; `Audit.to_ll144` documents the facts."""
     _check(audit, kind)
     median, counts = None, audit.selections()
@@ -279,26 +271,18 @@ def ll144_tables(
         for each in audit.scores.groups:
             if not each.everyone:
                 counts[each.grouping].append((each.group, each.rows, each.above_median))
-    note = _stated(small_category_note)
+    stated = {name: _stated(fact, name) for name, fact in facts.items()}
+    few = SMALL_SHARE * audit.rows if stated.get("small_category_note") else 0.0
     tables = []
     for grouping, categories in counts.items():
-        known = [(each, note is not None and each[1] < SMALL_SHARE * audit.rows) for each in categories if each[1] > 0]
-        highest = max((x / n for (_, n, x), out in known if not out), default=0.0)
+        known = [(group, n, x, x / n, n < few) for group, n, x in categories if n > 0]
+        highest = max((rate for *_, rate, out in known if not out), default=0.0)
         found = (
-            Category(group, n, x, None if out or highest == 0 else (x / n) / highest, out)
-            for (group, n, x), out in known
+            Category(group, n, x, None if out or highest == 0 else rate / highest, out)
+            for group, n, x, rate, out in known
         )
         tables.append(CategoryTable(grouping, tuple(found), audit.missing[grouping]))
-    return LL144Tables(
-        kind=kind,
-        people=audit.rows,
-        median=median,
-        tables=tuple(tables),
-        audit_date=_day(audit_date, "audit_date"),
-        distribution_date=_day(distribution_date, "distribution_date"),
-        small_category_note=note,
-        **{name: _stated(text) for name, text in stated.items()},
-    )
+    return LL144Tables(kind=kind, people=audit.rows, median=median, tables=tuple(tables), **stated)
 
 
 def _check(audit: Audit, kind: RateKind) -> None:
@@ -328,18 +312,16 @@ def _check(audit: Audit, kind: RateKind) -> None:
         )
 
 
-def _stated(text: str | None) -> str | None:
-    return text if text is not None and text.strip() else None
-
-
-def _day(given: str | date | None, name: str) -> str | None:
-    """Return a day in the form of ISO 8601."""
-    if given is None:
+def _stated(fact: str | date | None, name: str) -> str | None:
+    """Return a fact as text, a day in the form of ISO 8601; None if it is not stated."""
+    if fact is None or not (name.endswith("_date") or str(fact).strip()):
         return None
+    if not name.endswith("_date"):
+        return str(fact)
     try:
-        return (given if isinstance(given, date) else date.fromisoformat(given)).isoformat()[:10]
+        return (fact if isinstance(fact, date) else date.fromisoformat(fact)).isoformat()[:10]
     except (TypeError, ValueError):
-        raise bad_value(name, given, "a day such as 2026-03-31") from None
+        raise bad_value(name, fact, "a day such as 2026-03-31") from None
 
 
 def _capital(name: str) -> str:

@@ -328,9 +328,11 @@ class Monitor:
         """The evidence against each limit, and its alarm."""
         recent = self.processes.counts[:, RECENT] + self.waiting
         found: list[list[RequirementEvidence]] = [[] for _ in self.constraints]
-        for each, own, *counts in zip(self.watched, self.processes.log_evidence, self.totals, recent, strict=True):
+        own = self.processes.log_evidence.tolist()
+        for place, each in enumerate(self.watched):
             text, side = each.text(self.constraints), each.limit_side(self.constraints)
-            found[each.limit].append(RequirementEvidence.of(text, float(own), *counts, side))
+            counts = self.totals[place], recent[place]
+            found[each.limit].append(RequirementEvidence.of(text, own[place], *counts, side))
         return tuple(
             LimitEvidence(str(limit), self._log_evidence(place), self.alarms[place], tuple(found[place]))
             for place, limit in enumerate(self.constraints)

@@ -116,8 +116,9 @@ class GroupCounts:
         if self.largest_weight is None:
             known = [Share(round(x), n) for x, n in zip(parts[0].tolist(), wholes[0].tolist(), strict=True)]
         else:
-            sums = np.stack([wholes[0], wholes[1], parts[1], wholes[2], parts[2]], axis=1).tolist()
-            known = [WeightedShare(*each, largest=self.largest_weight) for each in sums]
+            largest = np.full(len(values), self.largest_weight)
+            sums = np.stack([wholes[0], wholes[1], parts[1], wholes[2], parts[2], largest], axis=1)
+            known = [WeightedShare(*each) for each in sums.tolist()]
         return CountedRate(values.tolist(), (wholes[0] > 0).tolist(), known)
 
     def _by_shares(self, rate: RateFunction, values: np.ndarray) -> list[Statistic]:

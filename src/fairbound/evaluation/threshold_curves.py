@@ -41,7 +41,7 @@ def threshold_curves(
         selected.append(np.stack([at_least(inside & kind) for inside in groups], axis=1))
         total = np.array([(inside & kind).sum() for inside in groups], dtype=np.float64)
         totals.append(np.broadcast_to(total, selected[-1].shape))
-    sums = sums_of_counts(*selected, *totals)
+    sums = sums_of_counts(selected[0], selected[1], totals[0], totals[1])
     needed = dict.fromkeys([*rates.values(), *(rate for measure in measures for rate in measure.rates)])
     found = {rate: _where_defined(rate, sums) for rate in needed}
     return ThresholdCurves(
