@@ -26,7 +26,7 @@ from torch import nn
 
 from fairbound import ConstrainedClassifier, StochasticSQP, TrainingProblem, load_dataset
 from fairbound.fairness import Cells
-from fairbound.training import L2, Effort, FullBatch, Phase, TrainingResult, fit, make_model, train
+from fairbound.training import L2, Effort, FullBatch, TrainingResult, fit, make_model, train
 
 Row = dict[str, Any]
 Rows = dict[str, Row]
@@ -134,13 +134,7 @@ def rounding_aims(rows: Rows) -> Iterable[Aim]:
     yield at_most("spread of the least loss, percent", column(rows, "percent").max(), 1.0)
 
 
-START_EFFORT = Effort(
-    free=Phase(0),
-    coarse=Phase(1000, progress=1e-5, window=40),
-    exact=Phase(600, progress=1e-5, window=60, rounding=1e-3),
-    coarseness=0.05,
-    accurate_rounds=0,
-)
+START_EFFORT = Effort(iterations=800, mixture=0.0, free=False)
 """Ten times the iterations of small data, from the present parameters, and no search for accuracy."""
 
 

@@ -27,7 +27,6 @@ import multiprocessing
 import tempfile
 import threading
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -85,9 +84,9 @@ class MemoryWatch:
 def measure(folder: str, scratch: str, send: Any) -> None:
     """Fit to the files of a folder, and send the figures."""
     from fairbound import ConstrainedClassifier
-    from fairbound.data import TableStream
+    from fairbound.data import Roles, open_batches
     from fairbound.estimator.file_fits import FileFitting
-    from fairbound.estimator.file_rows import FileColumns, FileRows
+    from fairbound.estimator.file_rows import FileRows
     from fairbound.estimator.prepared import PreparedRows
     from fairbound.training import Passes
 
@@ -103,11 +102,11 @@ def measure(folder: str, scratch: str, send: Any) -> None:
         last = now
 
     with MemoryWatch() as watch:
-        stream = TableStream.open(folder)
-        for _ in stream.batches(stream.names):
+        source = open_batches(folder).learn(words=("label", "group"))
+        for _ in source.batches(source.names):
             pass
         lap("reading")
-        rows = FileRows(stream, FileColumns(target="label", sensitive=("group",)))
+        rows = FileRows(source, Roles(target="label", sensitive=("group",)))
         lap("learning")
         prepared = PreparedRows(rows, Path(scratch), classifier)
         lap("writing")
@@ -136,9 +135,9 @@ def work(rank: int, count: int, folder: str, scratch: str, send: Any) -> None:
     import torch.distributed as dist
 
     from fairbound import ConstrainedClassifier
-    from fairbound.data import TableStream
+    from fairbound.data import Roles, open_batches
     from fairbound.estimator.file_fits import FileFitting
-    from fairbound.estimator.file_rows import FileColumns, FileRows
+    from fairbound.estimator.file_rows import FileRows
     from fairbound.estimator.prepared import PreparedRows
     from fairbound.training import Passes, Processes
 
@@ -147,8 +146,8 @@ def work(rank: int, count: int, folder: str, scratch: str, send: Any) -> None:
     dist.init_process_group("gloo", init_method=group, rank=rank, world_size=count, timeout=timedelta(minutes=20))
     processes = Processes()
     classifier = ConstrainedClassifier("disparate_impact >= 0.9")
-    stream = replace(TableStream.open(folder), share=(rank, count))
-    rows = FileRows(stream, FileColumns(target="label", sensitive=("group",)), processes=processes)
+    source = open_batches(folder).learn(words=("label", "group"))
+    rows = FileRows(source, Roles(target="label", sensitive=("group",)), processes=processes)
     own = Path(scratch) / f"{count}-{rank}"
     own.mkdir()
     prepared = PreparedRows(rows, own, classifier)
@@ -170,7 +169,7 @@ def work(rank: int, count: int, folder: str, scratch: str, send: Any) -> None:
         parameters = torch.cat([each.detach().reshape(-1) for each in classifier.module_.parameters()])
         figures["parameters"] = parameters.numpy()
         figures["decisions"] = np.concatenate(
-            [classifier.predict(pq.read_table(path).drop_columns(["label", "group"])) for path in stream.paths]
+            [classifier.predict(pq.read_table(path).drop_columns(["label", "group"])) for path in source.paths]
         )
     send.send(figures)
     dist.destroy_process_group()

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from fairbound import audit
-from fairbound.data import TableStream, column_values
+from fairbound.data import column_values, open_batches
 from fairbound.estimator.groups import _values
 
 LARGE = 2**53
@@ -80,13 +80,13 @@ def test_python_keeps_large_codes_apart(gap):
 def test_files_of_a_folder_with_int64_and_uint64_keep_codes_apart(tmp_path):
     for place, (kind, code) in enumerate(((pa.int64(), [LARGE, LARGE + 1]), (pa.uint64(), [LARGE + 2, LARGE + 3]))):
         pq.write_table(pa.table({"code": pa.array(code, kind)}), tmp_path / f"{place}.parquet")
-    stream = TableStream.open(tmp_path)
-    values = [value for table in stream.batches(["code"]) for value in table.column("code").to_pylist()]
-    assert stream.distinct("code", values).tolist() == [LARGE, LARGE + 1, LARGE + 2, LARGE + 3]
+    source = open_batches(tmp_path).learn(words=["code"])
+    values = [value for _, table in source.batches(["code"]) for value in table.column("code").to_pylist()]
+    assert source.distinct("code", values).tolist() == [LARGE, LARGE + 1, LARGE + 2, LARGE + 3]
 
 
 def test_quantities_stay_numbers():
     """Only codes become text: a large number that is measured is a float, as in text files."""
-    found = column_values(pa.chunked_array([pa.array([LARGE + 1, None], pa.int64())]), "v", "file")
+    found = column_values(pa.chunked_array([pa.array([LARGE + 1, None], pa.int64())]))
     assert found.dtype == np.float64
-    assert column_values(pa.chunked_array([pa.array([5, 7], pa.uint64())]), "v", "file").tolist() == [5, 7]
+    assert column_values(pa.chunked_array([pa.array([5, 7], pa.uint64())])).tolist() == [5, 7]

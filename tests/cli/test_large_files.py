@@ -58,8 +58,9 @@ def test_a_streamed_run_has_the_model_and_the_numbers_of_one_in_memory(fairbound
     assert fairbound("predict", "kept", parquet, "--out", "parts.parquet").code == 0
     assert fairbound("predict", "kept", tmp_path / "loans.parquet", "--out", "whole.parquet").code == 0
     assert pq.read_table(tmp_path / "parts.parquet").equals(pq.read_table(tmp_path / "whole.parquet"))
-    found = fairbound("predict", "kept", parquet, "--out", "other.csv")
-    assert says(found.stderr, "loans", ".parquet")
+    assert fairbound("predict", "kept", parquet, "--out", "folder.csv").code == 0
+    assert fairbound("predict", "kept", tmp_path / "loans.parquet", "--out", "file.csv").code == 0
+    assert (tmp_path / "folder.csv").read_bytes() == (tmp_path / "file.csv").read_bytes()
     assert [each.name for each in tmp_path.iterdir() if each.name.startswith(".")] == []
 
 

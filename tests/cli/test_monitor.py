@@ -165,7 +165,7 @@ def test_a_batch_that_cannot_be_read_leaves_the_earlier_ones_counted(fairbound, 
 
 KILLED = """
 import os, signal, sys
-import fairbound._files, fairbound.evaluation.watching
+import fairbound._files, fairbound.evaluation.e_processes
 moment, left = sys.argv.pop(1), [2]
 def killed(original, after):
     def run(*given, **named):
@@ -179,9 +179,9 @@ def killed(original, after):
         return found
     return run
 owner, name = {
-    "while counting": (fairbound.evaluation.watching.EProcesses, "play"),
-    "before the state is written": (fairbound._files.Draft, "publish"),
-    "after the state is written": (fairbound._files.Draft, "publish"),
+    "while counting": (fairbound.evaluation.e_processes.EProcesses, "play"),
+    "before the state is written": (fairbound._files, "publish"),
+    "after the state is written": (fairbound._files, "publish"),
 }[moment]
 left[0] = 250 if name == "play" else 2
 setattr(owner, name, killed(getattr(owner, name), moment.startswith("after")))
@@ -206,4 +206,3 @@ def test_a_killed_monitor_resumes_without_counting_twice(fairbound, kept, broken
     assert Monitor.load(tmp_path / "state.json").rows == rows
     assert fairbound("monitor", *batches, *GIVEN).code == 1
     assert (tmp_path / "state.json").read_bytes() == undisturbed
-    assert not list(tmp_path.glob(".fairbound-*"))

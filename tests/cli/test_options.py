@@ -57,7 +57,7 @@ def test_a_weight_counts_like_rows_repeated(fairbound, weighted, command):
 
 def test_held_out_rows_with_weights_have_no_certificate(fairbound, weighted):
     found = fairbound("train", "weighted.csv", *LOANS, "--weight", "w", "--require", LIMIT, "--out", "run")
-    assert found.code == 0
+    assert found.code in (0, 1), found.stderr  # by what the held-out rows measure
     assert "NOT CERTIFIABLE" in found.stdout
 
 
@@ -88,7 +88,7 @@ def test_a_test_file_is_held_out(fairbound, loans, tmp_path):
     ]
     write_csv(tmp_path / "test.csv", ("sex", "approved", "job", "income", "id", "branch"), rows)
     found = fairbound("train", loans, *LOANS, "--test-file", "test.csv", "--require", LIMIT, "--out", "run")
-    assert found.code == 0, found.stderr
+    assert found.code == (0 if metrics(tmp_path)["kept"] else 1), found.stderr
     assert "1,500 for training, 200 held out" in found.stdout
     assert metrics(tmp_path)["rows"] == {"training": 1500, "held_out": 200}
 
@@ -157,7 +157,7 @@ def aged(tmp_path):
 def test_bands_of_a_numeric_group(fairbound, aged, tmp_path, words):
     given = ["--target", "approved", "--sensitive", "age", "--ignore", "id", "--require", "disparate_impact >= 0.7"]
     found = fairbound("train", aged, *given, "--bands", *words, "--out", "run")
-    assert found.code == 0, found.stderr
+    assert found.code == (0 if metrics(tmp_path)["kept"] else 1), found.stderr
     groups = {group["group"] for group in metrics(tmp_path)["groups"]["training"]["after"]}
     assert groups == {"below 30", "30 to below 50", "50 and above", "everyone"}
 
@@ -310,7 +310,7 @@ def test_limits_to_try_name_their_column_where_there_are_several(fairbound, tmp_
 
 
 def test_an_interrupt_does_not_advise_more_iterations(fairbound, loans, monkeypatch):
-    interrupt_when(monkeypatch, "Training under the limits: coarse")
+    interrupt_when(monkeypatch, "Training under the limits: limits")
     found = fairbound("train", loans, *LOANS, "--require", "disparate_impact >= 0.99", "--out", "run")
     assert found.code == 130
     assert "allow more iterations" not in found.stdout + found.stderr

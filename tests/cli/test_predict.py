@@ -10,7 +10,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from tests.cli.helpers import LIMIT, LOAN_COLUMNS, LOANS, loan_rows, write_csv
+from tests.cli.helpers import LOAN_COLUMNS, LOANS, loan_rows, write_csv
 from tests.refusals import says
 
 from fairbound.cli.predict import _unseen
@@ -21,7 +21,8 @@ def run(fairbound, loans, tmp_path_factory) -> Path:
     """Return the folder of a model, which is trained once; the file is loans.csv beside it."""
     trained, folder = tmp_path_factory.getbasetemp() / "trained", loans.parent / "run"
     if not trained.exists():
-        assert fairbound("train", loans, *LOANS, "--require", LIMIT, "--out", "run", "--quiet").code == 0
+        limit = "disparate_impact >= 0.3"  # far from binding, so the held-out rows keep it, too
+        assert fairbound("train", loans, *LOANS, "--require", limit, "--out", "run", "--quiet").code == 0
         shutil.copytree(folder, trained)
     else:
         shutil.copytree(trained, folder)

@@ -18,7 +18,7 @@ from tests.estimator.helpers import quick
 from tests.refusals import says
 
 from fairbound import ConstrainedClassifier, load, read_table
-from fairbound.cli.predict import read_rows
+from fairbound.cli.predict import open_rows, read_inputs
 from fairbound.data.table import make_frame
 
 CODES = [
@@ -60,7 +60,8 @@ def train(path: Path, place: Path) -> ConstrainedClassifier:
 
 
 def probabilities(clf: ConstrainedClassifier, path: Path) -> list[list[float]]:
-    return clf.predict_proba(make_frame(read_rows(clf, str(path)).columns, "pyarrow")).tolist()
+    rows = open_rows(clf, str(path))
+    return clf.predict_proba(make_frame(read_inputs(rows, rows.hold().table), "pyarrow")).tolist()
 
 
 @settings(max_examples=30)
@@ -149,12 +150,12 @@ def test_more_than_fifty_codes_that_training_has_not_seen(fairbound, run):
     assert says(found.stdout, "'code'", "'zz', 'yy' (3 rows", "rare value")
 
 
-def test_the_culprit_is_named_with_its_line(fairbound, run):
+def test_the_culprit_is_named_with_its_row(fairbound, run):
     run(["19", "20", "21"])
     write_csv(Path("new.csv"), ("code", "x"), [("19", "0"), ("20", "0"), ("forty", "0")])
     found = fairbound("predict", "run", "new.csv", "--out", "decided.csv", "--quiet")
     assert found.code == 2
-    assert "Column 'code' has 'forty' in line 4 of new.csv" in found.sentence
+    assert "Column 'code' has 'forty' in row 3 of new.csv" in found.sentence
     pq.write_table(pa.table({"code": ["19", "forty"], "x": [0.0, 1.0]}), "new.parquet")
     assert (
         "'forty' in row 2 of new.parquet"

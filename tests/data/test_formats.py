@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairbound.data.formats import MARKS, MISSING, ColumnFormat
+from fairbound.data.formats import MARKS, MISSING, ColumnFormat, FormatLearner
 
 learn = ColumnFormat.learn
 
@@ -78,8 +78,8 @@ def test_marks_are_missing_among_numbers_only(mark):
     words = learn(["cook", mark, "3"])
     assert words.read([mark]).tolist() == ([None] if mark in MISSING else [mark])
     assert learn(["-", "none"]).kind == "text"  # no number at all
-    plain = learn(["1", "unknown"], plain=True)
-    assert plain.read(["1", "unknown"]).tolist() == ["1", "unknown"]
+    codes = learn(["1", "unknown"], codes=True)
+    assert codes.read(["1", "unknown"]).tolist() == ["1", "unknown"]
 
 
 def test_codes_keep_their_zeros():
@@ -87,6 +87,21 @@ def test_codes_keep_their_zeros():
     assert form.read(["01", " 2.50 "]).tolist() == ["01", "2.50"]
     assert learn(["01", "02"]).padded
     assert not learn(["10", "0", "0.5"]).padded
+    for texts in (["01", "02"], ["9" * 16], ["$5"], ["1,5"]):
+        assert learn(texts, codes=True).read(texts).tolist() == texts
+    assert learn(["1", "2"], codes=True).read(["1", "2"]).tolist() == [1, 2]
+
+
+def test_a_format_can_be_learnt_from_parts():
+    """It is that of all values, whatever part they are in."""
+    columns = [["1", "2.5"] * 9, ["", "-", "3"] * 6, ["$1,234"] * 9 + ["$5"] * 9, ["07", "x"] * 9, ["n/a"] * 18]
+    for values in columns:
+        learner, parts = FormatLearner(), [values[:5], values[5:11], values[11:]]
+        for part in parts:
+            learner.add(set(part))
+        for part in parts if learner.undecided else ():
+            learner.add_again(set(part))
+        assert learner.result() == learn(values)
 
 
 def test_categories_that_are_numbers_are_written_in_one_way():

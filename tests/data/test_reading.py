@@ -198,7 +198,7 @@ def test_bad_arguments(loans, options, words):
         ("a,approved\n1,yes\ninf,no\n", ["'a' of loans.csv", "inf in row 2", "finite"]),
         ("a,approved\n1,yes\n-1e999,no\n", ["-inf in row 2"]),
         (",a,approved\n0,1,yes\n1,2,no\n", ["Column 1 of loans.csv", "no name", "ignore=['']"]),
-        ("a,approved\n1,yes\n2\n", ["Line 3 of loans.csv", "1 field"]),
+        ("a,approved\n1,yes\n2\n", ["Row 2 of loans.csv", "1 field"]),
         ("", ["loans.csv is empty"]),
         ("a;approved\n1;yes\n", ["delimiter=';'"]),
     ],
@@ -325,7 +325,7 @@ def test_another_file_is_read_as_the_first(loans):
     second = read(loans("c,x,approved\n01,$5,no\n02,n/a,yes\n"), sensitive=(), ignore=(), like=first)
     assert second.table.columns["c"].tolist() == ["01", "02"]
     np.testing.assert_array_equal(second.table.columns["x"], [5, np.nan])
-    with refused("'x'", "'7' in line 3 of loans.csv", "the sign $"):
+    with refused("'x'", "'7' in row 2 of loans.csv", "the sign $"):
         read(loans("c,x,approved\n01,$5,no\n02,7,yes\n"), sensitive=(), ignore=(), like=first)
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from fairbound import ConstrainedClassifier
-from fairbound.training import Effort, Phase
+from fairbound.training import Effort
 
 
 def toy(n=400, seed=0, shift=1.5):
@@ -19,19 +19,11 @@ def toy(n=400, seed=0, shift=1.5):
     return X, y, np.array(["a", "b"])[group]
 
 
-QUICK = Effort(free=Phase(15), coarse=Phase(8, window=4), exact=Phase(10, window=5, rounding=1e-3), accurate=Phase(5))
-"""Phases for tests to which the quality of the model does not matter."""
+QUICK = Effort(iterations=15, touches=4)
+"""For tests to which the quality of the model does not matter."""
 
-SHORT = Effort(
-    free=Phase(12),
-    coarse=Phase(4),
-    exact=Phase(4),
-    accurate=Phase(4),
-    repair=Phase(4),
-    sharpening=10.0,
-    accurate_rounds=1,
-)
-"""Phases of a few steps, for fits that are compared with each other."""
+SHORT = Effort(iterations=4, touches=1)
+"""Solves of a few steps, for fits that are compared with each other."""
 
 
 def quick(constraints=(), **params) -> ConstrainedClassifier:

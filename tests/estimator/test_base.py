@@ -33,7 +33,7 @@ from fairbound.estimator.correction import ScoreScale, corrected_module
 from fairbound.estimator.cross_fitting import deal_folds
 from fairbound.estimator.scores import BaseScores
 from fairbound.fairness import Cells
-from fairbound.training import Effort, Phase, TrainingProblem
+from fairbound.training import Effort, TrainingProblem
 
 BASES = {
     "logistic": LogisticRegression(),
@@ -54,7 +54,7 @@ def base(request):
     return BASES[request.param]
 
 
-BRIEF = Effort(free=Phase(6), coarse=Phase(6, window=3), exact=Phase(6, window=3, rounding=1e-3), accurate=Phase(2))
+BRIEF = Effort(iterations=6, touches=2)
 
 
 def brief(constraints=(), **params):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import csv
-import os
 from pathlib import Path
 
 import numpy as np
@@ -15,13 +14,12 @@ import torch
 from tests.refusals import refused
 
 from fairbound import ConstrainedClassifier, load, read_table
-from fairbound.data import ColumnFormat, streams
-from fairbound.data.formats import FormatLearner
-from fairbound.estimator import opened_files
+from fairbound.data import Source, open_batches
+from fairbound.estimator import prepared_rows
 from fairbound.studies.parts import Part
-from fairbound.training import Effort, Phase, TrainingProblem
+from fairbound.training import Effort, TrainingProblem
 
-BRIEF = Effort(free=Phase(8), coarse=Phase(4), exact=Phase(4), repair=Phase(2), worth=float("inf"))
+BRIEF = Effort(iterations=4, touches=1)
 
 
 def planted(n: int = 1500, classes: int = 2) -> dict[str, np.ndarray]:
@@ -43,9 +41,11 @@ def planted(n: int = 1500, classes: int = 2) -> dict[str, np.ndarray]:
     return columns
 
 
-def write(columns: dict[str, np.ndarray], path: Path, kind: str) -> Path:
-    """Write the columns as a Parquet file, a folder of them, or a CSV file."""
+def write(columns: dict[str, np.ndarray], path: Path, kind: str):
+    """Write the columns as a Parquet file, a folder of them, or a CSV file; or return a stream, which is read once."""
     table = pa.table({name: pa.array(values, from_pandas=True) for name, values in columns.items()})
+    if kind == "stream":
+        return pa.RecordBatchReader.from_batches(table.schema, table.to_batches(max_chunksize=300))
     if kind == "csv":
         with (path / "rows.csv").open("w", newline="") as file:
             writer = csv.writer(file)
@@ -63,24 +63,29 @@ def write(columns: dict[str, np.ndarray], path: Path, kind: str) -> Path:
     return folder
 
 
-def both(columns: dict[str, np.ndarray], source: Path, file: Path, options: dict, **params):
-    """Fit from memory and from files; return both classifiers and the rows."""
-    data = read_table(file, target="label", sensitive=("sex",), **options)
-    part = Part.of(data)
-    names = data.target_names
+def fitted(source, weight=None, sensitive="sex", target="label", *, model=None, **reading) -> ConstrainedClassifier:
+    """Fit a classifier to a source, by default briefly and without limits."""
+    model = ConstrainedClassifier(effort=BRIEF) if model is None else model
+    return model.fit(Source(source, **reading), target, sensitive_features=sensitive, sample_weight=weight)
+
+
+def both(columns: dict[str, np.ndarray], source, file: Path, options: dict, **params):
+    """Fit from memory and from a source; return both classifiers and the rows."""
+    part = Part.of(read_table(file, target="label", sensitive=("sex",), **options))
+    names = part.data.target_names
     params = {"constraints": "demographic_parity <= 0.1", "effort": BRIEF, **params}
     positive = {} if len(names) > 2 else {"pos_label": names[1]}
     kept = ConstrainedClassifier(**params, **positive).fit(
         part.X, part.y, sensitive_features=part.sensitive, sample_weight=part.weight
     )
-    streamed = ConstrainedClassifier(**params).fit_files(source, target="label", sensitive="sex", **options)
-    return kept, streamed, part
+    return kept, fitted(source, model=ConstrainedClassifier(**params), **options), part
 
 
 @pytest.fixture
 def small_blocks(monkeypatch):
     """Blocks and chunks of a few rows, so that a pass has many of them."""
-    monkeypatch.setattr(streams, "BLOCK_ROWS", 256)
+    monkeypatch.setattr("fairbound.data.batches.BLOCK_ROWS", 256)
+    monkeypatch.setattr("fairbound.data.parquet.BLOCK_ROWS", 256)
     monkeypatch.setattr("fairbound.estimator.columns.MOMENT_ROWS", 256)
     monkeypatch.setattr("fairbound.estimator.encoder.MOMENT_ROWS", 256)
     monkeypatch.setattr("fairbound.estimator.file_fits.CHUNK_ROWS", 192)
@@ -91,12 +96,12 @@ def small_blocks(monkeypatch):
     )
 
 
-@pytest.mark.parametrize("kind", ["file", "folder", "csv"])
+@pytest.mark.parametrize("kind", ["file", "folder", "csv", "stream"])
 @pytest.mark.parametrize("weight", [None, "w"])
 def test_the_model_is_that_of_the_rows_in_memory(tmp_path, small_blocks, kind, weight):
     columns = planted()
     source = write(columns, tmp_path, kind)
-    file = source if kind != "folder" else write(columns, tmp_path, "file")
+    file = source if kind in ("file", "csv") else write(columns, tmp_path, "file")
     options = {"positive": "yes", "ignore": ["age"] if weight else ["age", "w"], "weight": weight}
     kept, streamed, part = both(columns, source, file, options)
     assert streamed.encoder_.columns_ == kept.encoder_.columns_
@@ -184,7 +189,7 @@ def test_mini_batches_stream_too(tmp_path, small_blocks):
 )
 def test_what_needs_all_rows_is_refused(tmp_path, params, named):
     with pytest.raises(ValueError, match=rf"{named}=.* needs all rows in memory.*read_table"):
-        ConstrainedClassifier("disparate_impact >= 0.8", **params).fit_files(tmp_path, target="y", sensitive="g")
+        ConstrainedClassifier("disparate_impact >= 0.8", **params).fit(tmp_path, "y", sensitive_features="g")
 
 
 @pytest.mark.parametrize(
@@ -200,27 +205,26 @@ def test_what_needs_all_rows_is_refused(tmp_path, params, named):
 )
 def test_wrong_columns_are_refused(tmp_path, options, match):
     source = write(planted(300), tmp_path, "file")
-    given = {"target": "label", "sensitive": "sex", "positive": "yes", **options}
     with pytest.raises(ValueError, match=match):
-        ConstrainedClassifier("disparate_impact >= 0.8").fit_files(source, **given)
+        fitted(source, model=ConstrainedClassifier("disparate_impact >= 0.8"), **{"positive": "yes", **options})
 
 
 def test_the_positive_label_of_the_estimator_is_used(tmp_path):
     columns = planted(600)
     columns["label"] = (columns["label"] == "yes").astype(int)
     source = write(columns, tmp_path, "file")
-    options = {"target": "label", "sensitive": "sex", "ignore": "town", "scratch": tmp_path}
+    options = {"ignore": "town", "scratch": tmp_path}
     model = ConstrainedClassifier("demographic_parity <= 0.1", pos_label=0, effort=BRIEF)
-    found = model.fit_files(source, **options)
+    found = fitted(source, model=model, **options)
     assert found.pos_label_ == "0"
     selected = found.result_.groups[0].rates["0"]["selection_rate"]
     known = columns["sex"] == found.result_.groups[0].group
     data = read_table(source, target="label", sensitive=("sex",), ignore="town")
     assert selected == pytest.approx(np.mean(found.predict(data.frame())[known] == "0"))
     with refused("pos_label=0", "positive=", "'1'", "one of them"):
-        model.fit_files(source, positive=1, **options)
+        fitted(source, model=model, positive=1, **options)
     with refused("pos_label='2'", "0", "1"):
-        ConstrainedClassifier(pos_label=2, effort=BRIEF).fit_files(source, **options)
+        fitted(source, model=ConstrainedClassifier(pos_label=2, effort=BRIEF), **options)
 
 
 KINDS = {
@@ -256,10 +260,7 @@ def folder_of(tmp_path, name, kinds):
 def test_files_of_a_folder_may_have_types_that_one_type_holds(tmp_path, case):
     name, *kinds = KINDS[case]
     sources = folder_of(tmp_path, name, kinds)
-    options = {"target": "label", "sensitive": "sex", "positive": "yes", "ignore": "town"}
-    one, other = (
-        ConstrainedClassifier(effort=BRIEF).fit_files(source, scratch=tmp_path, **options) for source in sources
-    )
+    one, other = (fitted(source, positive="yes", ignore="town", scratch=tmp_path) for source in sources)
     assert one.encoder_.columns_ == other.encoder_.columns_
     assert torch.equal(one.module_[0].weight, other.module_[0].weight)
 
@@ -273,15 +274,14 @@ def test_types_of_a_folder_that_no_type_holds_are_refused_unless_ignored(tmp_pat
     place = table.column_names.index(name)
     pq.write_table(table.set_column(place, name, pa.array(np.arange(800) % 2)), folder / "0.parquet")
     pq.write_table(table.set_column(place, name, pa.array(["0", "1"] * 400)), folder / "1.parquet")
-    options = {"target": "label", "sensitive": "sex", "positive": "yes"}
     with refused(repr(name), "int64 in 0.parquet", "string in 1.parquet", "same types"):
-        ConstrainedClassifier(effort=BRIEF).fit_files(folder, scratch=tmp_path, **options)
-    stream = streams.TableStream.open(folder)
-    assert stream.head(10).column_names == [each for each in table.column_names if each != name]
+        fitted(folder, positive="yes", scratch=tmp_path)
+    source = open_batches(folder)
+    assert source.head(10).column_names == [each for each in table.column_names if each != name]
     with refused(repr(name), "int64 in 0.parquet", "same types"):
-        list(stream.batches([name]))
+        list(source.batches([name]))
     if name == "age":
-        ConstrainedClassifier(effort=BRIEF).fit_files(folder, scratch=tmp_path, ignore="age", **options)
+        fitted(folder, positive="yes", scratch=tmp_path, ignore="age")
 
 
 def test_the_decisions_of_many_models_are_counted_in_one_pass(tmp_path):
@@ -289,9 +289,9 @@ def test_the_decisions_of_many_models_are_counted_in_one_pass(tmp_path):
     source = write(columns, tmp_path, "file")
     inputs = read_table(source, target="label", sensitive=("sex",), positive="yes", ignore="town").frame()
     free = ConstrainedClassifier(effort=BRIEF)
-    reading = {"positive": "yes", "ignore": "town"}
-    with opened_files(source, "label", "sex", free, tmp_path, reading) as prepared:
-        models = [free.fit_prepared(prepared)]
+    rows = Source(source, positive="yes", ignore="town", scratch=tmp_path)
+    with prepared_rows(rows, rows.roles("label", "sex", None), free) as prepared:
+        models = [free.fit(prepared)]
         for threshold in np.linspace(0.02, 0.98, 69):  # one digit for each would not fit in 64 bits
             models.append(copy.copy(free))
             models[-1].threshold_ = float(threshold)
@@ -304,70 +304,50 @@ def test_rows_without_a_label_are_dropped_if_asked(tmp_path):
     columns = planted(400)
     columns["label"][:7] = None
     source = write(columns, tmp_path, "file")
-    given = {"target": "label", "sensitive": "sex", "positive": "yes", "ignore": ["town", "job"]}
+    given = {"positive": "yes", "ignore": ["town", "job"]}
     with pytest.raises(ValueError, match=r"'label' \(target=\) has no value in row 1.*drop_unlabelled=True"):
-        ConstrainedClassifier().fit_files(source, **given)
-    found = ConstrainedClassifier(effort=BRIEF).fit_files(source, drop_unlabelled=True, **given)
-    assert found.result_.rows == 393
+        fitted(source, **given)
+    assert fitted(source, drop_unlabelled=True, **given).result_.rows == 393
 
 
-def test_the_scratch_folder_is_removed_also_after_a_failure_and_a_kill(tmp_path):
-    source = write(planted(300), tmp_path, "csv")
+@pytest.mark.parametrize("kind", ["csv", "stream"])
+def test_the_scratch_folder_is_removed_also_after_a_failure(tmp_path, kind):
     scratch = tmp_path / "scratch"
     scratch.mkdir()
-    given = {"target": "label", "sensitive": "sex", "positive": "yes", "scratch": scratch}
-    ConstrainedClassifier(effort=BRIEF).fit_files(source, **given)
+    fitted(write(planted(300), tmp_path, kind), positive="yes", scratch=scratch)
     assert not list(scratch.iterdir())
 
     def fail(_row):
         raise RuntimeError("stop")
 
+    model = ConstrainedClassifier(effort=BRIEF, callbacks=[fail])
     with pytest.raises(RuntimeError, match="stop"):
-        ConstrainedClassifier(effort=BRIEF, callbacks=[fail]).fit_files(source, **given)
-    assert not list(scratch.iterdir())
-    child = os.fork()
-    if not child:
-        ConstrainedClassifier(callbacks=[lambda _row: os.kill(os.getpid(), 9)]).fit_files(source, **given)
-    os.waitpid(child, 0)
-    assert list(scratch.iterdir())
-    ConstrainedClassifier(effort=BRIEF).fit_files(source, **given)
+        fitted(write(planted(300), tmp_path, kind), model=model, positive="yes", scratch=scratch)
     assert not list(scratch.iterdir())
 
 
-@pytest.mark.parametrize("plain", [False, True])
-@pytest.mark.parametrize("decimal", [None, ","])
-def test_formats_learnt_from_parts_are_those_of_the_whole_column(plain, decimal):
-    draw = np.random.default_rng(0)
-    numbers = [f"{value:.2f}" for value in draw.normal(0, 1000, 60)]
-    columns = {
-        "plain": numbers,
-        "with marks": [*numbers, "n/a", "-", ""],
-        "thousands": [f"{value:,}" for value in draw.integers(0, 10**6, 60)],
-        "decimal comma": [value.replace(".", ",") for value in numbers],
-        "dollars": [*(f"${value:,}" for value in draw.integers(1, 10**6, 60)), "unknown"],
-        "padded": [f"{value:03d}" for value in range(0, 200, 7)],
-        "words": ["b", "a", "NA", " c "],
-        "numbers and a word": [*numbers, "many"],
-        "nothing": ["", "NA", ""],
-        "marks only": ["-", "unknown"],
-        "large": ["9" * 25, "1"],
-    }
-    for name, values in columns.items():
-        learner = FormatLearner(plain=plain, decimal=decimal)
-        parts = [values[:5], values[5:20], values[20:]]
-        for part in parts:
-            learner.add(set(part))
-        if learner.undecided:
-            for part in parts:
-                learner.add_again(set(part))
-        assert learner.result() == ColumnFormat.learn(values, plain=plain, decimal=decimal), name
+def test_a_frontier_of_a_source_is_that_of_the_rows_in_memory(tmp_path):
+    source = write(planted(500), tmp_path, "file")
+    options = {"positive": "yes", "ignore": ["w", "age", "town"]}
+    part = Part.of(read_table(source, target="label", sensitive="sex", **options))
+    params = {"constraints": "demographic_parity <= 0.1", "effort": BRIEF, "forecast": False}
+    model = ConstrainedClassifier(**params, pos_label="yes")
+    kept = model.frontier(part.X, part.y, [0.2, 0.05], sensitive_features=part.sensitive)
+    found = ConstrainedClassifier(**params).frontier(
+        Source(source, **options), "label", [0.2, 0.05], sensitive_features="sex"
+    )
+    for one, other in zip(kept, found, strict=True):
+        assert one.as_dict()["measured"] == pytest.approx(other.as_dict()["measured"])
+        assert torch.equal(one.classifier.module_[0].weight, other.classifier.module_[0].weight)
+        assert (one.classifier.predict(part.X) == other.classifier.predict(part.X)).all()
 
 
 def test_a_model_of_files_finds_its_columns_in_a_table(tmp_path):
     """Its columns were named, so a table may have others, in any order; a table X of `fit` has to be the same."""
     source = write(planted(), tmp_path, "file")
-    clf = ConstrainedClassifier("demographic_parity <= 0.1", effort=BRIEF)
-    clf.fit_files(source, target="label", sensitive="sex", positive="yes", ignore=["w"])
+    clf = fitted(
+        source, model=ConstrainedClassifier("demographic_parity <= 0.1", effort=BRIEF), positive="yes", ignore=["w"]
+    )
     whole = pq.read_table(source)
     own = whole.select(clf.feature_names_in_.tolist())
     assert set(whole.column_names) > set(own.column_names)

@@ -20,7 +20,7 @@ from fairbound import ConstrainedClassifier, DisparateImpact, LimitWarning, audi
 from fairbound.estimator import FitResult
 from fairbound.estimator import fitting as fitting_module
 from fairbound.sqp import Status
-from fairbound.training import Effort, Phase
+from fairbound.training import Effort
 
 # --- the record is what predict does ---
 
@@ -75,30 +75,7 @@ def test_limits_on_several_measures_and_a_rate_of_one_group():
     assert clf.result_.limits[2].price is None  # of a pair of bounds
 
 
-def test_rounding_that_breaks_a_limit_is_mended(monkeypatch):
-    X, y, group = toy()
-    clf = quick("disparate_impact >= 0.8")
-    # Training keeps the limit with a row of group "a" next to the threshold; predict shall see that row fall.
-    plain, calls = fitting_module.logits, []
-
-    def shifted(module, Z, n_labels):
-        z = plain(module, Z, n_labels)
-        if not calls:
-            calls.append(z)
-            margin = torch.where((torch.from_numpy(group == "a"))[:, None] & (z > 0), z, torch.inf)
-            fallen = z.clone()
-            fallen[margin.flatten().argsort()[:25]] = -1e-9
-            return fallen
-        return z
-
-    monkeypatch.setattr(fitting_module, "logits", shifted)
-    clf.fit(X, y, sensitive_features=group)
-    assert clf.result_.kept
-    assert "shifting a bias by 1e-13 repaired it" in clf.result_.notes[0]
-    assert audit(y, clf.predict(X), group).measure("disparate_impact").value == clf.result_.limits[0].reached
-
-
-def test_rounding_that_cannot_be_mended_is_reported(monkeypatch):
+def test_rounding_that_breaks_a_limit_is_reported(monkeypatch):
     X, y, group = toy()
     plain = fitting_module.logits
 
@@ -395,7 +372,7 @@ def test_progress_is_plain_text(verbose, least):
 @pytest.mark.slow
 def test_effort_and_objective_reach_the_solver():
     X, y, group = toy()
-    short = Effort(free=Phase(3))
+    short = Effort(iterations=3)
     clf = ConstrainedClassifier(effort=short).fit(X, y)
     assert clf.n_iter_ <= 4
     names = [
@@ -525,7 +502,7 @@ def test_an_assessment_that_is_replaced_is_worked_out_anew(limited):
     assert float(replace(found, counts=torch.zeros_like(found.counts)).exact.abs().max()) == 0.0
 
 
-@pytest.mark.parametrize(("seed", "intercept", "threshold"), [(1, -3.2, 0.5), (0, -1.0, 0.05)])
+@pytest.mark.parametrize(("seed", "intercept", "threshold"), [(1, -2.5, 0.5), (1, -1.0, 0.05)])
 @pytest.mark.parametrize("limits", [(), "demographic_parity <= 0.9"])
 def test_a_model_that_is_less_accurate_than_a_constant_is_not_replaced_by_it(seed, intercept, threshold, limits):
     """With rare positives or a low threshold, accuracy is no reason to give up the probabilities."""

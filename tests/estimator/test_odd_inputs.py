@@ -24,11 +24,10 @@ from fairbound import ConstrainedClassifier, LimitWarning, audit, load, make_fai
 from fairbound._errors import InputError, InputScaleWarning, InputTypeError
 from fairbound.data import read_table
 from fairbound.estimator import PositiveLabelWarning
-from fairbound.training import Effort, Phase
+from fairbound.training import Effort
 
 N = 24
-ONE = Phase(1)
-LEAST = Effort(free=ONE, coarse=ONE, exact=ONE, accurate=ONE, most_accurate=ONE, repair=ONE, epochs=1)
+LEAST = Effort(iterations=1, touches=1, epochs=1)
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(N, 2))
 Y = np.arange(N) % 2

@@ -19,7 +19,7 @@ from fairbound.estimator.result import FitResult
 from fairbound.evaluation.tally import Tally
 from fairbound.fairness import MEASURES, Cells, Constraint, parse_constraint
 from fairbound.sqp import Status
-from fairbound.training import Effort, Phase
+from fairbound.training import Effort
 
 X, Y, GROUP = toy(120)
 
@@ -175,10 +175,10 @@ def test_a_fit_that_a_callback_ends_advises_neither_iterations_nor_looser_limits
 
 
 def test_iterations_run_out_only_where_an_effort_was_stated():
-    history = [{"phase": "free"}] * 3 + [{"phase": "exact"}] * 2
+    history = [{"phase": name, "iteration": place} for name in ("free", "exact") for place in range(4)]
     assert not has_run_out(history, None)
-    assert has_run_out(history, Effort(free=Phase(3)))
-    assert not has_run_out(history, Effort(free=Phase(9), exact=Phase(9)))
+    assert has_run_out(history, Effort(iterations=3))
+    assert not has_run_out(history, Effort(iterations=9))
 
 
 def test_cells_take_the_conventional_label():

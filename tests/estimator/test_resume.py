@@ -30,7 +30,7 @@ SETTINGS = {
 
 @cache
 def rows():
-    """Rows whose limit binds, with more columns than a random search takes."""
+    """Rows whose limit binds, with many columns."""
     draw = np.random.default_rng(1)
     X = draw.normal(size=(2500, 24))
     group = draw.integers(0, 2, 2500)
@@ -63,7 +63,7 @@ def whole_journal(path, run):
 def test_a_fit_that_was_killed_ends_with_the_same_model(name, tmp_path):
     settings, path = SETTINGS[name], tmp_path / "fit.journal"
     plain = fitted(settings)
-    assert {"coarse", "exact"} <= set(plain.result_.history["phase"])  # the limit binds
+    assert {"limits", "exact"} <= set(plain.result_.history["phase"])  # the limit binds
     written, content = whole_journal(path, lambda passes: fitted(settings, passes))
     assert torch.equal(parameters(written), parameters(plain))
     for cut in np.random.default_rng(0).integers(0, len(content), 2).tolist():
@@ -198,7 +198,7 @@ def test_a_fit_that_was_stopped_does_not_spoil_the_journal(tmp_path):
     X, y, group = rows()
     journal = open_journal(path, seconds=0.0)
     model = ConstrainedClassifier(
-        LIMIT, preprocessing=None, callbacks=[lambda row: row["phase"] == "coarse"], effort=SHORT
+        LIMIT, preprocessing=None, callbacks=[lambda row: row["phase"] == "limits"], effort=SHORT
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", LimitWarning)

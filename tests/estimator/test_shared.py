@@ -12,6 +12,8 @@ from tests.estimator.helpers import SHORT, parameters
 from tests.estimator.shared import in_processes
 
 from fairbound import ConstrainedClassifier
+from fairbound.data import Source
+from fairbound.estimator import prepared_rows
 from fairbound.training import Passes, Processes, open_journal
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="processes are forked")
@@ -248,7 +250,7 @@ def test_processes_share_the_row_groups_of_a_file(tmp_path):
 
     def fit_file(name):
         model = ConstrainedClassifier(LIMIT, effort=SHORT)
-        model.fit_files(tmp_path / name, target="y", sensitive="group", weight="w", scratch=tmp_path)
+        model.fit(Source(tmp_path / name, scratch=tmp_path), "y", sensitive_features="group", sample_weight="w")
         return parameters(model).numpy(), model.predict(table.drop_columns(["y", "group", "w"])), model.result_.rows
 
     def work(_):
@@ -274,25 +276,16 @@ def test_a_process_may_have_no_held_out_row(tmp_path, weight):
     pa = pytest.importorskip("pyarrow")
     from pyarrow import parquet
 
-    from fairbound.estimator import opened_files
-
-    table = pa.table({"x": TABLE.X[:300, 2].astype(float), "group": TABLE.group[:300], "y": TABLE.y[:300]})
-    parquet.write_table(table.append_column("w", [TABLE.weight[:300]]), tmp_path / "rows.parquet")
+    known = np.flatnonzero(TABLE.group != None)[:300]  # noqa: E711 - elementwise
+    table = pa.table({"x": TABLE.X[known, 2].astype(float), "group": TABLE.group[known], "y": TABLE.y[known]})
+    parquet.write_table(table.append_column("w", [TABLE.weight[known]]), tmp_path / "rows.parquet")
     model = ConstrainedClassifier(effort=SHORT)
-    reading = {"weight": weight, "ignore": () if weight else ("w",)}
+    source = Source(tmp_path / "rows.parquet", ignore=() if weight else ("w",), scratch=tmp_path)
 
     def work(rank):
-        with opened_files(
-            tmp_path / "rows.parquet",
-            "y",
-            "group",
-            model,
-            tmp_path,
-            reading,
-            test_size=0.008,
-            processes=Processes.present(),
-        ) as prepared:
-            fitted = model.fit_prepared(prepared)
+        roles, options = source.roles("y", "group", weight), {"test_size": 0.0134, "processes": Processes.present()}
+        with prepared_rows(source, roles, model, **options) as prepared:
+            fitted = model.fit(prepared)
             found = prepared.decided(1, [fitted])
             return (
                 len(prepared.parts[1].own),
@@ -301,7 +294,9 @@ def test_a_process_may_have_no_held_out_row(tmp_path, weight):
                 parameters(fitted).numpy(),
             )
 
-    first, second = in_processes(2, work)
-    assert 0 in (first[0], second[0])
-    assert first[0] + second[0] == first[1] == first[2] == second[2] > 0
-    assert np.array_equal(first[3], second[3])
+    found = in_processes(4, work)
+    own = [each[0] for each in found]
+    assert min(own) == 0 < max(own)
+    for each in found:
+        assert each[1] == each[2] == sum(own)
+        assert np.array_equal(each[3], found[0][3])

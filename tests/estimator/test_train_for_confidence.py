@@ -34,7 +34,7 @@ from fairbound.estimator.confidence import ANCHOR, STRICTNESS, ModelSequence, st
 from fairbound.evaluation import Verdict, certify
 from fairbound.fairness import MEASURES, Cells, ConstraintSystem, decide, outcome_indicators
 from fairbound.fairness.measures import false_positive_rate, true_positive_rate
-from fairbound.training import L2, SMALL_EFFORT, FitSeries, SeriesPoint, fit, make_model
+from fairbound.training import L2, Effort, FitSeries, SeriesPoint, fit, make_model
 
 SHARES = st.floats(0.0, 0.99)
 
@@ -527,7 +527,7 @@ def test_models_lie_on_lines_between_anchors():
     parts = planted_parts(2)
     problem = parts.problem("disparate_impact >= 0.8")
     shares = (0.0, 0.2, ANCHOR, 0.6, 0.9)
-    sequence = ModelSequence(problem, parts.X, shares, effort=SMALL_EFFORT)
+    sequence = ModelSequence(problem, parts.X, shares)
     models = {share: sequence.at(share) for share in reversed(shares)}
     ends = {share: models[share].parameters for share in (0.0, ANCHOR, 0.9)}
     assert torch.allclose(models[0.2].parameters, 0.6 * ends[0.0] + 0.4 * ends[ANCHOR], atol=1e-12)  # rounding
@@ -557,7 +557,7 @@ def test_only_the_anchors_that_are_needed_are_fitted():
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "FitSeries", Watched)
-        sequence = ModelSequence(parts.problem("disparate_impact >= 0.8"), parts.X, STRICTNESS, effort=SMALL_EFFORT)
+        sequence = ModelSequence(parts.problem("disparate_impact >= 0.8"), parts.X, STRICTNESS)
         for share, fitted in ((0.97, [0.994]), (0.6, [0.994, 0.9]), (0.5, [0.994, 0.9]), (0.1, [0.994, 0.9, 0.8])):
             sequence.at(share)
             assert bounds == pytest.approx(fitted)
@@ -603,9 +603,11 @@ def test_a_strict_end_that_nobody_reaches_does_not_stop_the_looser_ones(law):
 
 def test_training_options_are_handed_on():
     parts, phases = planted_parts(1, 400, 400), []
-    effort = replace(SMALL_EFFORT, free=replace(SMALL_EFFORT.free, iterations=3))
     parts.train(
-        "disparate_impact >= 0.8", strictness=(0.0,), effort=effort, callback=lambda row: phases.append(row["phase"])
+        "disparate_impact >= 0.8",
+        strictness=(0.0,),
+        effort=Effort(iterations=3),
+        callback=lambda row: phases.append(row["phase"]),
     )
     assert phases.count("free") == 4  # three steps, and the look at where the last one ended
 

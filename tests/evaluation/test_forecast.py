@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import torch
 
-from fairbound.evaluation import Forecast, LimitForecast, Optimism, RateDistribution
-from fairbound.evaluation.forecast import MOST_ERRORS
+from fairbound.evaluation import Forecast, LimitForecast, RateDistribution
 from fairbound.fairness import (
     Cells,
     Constraint,
@@ -165,41 +162,3 @@ def test_words_of_a_forecast():
     assert "20%" in lines[2]
     assert Forecast(reason="too few rows.").lines() == ["No forecast for new rows: too few rows."]
     assert Forecast().lines() == []
-
-
-def test_parts_that_disagree_leave_the_optimism_in_doubt():
-    """Also if their mean is 0: then a third of it was 0 as well, and intervals of networks were too narrow."""
-    alike, apart = Optimism.of_parts([0.3, 0.3], 1.0), Optimism.of_parts([-0.2, 0.2], 1.0)
-    assert alike.value == pytest.approx(0.3)
-    assert alike.error == pytest.approx(0.1)
-    assert apart.value == pytest.approx(0.0)
-    assert apart.error == pytest.approx(0.4 * np.sqrt(0.75))
-    assert Optimism.of_parts([-0.3], 1.0).value == 0.0
-
-
-def test_a_doubtful_optimism_widens_the_interval():
-    y, group = np.tile([0, 1], 1000), np.repeat(["a", "b"], 1000)
-    decided = torch.from_numpy(np.r_[np.arange(1000) < 500, np.arange(1000) < 400].astype(np.int64))
-    found, _ = distribution("disparate_impact >= 0.8", y, group, decided)
-    doubt = np.array([1.0, -1.0, 0.0]) * np.sqrt(np.diag(found.spread))
-    (sure,), (doubtful,) = found.forecast().limits, replace(found, doubt=doubt).forecast().limits
-    assert doubtful.upper - doubtful.lower > 1.3 * (sure.upper - sure.lower)
-    assert doubtful.expected == pytest.approx(sure.expected, abs=0.02)
-
-
-def test_optimism_in_standard_errors_is_limited():
-    """κ·size is the optimism in standard errors; a stricter fit may have ten times the prices it was measured at."""
-    found = Optimism.of_parts([3.0], size=0.5)
-    assert found.at(0.5) == found
-    assert found.at(0.6).value * 0.6 == pytest.approx(1.8)  # below the most that is assumed
-    far = found.at(50.0)
-    assert far.value * 50.0 == pytest.approx(MOST_ERRORS)
-    assert far.error / far.value == pytest.approx(found.error / found.value)
-    measured = Optimism.of_parts([10.0], size=0.5)  # five standard errors, as measured
-    assert measured.at(0.5) == measured
-    assert measured.at(50.0).value * 50.0 == pytest.approx(5.0)
-    assert Optimism().at(1.0) == Optimism()
-    apart = Optimism.of_parts([-1.0, 1.0], size=1.0)  # two parts that disagree: no optimism, but doubt
-    assert apart.value == 0.0
-    assert apart.at(1.0) == apart
-    assert apart.at(50.0).error * 50.0 == pytest.approx(MOST_ERRORS)

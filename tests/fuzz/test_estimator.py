@@ -22,9 +22,9 @@ from tests.fuzz.test_audit import groupings_of
 from fairbound import ConstrainedClassifier, LimitWarning, load
 from fairbound.estimator import ForecastWarning, PositiveLabelWarning
 from fairbound.sqp import Status
-from fairbound.training import Effort, Phase
+from fairbound.training import Effort
 
-LITTLE = Effort(free=Phase(5), coarse=Phase(4, window=2), exact=Phase(4, window=2, rounding=1e-3), accurate=Phase(2))
+LITTLE = Effort(iterations=4, touches=1)
 
 
 def draw_inputs(rng: np.random.Generator, y: np.ndarray) -> Any:

@@ -202,6 +202,7 @@ WRONG = {
     "warm_start": ["no", 0.5],
     "random_state": ["x", 0.5, []],
     "device": [3, [], {}],
+    "forecast": [1.5, "yes", None],
     "distributed": ["yes", 1, None],
     "verbose": [-1, "loud"],
     "module": [None, "os.system"],

@@ -8,7 +8,7 @@ import torch
 from fairbound.data import load_dataset, make_disparate_data
 from fairbound.fairness import Cells
 from fairbound.sqp import Status
-from fairbound.training import L2, Effort, TrainingProblem, TrainingResult, fit, frontier, make_model
+from fairbound.training import L2, TrainingProblem, TrainingResult, fit, frontier, make_model
 
 
 def run(limits: list[str], objective: str = "loss") -> TrainingResult:
@@ -71,7 +71,7 @@ def test_the_frontier_has_no_point_that_a_stricter_one_clearly_dominates() -> No
     assert [point.bound for point in points] == [0.5, 0.8, 0.85, 0.9, 0.95]
     found = [point.result.assessment for point in points]
     assert all(each.kept for each in found)
-    assert all(loose.accuracy >= strict.accuracy - Effort().worth for loose, strict in itertools.pairwise(found))
+    assert all(loose.accuracy >= strict.accuracy - 5e-4 for loose, strict in itertools.pairwise(found))
     assert points.points[0].loss_price == 0.0  # the free optimum keeps 0.5
     assert points.points[-1].loss_price > 0.0
     points.use(points.points[0])

@@ -115,7 +115,7 @@ def test_five_seeds_agree_on_dutch(ratio: float) -> None:
 @pytest.mark.usefixtures("dutch_file")
 @pytest.mark.parametrize(("limit", "seed"), [("disparate_impact >= 0.8", 789), ("covariance <= 0.05", 1)])
 def test_a_limit_missed_by_a_few_rows_is_not_given_up(limit: str, seed: int) -> None:
-    """From these starts a single coarse scale ends some rows short of the limit, where the loss pulls out again."""
+    """From these starts version 0.1 ended some rows short of the limit, where the loss pulls out again."""
     rows = load_dataset("dutch", protocol="paper").train
     module = make_model(rows.X.shape[1], hidden=(32,), generator=torch.Generator().manual_seed(seed))
     problem = TrainingProblem(

@@ -8,9 +8,8 @@ from scipy import optimize, sparse
 
 from fairbound.data import make_disparate_data
 from fairbound.fairness import Cells, Covariance, DisparateImpact, Linear, SmoothedStep
-from fairbound.sqp import LineSearch, QuasiNewtonSQP, Status
+from fairbound.sqp import Evaluation, LineSearch, QuasiNewtonSQP, Status
 from fairbound.training import L2, TrainingProblem, make_model
-from fairbound.training.whole_pass import WholePassProblem
 
 WEIGHT = 1e-3
 
@@ -46,10 +45,28 @@ def conic_logistic_regression(X: np.ndarray, y: np.ndarray, row: np.ndarray, bou
     return solution.obj_val
 
 
+class AllRows:
+    """A training problem on all rows, as the solver's program."""
+
+    def __init__(self, problem: TrainingProblem, X: np.ndarray) -> None:
+        self.problem, self.rows = problem, problem.rows(X)
+
+    def initial_point(self) -> np.ndarray:
+        return self.problem.current().numpy()
+
+    def evaluate(self, w: np.ndarray) -> Evaluation:
+        self.problem.assign(torch.from_numpy(w))
+        return self.problem.evaluate(self.rows)
+
+    def values(self, w: np.ndarray) -> tuple[float, np.ndarray]:
+        self.problem.assign(torch.from_numpy(w))
+        return self.problem.values(self.rows)
+
+
 def solve(problem: TrainingProblem, X: np.ndarray) -> tuple[float, Status]:
     """The optimum of the smooth problem itself, surrogate values and all, to tight tolerances."""
     solver = QuasiNewtonSQP(tolerance=1e-7, max_iterations=2000, line_search=LineSearch())
-    solution = solver.solve(WholePassProblem(problem, problem.rows(X)))
+    solution = solver.solve(AllRows(problem, X))
     return solution.f, solution.status
 
 
@@ -78,7 +95,7 @@ def test_small_nonconvex_cases_are_no_worse_than_slsqp(hidden: tuple[int, ...], 
     module = make_model(data.X.shape[1], hidden=hidden, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     limit = DisparateImpact(ratio, surrogate=SmoothedStep(5.0, smoothing=1e-2))
     problem = TrainingProblem(module, "binary_cross_entropy", [limit], cells, regularizers=[L2(1e-2)])
-    whole = WholePassProblem(problem, problem.rows(data.X))
+    whole = AllRows(problem, data.X)
     start = problem.current()
 
     other = optimize.minimize(

@@ -15,7 +15,6 @@ from itertools import chain, combinations, product
 import numpy as np
 import pytest
 import torch
-from torch import Tensor
 
 from fairbound.data import make_disparate_data
 from fairbound.fairness import Cells, Sigmoid
@@ -77,14 +76,12 @@ def test_the_enumeration_is_complete():
     assert {picked.count(rows) for rows in map(frozenset, combinations(range(4), 3))} == {3}
 
 
-def mean_of_evaluations(problem: TrainingProblem, samples: Iterator[Rows]) -> tuple[float, Tensor, Tensor, Tensor]:
+def mean_of_evaluations(problem: TrainingProblem, samples: Iterator[Rows]) -> list[np.ndarray]:
+    """Means of f, g, c and J."""
     evaluations = [problem.evaluate(sample) for sample in samples]
-    return (
-        float(np.mean([evaluation.f for evaluation in evaluations])),
-        torch.stack([evaluation.g for evaluation in evaluations]).mean(dim=0),
-        torch.stack([evaluation.c for evaluation in evaluations]).mean(dim=0),
-        torch.stack([evaluation.J.matrix() for evaluation in evaluations]).mean(dim=0),
-    )
+    return [
+        np.mean(values, axis=0) for values in zip(*((e.f, e.g, e.c, e.J.matrix()) for e in evaluations), strict=True)
+    ]
 
 
 COUNTS = [[2, 2, 1, 1], [1, 1, 1, 1], [2, 3, 1, 1]]
@@ -94,11 +91,11 @@ def check_constraints(constraints: list[str], counts: list[int], all_samples) ->
     problem, rows = make_problem(constraints)
     expected = problem.evaluate(rows)
     _, _, c, J = mean_of_evaluations(problem, all_samples(rows, counts))
-    torch.testing.assert_close(c, expected.c, rtol=0, atol=EXACT)
+    np.testing.assert_allclose(c, expected.c, rtol=0, atol=EXACT)
     # The steep surrogate has derivatives of size 10.
-    torch.testing.assert_close(J, expected.J.matrix(), rtol=0, atol=10 * EXACT)
+    np.testing.assert_allclose(J, expected.J.matrix(), rtol=0, atol=10 * EXACT)
     # A single batch is another matter, so the means say something.
-    assert ((problem.evaluate(next(all_samples(rows, counts))).c - expected.c).abs() > 1e-4).all()
+    assert (np.abs(problem.evaluate(next(all_samples(rows, counts))).c - expected.c) > 1e-4).all()
 
 
 @pytest.mark.parametrize("counts", COUNTS, ids=str)
@@ -132,7 +129,7 @@ def test_theorem_3_objective(counts, all_samples):
     expected = problem.evaluate(rows)
     f, g, _, _ = mean_of_evaluations(problem, all_samples(rows, counts))
     assert f == pytest.approx(expected.f, abs=EXACT)
-    torch.testing.assert_close(g, expected.g, rtol=0, atol=EXACT)
+    np.testing.assert_allclose(g, expected.g, rtol=0, atol=EXACT)
 
 
 def test_theorem_3_objective_needs_the_weights(all_samples):
@@ -143,7 +140,7 @@ def test_theorem_3_objective_needs_the_weights(all_samples):
     f, g, _, _ = mean_of_evaluations(problem, iter(plain))
     expected = problem.evaluate(rows)
     assert abs(f - expected.f) > 1e-2
-    assert (g - expected.g).abs().max() > 1e-2
+    assert np.abs(g - expected.g).max() > 1e-2
 
 
 def test_theorem_3_several_classes_and_missing_groups(all_samples):
@@ -154,16 +151,16 @@ def test_theorem_3_several_classes_and_missing_groups(all_samples):
     expected = problem.evaluate(rows)
     f, g, c, J = mean_of_evaluations(problem, all_samples(rows, counts))
     assert f == pytest.approx(expected.f, abs=EXACT)
-    torch.testing.assert_close(g, expected.g, rtol=0, atol=EXACT)
-    torch.testing.assert_close(c, expected.c, rtol=0, atol=EXACT)
-    torch.testing.assert_close(J, expected.J.matrix(), rtol=0, atol=10 * EXACT)
+    np.testing.assert_allclose(g, expected.g, rtol=0, atol=EXACT)
+    np.testing.assert_allclose(c, expected.c, rtol=0, atol=EXACT)
+    np.testing.assert_allclose(J, expected.J.matrix(), rtol=0, atol=10 * EXACT)
 
 
 def test_theorem_3_does_not_hold_for_precision(all_samples):
     """A quotient of two sums of the batch is biased: what the theorem does not say."""
     problem, rows = make_problem(["predictive_parity <= 0.1"])
     _, _, c, _ = mean_of_evaluations(problem, all_samples(rows, [1, 1, 1, 1]))
-    assert (c - problem.evaluate(rows).c).abs().max() > 1e-3
+    assert np.abs(c - problem.evaluate(rows).c).max() > 1e-3
 
 
 SQUARES = [SquaredMeasure("demographic_parity"), SquaredMeasure("equal_impact"), SquaredMeasure("covariance")]
@@ -180,7 +177,7 @@ class TestTheorem3Square:
         expected = problem.evaluate(rows)
         f, g, _, _ = mean_of_evaluations(problem, all_samples(rows, counts))
         assert f == pytest.approx(expected.f, abs=EXACT)
-        torch.testing.assert_close(g, expected.g, rtol=0, atol=EXACT)
+        np.testing.assert_allclose(g, expected.g, rtol=0, atol=EXACT)
 
     def test_the_square_of_one_batch_is_biased(self, square, counts, all_samples):
         problem, rows = make_problem(regularizers=[square])
@@ -197,7 +194,7 @@ class TestTheorem3SquareAtTheEnds:
         expected = problem.evaluate(rows)
         everything = problem.evaluate(rows.sample(torch.tensor(SIZES), generator()))
         assert everything.f == pytest.approx(expected.f, abs=EXACT)
-        torch.testing.assert_close(everything.g, expected.g, rtol=0, atol=EXACT)
+        np.testing.assert_allclose(everything.g, expected.g, rtol=0, atol=EXACT)
 
     def test_a_cell_of_a_single_row_does_not_bring_the_bias_back(self, square, all_samples):
         # Rows a0: 2, a1: 4, b0: 1, b1: 3; the single row of b0 is in every batch, so it adds no variance.
@@ -206,7 +203,7 @@ class TestTheorem3SquareAtTheEnds:
         expected = problem.evaluate(rows)
         f, g, _, _ = mean_of_evaluations(problem, all_samples(rows, [2, 2, 1, 2]))
         assert f == pytest.approx(expected.f, abs=EXACT)
-        torch.testing.assert_close(g, expected.g, rtol=0, atol=EXACT)
+        np.testing.assert_allclose(g, expected.g, rtol=0, atol=EXACT)
 
 
 def test_theorem_3_on_planted_data():
@@ -223,7 +220,7 @@ def test_theorem_3_on_planted_data():
     evaluations = [problem.evaluate(batch) for batch in chain.from_iterable(batches for _ in range(15))]
     assert len(evaluations) >= 300
     for name in ("c", "g"):
-        drawn = torch.stack([getattr(evaluation, name) for evaluation in evaluations])
-        error = drawn.std(dim=0) / len(drawn) ** 0.5
+        drawn = np.stack([getattr(evaluation, name) for evaluation in evaluations])
+        error = drawn.std(axis=0, ddof=1) / len(drawn) ** 0.5
         assert (error > 0).all()
-        assert ((drawn.mean(dim=0) - getattr(expected, name)).abs() < 5 * error).all()
+        assert (np.abs(drawn.mean(axis=0) - getattr(expected, name)) < 5 * error).all()

@@ -187,7 +187,7 @@ def _baseline(
         return None
     from fairbound._errors import argument
     from fairbound.cli.inputs import is_known_dataset
-    from fairbound.cli.output import open_table
+    from fairbound.data import open_batches
 
     if is_known_dataset(source):
         raise ValueError(f"{source!r} is a known data set, and a baseline column is for files; leave it out.")
@@ -195,14 +195,13 @@ def _baseline(
         raise ValueError(
             "--drop-unlabelled drops rows, but a baseline column has a value for each row; use one of them."
         )
-    table = open_table(source, delimiter=reading.delimiter, encoding=reading.encoding)
+    table = open_batches(source, delimiter=reading.delimiter, encoding=reading.encoding)
     asked = [(prediction, "baseline_prediction"), (score, "baseline_score")]
     names = [(name, role) for name, role in asked if name is not None]
     for name, role in names:
-        table.check_column(name, argument(role))
+        table.check({name: argument(role)})
     words = {prediction} if prediction is not None else set()
-    wanted = {name for name, _ in names}
-    columns, _ = table.learn(ignore=[name for name in table.names if name not in wanted], words=words)
+    columns = table.hold([name for name, _ in names]).learn(words=words).columns()
     return as_baseline(
         None if prediction is None else columns[prediction],
         None if score is None else columns[score],

@@ -14,7 +14,7 @@ from fairbound.cli.output import Output, finishing, fresh_folder
 from fairbound.cli.program import KEPT, NOT_KEPT, complain, exit_code
 
 if TYPE_CHECKING:
-    from fairbound.data import Source
+    from fairbound.data import CatalogueEntry
     from fairbound.studies import Study
 
 Name = Annotated[str, typer.Argument(metavar="DATASET", help="See fairbound data list.", show_default=False)]
@@ -156,7 +156,7 @@ def fetch_command(
     output.result({"command": "data fetch", "name": data.name, "rows": len(data), "sensitive": list(data.sensitive)})
 
 
-def _facts(source: Source, data_dir: str | None) -> dict[str, Any]:
+def _facts(source: CatalogueEntry, data_dir: str | None) -> dict[str, Any]:
     return {
         "target": source.target,
         "sensitive": [column.name for column in source.sensitive],
@@ -166,7 +166,7 @@ def _facts(source: Source, data_dir: str | None) -> dict[str, Any]:
     }
 
 
-def _where(source: Source, data_dir: str | None) -> str:
+def _where(source: CatalogueEntry, data_dir: str | None) -> str:
     """Return where the file is, without using the network."""
     from fairbound.data import ACSINCOME_CA_SAMPLE, STATE, YEAR, Place, cache_folder, census_source
 

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 from fairbound._errors import Message, argument
 from fairbound._files import existing_file
 from fairbound._words import did_you_mean, listed
-from fairbound.cli.output import open_table
 
 if TYPE_CHECKING:
     from fairbound.cli.decisions import DecisionOptions, JudgedOptions
@@ -281,20 +280,20 @@ def read_decided_columns(
     `further` has the names of columns of weights and scores, None without one.  Labels, decisions and groups are words,
     weights and scores numbers.  A row without a decision or a score raises an error.
     """
-    from fairbound.data import MISSING, as_probabilities, group_values, is_missing, name_probabilities
+    from fairbound.data import MISSING, as_probabilities, group_values, is_missing, name_probabilities, open_batches
 
-    table = open_table(path, delimiter=reading.delimiter, encoding=reading.encoding)
+    table = open_batches(path, delimiter=reading.delimiter, encoding=reading.encoding)
     roles = {"target": reading.target, "prediction": reading.prediction, **further}
     named = {role: name for role, name in roles.items() if name is not None}
     listed = name_probabilities(reading.sensitive, table.names)
     sensitive = [column for _, columns in listed for column in columns]
     for role, name in (*named.items(), *(("sensitive", each) for each in sensitive)):
-        table.check_column(name, argument(role))
+        table.check({name: argument(role)})
     plain = [name for name, own in listed if own == [name]]
     words = {*plain, *(name for role, name in named.items() if role in ("target", "prediction"))}
-    needed = {*named.values(), *sensitive}
+    needed = list(dict.fromkeys((*named.values(), *sensitive)))
     marks = (*MISSING, *(reading.missing or ()))
-    columns, _ = table.learn(ignore=[name for name in table.names if name not in needed], words=words, missing=marks)
+    columns = table.hold(needed).learn(words=words, missing=marks).columns()
     for role, what in (("prediction", "decision"), ("score", "score")):
         if role not in named:
             continue

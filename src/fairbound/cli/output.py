@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.status import Status
 
-    from fairbound.data import TableFile
     from fairbound.estimator import ConstrainedClassifier
 
 STYLES = {
@@ -283,13 +282,6 @@ def finishing(output: Output) -> Iterator[None]:
 
 # Inputs must exist, and an output appears complete or not at all.  Commands check that the output can be written before
 # they compute anything.  `fairbound._files` has the mechanism.
-
-
-def open_table(path: str, *, delimiter: str | None = None, encoding: str = "utf-8") -> TableFile:
-    """Open a CSV or Parquet file."""
-    from fairbound.data import TableFile
-
-    return TableFile.open(existing_file(path), delimiter=delimiter, encoding=encoding)
 
 
 def existing_rows(path: str) -> None:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from itertools import islice
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -20,7 +19,7 @@ from fairbound.cli.output import Output
 from fairbound.cli.streaming import Memory, RowProgress, is_too_large, parse_memory
 
 if TYPE_CHECKING:
-    from fairbound.data import ColumnFormat
+    from fairbound.data import Batches, ColumnFormat
     from fairbound.estimator import ConstrainedClassifier
 
 Model = Annotated[str, typer.Argument(metavar="MODEL", help="A folder that train has written.", show_default=False)]
@@ -74,20 +73,21 @@ def predict_command(
     model and the row.
     """
     from fairbound.cli.output import check_source, fresh_file, load_model
+    from fairbound.data import copy_writer
 
     check_source(source, folders=True)
     output = Output(json, quiet)
     with fresh_file(out) as file, output.stage(f"Deciding {source}"):
         classifier = load_model(model)
-        decider = Decider(classifier, source, column, probability)
-        if is_too_large(source, parse_memory(memory)):
-            _decide_in_parts(decider, file, exact, delimiter, encoding, RowProgress(output))
-        else:
-            rows = read_rows(
-                classifier, source, delimiter=delimiter, encoding=encoding, data_dir=data_dir, quiet=quiet or json
-            )
-            decider.check_names(rows.names)
-            rows.write(file, decider(rows.columns), exact)
+        decider, tell = Decider(classifier, source, column, probability), RowProgress(output)
+        rows = open_rows(classifier, source, delimiter, encoding, data_dir=data_dir, quiet=quiet or json)
+        decider.check_names(rows.names)
+        if not is_too_large(source, parse_memory(memory)):
+            rows = rows.hold()
+        with copy_writer(file, rows, exact=exact) as writer:
+            for first, table in rows.batches(rows.names):
+                writer.write(table, decider(rows, table, first))
+                tell("Deciding", first + table.num_rows, rows.n_rows)
     notes = _unseen(classifier, decider.unseen)
     shown = {label: decider.counts[label] for label in dict.fromkeys(map(as_text, classifier.classes_.tolist()))}
     for note in notes:
@@ -104,13 +104,13 @@ class Decider:
         self.classifier, self.source, self.column, self.probability = classifier, source, column, probability
         self.counts, self.unseen = Counter[str](), dict[str, Counter[str]]()
 
-    def __call__(self, columns: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the new columns of some rows, given the inputs of the model."""
+    def __call__(self, rows: Batches, table: Any, first: int) -> dict[str, Any]:
+        """Return the new columns of a batch, whose first row has this place."""
         from fairbound.data import make_frame
         from fairbound.studies import table_backend
 
-        frame = make_frame(columns, table_backend())
-        with _located(self.source):
+        frame = make_frame(read_inputs(rows, table, first), table_backend())
+        with _located(self.source, first):
             decided = self.classifier.predict(frame)
         for label, count in Counter(decided.tolist()).items():
             self.counts[as_text(label)] += count
@@ -129,129 +129,54 @@ class Decider:
                 raise ValueError(f"{self.source} already has a column {name!r}; give another name with --column.")
 
 
-def _decide_in_parts(
-    decider: Decider, out: Path, exact: bool, delimiter: str | None, encoding: str, tell: RowProgress
-) -> None:
-    """Decide the rows of a file in parts, and write each part with its decisions: Parquet to Parquet, text to text."""
-    from fairbound.data import TableFile, TableStream, column_values, extend_text, new_fields, text_blocks
-
-    formats, categories = _formats(decider.classifier)
-    source, to_parquet, done = Path(decider.source), out.suffix.lower() == ".parquet", 0
-    file = None if source.is_dir() else TableFile.open(source, delimiter=delimiter, encoding=encoding)
-    from_parquet = file is None or file.is_parquet
-    if to_parquet != from_parquet:
-        kinds = (".parquet", "Parquet") if from_parquet else (".csv", "text")
-        raise ValueError(
-            f"{source.name} is read in parts, and then the output must be {kinds[1]}, too: let --out end in {kinds[0]}."
-        )
-
-    def read(name: str, values: Any) -> Any:
-        form = formats[name]
-        if not isinstance(values, list):
-            if values.dtype.kind in "if":
-                return values
-            values = values.tolist()
-        return form.words(values) if name in categories else form.read(values, name)
-
-    if file is not None and not file.is_parquet:
-        for name in formats:
-            file.check_column(name, "the model needs it")
-        decider.check_names(file.names)
-
-        def fields() -> Iterator[Sequence[str]]:
-            nonlocal done
-            for table in text_blocks(file, list(formats)):
-                added = decider({name: read(name, table.column(name).to_pylist()) for name in formats})
-                lines = new_fields(added, exact)
-                yield from lines if not done else islice(lines, 1, None)
-                done += table.num_rows
-                tell("Deciding", done, 0)
-
-        extend_text(file, out, fields())
-        return
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    stream = TableStream.open(source)
-    stream.check(dict.fromkeys(formats, "the model needs it"))
-    decider.check_names(stream.names)
-    writer = None
-    for table in stream.batches(stream.names):
-        inputs = {
-            name: read(name, column_values(table.column(name), name, stream.place, codes=name in categories))
-            for name in formats
-        }
-        for name, values in decider(inputs).items():
-            table = table.append_column(name, pa.array(values.tolist()))
-        writer = pq.ParquetWriter(out, table.schema) if writer is None else writer
-        writer.write_table(table)
-        done += table.num_rows
-        tell("Deciding", done, stream.n_rows)
-    if writer is not None:
-        writer.close()
-
-
 @contextmanager
-def _located(source: str) -> Iterator[None]:
+def _located(source: str, first: int) -> Iterator[None]:
     """Add the file, and the number of the row counted from 1, to an error about a row of X."""
     try:
         yield
     except InputError as error:
         if error.facts.get("place") != "X":
             raise
-        row = error.facts["row"] + 1
+        row = first + error.facts["row"] + 1
         raise error.with_facts(place=Path(source).name, row=row, how="as in the training file") from error
 
 
-@dataclass(frozen=True)
-class NewRows:
-    """Rows to decide: the names of all columns, the inputs of the model, and a function that writes all columns.
-
-    The function takes the file to create, the new columns, and whether these are written exactly.
-    """
-
-    names: Sequence[str]
-    columns: Mapping[str, Any]
-    write: Callable[[Path, Mapping[str, Any], bool], None]
-
-
-def read_rows(
+def open_rows(
     classifier: ConstrainedClassifier,
     source: str,
-    *,
     delimiter: str | None = None,
     encoding: str = "utf-8",
+    *,
     data_dir: str | None = None,
     quiet: bool = True,
-) -> NewRows:
-    """Read a file or a known data set, with the column formats of the model."""
+) -> Batches:
+    """Open a file or a known data set, with the column formats of the model."""
     from fairbound.cli.inputs import is_known_dataset
-    from fairbound.cli.output import open_table
-    from fairbound.data import append_columns, no_column, write_columns
+    from fairbound.data import ArrowTable, load_dataset, open_batches
 
-    formats, categories = _formats(classifier)
-    needed = list(formats)
     if is_known_dataset(source):
-        from fairbound.data import load_dataset
-
         data = load_dataset(source, data_dir=data_dir, progress=False if quiet else None)
-        shown = {**data.table.show(), **data.sensitive, data.target: [data.target_names[code] for code in data.y]}
-        for name in needed:
-            if name not in shown:
-                raise no_column(source, name, shown, "the model needs it")
-        return NewRows(
-            list(shown),
-            {name: shown[name] for name in needed},
-            lambda file, added, exact: write_columns(shown, file, added, exact=exact),
-        )
-    table = open_table(source, delimiter=delimiter, encoding=encoding)
-    for name in needed:
-        table.check_column(name, "the model needs it")
-    return NewRows(
-        table.names,
-        table.read_by(formats, categories),
-        lambda file, added, exact: append_columns(table, file, added, exact=exact),
-    )
+        labels = [data.target_names[code] for code in data.y]
+        rows: Batches = ArrowTable.of({**data.table.show(), **data.sensitive, data.target: labels}, source)
+    else:
+        rows = open_batches(source, delimiter=delimiter, encoding=encoding)
+    formats, categories = _formats(classifier)
+    rows.check(dict.fromkeys(formats, "the model needs it"))
+    return replace(rows, formats=formats, codes=frozenset(categories))
+
+
+def read_inputs(rows: Batches, table: Any, first: int = 0) -> dict[str, Any]:
+    """Return the inputs of the model in a batch: numbers, and words for categories."""
+    from fairbound.data import column_values
+
+    found = {}
+    for name, form in rows.formats.items():
+        values = column_values(table.column(name), codes=True) if name in rows.codes else None
+        if values is not None:
+            found[name] = values if values.dtype.kind in "if" else form.words(values.tolist())
+        else:
+            found[name] = rows.values(name, table.column(name), first)
+    return found
 
 
 def _formats(classifier: ConstrainedClassifier) -> tuple[dict[str, ColumnFormat], list[str]]:

@@ -6,7 +6,7 @@ import os
 import re
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -20,7 +20,7 @@ from fairbound.cli.output import Output
 if TYPE_CHECKING:
     from fairbound.cli.decisions import JudgedOptions
     from fairbound.cli.options import ReadingOptions
-    from fairbound.data import TableStream
+    from fairbound.data import Batches
     from fairbound.evaluation import Repeats
     from fairbound.studies import StreamedStudy, StudySettings
     from fairbound.training import Processes
@@ -105,9 +105,9 @@ def is_too_large(source: str, budget: int) -> bool:
         is_parquet = stream.read(4) == b"PAR1"
     if not is_parquet:
         return path.stat().st_size * BYTES_PER_CHARACTER > budget
-    from fairbound.data import TableStream
+    from fairbound.data import open_batches
 
-    found = TableStream.open(path)
+    found = open_batches(path)
     return found.n_rows * len(found.names) * BYTES_PER_VALUE > budget
 
 
@@ -143,7 +143,7 @@ def count_decisions(path: str, reading: JudgedOptions, output: Output) -> tuple[
 
     from fairbound._errors import Message
     from fairbound._values import check_each_weight, check_range
-    from fairbound.data import RowCounts, as_numbers, is_missing
+    from fairbound.data import RowCounts, is_missing
     from fairbound.evaluation import Repeats
 
     roles = {"target": reading.target, "prediction": reading.prediction}
@@ -151,28 +151,25 @@ def count_decisions(path: str, reading: JudgedOptions, output: Output) -> tuple[
     names = list(dict.fromkeys((*named.values(), *reading.sensitive)))
     weight, tell = reading.weight, RowProgress(output)
     shown = Message("Column {column!r} ({weight=})", column=weight)
-    counts, done = RowCounts(names), 0
+    counts = RowCounts(names)
     squares, lightest, heaviest = np.zeros(0), np.inf, 0.0
-    with ExitStack() as scratch, output.stage(f"Counting {path} in parts"):
-        stream = _open_decisions(Path(path), reading, names, scratch)
-        stream.check({name: argument("sensitive") for name in reading.sensitive})
-        stream.check({name: argument(role) for role, name in named.items()})
-        for table in stream.batches([*names, *(() if weight is None else (weight,))]):
+    with output.stage(f"Counting {path} in parts"):
+        source = _open_decisions(path, reading, named)
+        for first, table in source.batches([*names, *(() if weight is None else (weight,))]):
             entries, weights = counts.entries(table), np.ones(table.num_rows)
             if weight is not None:
-                given = as_numbers(table.column(weight), weight, stream.place)
-                weights = check_each_weight(given, len(given), shown, first=done)
+                given = source.numbers(weight, table.column(weight), first)
+                weights = check_each_weight(given, len(given), shown, first=first)
             for part, own in enumerate((weights > 0, weights == 0)):  # rows of weight 0 are listed, but do not count
                 counts.add(entries[own], weights[own], part)
             squares = np.pad(squares, (0, len(counts.places) - len(squares)))
             np.add.at(squares, entries, weights**2)
             lightest = min(lightest, float(weights[weights > 0].min(initial=np.inf)))
             heaviest = max(heaviest, float(weights.max()))
-            done += table.num_rows
-            tell("Counting", done, stream.n_rows)
+            tell("Counting", first + table.num_rows, source.n_rows)
         check_range(lightest, heaviest, shown)
         parts, found = np.nonzero(counts.rows)
-        columns = {name: counts.column(position, stream)[found] for position, name in enumerate(names)}
+        columns = {name: counts.column(position, source)[found] for position, name in enumerate(names)}
     rows, weights = (np.stack(each)[parts, found] for each in (counts.rows, counts.weight))
     if "prediction" in named:
         gaps = is_missing(columns[named["prediction"]])
@@ -186,29 +183,21 @@ def count_decisions(path: str, reading: JudgedOptions, output: Output) -> tuple[
     return columns, Repeats(rows, np.where(parts, 0.0, squares[found]) / rows, heaviest), weights / rows
 
 
-def _open_decisions(path: Path, reading: JudgedOptions, words: Sequence[str], scratch: ExitStack) -> TableStream:
-    """Open files of decisions; a text file is first copied to a scratch folder, with labels, decisions and groups."""
-    from fairbound._files import draft_beside
-    from fairbound.data import MISSING, TableFile, TableStream, refuse_probabilities, typed_copy
+def _open_decisions(path: str, reading: JudgedOptions, named: Mapping[str, str]) -> Batches:
+    """Open files of decisions, with the formats of the columns that are used."""
+    from fairbound.data import MISSING, open_batches, refuse_probabilities
 
-    marks = (*MISSING, *(reading.missing or ()))
-    file = None if path.is_dir() else TableFile.open(path, delimiter=reading.delimiter, encoding=reading.encoding)
-    if file is None or file.is_parquet:
-        stream = TableStream.open(path, missing=marks)
-        refuse_probabilities(reading.sensitive, stream.names)
-        stream.check({} if reading.weight is None else {reading.weight: argument("weight")})
-        return stream
-    refuse_probabilities(reading.sensitive, file.names)
-    for name in words:
-        file.check_column(name, "a column of decisions")
-    used = {*words}
-    if reading.weight is not None:
-        file.check_column(reading.weight, argument("weight"))
-        used.add(reading.weight)
-    folder = scratch.enter_context(draft_beside(Path(tempfile.gettempdir()) / "typed", "the typed copy"))
-    (folder / "typed").mkdir()
-    others = [name for name in file.names if name not in used]
-    return typed_copy(file, folder / "typed", words=set(words), ignore=others, missing=marks)
+    source = open_batches(path, delimiter=reading.delimiter, encoding=reading.encoding)
+    refuse_probabilities(reading.sensitive, source.names)
+    roles = {name: argument("sensitive") for name in reading.sensitive}
+    roles |= {name: argument(role) for role, name in named.items()}
+    used = roles | ({} if reading.weight is None else {reading.weight: argument("weight")})
+    source.check(used)
+    return source.learn(
+        words=set(roles),
+        ignore=[name for name in source.names if name not in used],
+        missing=(*MISSING, *(reading.missing or ())),
+    )
 
 
 def stream_study(
@@ -227,41 +216,44 @@ def stream_study(
     """
     from fairbound.cli.inputs import check_binary, label_and_groups, parse_bands
     from fairbound.cli.studying import show_columns, show_label
-    from fairbound.data import MISSING
-    from fairbound.estimator import opened_files
+    from fairbound.data import MISSING, Source
+    from fairbound.estimator import prepared_rows
     from fairbound.studies import StreamedStudy, check_streamed
 
     with together(processes):
         target, sensitive = label_and_groups(Path(source).name, reading)
         check_streamed(settings)
-    options: dict[str, Any] = {
-        "positive": reading.positive or None,
-        "negative": reading.negative or None,
-        "drop_unlabelled": reading.drop_unlabelled,
-        "weight": reading.weight,
-        "bands": parse_bands(reading.bands),
-        "missing": (*MISSING, *(reading.missing or ())),
-        "decimal": reading.decimal,
-        "categorical": list(reading.categorical or ()),
-        "ignore": list(reading.ignore or ()),
-        "delimiter": reading.delimiter,
-        "encoding": reading.encoding,
-    }
     place = out.absolute().parent
     while not place.exists():
         place = place.parent
+    rows, held_out = (
+        Source(
+            file,
+            positive=reading.positive or None,
+            negative=reading.negative or None,
+            bands=parse_bands(reading.bands),
+            categorical=list(reading.categorical or ()),
+            ignore=list(reading.ignore or ()),
+            drop_unlabelled=reading.drop_unlabelled,
+            missing=(*MISSING, *(reading.missing or ())),
+            decimal=reading.decimal,
+            delimiter=reading.delimiter,
+            encoding=reading.encoding,
+            scratch=place,
+        )
+        for file in (source, test_file)
+    )
     params = settings.classifier((), None, lambda _row: None)
     params.base = None
     with output.stage(f"Reading {source} in parts"):
+        with together(processes):
+            roles = rows.roles(target, sensitive, reading.weight, max_categories=params.max_categories)
         prepared = scratch.enter_context(
-            opened_files(
-                source,
-                target,
-                sensitive,
+            prepared_rows(
+                rows,
+                roles,
                 params,
-                place,
-                options,
-                held_out=test_file,
+                held_out=None if test_file is None else held_out,
                 test_size=settings.test_size if test_file is None else 0.0,
                 seed=settings.seed,
                 tell=RowProgress(output),

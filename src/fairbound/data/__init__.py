@@ -3,6 +3,8 @@
 Nothing here depends on torch or on the other packages of `fairbound`.
 """
 
+from fairbound.data.arrow import column_values, import_pyarrow
+from fairbound.data.batches import ArrowTable, Batches, blocks, no_column
 from fairbound.data.columns import (
     Column,
     as_probabilities,
@@ -14,17 +16,21 @@ from fairbound.data.columns import (
     name_probabilities,
     refuse_probabilities,
 )
+from fairbound.data.counts import RowCounts, ValueCodes
 from fairbound.data.dataset import Dataset, Split
 from fairbound.data.draws import Stratum, as_seed, by_stratum, draw_parts, find_cuts, numbers
 from fairbound.data.files import Place, cache_folder
 from fairbound.data.formats import MISSING, ColumnFormat
 from fairbound.data.labels import CodedLabels, LabelValue, as_word, code_labels
 from fairbound.data.loading import DATASETS, STATE, YEAR, load_dataset
+from fairbound.data.opening import open_batches
+from fairbound.data.parquet import is_stream, spooled
 from fairbound.data.planted import PlantedData, PlantedRule, PlantedTruth, make_disparate_data
-from fairbound.data.reading import check_named_once, column_schema, read_table
-from fairbound.data.sources import ACSINCOME_CA_SAMPLE, Source, census_source
+from fairbound.data.reading import column_schema, read_table
+from fairbound.data.roles import Roles
+from fairbound.data.source import Source, Tell
+from fairbound.data.sources import ACSINCOME_CA_SAMPLE, CatalogueEntry, census_source
 from fairbound.data.strata import Description
-from fairbound.data.streams import RowCounts, TableStream, ValueCodes, as_numbers, blocks
 from fairbound.data.table import (
     Backend,
     SuspectedLeak,
@@ -33,11 +39,9 @@ from fairbound.data.table import (
     find_leaks,
     installed_backend,
     make_frame,
-    no_column,
     taken_for,
 )
-from fairbound.data.tablefile import TableFile, column_values
-from fairbound.data.writing import append_columns, extend_text, new_fields, text_blocks, typed_copy, write_columns
+from fairbound.data.writing import copy_writer
 
 __all__ = [
     "ACSINCOME_CA_SAMPLE",
@@ -45,7 +49,10 @@ __all__ = [
     "MISSING",
     "STATE",
     "YEAR",
+    "ArrowTable",
     "Backend",
+    "Batches",
+    "CatalogueEntry",
     "CodedLabels",
     "Column",
     "ColumnFormat",
@@ -56,18 +63,16 @@ __all__ = [
     "PlantedData",
     "PlantedRule",
     "PlantedTruth",
+    "Roles",
     "RowCounts",
     "Source",
     "Split",
     "Stratum",
     "SuspectedLeak",
     "Table",
-    "TableFile",
-    "TableStream",
     "Taken",
+    "Tell",
     "ValueCodes",
-    "append_columns",
-    "as_numbers",
     "as_probabilities",
     "as_seed",
     "as_word",
@@ -75,31 +80,30 @@ __all__ = [
     "by_stratum",
     "cache_folder",
     "census_source",
-    "check_named_once",
     "code_labels",
     "column_schema",
     "column_values",
+    "copy_writer",
     "draw_parts",
-    "extend_text",
     "find_cuts",
     "find_leaks",
     "group_values",
     "has_probabilities",
+    "import_pyarrow",
     "installed_backend",
     "into_bands",
     "is_missing",
     "is_protected_name",
+    "is_stream",
     "load_dataset",
     "make_disparate_data",
     "make_frame",
     "name_probabilities",
-    "new_fields",
     "no_column",
     "numbers",
+    "open_batches",
     "read_table",
     "refuse_probabilities",
+    "spooled",
     "taken_for",
-    "text_blocks",
-    "typed_copy",
-    "write_columns",
 ]

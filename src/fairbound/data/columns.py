@@ -21,6 +21,7 @@ from fairbound._errors import InputError
 from fairbound._values import as_array, equals_itself
 
 Encoded = tuple[NDArray[np.float64], list[str]]
+Columns = dict[str, NDArray[Any]]
 
 
 @dataclass(frozen=True)

@@ -1,205 +1,196 @@
-"""Read delimited text (CSV and the like) into columns, with the standard library and numpy only.
+"""Delimited text (CSV and the like), read by pyarrow as columns of text.
 
-A column has numbers if every value that is not missing is written as a number. Integers without missing values are
-int64; all other numbers are float64, with NaN for missing values. Any other column is text, with None for missing
-values. Blanks around a value are ignored, empty lines are skipped, and a quoted value may contain delimiters and line
+Blanks around column names are ignored, and empty lines are skipped.  A quoted value may contain delimiters and line
 ends.
 """
 
 from __future__ import annotations
 
 import codecs
-import csv
 import io
-import re
-from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
-from operator import itemgetter
-from typing import Any, BinaryIO, NamedTuple, TextIO
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, BinaryIO, Self
 
-from numpy.typing import NDArray
-
-from fairbound._errors import InputError
-from fairbound.data.formats import MISSING, ColumnFormat
-from fairbound.data.table import Columns
+from fairbound._errors import InputError, InputTypeError, bad_value
+from fairbound.data.arrow import import_pyarrow
+from fairbound.data.batches import Batches, learn_text
+from fairbound.data.columns import Columns
 
 _DELIMITERS = ";\t|,"
 _BYTE_ORDER_MARKS = {
-    "utf-8": [(codecs.BOM_UTF8, "utf-8")],
-    "utf-16": [(codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be")],
-    "utf-32": [(codecs.BOM_UTF32_LE, "utf-32-le"), (codecs.BOM_UTF32_BE, "utf-32-be")],
+    "utf-16": (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE),
+    "utf-32": (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE),
 }
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class DelimitedText(Batches):
+    """A text file with a line of column names.
+
+    Attributes
+    ----------
+    opened : function
+        Opens the file at its beginning.
+    raw_names : tuple of str
+        The names as they are written.
+    header : bool
+        Whether the first line has the names.
+    comment : str, optional
+        Lines that begin with this text are skipped.
+    """
+
+    opened: Callable[[], AbstractContextManager[BinaryIO]]
+    raw_names: tuple[str, ...]
+    header: bool = True
+    comment: str | None = None
+    is_typed = False
+
+    @classmethod
+    def open(
+        cls,
+        path: Path,
+        *,
+        delimiter: str | None = None,
+        encoding: str = "utf-8",
+        stream: BinaryIO | None = None,
+        header: Sequence[str] | None = None,
+        comment: str | None = None,
+    ) -> DelimitedText:
+        """Find the encoding and the names of the columns of a file, or of a stream that is already open."""
+        if not isinstance(encoding, str):
+            raise InputTypeError("{encoding=value} must be the name of an encoding, such as 'utf-8'.", value=encoding)
+        if delimiter is None:
+            delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
+        if not isinstance(delimiter, str) or len(delimiter) != 1 or delimiter in '"\r\n':
+            raise bad_value("delimiter", delimiter, "one character, for example ',' or ';'")
+
+        def opened() -> AbstractContextManager[BinaryIO]:
+            if stream is None:
+                return path.open("rb")
+            stream.seek(0)
+            return nullcontext(stream)
+
+        with opened() as start:
+            codec = find_codec(start.read(4096), encoding, path.name)
+        names = tuple(header or ())
+        found = cls(
+            place=path.name,
+            names=names,
+            raw_names=names,
+            delimiter=delimiter,
+            encoding=codec,
+            opened=opened,
+            header=header is None,
+            comment=comment,
+        )
+        return found if header is not None else found._with_names()
+
+    def _with_names(self) -> DelimitedText:
+        with self._reader({}) as reader:
+            raw = tuple(reader.schema.names)
+        names = tuple(name.strip() for name in raw)
+        _check_names(names, self.place)
+        return replace(self, names=names, raw_names=raw)
+
+    def kind(self, name: str) -> Any:  # noqa: ARG002  # all columns are text
+        """Return the type of text."""
+        return import_pyarrow().string()
+
+    def _learnt(self, *options: Any) -> Self:
+        found: Self = learn_text(self, *options)
+        return found
+
+    def stored(self, columns: Sequence[str]) -> Iterator[tuple[int, Any]]:
+        """Yield the text of the columns."""
+        pa = import_pyarrow()
+        raw = {self.raw_names[self.names.index(name)]: pa.string() for name in columns}
+        first, last = 0, pa.table({})
+        with self._reader(raw) as reader:
+            for batch in reader:
+                table = pa.Table.from_batches([batch]).select(list(raw)).rename_columns(list(columns))
+                if table.num_rows:
+                    yield first, table
+                first, last = first + table.num_rows, table if table.num_rows else last
+        if not first:
+            raise ValueError(f"{self.place} has a line of column names and no row; give at least one row.")
+        # pyarrow takes all the rest of the file for the last value if its quote is never closed.
+        if any("\n" in (last.column(name)[-1].as_py() or "") for name in columns):
+            self._check_quotes()
+
+    @contextmanager
+    def _reader(self, kinds: dict[str, Any]) -> Iterator[Any]:
+        """Open a reader of the file, and explain the errors of reading."""
+        pa = import_pyarrow("Reading text files needs")
+        from pyarrow import csv
+
+        wrong: list[Any] = []
+
+        def handle(row: Any) -> str:
+            if not row.text.strip() or (self.comment is not None and row.text.startswith(self.comment)):
+                return "skip"
+            wrong.append(row)
+            return "error"
+
+        try:
+            with self.opened() as stream:
+                yield csv.open_csv(
+                    stream,
+                    read_options=csv.ReadOptions(
+                        use_threads=False,  # only then rows are numbered in errors
+                        encoding="utf8" if self.encoding == "utf-8" else self.encoding,
+                        column_names=None if self.header else list(self.raw_names),
+                    ),
+                    parse_options=csv.ParseOptions(
+                        delimiter=self.delimiter, newlines_in_values=True, invalid_row_handler=handle
+                    ),
+                    convert_options=csv.ConvertOptions(
+                        column_types=kinds, include_columns=list(kinds), strings_can_be_null=False
+                    ),
+                )
+        except (pa.ArrowException, UnicodeDecodeError) as error:
+            raise self._explained(error, wrong) from error
+
+    def _explained(self, error: Exception, wrong: Sequence[Any]) -> ValueError:
+        if "Empty CSV" in str(error):
+            return ValueError(f"{self.place} is empty; give a line of column names and at least one row.")
+        with self.opened() as stream:
+            found = _undecodable(stream, self.encoding, self.place)
+        if found is not None or not wrong:
+            reason = str(error).splitlines()[0]
+            return found or ValueError(f"{self.place} is not well formed ({reason}); look at its quotes.")
+        row, fields = wrong[0], wrong[0].actual_columns
+        return ValueError(
+            f"Row {row.number - self.header:,} of {self.place} has {fields} {'field' if fields == 1 else 'fields'} "
+            f"({row.text[:60]!r}), but there are {row.expected_columns} columns; add or remove delimiters "
+            f"({self.delimiter!r}), or put quotes around a value that contains one."
+        )
+
+    def _check_quotes(self) -> None:
+        with self.opened() as stream:
+            quotes = sum(block.count(b'"') for block in iter(lambda: stream.read(2**20), b""))
+        if quotes % 2:
+            raise ValueError(f"{self.place} ends within a quoted value; look at its quotes.")
 
 
 def read_delimited(
     stream: BinaryIO,
     *,
     place: str,
-    delimiter: str = ",",
-    encoding: str = "utf-8",
-    missing: Collection[str] = MISSING,
     header: Sequence[str] | None = None,
     keep: Collection[str] | None = None,
     comment: str | None = None,
 ) -> Columns:
-    """Read the columns of a text file.
-
-    Parameters
-    ----------
-    stream : binary file
-        The text; a byte-order mark at its start is skipped.
-    place : str
-        Name of the file in error messages.
-    delimiter : str
-        One character.
-    encoding : str
-        Encoding of the text.
-    missing : collection of str
-        Texts that mean a missing value.
-    header : sequence of str, optional
-        Names of the columns, for files without a line of names.
-    keep : collection of str, optional
-        Columns to keep; by default all.
-    comment : str, optional
-        Lines that begin with this text are skipped.
-
-    Returns
-    -------
-    dict of str to array
-        The columns in the order of the file.
-
-    Raises
-    ------
-    ValueError
-        If the file has no row, a line with too many or too few fields, two columns of the same name, or is not text of
-        the given encoding; the message names the line or the columns.
-    """
-    texts = read_texts(
-        stream, place=place, delimiter=delimiter, encoding=encoding, header=header, keep=keep, comment=comment
-    )
-    return {name: infer(values, missing) for name, values in texts.columns.items()}
+    """Read the columns of an open text file; `header` has their names if the file has no line of names."""
+    source = DelimitedText.open(Path(place), stream=stream, header=header, comment=comment)
+    kept = [name for name in source.names if keep is None or name in keep]
+    return source.hold(kept).learn().columns()
 
 
-def infer(values: Sequence[str], missing: Collection[str] = MISSING) -> NDArray[Any]:
-    """Return text values as int64, float64 or text, as the docstring of this module describes.
-
-    Examples
-    --------
-    >>> infer(["1", "2"]), infer(["1", ""]), infer(["1", "x"])
-    (array([1, 2]), array([ 1., nan]), array(['1', 'x'], dtype='<U1'))
-    """
-    return ColumnFormat.learn(values, missing, plain=True).read(values)
-
-
-@dataclass(frozen=True, eq=False)
-class Texts:
-    """The values of a file as text.
-
-    Attributes
-    ----------
-    names : list of str
-        All columns of the file.
-    columns : dict of str to tuple of str
-        The columns that were kept.
-    lines : list of int
-        Number of the line on which each row begins.
-    """
-
-    names: list[str]
-    columns: dict[str, tuple[str, ...]]
-    lines: list[int]
-
-
-def read_texts(
-    stream: BinaryIO,
-    *,
-    place: str,
-    delimiter: str = ",",
-    encoding: str = "utf-8",
-    header: Sequence[str] | None = None,
-    keep: Collection[str] | None = None,
-    comment: str | None = None,
-) -> Texts:
-    """Read the columns of a text file without interpreting their values; parameters as for `read_delimited`."""
-    with decoded(stream, encoding, place) as text:
-        records = read_records(text, place=place, delimiter=delimiter, header=header, comment=comment, raw=False)
-        names = next(fields for _, kind, fields, _ in records if kind) if header is None else list(header)
-        kept = [position for position, name in enumerate(names) if keep is None or name in keep]
-        pick = itemgetter(*kept) if len(kept) > 1 else lambda row: tuple(row[position] for position in kept)
-        lines, rows = [], []
-        for line, kind, fields, _ in records:
-            if kind == "row":
-                lines.append(line)
-                rows.append(pick(fields))
-    columns = zip(*rows, strict=True)
-    return Texts(names, {names[position]: values for position, values in zip(kept, columns, strict=True)}, lines)
-
-
-class Record(NamedTuple):
-    """One record of a text file: its first line, its kind, its fields, and its text with the line end."""
-
-    line: int
-    kind: str  # "names", "row", or "" for an empty line or a comment
-    fields: list[str]
-    raw: str
-
-
-def read_records(
-    text: TextIO,
-    *,
-    place: str,
-    delimiter: str,
-    header: Sequence[str] | None = None,
-    comment: str | None = None,
-    raw: bool = True,
-) -> Iterator[tuple[int, str, list[str], str]]:
-    """Yield the values of a `Record` for each record of a text file, also for empty lines and comments.
-
-    Blanks around column names are removed.  Without `raw`, the text of the records is empty, which is faster.
-    """
-    names = None if header is None else list(header)
-    rows = 0
-    for line, fields, written in _parse_lines(text, place, delimiter, raw):
-        kind = "row"
-        if not fields or (comment is not None and fields[0].startswith(comment)):
-            kind = ""
-        elif len(fields) == 1 and not fields[0].strip() and (names is None or len(names) > 1):
-            kind = ""  # blanks only
-        elif names is None:
-            kind, fields = "names", [name.strip() for name in fields]
-            _check_names(fields, place)
-            names = fields
-        elif len(fields) != len(names):
-            raise ValueError(
-                f"Line {line} of {place} has {len(fields)} {'field' if len(fields) == 1 else 'fields'}, but there are "
-                f"{len(names)} columns; add or remove delimiters ({delimiter!r}), or put quotes around a value that "
-                "contains one."
-            )
-        rows += kind == "row"
-        yield line, kind, fields, written
-    if names is None:
-        _check_names([], place)
-    if not rows:
-        raise ValueError(f"{place} has a line of column names and no row; give at least one row.")
-
-
-def exact_fields(record: Record, delimiter: str) -> list[str]:
-    """Return the fields of a record with their leading blanks, which the parser skips."""
-    if not record.raw.startswith(" ") and f"{delimiter} " not in record.raw:
-        return record.fields
-    field = re.compile(rf' *"((?:[^"]|"")*)"|([^{re.escape(delimiter)}]*)')
-    text, found, start = record.raw.rstrip("\r\n"), [], 0
-    while start <= len(text):
-        match = field.match(text, start)
-        assert match is not None  # the second alternative matches anything
-        found.append(match[2] if match[1] is None else match[1].replace('""', '"'))
-        start = match.end() + len(delimiter)
-    return found
-
-
-def find_encoding(stream: BinaryIO, encoding: str, place: str) -> tuple[str, bytes]:
-    """Return the name of the codec and the byte-order mark; afterwards the stream is positioned after the mark."""
+def find_codec(sample: bytes, encoding: str, place: str) -> str:
+    """Return the name of the codec for a text that begins with `sample`."""
     try:
         codec = codecs.lookup(encoding).name.removesuffix("-sig")
         "".encode(codec)  # raises an error for codecs that are not text encodings, such as "hex"
@@ -209,16 +200,12 @@ def find_encoding(stream: BinaryIO, encoding: str, place: str) -> tuple[str, byt
             "Give 'utf-8', 'cp1252', 'latin-1' or another one.",
             value=encoding,
         ) from error
-    sample = stream.read(4096)
-    mark = b""
-    for family, known in _BYTE_ORDER_MARKS.items():
-        for bytes_, name in known:
-            if codec in (family, name) and sample.startswith(bytes_):
-                codec, mark = name, bytes_
-    stream.seek(len(mark) - len(sample), io.SEEK_CUR)
-    wide = codec.startswith(("utf-16", "utf-32"))
-    marked = sample.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
-    if codec in ("utf-16", "utf-32") or (not wide and not marked and b"\0" in sample):
+    family = codec[:6]
+    if sample.startswith(_BYTE_ORDER_MARKS.get(family, ())) and family in _BYTE_ORDER_MARKS:
+        return family  # this codec skips the mark
+    wide = family in _BYTE_ORDER_MARKS
+    marked = sample.startswith(_BYTE_ORDER_MARKS["utf-16"])
+    if codec in _BYTE_ORDER_MARKS or (not wide and not marked and b"\0" in sample):
         # In UTF-16, one of the two bytes of an ASCII character is zero: the second one if little-endian.
         order = "le" if sample[1::2].count(0) >= sample[::2].count(0) else "be"
         what = f"has no byte-order mark, which {codec!r} needs" if wide else "has zero bytes, as text in UTF-16 has"
@@ -229,65 +216,42 @@ def find_encoding(stream: BinaryIO, encoding: str, place: str) -> tuple[str, byt
             what=what,
             other=f"{codec if wide else 'utf-16'}-{order}",
         )
-    return codec, mark
+    return codec
 
 
-@contextmanager
-def decoded(stream: BinaryIO, encoding: str, place: str) -> Iterator[TextIO]:
-    """Return the decoded text of a stream without its byte-order mark; the caller closes the stream."""
-    codec, _ = find_encoding(stream, encoding, place)
-    text = io.TextIOWrapper(stream, encoding=codec, newline="")
+def _undecodable(stream: BinaryIO, codec: str, place: str) -> ValueError | None:
+    """Return the error that names the first line whose bytes are no text; None if there is none."""
+    text, line = io.TextIOWrapper(stream, encoding=codec, newline=""), 1
     try:
-        yield text
-    finally:
-        text.detach()
-
-
-def _parse_lines(text: TextIO, place: str, delimiter: str, raw: bool) -> Iterator[tuple[int, list[str], str]]:
-    """Yield the number of the first line of each record, its fields, and its text, which is empty without `raw`."""
-    taken: list[str] = []  # lines that the parser has read since the last record
-
-    def lines() -> Iterator[str]:
-        for each in text:
-            taken.append(each)
-            yield each
-
-    reader = csv.reader(lines() if raw else text, delimiter=delimiter, skipinitialspace=True, strict=True)
-    line = 1
-    try:
-        for fields in reader:
-            written = taken[0] if len(taken) == 1 else "".join(taken)
-            taken.clear()
-            yield line, fields, written
-            line = reader.line_num + 1
-    except csv.Error as error:
-        raise ValueError(f"Line {line} of {place} is not well formed ({error}); look at its quotes.") from error
+        for _ in text:
+            line += 1
     except UnicodeDecodeError as error:
         # The text is decoded in blocks, so all lines before this block have been counted.
-        line = reader.line_num + 1 + error.object[: error.start].count(b"\n")
-        raise InputError(
+        return InputError(
             "{place} is not text in the encoding {tried!r}: line {line} has the byte 0x{byte:02x}.",
             "Name the encoding of the file with {encoding=}, for example 'cp1252' or 'utf-16'.",
             place=place,
-            tried=text.encoding,
-            line=line,
+            tried=codec,
+            line=line + error.object[: error.start].count(b"\n"),
             byte=error.object[error.start],
-        ) from error
+        )
+    finally:
+        text.detach()
+    return None
 
 
-def _check_names(names: list[str], place: str) -> None:
+def _check_names(names: Sequence[str], place: str) -> None:
     if not any(names):
         raise ValueError(f"{place} is empty; give a line of column names and at least one row.")
-    if len(names) == 1:
-        other = [delimiter for delimiter in _DELIMITERS if delimiter in names[0]]
-        if other:
-            raise InputError(
-                "{place} has a single column, {name!r}.",
-                "If its values are separated by {other!r}, give {delimiter=other}.",
-                place=place,
-                name=names[0][:60],
-                other=other[0],
-            )
+    other = [delimiter for delimiter in _DELIMITERS if delimiter in names[0]]
+    if len(names) == 1 and other:
+        raise InputError(
+            "{place} has a single column, {name!r}.",
+            "If its values are separated by {other!r}, give {delimiter=other}.",
+            place=place,
+            name=names[0][:60],
+            other=other[0],
+        )
     for position, name in enumerate(names):
         first = names.index(name)
         if first != position:

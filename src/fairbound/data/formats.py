@@ -38,6 +38,7 @@ _SIGNS = "$€£¥₹"
 _SEPARATORS = {"": "", ",": ",", ".": r"\.", " ": "[ \N{NO-BREAK SPACE}\N{NARROW NO-BREAK SPACE}]", "'": "['’]"}
 # (decimal mark, separator of thousands).  If several fit, the first one counts: 1,234 has a separator of thousands.
 _WRITINGS = [(".", ""), (".", ","), (",", ""), (",", "."), (".", " "), (".", "'"), (",", " "), (",", "'")]
+EXACT_DIGITS = 15  # digits of a whole number that a float holds exactly; beside missing values, numbers are floats
 _LONGEST_INTEGER = 30  # characters, enough for 64 bits; Python does not parse integers of more than 4,300 digits
 
 
@@ -86,39 +87,15 @@ class ColumnFormat:
         values: Iterable[str | None],
         missing: Collection[str] = MISSING,
         *,
-        plain: bool = False,
+        codes: bool = False,
         decimal: str | None = None,
     ) -> ColumnFormat:
-        """Infer the format of a column from its values.
-
-        Parameters
-        ----------
-        values : iterable of str
-            The values as written in the file; None means missing.
-        missing : collection of str
-            Texts that mean a missing value.
-        plain : bool
-            Whether to accept only numbers as Python writes them, without separators, signs and `MARKS`.
-        decimal : {".", ","}, optional
-            The decimal mark, if known.
-        """
-        base = cls(missing=tuple(missing))
-        texts = {value.strip() for value in set(values) if value is not None} - set(missing)
-        numbers, form = texts, None
-        tried = [replace(base, kind="number")] if decimal != "," else []
-        if tried and tried[0].fits(texts):
-            form = tried[0]
-        elif not plain:
-            numbers = {text for text in texts if text.lower() not in MARKS}
-            tried += _candidate_formats(next(iter(numbers), ""), base, decimal)
-            form = next((form for form in tried if form.fits(numbers)), None)
-        if form is None or (texts and not numbers):
-            return replace(base, example=min(texts, default=""))
-        padded = list(filter(_PADDED.fullmatch, numbers))
-        # Choose an example that shows the format: one with leading zeros, or the longest.
-        longest = max(map(len, padded or numbers), default=0)
-        example = max((text for text in padded or numbers if len(text) == longest), default="")
-        return replace(form, example=example, marks=tuple(sorted(texts - numbers)), padded=bool(padded))
+        """Infer the format of a column from all its values; parameters as for `FormatLearner`."""
+        learner, texts = FormatLearner(missing, codes=codes, decimal=decimal), set(values)
+        learner.add(texts)
+        if learner.undecided:
+            learner.add_again(texts)
+        return learner.result()
 
     def fits(self, texts: Iterable[str]) -> bool:
         """Return whether all texts are numbers in this format."""
@@ -251,7 +228,7 @@ def _candidate_formats(sample: str, base: ColumnFormat, decimal: str | None) -> 
 
 
 class FormatLearner:
-    """Infers the format of a column as `ColumnFormat.learn` does, from parts of its values.
+    """Infers the format of a column from parts of its values.
 
     A first pass over all values (`add`) suffices for numbers as Python writes them.  If `undecided`, a second pass
     (`add_again`) tests the other formats.
@@ -259,23 +236,24 @@ class FormatLearner:
     Parameters
     ----------
     missing : collection of str
-    plain, decimal
-        As for `ColumnFormat.learn`.
+        Texts that mean a missing value.
+    codes : bool
+        Whether the column has labels, groups or categories.  They are numbers only if all are written as Python writes
+        them, without `MARKS`, and nothing is lost: 01 is not 1.
+    decimal : {".", ","}, optional
+        The decimal mark, if known.
     """
 
-    def __init__(self, missing: Collection[str] = MISSING, *, plain: bool = False, decimal: str | None = None) -> None:
-        self.base, self.plain_only, self.decimal = ColumnFormat(missing=tuple(missing)), plain, decimal
-        self.is_plain, self.is_whole, self.gaps = decimal != ",", True, False
+    def __init__(self, missing: Collection[str] = MISSING, *, codes: bool = False, decimal: str | None = None) -> None:
+        self.base, self.codes, self.decimal = ColumnFormat(missing=tuple(missing)), codes, decimal
+        self.is_plain = decimal != ","
         self.least = ""  # the first text in alphabetical order
         self.longest, self.padded = "", ""  # examples of numbers, and of those with leading zeros
         self.marks: set[str] = set()
-        self.numbers = False
         self.survivors: list[ColumnFormat] | None = None
 
     def _texts(self, values: Iterable[str | None]) -> set[str]:
-        texts = {"" if value is None else value.strip() for value in values}
-        self.gaps = self.gaps or None in values or not texts.isdisjoint(self.base.missing)
-        return texts - set(self.base.missing)
+        return {value.strip() for value in values if value is not None} - set(self.base.missing)
 
     def add(self, values: Collection[str | None]) -> None:
         """Process distinct values in the first pass."""
@@ -284,27 +262,19 @@ class FormatLearner:
             return
         first = min(texts)
         self.least = first if not self.least else min(self.least, first)
-        if self.is_plain and not replace(self.base, kind="number").fits(texts):
-            self.is_plain = False
+        self.is_plain = self.is_plain and replace(self.base, kind="number").fits(texts)
         if self.is_plain:
             self._show(texts)
-            if self.is_whole:
-                self.is_whole = all(
-                    _INTEGER.fullmatch(text) and len(text) <= _LONGEST_INTEGER and -(2**63) <= int(text) < 2**63
-                    for text in texts
-                )
 
     def _show(self, numbers: Collection[str]) -> None:
         """Choose examples: the longest number, and the longest one with leading zeros."""
-        self.numbers = True
         for name, texts in (("longest", numbers), ("padded", list(filter(_PADDED.fullmatch, numbers)))):
-            best = max((*texts, getattr(self, name)), key=lambda text: (len(text), text))
-            setattr(self, name, best)
+            setattr(self, name, max((*texts, getattr(self, name)), key=lambda text: (len(text), text)))
 
     @property
     def undecided(self) -> bool:
         """Return whether the values must be seen again."""
-        return not self.is_plain and not self.plain_only and bool(self.least)
+        return not self.is_plain and not self.codes and bool(self.least)
 
     def add_again(self, values: Collection[str | None]) -> None:
         """Process distinct values in the second pass."""
@@ -325,10 +295,11 @@ class FormatLearner:
         """Return the format."""
         if self.is_plain:
             form = replace(self.base, kind="number")
-        elif self.survivors and not self.plain_only:
+            if self.codes and (self.padded or len(self.longest) > EXACT_DIGITS):
+                form = self.base
+        elif self.survivors and not self.codes:
             form = self.survivors[0]
-            self.is_whole = False
-        elif not self.least and not self.plain_only:  # there is no value
+        elif not self.least and not self.codes:  # there is no value
             form = _candidate_formats("", self.base, self.decimal)[0]
         else:
             return replace(self.base, example=self.least)

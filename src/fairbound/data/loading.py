@@ -12,29 +12,35 @@ from sklearn.preprocessing import RobustScaler
 
 from fairbound._errors import InputError
 from fairbound._words import lookup
-from fairbound.data.columns import Categorical, Numeric, decode
+from fairbound.data.columns import Categorical, Columns, Numeric, decode
 from fairbound.data.dataset import Dataset, Split
 from fairbound.data.delimited import read_delimited
 from fairbound.data.files import DataFile, Place
 from fairbound.data.sources import (
     ACSINCOME_CA_SAMPLE,
     ACSINCOME_US_SAMPLE,
+    CatalogueEntry,
     PaperEncoding,
     SensitiveColumn,
-    Source,
     census_source,
     codes,
 )
-from fairbound.data.table import Columns, Table
+from fairbound.data.table import Table
 
 # --- catalogue -------------------------------------------------------------------------------------------------------
 
-# To add a data set, add a `Source` to `DATASETS`; `load_dataset` and the tests of all data sets find it there. Use
-# only checksums that are published in a citable place.
+# To add a data set, add a `CatalogueEntry` to `DATASETS`; `load_dataset` and the tests of all data sets find it there.
+# Use only checksums that are published in a citable place.
+
+
+def parse_law(streams: list[BinaryIO], _: str) -> Columns:
+    """Return the columns of the shipped file, without any extra."""
+    table = np.genfromtxt(streams[0], delimiter=",", names=True, dtype=None, encoding="utf-8")
+    return {name: table[name] for name in table.dtype.names or ()}
 
 
 _RACE_LAW = SensitiveColumn("race", "race", {"Non-White": "Non-White", "White": "White"})
-_LAW = Source(
+_LAW = CatalogueEntry(
     file=DataFile(
         filename="law.csv",
         sha256="23c1b173f3480beb7afc4957b107a9917dfc4a8dc9d87ea6034ec35222152452",
@@ -56,11 +62,12 @@ _LAW = Source(
     target="pass_bar",
     target_names=("did not pass the bar", "passed the bar"),
     description="Law students in the USA who started in 1991 (LSAC Bar Passage Study, cleaned by Le Quy et al. 2022).",
+    parse=parse_law,
     paper=PaperEncoding(_RACE_LAW, {"Non-White": 0.0, "White": 1.0}),
 )
 
 _SEX_DUTCH = SensitiveColumn("sex", "sex", {"female": "female", "male": "male"})
-_DUTCH = Source(
+_DUTCH = CatalogueEntry(
     file=DataFile(
         filename="dutch.csv",
         sha256="c0e1df7e2ca07fa84aa99b5565c7b782a381e2fab377648a6d920174d04ce090",
@@ -113,7 +120,7 @@ def _categories(name: str, words: str, missing: bool = False) -> Categorical:
     return Categorical(name, labels | ({None: "(missing)"} if missing else {}))
 
 
-_ADULT = Source(
+_ADULT = CatalogueEntry(
     file=DataFile(
         filename="adult.zip",
         # Published sources of these checksums, among others: GitHub ZeroGravityYz/eu-ai-auditor,
@@ -179,7 +186,7 @@ _ADULT = Source(
     parse=parse_adult,
 )
 
-DATASETS: dict[str, Source] = {
+DATASETS: dict[str, CatalogueEntry] = {
     "law": _LAW,
     "dutch": _DUTCH,
     "adult": _ADULT,
@@ -210,7 +217,7 @@ DATASETS: dict[str, Source] = {
 SEED = 1
 
 
-def paper_split(name: str, source: Source, encoding: PaperEncoding, columns: Columns) -> Split:
+def paper_split(name: str, source: CatalogueEntry, encoding: PaperEncoding, columns: Columns) -> Split:
     """Return the training and the test part of the paper's experiments."""
     sensitive = encoding.sensitive
     groups = decode(sensitive.column, columns[sensitive.column], sensitive.labels)
@@ -340,7 +347,7 @@ def load_dataset(
     return _default_dataset(name, sources, _concatenate([each.read(place) for each in sources]), sensitive_as_input)
 
 
-def _sources(name: str, state: str | Sequence[str] | None, year: int | None, place: Place) -> tuple[str, list[Source]]:
+def _sources(name: str, state: str | Sequence[str] | None, year: int | None, place: Place) -> tuple[str, list[Any]]:
     """Return the name of the data set and its sources, one for each state."""
     sample = DATASETS[name]
     if name != "acsincome" or (state is None and year is None and place.has(sample.file)):
@@ -361,7 +368,7 @@ def _concatenate(parts: list[Columns]) -> Columns:
     return {column: np.concatenate([part[column] for part in parts]) for column in parts[0]}
 
 
-def _default_dataset(name: str, sources: list[Source], columns: Columns, sensitive_as_input: bool) -> Dataset:
+def _default_dataset(name: str, sources: list[CatalogueEntry], columns: Columns, sensitive_as_input: bool) -> Dataset:
     source = sources[0]
     schema = list(source.inputs)
     if sensitive_as_input:

@@ -9,29 +9,22 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fairbound._errors import InputError, InputTypeError, Message, argument, bad_value
+from fairbound._errors import InputError, Message, bad_value
 from fairbound._values import check_weights
 from fairbound._words import did_you_mean
-from fairbound.data.columns import (
-    Categorical,
-    Column,
-    Numeric,
-    as_probabilities,
-    group_values,
-    into_bands,
-    is_missing,
-    name_probabilities,
-)
+from fairbound.data.columns import Categorical, Column, Columns, Numeric, as_probabilities, is_missing
 from fairbound.data.dataset import Dataset
 from fairbound.data.formats import MISSING, ColumnFormat
 from fairbound.data.labels import as_word, code_labels, code_like, sides_in_words
-from fairbound.data.table import Columns, Table, no_column
-from fairbound.data.tablefile import TableFile
+from fairbound.data.opening import open_batches
+from fairbound.data.roles import Roles, _names
+from fairbound.data.table import Table
 
 
 def read_table(
@@ -126,23 +119,36 @@ def read_table(
     >>> loans.feature_names, loans.y, loans.categorical
     (('income', 'job=nurse'), array([0, 1, 1]), ('job',))
     """
-    file = TableFile.open(path, delimiter=delimiter, encoding=encoding)
-    path = file.path
-    listed, coded = name_probabilities(_names(sensitive, "sensitive"), file.names), _names(categorical, "categorical")
+    roles = Roles.build(
+        target=target,
+        sensitive=sensitive,
+        positive=positive,
+        negative=negative,
+        weight=weight,
+        bands=bands,
+        categorical=categorical,
+        ignore=ignore,
+        sensitive_as_input=sensitive_as_input,
+        drop_unlabelled=drop_unlabelled,
+        max_categories=max_categories,
+    )
+    if decimal not in (None, ".", ","):
+        raise bad_value("decimal", decimal, "'.' or ','", "Leave it out to detect the decimal mark.")
+    marks = tuple(_names(missing, "missing"))
+    source = open_batches(path, delimiter=delimiter, encoding=encoding)
+    if like is not None:
+        _inputs_like(like, source.names, source.place)
+    listed = roles.check(source)
     groups = [column for _, columns in listed for column in columns]
     words = [name for name, columns in listed if columns == [name]]
-    ignored, marks = _names(ignore, "ignore"), tuple(_names(missing, "missing"))
-    _check_options(target, sensitive_as_input, max_categories, decimal)
-    _check_names(file.names, file.place, target, groups, ignored, coded, weight)
-    _check_bands(bands or {}, words)
-    columns, formats = file.learn(
-        ignore=ignored,
-        words={target, *words, *coded},
+    source = source.hold([name for name in source.names if name not in roles.ignore]).learn(
+        words={target, *words, *roles.categorical},
         missing=marks,
         decimal=decimal,
         formats={} if like is None else _formats_like(like),
     )
-    _check_values(columns, file.place)
+    columns, formats, path = source.columns(), source.formats, Path(path)
+    _check_values(columns, source.place)
     notes: list[str] = []
     labelled = ~is_missing(columns[target])
     if drop_unlabelled and not labelled.all():
@@ -150,22 +156,16 @@ def read_table(
     labels = (
         code_labels(columns[target], target, positive, negative) if like is None else code_like(columns[target], like)
     )
-    inputs = [
-        name
-        for name in columns
-        if name not in (target, weight) and name not in ignored and (sensitive_as_input or name not in groups)
-    ]
+    inputs = roles.inputs(source.names, groups)
     if like is not None:
         inputs = _inputs_like(like, inputs, path.name)
-    if not inputs:
-        raise ValueError(f"{path.name} has no column left for the inputs; give at least one besides label and groups.")
-    schema = tuple(column_schema(name, columns[name], name in coded, max_categories) for name in inputs)
+    schema = tuple(column_schema(name, columns[name], name in roles.categorical, max_categories) for name in inputs)
     return Dataset.from_table(
         path.stem,
         Table(schema, columns, formats),
         labels.codes,
         {
-            name: _groups(name, columns[name], bands or {})
+            name: roles.groups(name, columns[name])
             if name in words
             else as_probabilities({each: columns[each] for each in named})
             for name, named in listed
@@ -199,53 +199,6 @@ def _labelled(columns: Columns, target: str, labelled: NDArray[np.bool_]) -> tup
 
 def _weights(columns: Columns, name: str) -> NDArray[np.float64]:
     return check_weights(columns[name], len(columns[name]), Message("Column {column!r} ({weight=})", column=name))
-
-
-def _names(given: Any, name: str) -> list[str]:
-    """Return one or several names as a list."""
-    listed_names = [given] if isinstance(given, str) else given
-    if not isinstance(listed_names, Collection) or not all(isinstance(name, str) for name in listed_names):
-        raise InputTypeError("{argument} must be a string, or a list of strings.", argument=argument(name, given))
-    return list(listed_names)
-
-
-def _check_options(target: Any, sensitive_as_input: Any, max_categories: Any, decimal: Any) -> None:
-    if not isinstance(target, str):
-        raise InputTypeError("{target=value} must be the name of a column.", value=target)
-    if not isinstance(sensitive_as_input, bool):
-        raise InputTypeError("{sensitive_as_input=value} must be True or False.", value=sensitive_as_input)
-    if not isinstance(max_categories, int) or isinstance(max_categories, bool):
-        raise InputTypeError("{max_categories=value} must be a whole number.", value=max_categories)
-    if max_categories < 2:
-        raise bad_value("max_categories", max_categories, "at least 2")
-    if decimal not in (None, ".", ","):
-        raise bad_value("decimal", decimal, "'.' or ','", "Leave it out to detect the decimal mark.")
-
-
-def _check_names(
-    names: Sequence[str],
-    place: str,
-    target: str,
-    groups: list[str],
-    ignored: list[str],
-    coded: list[str],
-    weight: str | None,
-) -> None:
-    weights = [] if weight is None else [weight]
-    asked = {"ignore": ignored, "target": [target], "sensitive": groups, "categorical": coded, "weight": weights}
-    for role, given in asked.items():
-        for name in given:
-            if name not in names:  # also for `ignore`: a misspelt column would become an input
-                raise no_column(place, name, names, argument(role))
-    check_named_once([target, *groups, *ignored, *weights])
-    if "" in names and "" not in ignored:
-        position = list(names).index("") + 1
-        raise InputError(
-            "Column {position} of {place} has no name.",
-            "Give it one, or leave it out with {ignore=['']}.",
-            position=position,
-            place=place,
-        )
 
 
 def _check_values(columns: Columns, place: str) -> None:
@@ -288,17 +241,6 @@ def _unused(word: str, taken: Iterable[str]) -> str:
     return word
 
 
-def _check_bands(bands: Mapping[str, Sequence[float]], groups: Sequence[str]) -> None:
-    for name in bands:
-        if name not in groups:
-            raise InputError(
-                "{bands=} names {column!r}, which is not a sensitive column.{near}",
-                "Name it with {sensitive=}, too.",
-                column=name,
-                near=did_you_mean(name, groups),
-            )
-
-
 def _inputs_like(like: Dataset, inputs: Sequence[str], place: str) -> list[str]:
     """Return the inputs of another data set, in its order; all must exist here."""
     for name in like.schema:
@@ -307,19 +249,3 @@ def _inputs_like(like: Dataset, inputs: Sequence[str], place: str) -> list[str]:
                 f"{place} has no column {name!r}, which is an input of {like.name!r}.{did_you_mean(name, inputs)}"
             )
     return list(like.schema)
-
-
-def _groups(name: str, values: NDArray[Any], bands: Mapping[str, Sequence[float]]) -> NDArray[Any]:
-    """Return the groups of a sensitive column, in bands if `bands` has cuts for it."""
-    return into_bands(values, bands[name], name) if name in bands else group_values(values)
-
-
-def check_named_once(names: Iterable[str]) -> None:
-    """Raise an error if a column has two roles; `names` lists label, groups, ignored columns and weights."""
-    twice = [name for name, count in Counter(names).items() if count > 1]
-    if twice:
-        raise InputError(
-            "Column {column!r} is named twice among {target=}, {sensitive=}, {ignore=} and {weight=}.",
-            "Name it once.",
-            column=twice[0],
-        )

@@ -1,4 +1,4 @@
-"""`Source`, the definition of a data set, and the sources of ACSIncome for any state and year."""
+"""`CatalogueEntry`, the definition of a data set, and the entries of ACSIncome for any state and year."""
 
 from __future__ import annotations
 
@@ -10,19 +10,23 @@ import numpy as np
 
 from fairbound._errors import InputError, bad_value
 from fairbound._words import lookup
-from fairbound.data.columns import Banded, Categorical, Column, Numeric
+from fairbound.data.arrow import import_pyarrow
+from fairbound.data.batches import ArrowTable
+from fairbound.data.columns import Banded, Categorical, Column, Columns, Numeric
 from fairbound.data.delimited import read_delimited
 from fairbound.data.files import DataFile, Place, open_verified
-from fairbound.data.table import Columns
-from fairbound.data.tablefile import read_parquet
 
 Parser = Callable[[list[BinaryIO], str], Columns]
 
 
 def parse_plain(streams: list[BinaryIO], name: str) -> Columns:
     """Read a Parquet file, if the name ends in ".parquet", or a CSV file with a line of column names."""
-    reader = read_parquet if name.endswith(".parquet") else read_delimited
-    return reader(streams[0], place=name)
+    if not name.endswith(".parquet"):
+        return read_delimited(streams[0], place=name)
+    import_pyarrow()
+    from pyarrow.parquet import read_table
+
+    return ArrowTable.of(read_table(streams[0]), name).learn().columns()
 
 
 @dataclass(frozen=True)
@@ -60,7 +64,7 @@ class PaperEncoding:
 
 
 @dataclass(frozen=True)
-class Source:
+class CatalogueEntry:
     """The definition of a data set.
 
     Parameters
@@ -215,9 +219,9 @@ _PAPER = PaperEncoding(_SEX, {"female": 0.0, "male": 1.0}, robust=False, draw=50
 _SAMPLE_ORIGIN = "Census PUMS 2018 by way of GitHub dssg/aequitas"
 
 
-def _sample(filename: str, sha256: str, description: str, paper: PaperEncoding | None = None) -> Source:
+def _sample(filename: str, sha256: str, description: str, paper: PaperEncoding | None = None) -> CatalogueEntry:
     """Return a sample of ACSIncome 2018 that others have published."""
-    return Source(
+    return CatalogueEntry(
         file=DataFile(filename=filename, sha256=sha256, origin=_SAMPLE_ORIGIN),
         inputs=_inputs(_RELATIONSHIP),
         sensitive=(_SEX, _RACE),
@@ -241,7 +245,7 @@ ACSINCOME_US_SAMPLE = _sample(
 )
 
 
-def census_source(state: str, year: int) -> Source:
+def census_source(state: str, year: int) -> CatalogueEntry:
     """Return the data set of one state and year, from the person file of the Census.
 
     Parameters
@@ -266,7 +270,7 @@ def census_source(state: str, year: int) -> Source:
     def parse(streams: list[BinaryIO], name: str) -> Columns:
         return parse_person_file(streams[0], name, relationship.name)
 
-    return Source(
+    return CatalogueEntry(
         file=DataFile(
             filename=f"{year}/1-Year/csv_p{short}.zip",
             sha256=None,

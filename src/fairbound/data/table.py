@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from typing import Any, Literal
@@ -19,15 +19,12 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.tree import DecisionTreeClassifier
 
-from fairbound._errors import InputError, Message, argument
-from fairbound._words import did_you_mean, listed, names_in_one
-from fairbound.data.columns import Categorical, Column, Encoded, Numeric, is_missing, name_words
+from fairbound.data.columns import Categorical, Column, Columns, Encoded, Numeric, is_missing, name_words
 from fairbound.data.formats import ColumnFormat
 from fairbound.data.labels import as_word
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
-Columns = dict[str, NDArray[Any]]
 Backend = Literal["pandas", "polars", "pyarrow", "dict"]
 LIBRARIES: tuple[Backend, ...] = ("pandas", "polars", "pyarrow")
 """Supported DataFrame libraries.  None is required, because a dictionary of columns is accepted everywhere."""
@@ -97,23 +94,6 @@ class Table:
 def installed_backend(preferred: Sequence[Backend] = LIBRARIES) -> Backend:
     """Return the first of the libraries that is installed, or "dict" if none is."""
     return next((name for name in preferred if find_spec(name) is not None), "dict")
-
-
-def no_column(place: str, name: str, names: Iterable[str], role: str) -> InputError:
-    """Return the error for a column that a file does not have; `role` says what names it, such as an argument."""
-    known = list(names)
-    near: str = did_you_mean(name, known)
-    several = names_in_one(name, known)
-    if several and isinstance(role, Message):
-        near = Message(" Name each column separately: {each}.", each=argument(role.arguments[0], several))
-    return InputError(
-        "{place} has no column {column!r} ({role}).{near} It has {known}.",
-        place=place,
-        column=name,
-        role=role,
-        near=near,
-        known=listed(known),
-    )
 
 
 def make_frame(columns: Mapping[str, NDArray[Any]], backend: Backend | None = None) -> Any:

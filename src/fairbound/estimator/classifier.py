@@ -22,7 +22,7 @@ from torch import nn
 from fairbound.data import ColumnFormat
 from fairbound.estimator.certified import set_apart
 from fairbound.estimator.columns import learn_names
-from fairbound.estimator.file_fits import FitsFiles, fit_shared
+from fairbound.estimator.file_fits import fit_shared, fit_streamed, frontier_streamed, is_streamed
 from fairbound.estimator.fitting import Fitting
 from fairbound.estimator.inputs import Inputs, read_inputs
 from fairbound.estimator.modules import last_network
@@ -41,7 +41,7 @@ from fairbound.fairness import Constraint
 from fairbound.training import Effort, Passes, Processes, resumed
 
 
-class ConstrainedClassifier(FitsFiles, Predictor, ClassifierMixin, NamedParameters):
+class ConstrainedClassifier(Predictor, ClassifierMixin, NamedParameters):
     """A classifier trained under limits on measured disparities between groups.
 
     Parameters
@@ -278,7 +278,7 @@ class ConstrainedClassifier(FitsFiles, Predictor, ClassifierMixin, NamedParamete
     def fit(
         self,
         X: Any,
-        y: Any,
+        y: Any = None,
         *,
         sensitive_features: Any = None,
         sample_weight: Any = None,
@@ -292,9 +292,13 @@ class ConstrainedClassifier(FitsFiles, Predictor, ClassifierMixin, NamedParamete
 
         Parameters
         ----------
-        X : table or array of shape (n, columns)
-            A pandas, polars or pyarrow table with numbers, text and missing values; an array; a sparse matrix.
-        y : sequence of n labels
+        X : table or array of shape (n, columns), path, Source or Arrow stream
+            A pandas, polars or pyarrow table with numbers, text and missing values; an array; a sparse matrix.  Or rows
+            that need not fit in memory: the path of a Parquet file, of a folder of them, or of a CSV file; an object
+            with `__arrow_c_stream__`, such as a DuckDB relation; or a `Source`, which says how they are read.  Then
+            `y`, `sensitive_features` and `sample_weight` are names of columns, and other columns are inputs.  The rows
+            are encoded into a scratch folder on disk, and read from there in every pass.
+        y : sequence of n labels, or name of a column
             Two or more classes.
         sensitive_features : table, mapping or array of groups, or names of columns of X, optional
             Required with limits, unless `sensitive_columns` is set.  Missing values are allowed.  In a mapping, a
@@ -318,9 +322,11 @@ class ConstrainedClassifier(FitsFiles, Predictor, ClassifierMixin, NamedParamete
             killed, call `fit` again with the same file, and it continues.
         """
         started = time.perf_counter()
+        others = {"base_score": base_score, "eval_set": eval_set, "calibration_set": calibration_set}
+        given = {"constraint_weight": constraint_weight, **others}
+        if is_streamed(X):
+            return fit_streamed(self, X, y, sensitive_features, sample_weight, resume, given)
         if self.distributed == "auto" and (processes := Processes.present()) is not None:
-            others = {"base_score": base_score, "eval_set": eval_set, "calibration_set": calibration_set}
-            given = {"constraint_weight": constraint_weight, **others}
             return fit_shared(self, processes, X, y, sensitive_features, sample_weight, resume, given)
         self._validate_params()
         check_early_stopping(self, eval_set)
@@ -383,6 +389,9 @@ class ConstrainedClassifier(FitsFiles, Predictor, ClassifierMixin, NamedParamete
         position : int
             Index in `constraints` of the limit that the bounds are for.
         """
+        if is_streamed(X):
+            given = {"constraint_weight": constraint_weight, "base_score": base_score}
+            return frontier_streamed(self, X, y, bounds, position, sensitive_features, sample_weight, resume, given)
         self._validate_params()
         check_frontier(self)
         inputs = read_inputs(X)

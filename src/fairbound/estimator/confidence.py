@@ -28,6 +28,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from fairbound._errors import InputError
@@ -73,7 +74,8 @@ class ModelSequence:
     """
 
     def __init__(self, problem: TrainingProblem, X: Any, shares: Sequence[float], **options: Any) -> None:
-        self.problem, self.series = problem, FitSeries(problem, X, **options)
+        self.problem = problem
+        self.series = FitSeries(problem, X, precision=torch.float64, **options)  # as `predict` decides
         inside = {ANCHOR} if shares[0] < ANCHOR < shares[-1] else set()
         self._unfitted = sorted({shares[0], shares[-1]} | inside)
         self._anchors: dict[float, SeriesPoint] = {}

@@ -230,9 +230,11 @@ def penalties(
     The automatic weight is 1 / n: mean loss + ½‖w‖²/n, times n, is the negative log-posterior of n rows if each
     coefficient is normal with standard deviation 1 a priori, as in scikit-learn's LogisticRegression.  A correction
     must be reliable for the smallest group, so there n is the number of rows of that group.
+
+    Rows count by their weight.
     """
     if base is None and l2 == "auto":
-        return [L2(1.0 / cells.n_rows, prior_precisions(module))]
+        return [L2(cells.row_weight / float(cells.totals.sum()), prior_precisions(module))]
     if base is None:
         return [L2(float(l2))] if l2 else []
     weight = 1.0 / smallest_sample(constraints, cells) if l2 == "auto" else float(l2)

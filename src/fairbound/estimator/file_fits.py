@@ -8,11 +8,11 @@ checks.  Everything is a sum over chunks.  Decisions are counted in chunks, too,
 from __future__ import annotations
 
 import math
-import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import torch
@@ -20,8 +20,9 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 from torch import Tensor
 
-from fairbound._errors import InputError, together
+from fairbound._errors import InputError, argument, together
 from fairbound._values import as_array
+from fairbound.data import Source
 from fairbound.estimator.encoder import TableEncoder, encode, encoded_names, fitted_encoder
 from fairbound.estimator.fitting import Fitting
 from fairbound.estimator.groups import count_missing
@@ -37,7 +38,7 @@ from fairbound.estimator.parameters import (
     one_callback,
     stated_solver,
 )
-from fairbound.estimator.prepared import CHUNK_ROWS, PreparedRows, opened_files
+from fairbound.estimator.prepared import CHUNK_ROWS, PreparedRows, prepared_rows
 from fairbound.estimator.result import FitResult, FrontierModel
 from fairbound.estimator.rows import Data, Parameters, read_data, warn_if_guessed
 from fairbound.estimator.small_groups import SmallGroup, settle_small_groups
@@ -154,78 +155,67 @@ class FileFitting(Fitting):
         return self.passes.sum(first), self.passes.sum(second)
 
 
-class FitsFiles:
-    """The method of a classifier that takes files."""
-
-    def fit_files(
-        self,
-        source: str | os.PathLike[str],
-        *,
-        target: str,
-        sensitive: str | Sequence[str] = (),
-        scratch: str | os.PathLike[str] | None = None,
-        resume: str | os.PathLike[str] | Passes | None = None,
-        **reading: Any,
-    ) -> Self:
-        """Train under the limits on files that need not fit in memory.
-
-        The rows are read in parts, encoded into a scratch folder on disk, and read from there in every pass.  Memory
-        does not grow with the number of rows.  The result is the same as with `read_table` and
-        `fit(data.frame(), labels, sensitive_features=data.sensitive)`, where the labels are text.
-
-        Parameters
-        ----------
-        source : path
-            A Parquet file, a folder of Parquet files, or a CSV file; needs pyarrow.
-        target : str
-            Column of the label.
-        sensitive : str or sequence of str
-            Sensitive columns.
-        scratch : path, optional
-            Where the scratch folder is made; by default the system's folder for temporary files.  It needs 12 bytes
-            for each number of each row, and is removed at the end.
-        resume : path, optional
-            As for `fit`.
-        **reading
-            `positive`, `negative`, `weight`, `bands`, `categorical`, `ignore`, `sensitive_as_input`,
-            `drop_unlabelled`, `missing`, `decimal`, `delimiter` and `encoding`, as for `read_table`.
-
-        Raises
-        ------
-        ValueError
-            For example if a parameter is set that needs all rows in memory, such as `base`, `confidence` or `margin`.
-        """
-        estimator: Any = self
-        started = time.perf_counter()
-        processes = Processes.present() if estimator.distributed == "auto" else None
-        with together(processes):
-            estimator._validate_params()
-            check_files(estimator)
-        with opened_files(source, target, sensitive, estimator, scratch, reading, processes=processes) as prepared:
-            self.fit_prepared(prepared, resume)
-        estimator.result_ = replace(estimator.result_, seconds=time.perf_counter() - started)
-        return self
-
-    def fit_prepared(self, prepared: PreparedRows, resume: str | os.PathLike[str] | Passes | None = None) -> Self:
-        """Train on rows that have been prepared, for this fit or for several."""
-        estimator: Any = self
-        started = time.perf_counter()
+@contextmanager
+def prepared_for(
+    estimator: Any, X: Any, y: Any, sensitive_features: Any, sample_weight: Any, given: Mapping[str, Any]
+) -> Iterator[PreparedRows]:
+    """Prepare the rows of a source for the estimator; rows that are prepared already stay as they are."""
+    processes = Processes.present() if estimator.distributed == "auto" else None
+    with together(processes):
+        estimator._validate_params()
         check_files(estimator)
-        with resumed(checked_resume(estimator, resume), prepared.rows.processes) as passes:
-            fitting = FileFitting(estimator, prepared, passes)
-            found = fitting.train()
-        estimator._adopt(prepared.inputs, None, fitting, replace(found, seconds=time.perf_counter() - started))
-        return self
+        for name, value in given.items():
+            if value is not None:
+                raise InputError("{argument} needs rows in memory.", "Leave it out.", argument=argument(name))
+    if isinstance(X, PreparedRows):
+        yield X
+        return
+    source = Source.of(X)
+    assert source is not None
+    with together(processes):
+        further = {name: getattr(estimator, name) for name in ("max_categories", "sensitive_as_input")}
+        roles = source.roles(y, sensitive_features, sample_weight, **further)
+    with prepared_rows(source, roles, estimator, processes=processes) as prepared:
+        yield prepared
 
-    def frontier_prepared(
-        self, prepared: PreparedRows, bounds: Sequence[float], resume: str | os.PathLike[str] | Passes | None = None
-    ) -> tuple[FrontierModel, ...]:
-        """Train a classifier for each of several bounds of the first limit, on rows that have been prepared."""
-        estimator: Any = self
-        check_files(estimator)
+
+def is_streamed(X: Any) -> bool:
+    """Return whether the rows of X are read in batches."""
+    return isinstance(X, PreparedRows) or Source.of(X) is not None
+
+
+def fit_streamed(
+    estimator: Any, X: Any, y: Any, sensitive_features: Any, sample_weight: Any, resume: Any, given: Mapping[str, Any]
+) -> Any:
+    """Fit the estimator to rows that are read in batches."""
+    started = time.perf_counter()
+    with (
+        prepared_for(estimator, X, y, sensitive_features, sample_weight, given) as prepared,
+        resumed(checked_resume(estimator, resume), prepared.rows.processes) as passes,
+    ):
+        fitting = FileFitting(estimator, prepared, passes)
+        found = replace(fitting.train(), seconds=time.perf_counter() - started)
+        return estimator._adopt(prepared.inputs, None, fitting, found)
+
+
+def frontier_streamed(
+    estimator: Any,
+    X: Any,
+    y: Any,
+    bounds: Sequence[float],
+    position: int,
+    sensitive_features: Any,
+    sample_weight: Any,
+    resume: Any,
+    given: Mapping[str, Any],
+) -> tuple[FrontierModel, ...]:
+    """Fit a classifier for each bound of a limit to rows that are read in batches."""
+    with (
+        prepared_for(estimator, X, y, sensitive_features, sample_weight, given) as prepared,
+        resumed(checked_resume(estimator, resume), prepared.rows.processes) as passes,
+    ):
         check_frontier(estimator)
-        with resumed(checked_resume(estimator, resume), prepared.rows.processes) as passes:
-            found = FileFitting(estimator, prepared, passes).frontier(bounds, 0)
+        found = FileFitting(estimator, prepared, passes).frontier(bounds, position)
         models: tuple[FrontierModel, ...] = estimator._adopt_frontier(prepared.inputs, None, found)
         return models
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -23,32 +23,28 @@ from numpy.typing import NDArray
 from fairbound._errors import InputError, together
 from fairbound._values import as_array
 from fairbound.data import (
+    Batches,
     CodedLabels,
+    Roles,
     RowCounts,
     Stratum,
-    TableStream,
+    Tell,
     ValueCodes,
-    as_numbers,
     as_word,
     blocks,
     by_stratum,
     code_labels,
     find_cuts,
-    group_values,
-    into_bands,
     is_missing,
     numbers,
+    refuse_probabilities,
 )
 from fairbound.estimator.columns import CategoryColumn, Column, ColumnFacts, Moments, NumberColumn
-from fairbound.estimator.file_columns import FileColumns
 from fairbound.fairness import Cells
 from fairbound.training import CELL_WEIGHTS, CODES, LOSS_WEIGHTS, WIDE, MappedRows, Processes, RowLayout, RowWriter
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-Tell = Callable[[str, int, int], None]
-"""Called with the name of a pass, the number of rows read so far, and the number of all rows."""
-
 TRAINING, HELD_OUT = 0, 1
 DISK_RESERVE = 0.05
 """Share of the free disk that the scratch folder leaves free."""
@@ -59,32 +55,46 @@ class FileRows:
 
     Attributes
     ----------
-    stream : TableStream
-    columns : FileColumns
+    source : Batches
+    roles : Roles
     labels : CodedLabels
         The label of each entry.
     groups : dict of str to array
         The groups of each entry, by column.
     encoded : tuple of NumberColumn and CategoryColumn
     counts : RowCounts
+    test_size : float
+        The share of rows that are held out at random; `seed` determines which.
     """
 
     def __init__(
-        self, stream: TableStream, columns: FileColumns, tell: Tell | None = None, processes: Processes | None = None
+        self,
+        source: Batches,
+        roles: Roles,
+        tell: Tell | None = None,
+        processes: Processes | None = None,
+        *,
+        cell_weights: bool = True,
+        test_size: float = 0.0,
+        seed: int = 0,
     ) -> None:
-        self.stream, self.columns, self.tell, self.processes = stream, columns, tell, processes
-        self.names = columns.inputs(stream.names)
-        self.words = {
-            name: ValueCodes(name)
-            for name in self.names
-            if stream.formats[name].kind == "text" or name in columns.categorical
-        }
-        self.counts = RowCounts(columns.keys)
+        if processes is not None:
+            source = replace(source, share=(processes.rank, processes.count))
+        self.source, self.roles, self.tell, self.processes = source, roles, tell, processes
+        self.cell_weights, self.test_size, self.seed = cell_weights and roles.weight is not None, test_size, seed
+        self.counts = RowCounts(roles.keys)
         self.lightest, self.heaviest = math.inf, 0.0
         self.cuts: dict[tuple[Any, ...], float] = {}
         with together(processes):
-            columns.check(stream)
-        if columns.test_size:
+            refuse_probabilities(roles.sensitive, source.names)
+            roles.check(source)
+            self.names = roles.inputs(source.names)
+            self.words = {
+                name: ValueCodes(name)
+                for name in self.names
+                if source.formats[name].kind == "text" or name in roles.categorical
+            }
+        if test_size:
             self._draw()
         with together(processes):
             facts = self._survey()
@@ -122,7 +132,7 @@ class FileRows:
         rows = self.counts.rows[TRAINING]
         present = np.flatnonzero(rows)
         y, weight = self.classes[self.labels.codes[present]], self.counts.weight[TRAINING][present]
-        weighted = self.columns.weight is not None and self.columns.cell_weights
+        weighted = self.cell_weights
         columns = {name: values[present] for name, values in self.groups.items()} or None
         mean = np.ldexp(weight / rows[present], self.exponent) if weighted else None
         found = Cells.build(y, columns, weights=mean, groups=groups, pos_label=pos_label)
@@ -142,7 +152,6 @@ class FileRows:
 
     def write(self, folder: Path, part: int, cell_of_entry: Ints, n_labels: int) -> MappedRows:
         """Write the encoded rows of a part to an empty folder, in cell order."""
-        weighted = self.columns.weight is not None
         sizes = np.zeros(cell_of_entry.max() + 1, dtype=np.int64)
         np.add.at(sizes, cell_of_entry[cell_of_entry >= 0], self.own.rows[part][cell_of_entry >= 0])
         self._check_disk(folder, int(sizes.sum()))
@@ -150,8 +159,8 @@ class FileRows:
             folder,
             self.layout,
             sizes.tolist(),
-            loss_weights=weighted,
-            cell_weights=weighted and self.columns.cell_weights,
+            loss_weights=self.roles.weight is not None,
+            cell_weights=self.cell_weights,
         )
         places = {
             column.name: _stored_codes(column, self._as_words(column.name))
@@ -159,12 +168,12 @@ class FileRows:
             if isinstance(column, CategoryColumn)
         }
         said = "Writing the held-out rows" if part == HELD_OUT else "Writing the encoded rows"
-        for table, entries, weights in self._part(part, said):
+        for first, table, entries, weights in self._part(part, said):
             parts: dict[str, NDArray[Any]] = {}
             numbers = [column for column in self.encoded if isinstance(column, NumberColumn)]
             if numbers:
                 parts[WIDE] = np.concatenate(
-                    [column.encode(self._numbers(table, column.name)) for column in numbers], 1
+                    [column.encode(self._numbers(table, column.name, first)) for column in numbers], 1
                 )
             if places:
                 coded = [place[self.words[name].codes(table.column(name))] for name, place in places.items()]
@@ -176,12 +185,12 @@ class FileRows:
     def _draw(self) -> None:
         """Find for each combination of label and groups the number below which its rows are held out."""
         found: dict[tuple[Any, ...], Stratum] = {}
-        share, done = self.columns.test_size, 0
+        share, done = self.test_size, 0
         with together(self.processes):
-            for first, table in self.stream.placed_batches(self.columns.keys):
+            for first, table in self.source.batches(self.roles.keys):
                 entries, places = self.counts.entries(table), np.arange(first, first + table.num_rows)
-                counted = self._labelled(entries, done)
-                u = numbers(self.columns.seed, places)
+                counted = self._labelled(entries, first)
+                u = numbers(self.seed, places)
                 keys = self.counts.combinations()
                 for entry, rows in by_stratum(share, entries[counted], places[counted], u[counted]):
                     found.setdefault(keys[entry], Stratum(share)).join(rows)
@@ -195,12 +204,12 @@ class FileRows:
             if found:
                 columns = list(zip(*found, strict=True))
                 labels = self._labels(
-                    self.stream.distinct(self.columns.target, columns[0]),
+                    self.source.distinct(self.roles.target, columns[0]),
                     np.array([each.rows for each in found.values()]),
                 )
                 groups = [
-                    self._groups(name, self.stream.distinct(name, values))
-                    for name, values in zip(self.columns.sensitive, columns[1:], strict=True)
+                    self.roles.groups(name, self.source.distinct(name, values))
+                    for name, values in zip(self.roles.sensitive, columns[1:], strict=True)
                 ]
                 cuts = find_cuts(labels.codes, groups, list(found.values()), share)
                 self.cuts = dict(zip(found, cuts.tolist(), strict=True))
@@ -209,7 +218,7 @@ class FileRows:
         moments = {name: Moments() for name in self.names if name not in self.words}
         gaps = dict.fromkeys(moments, False)
         totals: dict[str, Floats] = {name: np.zeros(0) for name in self.words}
-        tables = (table for table, _, _ in self._part(TRAINING, "Learning the encoding", count=True))
+        tables = (table for _, table, _, _ in self._part(TRAINING, "Learning the encoding", count=True))
         for table in blocks(tables):
             weights = self._weights(table)
             for name, moment in moments.items():
@@ -243,10 +252,10 @@ class FileRows:
         with processes.together():
             if empty:
                 raise ValueError(
-                    f"{self.stream.place} has no row to train on for process {empty[0]} of {processes.count}: start "
+                    f"{self.source.place} has no row to train on for process {empty[0]} of {processes.count}: start "
                     "fewer processes, or give more rows."
                 )
-        self.counts, self.own = RowCounts(self.columns.keys), RowCounts(self.columns.keys)
+        self.counts, self.own = RowCounts(self.roles.keys), RowCounts(self.roles.keys)
         nothing = [(key, [0, 0], [0.0, 0.0]) for each in entries for key, _, _ in each]
         for each in (nothing, *entries):  # in the same order everywhere
             self.counts.add_listed(each)
@@ -263,7 +272,7 @@ class FileRows:
 
     def _encoding(self, facts: Sequence[ColumnFacts]) -> tuple[Column, ...]:
         if not self.counts.rows[TRAINING].any():
-            raise ValueError(f"{self.stream.place} has no row to train on; give more rows.")
+            raise ValueError(f"{self.source.place} has no row to train on; give more rows.")
         by_name = {each.name: each for each in facts}
         for each in facts:
             if each.is_empty:
@@ -271,46 +280,42 @@ class FileRows:
                     "Column {column!r} of {place} has no value in any training row.",
                     "Leave it out with {ignore=}.",
                     column=each.name,
-                    place=self.stream.place,
+                    place=self.source.place,
                 )
-        return tuple(by_name[name].column(self.columns.max_categories) for name in self.names)
+        return tuple(by_name[name].column(self.roles.max_categories) for name in self.names)
 
     def _code_labels(self) -> None:
-        values, rows = self.counts.column(0, self.stream), self.counts.rows[TRAINING] + self.counts.rows[HELD_OUT]
+        values, rows = self.counts.column(0, self.source), self.counts.rows[TRAINING] + self.counts.rows[HELD_OUT]
         present = np.flatnonzero(rows)
         coded = self._labels(values[present], rows[present])
         codes = np.full(len(rows), -1, dtype=np.int64)
         codes[present] = coded.codes
         self.labels = CodedLabels(codes, coded.names, coded.values)
         self.groups = {
-            name: self._groups(name, self.counts.column(position, self.stream))
-            for position, name in enumerate(self.columns.sensitive, start=1)
+            name: self.roles.groups(name, self.counts.column(position, self.source))
+            for position, name in enumerate(self.roles.sensitive, start=1)
         }
 
     def _labels(self, values: NDArray[Any], rows: Ints) -> CodedLabels:
-        return code_labels(values, self.columns.target, self.columns.positive, self.columns.negative, rows=rows)
+        return code_labels(values, self.roles.target, self.roles.positive, self.roles.negative, rows=rows)
 
-    def _groups(self, name: str, values: NDArray[Any]) -> NDArray[Any]:
-        bands = self.columns.bands
-        return into_bands(values, bands[name], name) if name in bands else group_values(values)
-
-    def _part(self, part: int, said: str, *, count: bool = False) -> Iterator[tuple[Any, Ints, Floats]]:
-        """Yield the rows of a part as tables, with entries and weights; with `count`, count the rows of both parts."""
+    def _part(self, part: int, said: str, *, count: bool = False) -> Iterator[tuple[int, Any, Ints, Floats]]:
+        """Yield the rows of a part as tables, with first row, entries and weights; `count` counts both parts."""
         done = 0
-        used = [*self.names, *self.columns.keys, *(() if self.columns.weight is None else (self.columns.weight,))]
+        used = [*self.names, *self.roles.keys, *(() if self.roles.weight is None else (self.roles.weight,))]
         cuts = np.array([self.cuts.get(key, 0.0) for key in self.counts.combinations()])
-        for first, table in self.stream.placed_batches(list(dict.fromkeys(used))):
-            entries, weights = self.counts.entries(table), self._weights(table)
+        for first, table in self.source.batches(list(dict.fromkeys(used))):
+            entries, weights = self.counts.entries(table), self._weights(table, first)
             held_out = np.zeros(table.num_rows, dtype=bool)
             if self.cuts:
                 places = np.arange(first, first + table.num_rows)
-                held_out = numbers(self.columns.seed, places) < cuts[entries]
-            counted = self._labelled(entries, done)
-            if self.columns.cell_weights:
+                held_out = numbers(self.seed, places) < cuts[entries]
+            counted = self._labelled(entries, first)
+            if self.cell_weights:
                 counted &= weights > 0
             if count:
                 positive = weights[counted & ~held_out & (weights > 0)]
-                if self.columns.weight is not None and positive.size:
+                if self.roles.weight is not None and positive.size:
                     self.lightest = min(self.lightest, float(positive.min()))
                     self.heaviest = max(self.heaviest, float(positive.max()))
                 for each in (TRAINING, HELD_OUT):
@@ -322,41 +327,37 @@ class FileRows:
             done += table.num_rows
             self._tell(said, done)
             if own.all():
-                yield table, entries, weights
+                yield first, table, entries, weights
             elif own.any():
-                yield table.filter(own), entries[own], weights[own]
+                yield first, table.filter(own), entries[own], weights[own]
 
     def _tell(self, said: str, done: int) -> None:
         if self.tell is not None:
-            self.tell(said, done, self.stream.n_rows // self.stream.share[1])
+            self.tell(said, done, self.source.n_rows // self.source.share[1])
 
-    def _labelled(self, entries: Ints, done: int) -> NDArray[np.bool_]:
+    def _labelled(self, entries: Ints, first: int) -> NDArray[np.bool_]:
         """Return which rows have a label; without `drop_unlabelled`, a row without one is an error."""
-        marks = {value.strip() for value in self.stream.formats[self.columns.target].missing}
-        codes = self.counts.codes[0]
-        absent = [
+        form, codes = self.source.formats[self.roles.target], self.counts.codes[0]
+        absent = {
             code
             for value, code in codes.places.items()
-            if value is None or (isinstance(value, str) and value.strip() in marks)
-        ]
-        if not absent:
-            return np.ones(len(entries), dtype=bool)
-        missing = np.array([key[0] in absent for key in self.counts.places])
-        found = missing[entries]
-        if found.any() and not self.columns.drop_unlabelled:
+            if value is None or (isinstance(value, str) and form.is_missing(value.strip()))
+        }
+        found = np.array([key[0] in absent for key in self.counts.places])[entries]
+        if found.any() and not self.roles.drop_unlabelled:
             raise InputError(
                 "Column {column!r} ({target=}) has no value in row {row:,}.",
                 "Drop the rows without a label with {drop_unlabelled=True}.",
-                column=self.columns.target,
-                row=done + int(found.argmax()) + 1,
+                column=self.roles.target,
+                row=first + int(found.argmax()) + 1,
             )
         return ~found
 
-    def _weights(self, table: Any) -> Floats:
-        name = self.columns.weight
+    def _weights(self, table: Any, first: int | None = None) -> Floats:
+        name = self.roles.weight
         if name is None:
             return np.ones(table.num_rows)
-        found = self._numbers(table, name)
+        found = self._numbers(table, name, first)
         wrong = ~(np.isfinite(found) & (found >= 0))
         if wrong.any():
             raise InputError(
@@ -367,12 +368,12 @@ class FileRows:
             )
         return found
 
-    def _numbers(self, table: Any, name: str) -> Floats:
-        return as_numbers(table.column(name), name, self.stream.place)
+    def _numbers(self, table: Any, name: str, first: int | None = None) -> Floats:
+        return self.source.numbers(name, table.column(name), first)
 
     def _as_words(self, name: str) -> list[str | None]:
         """Return the word of each code of a column; None if it means a missing value."""
-        values = self.stream.distinct(name, self.words[name].values)
+        values = self.source.distinct(name, self.words[name].values)
         gaps = is_missing(values).tolist()
         return [None if gap else as_word(value) for value, gap in zip(values.tolist(), gaps, strict=True)]
 
@@ -381,7 +382,7 @@ class FileRows:
         if needed > (1 - DISK_RESERVE) * free:
             raise OSError(
                 f"The encoded rows need {needed / 1e6:,.0f} MB in {folder.parents[1]}, where {free / 1e6:,.0f} MB are "
-                "free; write to a folder with more room (beside the output, or scratch= of fit_files)."
+                "free; write to a folder with more room (beside the output, or scratch= of Source)."
             )
 
 

@@ -149,7 +149,8 @@ def smallest_sample(constraints: Sequence[Constraint], cells: Cells) -> float:
     """Return the size of the smallest sample that a limited rate is counted on.
 
     It is the number of rows of a group, or of a group and a label.  With weights w it is the effective sample size
-    (Σw)² / Σw².  Samples without rows do not count, since their rates are undefined.
+    (Σw)² / Σw².  Samples without rows do not count, since their rates are undefined.  Without limits it is the
+    number of all rows.
     """
     index, weights = np.asarray(cells.index), np.asarray(cells.weights)
     sums = [np.bincount(index, weights**power, cells.n_cells).reshape(-1, cells.n_labels) for power in (1, 2)]
@@ -161,7 +162,7 @@ def smallest_sample(constraints: Sequence[Constraint], cells: Cells) -> float:
             chosen = slice(None) if label is None else [label]
             total, squares = first[:, chosen].sum(axis=1), second[:, chosen].sum(axis=1)
             sizes += (total[total > 0] ** 2 / squares[total > 0]).tolist()
-    return min(sizes, default=float("inf"))
+    return min(sizes, default=float(cells.totals.sum()) / cells.row_weight)
 
 
 def _values(column: Any) -> NDArray[Any]:

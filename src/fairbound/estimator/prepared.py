@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import math
-import os
-import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -15,14 +13,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from fairbound._errors import InputError, argument, together
+from fairbound._errors import InputError, together
 from fairbound._files import draft_beside
 from fairbound._values import as_array, distinct
-from fairbound.data import MISSING, ColumnFormat, TableFile, TableStream, as_word, make_frame, typed_copy
+from fairbound.data import Batches, Roles, Source, Tell, as_word, make_frame
 from fairbound.estimator.columns import Column, ColumnFacts, Floats, learn_names
 from fairbound.estimator.encoder import TableEncoder
-from fairbound.estimator.file_columns import FileColumns
-from fairbound.estimator.file_rows import HELD_OUT, TRAINING, FileRows, Tell
+from fairbound.estimator.file_rows import HELD_OUT, TRAINING, FileRows
 from fairbound.estimator.inputs import Inputs, read_inputs
 from fairbound.estimator.modules import logits
 from fairbound.estimator.parameters import class_weights
@@ -54,29 +51,29 @@ class DecidedEntries:
 class HeldOutRows(FileRows):
     """The rows of a file of held-out rows, encoded as the training rows are."""
 
-    def __init__(self, stream: TableStream, like: FileRows) -> None:
+    def __init__(self, source: Batches, like: FileRows) -> None:
         self.like = like
-        stream.check(dict.fromkeys(like.names, "an input"))
+        source.check(dict.fromkeys(like.names, "an input"))
         for name in like.names:
-            if name not in like.words and stream.formats[name].kind == "text":
+            if name not in like.words and source.formats[name].kind == "text":
                 raise InputError(
                     "Column {column!r} has text in {place}, but numbers in {training}.",
                     "Give numbers there, too.",
                     column=name,
-                    place=stream.place,
-                    training=like.stream.place,
+                    place=source.place,
+                    training=like.source.place,
                 )
-        further = [name for name in like.columns.inputs(stream.names) if name not in like.names]
-        ignore, words = (*like.columns.ignore, *further), tuple(like.words)
-        columns = replace(like.columns, test_size=0.0, ignore=ignore, categorical=words)
-        super().__init__(stream, columns, like.tell, like.processes)
+        further = [name for name in like.roles.inputs(source.names) if name not in like.names]
+        ignore, words = (*like.roles.ignore, *further), tuple(like.words)
+        roles = replace(like.roles, ignore=ignore, categorical=words)
+        super().__init__(source, roles, like.tell, like.processes, cell_weights=like.cell_weights)
 
     def _code_labels(self) -> None:
-        values = self.counts.column(0, self.stream)[self.counts.rows[TRAINING] > 0]
+        values = self.counts.column(0, self.source)[self.counts.rows[TRAINING] > 0]
         words = list(dict.fromkeys(as_word(value) for value in values.tolist()))
         if len(words) < 2:
-            raise ValueError(f"All rows of {self.stream.place} have the same label; give rows of at least two.")
-        if self.columns.positive is None:
+            raise ValueError(f"All rows of {self.source.place} have the same label; give rows of at least two.")
+        if self.roles.positive is None:
             self._refuse_unknown(words, [each.value for each in self.like.labels.values])
         super()._code_labels()
         self._refuse_unknown(self.classes.tolist(), self.like.classes.tolist())
@@ -87,9 +84,9 @@ class HeldOutRows(FileRows):
             raise InputError(
                 "{place} has the label {unknown!r}, but the labels of {training} are {known}.",
                 "Give rows with these labels.",
-                place=self.stream.place,
+                place=self.source.place,
                 unknown=unknown[0],
-                training=self.like.stream.place,
+                training=self.like.source.place,
                 known=", ".join(known),
             )
 
@@ -151,13 +148,13 @@ class PreparedRows:
         if source.processes is None:
             return own
         total = float((source.own.weight[part] * factors).sum())
-        weight = math.ldexp(total, source.exponent if source.columns.weight else 0)
+        weight = math.ldexp(total, source.exponent if source.roles.weight else 0)
         return SharedRows.build(own.in_double(), weight, sizes, n_labels, source.processes)
 
     def decided(self, part: int, classifiers: Sequence[Any]) -> DecidedEntries:
         """Decide the rows of a part by some fitted classifiers, and count equal combinations."""
         rows, classes = self.parts[part], self.cells.classes
-        weighted = self.rows.columns.weight is not None
+        weighted = self.rows.roles.weight is not None
         counted: list[tuple[NDArray[np.int64], Floats]] = []  # the combinations of a chunk, and sums of weights
         heaviest = 0.0
         for chunk in rows.in_double().chunks(CHUNK_ROWS):
@@ -225,12 +222,12 @@ class PreparedRows:
     @property
     def positive_is_stated(self) -> bool:
         """Return whether the positive values of the label were named."""
-        return self.rows.columns.positive is not None
+        return self.rows.roles.positive is not None
 
     @property
     def note(self) -> str:
         """Return a sentence on how the rows were read."""
-        place, processes = self.rows.stream.place, self.rows.processes
+        place, processes = self.rows.source.place, self.rows.processes
         shared = "" if processes is None or processes.count == 1 else f" {processes.count} processes shared the fit."
         return f"The rows were read from {place} in parts and streamed from a scratch folder in every pass.{shared}"
 
@@ -250,140 +247,30 @@ class PreparedRows:
 
 @contextmanager
 def prepared_rows(
-    stream: TableStream,
-    columns: FileColumns,
+    source: Source,
+    roles: Roles,
     params: Parameters,
     *,
-    scratch: Path | None = None,
+    held_out: Source | None = None,
     tell: Tell | None = None,
     processes: Processes | None = None,
-    held_out: Callable[[FileRows], AbstractContextManager[TableStream]] | None = None,
+    **drawn: Any,
 ) -> Iterator[PreparedRows]:
-    """Survey the files, and write the encoded rows to a scratch folder, which is removed at the end.
+    """Survey the rows, and write them encoded to a scratch folder, which is removed at the end.
 
-    The folder is in `scratch`, by default the system's folder for temporary files.  `held_out` opens a file of
-    held-out rows.
+    The rows of another source may be held out, or a share of these at random (`test_size` and `seed`).
     """
-
-    def own_share(found: TableStream) -> TableStream:
-        return found if processes is None else replace(found, share=(processes.rank, processes.count))
-
-    rows, other = FileRows(own_share(stream), columns, tell, processes), None
-    with ExitStack() as opened:
-        if held_out is not None:
-            with together(processes):
-                found = opened.enter_context(held_out(rows))
-            other = HeldOutRows(own_share(found), rows)
-        place = (scratch or Path(tempfile.gettempdir())) / "rows"
-        draft = opened.enter_context(draft_beside(place, "the encoded rows"))
-        yield PreparedRows(rows, draft, params, other)
-
-
-@contextmanager
-def opened_files(
-    source: str | os.PathLike[str],
-    target: str,
-    sensitive: str | Sequence[str],
-    params: Parameters,
-    scratch: str | os.PathLike[str] | None,
-    reading: Mapping[str, Any],
-    *,
-    held_out: str | os.PathLike[str] | None = None,
-    test_size: float = 0.0,
-    seed: int = 0,
-    tell: Tell | None = None,
-    processes: Processes | None = None,
-) -> Iterator[PreparedRows]:
-    """Open the files of a fit with the options of `read_table`, and prepare their rows.
-
-    A share of the rows may be held out, or those of another file (`held_out`).
-    """
-    options, columns = dict(reading), {}
-    for name in ("positive", "negative", "weight", "sensitive_as_input", "drop_unlabelled", "bands"):
-        if options.get(name) is not None:
-            columns[name] = options[name]
-        options.pop(name, None)
-    for name in ("categorical", "ignore"):
-        columns[name] = _names(options.pop(name, ()))
-    if params.categorical is not None:
-        columns["categorical"] = (*columns["categorical"], *_names(params.categorical))
-    described = FileColumns(
-        target=target,
-        sensitive=_names(sensitive),
-        max_categories=params.max_categories,
-        cell_weights=params.constraint_weight == "same",
-        test_size=test_size,
-        seed=seed,
-        **columns,
-    )
-    if not described.sensitive and len(as_constraints(params.constraints)):
+    if not roles.sensitive and len(as_constraints(params.constraints)):
         raise InputError("The limits compare groups, but no column of groups is named.", "Give {sensitive=}.")
-    place = Path(tempfile.gettempdir() if scratch is None else scratch)
-
-    def open_held_out(like: FileRows) -> AbstractContextManager[TableStream]:
-        assert held_out is not None
-        columns = replace(described, categorical=tuple(like.words))
-        # A CSV file of held-out rows is read with the types of the training file; Parquet files have their own types.
-        formats = like.stream.formats if like.stream.is_copy else None
-        return opened_stream(held_out, place, columns, tell=tell, formats=formats, **options)
-
+    drawn["cell_weights"] = params.constraint_weight == "same"
     with ExitStack() as opened:
         with together(processes):
-            stream = opened.enter_context(opened_stream(source, place, described, tell=tell, **options))
-        further = None if held_out is None else open_held_out
-        prepared = prepared_rows(
-            stream, described, params, scratch=place, tell=tell, processes=processes, held_out=further
-        )
-        yield opened.enter_context(prepared)
-
-
-def _names(given: str | Sequence[str]) -> tuple[str, ...]:
-    return (given,) if isinstance(given, str) else tuple(given)
-
-
-@contextmanager
-def opened_stream(
-    source: str | os.PathLike[str],
-    scratch: Path,
-    columns: FileColumns,
-    *,
-    missing: Sequence[str] = MISSING,
-    decimal: str | None = None,
-    delimiter: str | None = None,
-    encoding: str = "utf-8",
-    tell: Tell | None = None,
-    formats: Mapping[str, ColumnFormat] | None = None,
-) -> Iterator[TableStream]:
-    """Open Parquet files, or make a typed copy of a CSV file in a scratch folder, which is removed at the end."""
-    path = Path(source)
-    if path.is_dir():
-        yield TableStream.open(path, missing=missing)
-        return
-    file = TableFile.open(path, delimiter=delimiter, encoding=encoding)
-    if file.is_parquet:
-        yield TableStream.open(path, missing=missing)
-        return
-    read = 0
-
-    def progress(rows: int) -> None:
-        nonlocal read
-        read += rows
-        if tell is not None:
-            tell("Reading the file", read, 0)
-
-    for name in columns.ignore:
-        file.check_column(name, argument("ignore"))
-    with draft_beside(scratch / "typed", "the typed copy") as draft:
-        folder = draft / "typed"
-        folder.mkdir()
-        words = {*columns.keys, *columns.categorical}
-        yield typed_copy(
-            file,
-            folder,
-            words=words,
-            ignore=columns.ignore,
-            missing=missing,
-            decimal=decimal,
-            formats=formats,
-            progress=progress,
-        )
+            found = opened.enter_context(source.opened(roles, tell))
+        rows, other = FileRows(found, roles, tell, processes, **drawn), None
+        if held_out is not None:
+            with together(processes):
+                likewise = replace(roles, categorical=tuple(rows.words))
+                found = opened.enter_context(held_out.opened(likewise, tell, rows.source.formats))
+            other = HeldOutRows(found, rows)
+        draft = opened.enter_context(draft_beside(source.folder / "rows", "the encoded rows"))
+        yield PreparedRows(rows, draft, params, other)

@@ -172,7 +172,7 @@ class Outlook:
             return result
         of_folds = {name: options[name] for name in ("effort", "objective")}
         self._cross_validate([asked.constraints], **of_folds)
-        reached, at_limits = True, None
+        reached, at_limits, margins = True, None, rate_distribution(asked, self.decisions(), asked=self.asked)
         for _ in range(ROUNDS):
             if self._left_out is None or found.stopped:
                 break
@@ -181,7 +181,8 @@ class Outlook:
                 break
             # Tightened models lie within the limits; the reserve is measured from the first, which lies at them.
             at_limits = rates.rates if at_limits is None else at_limits
-            wanted = replace(rates, rates=at_limits).reserve(probability)
+            rates = replace(rates, rates=at_limits)
+            wanted = rates.reserve(probability)
             if float(np.abs(wanted - reserve).max()) == 0.0:
                 break  # out of reach: the reserve is as large as it can be, or none is needed
             reserve, before, left_out = wanted, self.problem.current(), self._left_out
@@ -210,8 +211,7 @@ class Outlook:
                 free=result.free,
                 free_parameters=result.free_parameters,
             )
-        margins = rate_distribution(asked, self.decisions(), asked=self.asked).margins(reserve)
-        self.margin = MarginResult(probability, margins, reached)
+        self.margin = MarginResult(probability, margins.margins(reserve), reached)
         return found
 
     def decisions(self) -> Tensor:

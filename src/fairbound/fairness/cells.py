@@ -318,6 +318,17 @@ class Cells:
         """Return the least positive weight of a row."""
         return float(self.weights[self.weights > 0].min()) if self.lightest is None else self.lightest
 
+    @property
+    def row_weight(self) -> float:
+        """Return the weight that counts as one row: the lightest, of which a divided row has one for all its entries.
+
+        So a row of weight 2 counts as two rows, one of weight 0 as none, and a common factor means nothing.
+        """
+        if self.division is None:
+            return self.smallest_weight
+        weights = np.bincount(self.division.rows, np.asarray(self.weights))
+        return float(weights[weights > 0].min())
+
     def take(self, rows: Any) -> Cells:
         """Return the cells of some of the rows, with the same groups and labels.  The arrays must be tensors."""
         weights, index = self.weights[rows], self.index[rows]

@@ -117,11 +117,12 @@ def study(
     --------
     >>> from fairbound import load_dataset
     >>> found = study(load_dataset("law"), "disparate_impact >= 0.9")
-    >>> found.kept
+    >>> found.result.kept  # on the training rows; `found.kept` asks for the held-out rows, too
     True
     >>> found.after.predict(found.held_out.X)[:2].tolist()
     ['passed the bar', 'passed the bar']
     """
+    data = with_sensitive(data, sensitive)
     if max_categories is None:
         max_categories = data.max_categories
     given = locals()  # the other arguments have the names of the settings
@@ -129,7 +130,7 @@ def study(
     settings = StudySettings.build(limits, bounds, **{name: given[name] for name in names})
     from fairbound.training import resumed
 
-    found = Study(with_sensitive(data, sensitive), settings, held_out=held_out)
+    found = Study(data, settings, held_out=held_out)
     with resumed(resume) as found.passes:
         return found.run(callback)
 

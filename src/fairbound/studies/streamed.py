@@ -68,7 +68,7 @@ class StreamedData:
     @property
     def target(self) -> str:
         """Return the column of the label."""
-        return self.prepared.rows.columns.target
+        return self.prepared.rows.roles.target
 
     @property
     def target_names(self) -> tuple[str, ...]:
@@ -88,7 +88,7 @@ class StreamedData:
     @property
     def formats(self) -> Mapping[str, ColumnFormat]:
         """Return the formats of all columns."""
-        return self.prepared.rows.stream.formats
+        return self.prepared.rows.source.formats
 
     @property
     def schema(self) -> dict[str, Column]:
@@ -111,18 +111,15 @@ class StreamedData:
     @cached_property
     def head(self) -> Any:
         """Return the first rows as a pyarrow table."""
-        return self.prepared.rows.stream.head(SAMPLE_ROWS)
+        return self.prepared.rows.source.head(SAMPLE_ROWS)
 
     @cached_property
     def sample(self) -> Table:
         """Return the inputs of the first rows."""
         rows = self.prepared.rows
-        columns = {
-            name: rows.stream.distinct(name, self.head.column(name).to_pylist(), codes=name in rows.words)
-            for name in rows.names
-        }
+        columns = {name: rows.source.values(name, self.head.column(name)) for name in rows.names}
         schema = tuple(
-            column_schema(name, values, name in rows.words, rows.columns.max_categories)
+            column_schema(name, values, name in rows.words, rows.roles.max_categories)
             for name, values in columns.items()
         )
         return Table(schema, columns, {name: self.formats[name] for name in columns})
@@ -132,7 +129,7 @@ class StreamedData:
         """Return the label codes of the first rows, −1 without a label."""
         rows = self.prepared.rows
         codes = {each.value: each.code for each in self.label_values}
-        values = rows.stream.distinct(self.target, self.head.column(self.target).to_pylist())
+        values = rows.source.values(self.target, self.head.column(self.target))
         return np.array([codes.get(as_word(value), -1) for value in values.tolist()])
 
     def taken(self) -> tuple[Taken, ...]:
@@ -170,14 +167,14 @@ class StreamedStudy(Study):
 
     def _fit(self, limits: Sequence[Constraint], callback: Callback | None) -> ConstrainedClassifier:
         with collected_warnings() as self._warnings:
-            fitted = self.settings.classifier(limits, self.positive, callback).fit_prepared(self.prepared, self.passes)
+            fitted = self.settings.classifier(limits, self.positive, callback).fit(self.prepared, resume=self.passes)
         self._release(fitted)
         return fitted
 
     def _trace(self, callback: Callback | None) -> tuple[FrontierModel, ...]:
         with collected_warnings():  # the records of the models say the same
             classifier = self.settings.classifier(self.settings.limits, self.positive, callback)
-            found = classifier.frontier_prepared(self.prepared, self.settings.bounds, self.passes)
+            found = classifier.frontier(self.prepared, None, self.settings.bounds, resume=self.passes)
         self._warnings = []
         for each in found:
             self._release(each.classifier)

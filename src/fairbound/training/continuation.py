@@ -111,6 +111,7 @@ class Continuation:
         self.multipliers = torch.zeros(0, dtype=torch.float64)
         self.kkt: KKTResiduals | None = None
         self.optima: list[Tensor] = []
+        self.free_optima: list[Tensor] = []
         self.stopped = False
         self._samples: dict[int, Rows] = {}
         self.forget_counts()
@@ -130,7 +131,7 @@ class Continuation:
             watch = path.offer if self.judge is not None and rows is self.rows else None
             solution = self.solve("free", Stage(self.base, rows), 1.0, watch=watch)
             self.kkt = None if solution is None else solution.kkt
-        self.free_points = [held.w for held in path.kept]
+        self.free_points, self.free_optima = [held.w for held in path.kept], self.optima
         self.assess_free()
 
     def assess_free(self) -> None:
@@ -153,7 +154,7 @@ class Continuation:
         only the last layer of a network is trained.
         """
         free = self._begin(problem, objective, points)
-        if free.kept and not free.degenerate and not points:
+        if free.kept and not points and not (problem.system.n_rows and free.near_constant):
             self._use_precision(problem, objective)
             return
         self.w = points[-1] if points else self.w
@@ -176,13 +177,15 @@ class Continuation:
             warm = _start(self.solve("accuracy", part, width, mixture, warm=warm), warm)
         if linear is not whole and all_layers:
             warm = _start(self.solve("accuracy" if mixture else "limits", whole, widths[-1], mixture), warm)
+            warm = warm and replace(warm, hessian=None)  # the next solves are of the last layer alone
         self._use_precision(problem, objective)
         self._meet_limits(self._last_layer(Stage(problem, self.rows)), widths[-1], mixture, warm)
 
     def _begin(self, problem: TrainingProblem, objective: Objective, points: Sequence[Tensor]) -> Assessment:
         """Offer the constants, the points, and the free phase to a new archive; return the assessment of `w`."""
         self.archive = Archive(objective, self.judge, math.inf if self.free is None else self.free.accuracy)
-        self.multipliers, self.optima = torch.zeros(problem.system.n_rows, dtype=torch.float64), []
+        self.multipliers = torch.zeros(problem.system.n_rows, dtype=torch.float64)
+        self.optima = self.free_optima.copy()  # if the free optimum keeps the limits, it is optimal under them
         for constant in self.constants:
             self.archive.offer_constant(constant, self.assess(problem, constant))
         for point in (*points, *self.free_points):
@@ -217,8 +220,8 @@ class Continuation:
             active = np.zeros(len(c), dtype=bool) if warm is None else np.abs(warm.multipliers) > 0.0
             if found.kept and not bool((room[active] > few[active]).any()):
                 return
-            # The gap jumps by the rows near the boundary.  Where it led from one side of a limit to the other, a mean of
-            # two does not go back and forth between them.
+            # The gap jumps by the rows near the boundary.  Where it led from one side of a limit to the other, a mean
+            # of two does not go back and forth between them.
             turned = np.zeros(len(row), dtype=bool) if before is None else (room < 0.0) != before
             gap, before = np.where(turned, 0.5 * (gap + exact - c), exact - c), room < 0.0
             solution = self.solve("exact", stage, width, mixture, warm=warm, gap=gap, reserve=spare * row)
@@ -324,8 +327,8 @@ class Continuation:
     def result(self, problem: TrainingProblem, *, solver: str) -> TrainingResult:
         """Write the chosen model into the module, and return the result of the fit."""
         chosen = self.archive.choice()
-        self.w = chosen.w
         found = self.assess(problem, chosen.w)
+        self.w = problem.current()  # rounded to the precision of the module
         # If the callback did not stop the fit, all phases have run, and none of them kept the limits.
         infeasible = not found.kept and not self.stopped
         converged = any(torch.equal(chosen.w, each) for each in self.optima)

@@ -171,7 +171,7 @@ def _run(
     with suitable_threads(problem.n_rows, problem.n_parameters):
         state = Continuation(problem, X, loss_weights, effort, callback, judge, precision)
         try:
-            state.keep_limits(problem, objective, points=begin(state), all_layers=solver != "stochastic")
+            state.keep_limits(problem, objective, points=begin(state), all_layers=trains_all_layers(problem, solver))
         finally:
             # Also on an interrupt, leave the best model found in the module.
             state.assign_best(problem)
@@ -181,3 +181,8 @@ def _run(
 def choose_solver(n_rows: int, n_parameters: int) -> Solver:
     """Return "quasi-newton" if a pass over all rows takes at most about a minute on one core, else "stochastic"."""
     return "quasi-newton" if n_rows * n_parameters <= WHOLE_PASS_LIMIT else "stochastic"
+
+
+def trains_all_layers(problem: TrainingProblem, solver: str) -> bool:
+    """Return whether whole passes train all layers under the limits: after mini-batches, if passes are quick."""
+    return "quasi-newton" in (solver, choose_solver(problem.n_rows, problem.n_parameters))

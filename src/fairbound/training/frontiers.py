@@ -26,7 +26,7 @@ from fairbound.fairness import Constraint, ConstraintSystem, resolve_measure
 from fairbound.training.archive import Objective
 from fairbound.training.continuation import Continuation, HistoryCallback
 from fairbound.training.effort import Effort
-from fairbound.training.fitting import Solver, suitable_threads
+from fairbound.training.fitting import Solver, suitable_threads, trains_all_layers
 from fairbound.training.mini_batches import MiniBatches
 from fairbound.training.models import LayerModes
 from fairbound.training.problem import TrainingProblem
@@ -208,7 +208,12 @@ class FitSeries:
             problem.module.to(self._dtype)  # the last fit may have ended in a higher precision
             state.rows, state.w = self._rows, state.free_w.clone()
             try:
-                state.keep_limits(problem, self.objective, neighbour=self._last[-1] if self._last else None)
+                state.keep_limits(
+                    problem,
+                    self.objective,
+                    neighbour=self._last[-1] if self._last else None,
+                    all_layers=trains_all_layers(problem, self.solver),
+                )
             finally:
                 state.assign_best(problem)
             result = state.result(problem, solver=self.solver)
@@ -265,7 +270,7 @@ class FitSeries:
             multipliers=None,
             kkt=None,
         )
-        return replace(point, result=result, parameters=parameters)
+        return replace(point, result=result, parameters=point.problem.current())
 
     def _threads(self) -> AbstractContextManager[None]:
         return suitable_threads(len(self.problem.cells), self.problem.n_parameters)

@@ -32,7 +32,7 @@ from fairbound.training.assessment import Assessment, assess, history_columns
 from fairbound.training.losses import CrossEntropy, SquaredMeasure
 from fairbound.training.problem import TrainingProblem
 from fairbound.training.rows import Rows
-from fairbound.training.sweep import Sweep, add_by_segment, segment_sums
+from fairbound.training.sweep import GRID, Sweep, add_by_segment, round_off, segment_sums
 
 Array = NDArray[np.float64]
 
@@ -224,6 +224,8 @@ def curvature(
             for b in range(a + 1):
                 blocks[a, b] += (A * U[:, a, b, None]).T @ A
     blocks = problem.passes.sum(blocks)
+    if problem.passes.processes is not None:
+        round_off(blocks)  # as `SweepTotals.round_off` does
     for a in range(outputs):
         for b in range(a):
             blocks[b, a] = blocks[a, b].T
@@ -245,17 +247,20 @@ def bandwidths(problem: TrainingProblem, rows: Rows) -> list[float]:
     estimate, 1.06·σ·n^(−1/5), of the group with the widest one: it balances bias and variance of the smoothed rates.
     """
     cells, n_cells = problem.cells, problem.cells.n_cells
-    sums = torch.zeros(rows.n_segments, 4, dtype=torch.float64)  # of 1, |t|, t and t²
+    sums = torch.zeros(rows.n_segments, 4, dtype=torch.float64)  # of ω, ω|t|, ωt and ωt²
 
     def add_all() -> Tensor:
         for chunk, z in problem.logits(rows):
             t = smoothed_step(problem, 1.0).margins(z).to(torch.float64)
-            found = torch.stack([torch.ones(len(t)), t.abs().amin(dim=1), t.mean(dim=1), t.square().mean(dim=1)], dim=1)
+            each = [t.new_ones(len(t)), t.abs().amin(dim=1), t.mean(dim=1), t.square().mean(dim=1)]
+            found = torch.stack(each, dim=1) * chunk.cell_weights[:, None]
             add_by_segment(sums, segment_sums(found, chunk.slices), chunk.slices)
-        return problem.passes.sum(sums)
+        total = problem.passes.sum(sums)
+        return total if problem.passes.processes is None else round_off(total, GRID * float(cells.totals.sum()))
 
     found = problem.recorded(rows, add_all, "spread").reshape(sums.shape)
     by_cell = torch.zeros(n_cells, 4, dtype=torch.float64).index_add_(0, rows.cell_of_segment, found)
+    by_cell /= cells.row_weight
     distance = by_cell[:, 1] / by_cell[:, 0].clamp_min(1.0)
     by_atom = by_cell.reshape(-1, cells.n_labels, 4).sum(dim=1)
     least = 0.0

@@ -160,7 +160,7 @@ class SweepTotals:
             (self.gradients[:1], GRID),
             (self.gradients[1:], GRID * size),
         ):
-            values.div_(step).round_().mul_(step)
+            round_off(values, step)
 
     def sweep(self, *, gradients: bool) -> Sweep:
         """Return the totals."""
@@ -176,6 +176,11 @@ class SweepTotals:
             return found
         by_surrogate = self.gradients[1:].unflatten(0, (len(self.surrogates), len(self.outcomes))).movedim(1, 2)
         return replace(found, loss_gradient=self.gradients[0].sum(dim=0), sum_gradients=by_surrogate)
+
+
+def round_off(values: Tensor, step: float = GRID) -> Tensor:
+    """Round values to a grid, in place."""
+    return values.div_(step).round_().mul_(step)
 
 
 def segment_sums(values: Tensor, slices: Slices) -> Tensor:

@@ -1,0 +1,334 @@
+"""The rows of one source, in batches: Parquet files, delimited text (CSV), and Arrow tables and streams.
+
+A batch is an Arrow table of stored values: those of the file, and text for every column of a text file.  `learn` finds
+the format of each column.  Values are then read by these formats, so that a row has the same meaning whatever other
+rows are read with it.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairbound._errors import InputError, Message, argument
+from fairbound._words import did_you_mean, listed, names_in_one
+from fairbound.data.arrow import column_values, import_pyarrow, is_supported, is_text, plain_type
+from fairbound.data.columns import Columns
+from fairbound.data.formats import MISSING, ColumnFormat, FormatLearner
+
+BLOCK_ROWS = 2**16
+"""Most rows of a batch of a Parquet file, and rows of a block of which statistics are computed."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Batches(ABC):
+    """Rows of named columns, in batches; create it with `open_batches`.
+
+    Attributes
+    ----------
+    place : str
+        The name of the source in messages.
+    names : tuple of str
+        All columns.
+    formats : dict of str to ColumnFormat
+        The format of each column that is used.
+    codes : set of str
+        Columns of labels, groups and categories, whose values must stay apart.
+    n_rows : int
+        The number of rows, 0 if it is not known.
+    share : pair of int
+        The rank of this process and the number of processes; (0, 1) reads all rows.
+    """
+
+    place: str
+    names: tuple[str, ...]
+    formats: Mapping[str, ColumnFormat] = field(default_factory=dict)
+    codes: frozenset[str] = frozenset()
+    n_rows: int = 0
+    share: tuple[int, int] = (0, 1)
+    delimiter: str = ","
+    encoding: str = "utf-8"
+
+    @abstractmethod
+    def stored(self, columns: Sequence[str]) -> Iterator[tuple[int, Any]]:
+        """Yield tables of stored values in the order of the rows, each with the number of its first row."""
+
+    @abstractmethod
+    def kind(self, name: str) -> Any:
+        """Return the pyarrow type of a column."""
+
+    @property
+    def divides(self) -> bool:
+        """Return whether `stored` yields the share of this process only."""
+        return False
+
+    def batches(self, columns: Sequence[str]) -> Iterator[tuple[int, Any]]:
+        """Yield the share of this process, as `stored` does."""
+        rank, count = (0, 1) if self.divides else self.share
+        for first, table in self.stored(columns):
+            begin, end = table.num_rows * rank // count, table.num_rows * (rank + 1) // count
+            if end > begin:
+                yield first + begin, table.slice(begin, end - begin)
+
+    def check_column(self, name: str, role: Any) -> None:
+        """Raise an error if a name is not a column; `role` says what names it, such as an argument."""
+        if name not in self.names:
+            raise no_column(self.place, name, self.names, role)
+
+    def check(self, columns: Mapping[str, Any]) -> None:
+        """Raise an error for unknown columns or unsupported types; `columns` maps names to roles for messages."""
+        for name, role in columns.items():
+            self.check_column(name, role)
+            kind = self.kind(name)
+            if not is_supported(kind):
+                raise InputError(
+                    "Column {column!r} of {place} has the type {kind}.",
+                    "Give numbers or text, or leave it out with {ignore=}.",
+                    column=name,
+                    place=self.place,
+                    kind=kind,
+                )
+
+    def learn(
+        self,
+        *,
+        words: Collection[str] = (),
+        ignore: Collection[str] = (),
+        missing: Collection[str] = MISSING,
+        decimal: str | None = None,
+        formats: Mapping[str, ColumnFormat] | None = None,
+        progress: Callable[[int], None] | None = None,
+    ) -> Self:
+        """Return the source with the formats of its columns.
+
+        Parameters
+        ----------
+        words : collection of str
+            Columns of labels, groups and other categories.  They are numbers only if all values are written as Python
+            writes them: "$5", "1,5", "unknown" and "01" are words there.
+        ignore : collection of str
+            Columns that are not read.
+        missing : collection of str
+            Texts that mean a missing value.
+        decimal : {".", ","}, optional
+            The decimal mark of all numbers in text; by default it is inferred.
+        formats : mapping of str to ColumnFormat, optional
+            Known formats, from the training file.
+        progress : function of int, optional
+            Called with the number of rows read so far.
+        """
+        for name in ignore:
+            self.check_column(name, argument("ignore"))
+        kept = [name for name in self.names if name not in ignore]
+        found = self._learnt(kept, frozenset(words), missing, decimal, progress)
+        return replace(found, formats={**found.formats, **(formats or {})}, codes=frozenset(words))
+
+    def _learnt(
+        self,
+        names: Sequence[str],
+        words: frozenset[str],  # noqa: ARG002  # needed for text, which has no types
+        missing: Collection[str],
+        decimal: str | None,  # noqa: ARG002
+        progress: Callable[[int], None] | None,  # noqa: ARG002
+    ) -> Self:
+        # Typed columns have nulls, so nothing is inferred; only an empty text also counts as missing.
+        text = ColumnFormat(missing=("",) if tuple(missing) == MISSING else tuple(missing))
+        kinds = {name: self.kind(name) for name in names}
+        return replace(
+            self, formats={name: text if is_text(kind) else ColumnFormat("number") for name, kind in kinds.items()}
+        )
+
+    def values(self, name: str, column: Any, first: int | None = None) -> NDArray[Any]:
+        """Return stored values as they are meant, numbers or words; `first` is the row of the first one, if known."""
+        found = column_values(column, codes=name in self.codes)
+        if found.dtype.kind in "if" or not is_text(column.type):  # large codes have become text
+            return found
+        return self.formats[name].read(found.tolist(), name, lambda row: self._at(row, first))
+
+    def _at(self, row: int, first: int | None) -> str:
+        return self.place if first is None else f"row {first + row + 1:,} of {self.place}"
+
+    def distinct(self, name: str, values: Sequence[Any]) -> NDArray[Any]:
+        """Return distinct stored values of a column as they are meant."""
+        pa = import_pyarrow()
+        return self.values(name, pa.chunked_array([pa.array(values, plain_type(self.kind(name)))]))
+
+    def numbers(self, name: str, column: Any, first: int | None = None) -> NDArray[np.float64]:
+        """Return stored values as float64, NaN for missing ones; text and infinity are errors."""
+        found = _cast(column, self.formats[name]) if is_text(column.type) else None
+        if found is None:
+            values = self.values(name, column, first)
+            if values.dtype.kind not in "iuf":
+                raise InputError(
+                    "Column {column!r} of {place} has text.", "Give numbers.", column=name, place=self.place
+                )
+            found = np.asarray(values, dtype=np.float64)
+        if np.isinf(found).any():
+            wrong = int(np.flatnonzero(np.isinf(found))[0])
+            raise ValueError(
+                f"Column {name!r} has the value {found[wrong]} in {self._at(wrong, first)}; give a finite number, or "
+                "nothing."
+            )
+        return found
+
+    def columns(self) -> Columns:
+        """Return all rows of the columns with formats."""
+        table = self.hold(list(self.formats)).table
+        return {name: self.values(name, table.column(name), 0) for name in self.formats}
+
+    def hold(self, columns: Sequence[str] | None = None) -> ArrowTable:
+        """Return the source with its rows in memory."""
+        pa = import_pyarrow()
+        names = list(self.names) if columns is None else list(columns)
+        table = pa.concat_tables([table for _, table in self.stored(names)])
+        if not table.num_rows:
+            raise ValueError(f"{self.place} has no row; give at least one.")
+        return ArrowTable(
+            place=self.place,
+            names=tuple(names),
+            formats=self.formats,
+            codes=self.codes,
+            n_rows=table.num_rows,
+            delimiter=self.delimiter,
+            encoding=self.encoding,
+            table=table,
+            is_typed=self.is_typed,
+        )
+
+    @property
+    def is_typed(self) -> bool:
+        """Return whether columns have types; those of a text file are all text."""
+        return True
+
+    def head(self, rows: int) -> Any:
+        """Return the first rows as a pyarrow table."""
+        pa = import_pyarrow()
+        parts: list[Any] = []
+        for _, table in self.stored(self._readable()):
+            parts.append(table)
+            if sum(each.num_rows for each in parts) >= rows:
+                break
+        return pa.concat_tables(parts).slice(0, rows)
+
+    def _readable(self) -> list[str]:
+        return list(self.names)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ArrowTable(Batches):
+    """A table in memory."""
+
+    table: Any
+    is_typed: bool = True
+
+    @classmethod
+    def of(cls, table: Any, place: str = "the table") -> ArrowTable:
+        """Return the source of a pyarrow table, or of columns by name."""
+        if isinstance(table, Mapping):
+            pa = import_pyarrow()
+            table = pa.table({name: pa.array(list(values), from_pandas=True) for name, values in table.items()})
+        return cls(place=place, names=tuple(table.column_names), n_rows=table.num_rows, table=table)
+
+    def stored(self, columns: Sequence[str]) -> Iterator[tuple[int, Any]]:
+        """Yield slices of the table."""
+        table = self.table.select(list(columns))
+        for first in range(0, table.num_rows, BLOCK_ROWS):
+            yield first, table.slice(first, BLOCK_ROWS)
+
+    def kind(self, name: str) -> Any:
+        """Return the pyarrow type of a column."""
+        return self.table.schema.field(name).type
+
+    def _learnt(
+        self,
+        names: Sequence[str],
+        words: frozenset[str],
+        missing: Collection[str],
+        decimal: str | None,
+        progress: Callable[[int], None] | None,
+    ) -> Self:
+        if self.is_typed:
+            return super()._learnt(names, words, missing, decimal, progress)
+        return learn_text(self, names, words, missing, decimal, progress)
+
+
+def learn_text(
+    source: Any,
+    names: Sequence[str],
+    words: frozenset[str],
+    missing: Collection[str],
+    decimal: str | None,
+    progress: Callable[[int], None] | None = None,
+) -> Any:
+    """Return a source of text with the formats of its columns, from one pass over all rows, or two."""
+    learners = {
+        name: FormatLearner(missing, codes=name in words, decimal=None if name in words else decimal) for name in names
+    }
+    rows = 0
+    for _, table in source.stored(names):
+        for name, learner in learners.items():
+            learner.add(table.column(name).unique().to_pylist())
+        rows += table.num_rows
+        if progress is not None:
+            progress(rows)
+    again = [name for name, learner in learners.items() if learner.undecided]
+    for _, table in source.stored(again) if again else ():
+        for name in again:
+            learners[name].add_again(table.column(name).unique().to_pylist())
+    return replace(source, formats={name: each.result() for name, each in learners.items()}, n_rows=rows)
+
+
+def no_column(place: str, name: str, names: Collection[str], role: Any) -> InputError:
+    """Return the error for a column that a table does not have; `role` says what names it, such as an argument."""
+    near: str = did_you_mean(name, names)
+    several = names_in_one(name, list(names))
+    if several and isinstance(role, Message):
+        near = Message(" Name each column separately: {each}.", each=argument(role.arguments[0], several))
+    return InputError(
+        "{place} has no column {column!r} ({role}).{near} It has {known}.",
+        place=place,
+        column=name,
+        role=role,
+        near=near,
+        known=listed(names),
+    )
+
+
+def blocks(tables: Iterator[Any]) -> Iterator[Any]:
+    """Yield the rows of some tables in blocks of exactly `BLOCK_ROWS`; the last block may be smaller.
+
+    Statistics are computed block by block, so that their rounding does not depend on how the rows are divided.
+    """
+    pa = import_pyarrow()
+    held: list[Any] = []
+    rows = 0
+    for table in tables:
+        held.append(table)
+        rows += table.num_rows
+        while rows >= BLOCK_ROWS:
+            whole = pa.concat_tables(held)
+            yield whole.slice(0, BLOCK_ROWS)
+            held, rows = [whole.slice(BLOCK_ROWS)], rows - BLOCK_ROWS
+    if rows:
+        yield pa.concat_tables(held)
+
+
+def _cast(column: Any, form: ColumnFormat) -> NDArray[np.float64] | None:
+    """Return text as numbers at once, if they are written as Python writes them; None if they must be read singly."""
+    if form.kind != "number" or not form.is_plain:
+        return None
+    pa = import_pyarrow()
+    import pyarrow.compute as pc
+
+    text = pc.utf8_trim_whitespace(column)
+    known = pc.invert(pc.is_in(text, pa.array([*form.missing], text.type)))
+    try:
+        found = pc.if_else(known, text, None).cast(pa.float64())
+    except pa.ArrowInvalid:
+        return None
+    return np.asarray(found.to_numpy(), dtype=np.float64)

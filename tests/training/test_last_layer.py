@@ -1,0 +1,77 @@
+"""The last layer of a network is a problem of its own: same values, and the same derivatives at its places."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from fairbound.fairness import Cells
+from fairbound.training import L2, SmoothedL1, TrainingProblem, make_model
+from fairbound.training.last_layer import last_layer
+from fairbound.training.smoothed import SmoothedProgram
+
+RANDOM = np.random.default_rng(0)
+X, GROUPS = RANDOM.normal(size=(150, 4)), np.array(["a", "b"])[np.arange(150) % 2]
+WEIGHTS = RANDOM.uniform(0.5, 2.0, 150)
+
+
+def make_problem(module: nn.Module, n_classes: int = 2, regularizers=()) -> TrainingProblem:
+    cells = Cells.build(RANDOM.integers(0, n_classes, 150), GROUPS, weights=WEIGHTS)
+    return TrainingProblem(
+        module.double(), "cross_entropy", "demographic_parity <= 0.1", cells, regularizers=regularizers
+    )
+
+
+def network(n_classes: int = 2) -> nn.Module:
+    return make_model(4, n_classes, hidden=(6, 3), generator=torch.Generator().manual_seed(2))
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_it_equals_the_whole(n_classes):
+    module = network(n_classes)
+    chosen = torch.zeros(sum(each.numel() for each in module.parameters()), dtype=torch.bool)
+    chosen[-module[-1].weight.numel() - module[-1].bias.numel() : -module[-1].bias.numel()] = True
+    problem = make_problem(module, n_classes, [L2(0.3, of=chosen)])
+    rows = problem.rows(X, loss_weights=WEIGHTS)
+    inner, features, lift = last_layer(problem, rows)
+    whole, part = SmoothedProgram(problem, rows, 0.7, 0.5), SmoothedProgram(inner, features, 0.7, 0.5)
+    before = problem.current()
+    start = part.initial_point()
+    assert torch.equal(lift(torch.from_numpy(start)), before)
+    w = start + RANDOM.normal(size=start.shape)
+    lifted = lift(torch.from_numpy(w))
+    there, here = whole.evaluate(lifted.numpy()), part.evaluate(w)
+    places = torch.nonzero(lift(torch.full_like(torch.from_numpy(w), torch.nan)).isnan()).flatten().numpy()
+    assert here.f == pytest.approx(there.f, abs=1e-12)
+    np.testing.assert_allclose(here.c, there.c, atol=1e-12)
+    np.testing.assert_allclose(here.g, there.g[places], atol=1e-12)
+    np.testing.assert_allclose(here.J.matrix(), there.J.matrix()[:, places], atol=1e-12)
+    assert part.hessian is not None
+    assert whole.hessian is None
+
+
+def test_a_constant_penalty_on_the_other_layers_changes_no_slope():
+    problem = make_problem(network(), regularizers=[SmoothedL1(0.2)])
+    rows = problem.rows(X)
+    inner, features, lift = last_layer(problem, rows)
+    places = torch.nonzero(lift(torch.full((4,), torch.nan, dtype=torch.float64)).isnan()).flatten().numpy()
+    np.testing.assert_allclose(inner.evaluate(features).g, problem.evaluate(rows).g[places], atol=1e-12)
+
+
+class Added(nn.Module):
+    """Something is added to the outputs of the last layer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.last = nn.Linear(4, 3), nn.Linear(3, 1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.last(torch.tanh(self.first(x))) + 0.1 * self.last.weight.sum() * x[:, :1]
+
+
+@pytest.mark.parametrize("module", [make_model(4), Added()], ids=["linear", "added"])
+def test_modules_without_a_last_layer_of_their_own(module):
+    problem = make_problem(module)
+    assert last_layer(problem, problem.rows(X)) is None
