@@ -114,10 +114,9 @@ def test_the_bound_is_nearly_the_normal_one_in_large_groups(kind, limit, sizes, 
     error = math.sqrt(at_limit * (1 - at_limit) / n + slope**2 * rate * (1 - rate) / m)
     first, second = Share(round((at_limit + 4 * error) * n), n), Share(round(rate * m), m)
     levels = np.logspace(-6, math.log10(0.4), 60)
-    least = {
-        method: min(a for a in levels if method(first, second, a, kind, limit) >= limit)
-        for method in (bound, dependent)
-    }
+    least = {}
+    for method in (bound, dependent):
+        least[method] = min(a for a in levels if method(first, second, a, kind, limit) >= limit)
     # Four standard errors have a one-sided level of 3e-5; whole rows and exactness cost some of it.  Separate
     # intervals see no more than 4/√2 of them in groups of the same size.
     assert stats.norm.isf(least[bound]) >= 3.4

@@ -64,8 +64,8 @@ def test_the_stated_number_of_rows_decides_in_most_draws(name):
     assert share_decided(needed // 4) <= 0.75
 
 
-def times(*floors, share=Share(60, 100)):
-    return times_as_many([requirement("value", floor, share) for floor in floors], 0.05, 0.05)
+def times(*floors, counts=(60, 100)):
+    return times_as_many([requirement("value", floor, Share(*counts)) for floor in floors], 0.05, 0.05)
 
 
 def test_floors_by_hand():
@@ -79,7 +79,7 @@ def test_floors_by_hand():
 def test_nothing_decides_on_the_limit_or_without_rows():
     assert times(0.6) is None
     assert times(0.6 + 1e-7) is None
-    assert times(0.6, share=Share(0, 0)) is None
+    assert times(0.6, counts=(0, 0)) is None
     assert times_as_many([requirement("ratio", 0.8, Share(0, 50), Share(0, 50))], 0.05, 0.05) is None
 
 
