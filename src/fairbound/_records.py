@@ -10,6 +10,9 @@ from functools import cache
 from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
+import msgspec
+import numpy as np
+
 from fairbound._words import as_text
 
 Record = TypeVar("Record")
@@ -140,13 +143,41 @@ def _wrong(what: str, value: Any, expected: str) -> ValueError:
 
 
 def as_json(value: Any) -> Any:
-    """Convert a value for JSON: tuples to lists, numbers that are not finite to null, values of other types to text."""
+    """Convert a value for JSON: records and arrays, too; numbers that are not finite to null, other types to text.
+
+    A record with `to_dict` has that form, another dataclass its fields.
+    """
     if isinstance(value, bool | int | str) or value is None:
         return value
     if isinstance(value, float):
         return value if math.isfinite(value) else None
+    if is_dataclass(value):
+        return value.to_dict() if hasattr(value, "to_dict") else as_json(vars(value))
     if isinstance(value, Mapping):
         return {as_text(key): as_json(entry) for key, entry in value.items()}
     if isinstance(value, tuple | list):
         return [as_json(entry) for entry in value]
-    return str(value)
+    if isinstance(value, Enum):
+        return as_json(value.value)
+    return as_json(value.tolist()) if isinstance(value, np.ndarray) else str(value)
+
+
+def as_record(values: Any, kind: type[Record]) -> Record:
+    """Return the dataclass that JSON values describe; lists become tuples where a value must have a hash.
+
+    >>> from dataclasses import dataclass
+    >>> @dataclass
+    ... class Counted:
+    ...     rows: int
+    >>> as_record({"rows": "one"}, Counted)
+    Traceback (most recent call last):
+    ...
+    msgspec.ValidationError: Expected `int`, got `str` - at `$.rows`
+    """
+    return msgspec.convert(values, kind, dec_hook=_hashable_or_array)
+
+
+def _hashable_or_array(kind: type, value: Any) -> Any:
+    if kind is np.ndarray:
+        return np.array(value, dtype=np.float64)
+    return tuple(value) if isinstance(value, list) else value

@@ -207,7 +207,7 @@ def audit(
         repeats=rows.repeats,
     )
     found = audit_tally(tally, confidence, scores=scores)
-    checked = [(limit, tally.check(limit)) for limit in limits]
+    checked = [(limit, tally.checked(*tally.compile_all([limit]))) for limit in limits]
     named = _references(reference, tuple(found.missing))
     tests = found.significance(named) if significance or named else None
     tables = found.to_ll144(**vars(facts)) if form == "ll144" else None
