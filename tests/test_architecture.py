@@ -156,7 +156,7 @@ def test_the_table_has_no_circle():
 
 # Packages without ruler comments (`# --- subject ---`) and without a second module docstring written as a comment.
 # Whoever cleans a package adds it here, until all are listed.
-ONE_SUBJECT_A_FILE = {ROOT, "__main__", "_files", "_journal", "_records", "_version", "sqp"}
+ONE_SUBJECT_A_FILE = {ROOT, "__main__", "_files", "_journal", "_records", "_version", "evaluation", "sqp"}
 
 GOAL = 21_000
 MOST_CODE_LINES = 33_500

@@ -16,13 +16,21 @@ from hypothesis import strategies as st
 
 import fairbound
 from fairbound._errors import InputError, InputTypeError, Message, argument, bad_value, message_of, render
-from fairbound.cli.program import FLAGS, OPTIONS, option_name, sentence_of
+from fairbound.cli.endings import sentence_of
+from fairbound.cli.names import OPTIONS, option_name
+from fairbound.cli.program import make_program
 from fairbound.data import read_table
 
+make_program()  # the commands enter their options
 PACKAGE = Path(fairbound.__file__).parent
 ARGUMENT = re.compile(r"\b[a-z_]+=")
 OPTION = re.compile(r"--[a-z]")
 VALUES = ("yes", "Yes.", "it's", "", ["a", "b c"], ("x",), 0.9, 3, True, None)
+FLAGS = {
+    ("download", False): "--no-download",
+    ("drop_unlabelled", True): "--drop-unlabelled",
+    ("no_group_worse", True): "--no-group-worse",
+}
 
 
 @pytest.mark.parametrize("name", sorted(OPTIONS))

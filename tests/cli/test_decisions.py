@@ -105,7 +105,7 @@ def test_numbers_and_words_of_the_label_are_compared_as_words(fairbound, tmp_pat
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--groups", "all"], "'all'. Give one of each, intersection, both."),
+        (["--groups", "all"], "'all' must be one of each, intersection, both."),
         (["--require", "disparate_impact > > 1"], "Cannot read the limit 'disparate_impact > > 1'"),
         (["--require", "disparate_impct >= 0.8"], "Did you mean 'disparate_impact'?"),
         (["--confidence", "95"], "confidence"),

@@ -7,7 +7,6 @@ import json
 import random
 import shutil
 import signal
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -176,30 +175,3 @@ def test_sixty_kills_and_terminations(place):
     assert drafts(place) == []
     sys.stderr.write(f"{stopped_ones} stopped, {finished} finished before, {left} drafts left\n")
     assert stopped_ones >= 30
-
-
-@pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="no such signals here")
-def test_a_signal_during_an_import_waits_until_its_end(tmp_path):
-    """An exception in the initialisation of a library in C++ would abort the process, and leave its draft."""
-    (tmp_path / "library.py").write_text(
-        "import os, signal, time\n"
-        "os.kill(os.getpid(), signal.SIGTERM)\n"
-        "time.sleep(0.2)\n"
-        "print('imported', flush=True)\n"
-    )
-    program = (
-        "import time\nfrom fairbound.cli.program import Guard\nwith Guard():\n    import library\n    time.sleep(60)\n"
-    )
-    ended = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert ended.returncode == 143
-    assert ended.stdout == "imported\n"
-    assert "Terminated" in ended.stderr
-
-
-def test_a_program_that_runs_inside_an_import_can_be_terminated(tmp_path):
-    (tmp_path / "program.py").write_text(
-        "import os, signal, time\nfrom fairbound.cli.program import Guard\n"
-        "with Guard():\n    os.kill(os.getpid(), signal.SIGTERM)\n    time.sleep(60)\n"
-    )
-    ended = subprocess.run([sys.executable, "-c", "import program"], cwd=tmp_path, timeout=50, check=False)
-    assert ended.returncode == 143

@@ -149,7 +149,7 @@ def test_bad_runs_are_one_sentence(fairbound, run, tmp_path):
 
     assert says(refused("rin"), "no folder rin", "'run'?")
     assert "run/model has no summary.json" in refused("run/model")
-    assert "--format is 'pdf'" in refused("run", "--format", "pdf")
+    assert "--format 'pdf' must be one of" in refused("run", "--format", "pdf")
     assert "CARD.md exists already" in refused("run", "--out", (tmp_path / "CARD.md").write_text("x") and "CARD.md")
     summary = run / "summary.json"
     summary.write_text(summary.read_text(encoding="utf-8")[:1000], encoding="utf-8")

@@ -13,8 +13,9 @@ import pytest
 
 import fairbound as package
 from fairbound.cli import main
+from fairbound.cli.endings import Guard, sentence_of
 from fairbound.cli.output import Interruptible
-from fairbound.cli.program import Guard, make_program, sentence_of
+from fairbound.cli.program import make_program
 
 COMMANDS = [
     [],

@@ -12,7 +12,7 @@ import pytest
 from tests.cli.helpers import LOAN_COLUMNS, LOANS, loan_rows, write_csv
 from tests.cli.processes import call, environment
 
-from fairbound.cli.program import EXIT_CODES, Guard
+from fairbound.cli.endings import EXIT_CODES, Guard
 
 DECIDED = ["--target", "approved", "--prediction", "decision", "--positive", "yes", "--sensitive", "sex"]
 PAGE = Path(__file__).parents[2] / "docs" / "command_line.md"

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fairbound.evaluation import LimitSide, RateKey, Requirement
+
 
 @dataclass(frozen=True)
 class Population:
@@ -28,6 +30,13 @@ def selected_at(rates: tuple[float, ...], shares: tuple[float, ...] | None = Non
     """A population with these selection rates, whatever the label."""
     shares = shares or (1 / len(rates),) * len(rates)
     return Population(shares, (0.5,) * len(rates), rates, rates)
+
+
+def requirement(kind, limit, first, second=None, relation="independent"):
+    """Return a requirement on two rates, or on one."""
+    keys = tuple(RateKey("g", name, None, "r") for name in ("a", "b"))
+    side = LimitSide(kind, "at least", limit)
+    return Requirement(side, keys[: 1 if second is None else 2], first, second, relation if second else "alone")
 
 
 def rows(*cells: tuple[object, object, object, int]) -> tuple[list[object], list[object], list[object]]:

@@ -127,7 +127,7 @@ def test_intervals_of_all_rates_hold_together(confidence):
     held = 0
     for _ in range(draws):
         certificate = certify(*population.draw(rng, 200), "disparate_impact >= 0.4", confidence)
-        held += all(rate.lower <= truths[rate.key.group] <= rate.upper for rate in certificate.rates)
+        held += all(rate.lower <= truths[rate.group] <= rate.upper for rate in certificate.rates)
     assert held / draws >= confidence - 3 * np.sqrt(confidence * (1 - confidence) / draws)
 
 

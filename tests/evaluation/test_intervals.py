@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -12,27 +13,28 @@ from hypothesis import strategies as st
 from scipy import stats
 from tests.refusals import refused
 
-from fairbound.evaluation.intervals import (
-    Share,
-    WeightedShare,
-    binomial_interval,
-    check_confidence,
-    simultaneous_level,
-    weighted_interval,
-)
+from fairbound.evaluation import Share, WeightedShare, audit, binomial_interval, certify
 
 # A probability summed over all outcomes is off by rounding alone.
 ROUNDING = 1e-12
 RATES = np.concatenate([[0.0, 1e-3], np.linspace(0.01, 0.99, 197), [0.999, 1.0]])
 
 
+def ends(share, confidence, side):
+    """Return the bounds of a share on one side, or on both."""
+    level = 1.0 - confidence
+    if side == "both":
+        return share.interval(level)
+    return (share.lower(level), 1.0) if side == "lower" else (0.0, share.upper(level))
+
+
 @given(st.integers(1, 500).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))), st.floats(0.5, 0.999))
-def test_binomial_interval_is_scipys_exact_one(counts, confidence):
-    successes, trials = counts
+def test_intervals_are_the_exact_ones_of_scipy(counts, confidence):
     for side, alternative in (("both", "two-sided"), ("lower", "greater"), ("upper", "less")):
-        expected = stats.binomtest(successes, trials, alternative=alternative).proportion_ci(confidence, "exact")
+        expected = stats.binomtest(*counts, alternative=alternative).proportion_ci(confidence, "exact")
         # scipy finds the same root by another way, to about 1e-9
-        assert binomial_interval(successes, trials, confidence, side) == pytest.approx(tuple(expected), abs=1e-8)
+        assert ends(Share(*counts), confidence, side) == pytest.approx(tuple(expected), abs=1e-8)
+    assert binomial_interval(*counts, confidence) == pytest.approx(ends(Share(*counts), confidence, "both"))
 
 
 @pytest.mark.parametrize("trials", [1, 2, 7, 30, 100])
@@ -40,7 +42,7 @@ def test_binomial_interval_is_scipys_exact_one(counts, confidence):
 @pytest.mark.parametrize("side", ["both", "lower", "upper"])
 def test_coverage_is_at_least_nominal_for_every_rate(trials, confidence, side):
     counts = np.arange(trials + 1)
-    lower, upper = binomial_interval(counts, trials, confidence, side)
+    lower, upper = np.transpose([ends(Share(x, trials), confidence, side) for x in counts])
     chances = stats.binom.pmf(counts, trials, RATES[:, None])
     covered = (lower <= RATES[:, None]) & (RATES[:, None] <= upper)
     assert ((chances * covered).sum(axis=1) >= confidence - ROUNDING).all()
@@ -85,10 +87,6 @@ def test_more_rows_at_the_same_rate_narrow_the_interval(successes, others, facto
     lower, upper = share.interval(0.05)
     scaled_lower, scaled_upper = share.scaled(factor).interval(0.05)
     assert lower - 1e-9 <= scaled_lower <= share.value <= scaled_upper <= upper + 1e-9
-
-
-def test_simultaneous_level_is_bonferroni():
-    assert simultaneous_level([Share(1, 2)] * 5, 0.95) == pytest.approx(0.01)
 
 
 def _weighted_share(part, weights, largest):
@@ -143,24 +141,15 @@ def test_weighted_coverage_is_at_least_nominal_by_enumeration(rate_by_weight, sh
         assert informative > 0.2
 
 
-def test_weighted_interval_of_equal_weights_contains_the_exact_one():
-    part = np.arange(500) % 4 == 0
-    lower, upper = weighted_interval(part, np.ones(500), 1.0)
-    exact_lower, exact_upper = binomial_interval(part.sum(), 500)
-    assert lower < exact_lower < exact_upper < upper
-
-
-@given(st.floats(0.01, 100))
-def test_weighted_interval_does_not_depend_on_the_unit_of_the_weights(unit):
-    rng = np.random.default_rng(3)
-    part, weights = rng.random(200) < 0.4, rng.uniform(0, 5, 200)
-    assert weighted_interval(part, weights * unit, 5 * unit) == pytest.approx(weighted_interval(part, weights, 5))
-
-
-def test_a_larger_possible_weight_widens_the_interval():
-    part, weights = np.arange(400) % 3 == 0, np.linspace(0.5, 1, 400)
-    narrow, wide = weighted_interval(part, weights, 1.0), weighted_interval(part, weights, 10.0)
+def test_weighted_intervals_contain_the_exact_one_and_widen_with_the_largest_possible_weight():
+    part, weights = np.arange(500) % 4 == 0, np.linspace(0.5, 1, 500)
+    lower, upper = _weighted_share(part, np.ones(500), 1.0).interval(0.05)
+    exact = binomial_interval(part.sum(), 500)
+    assert lower < exact[0] < exact[1] < upper
+    narrow, wide = (_weighted_share(part, weights, largest).interval(0.05) for largest in (1.0, 10.0))
     assert wide[0] < narrow[0] < narrow[1] < wide[1]
+    for unit in (0.01, 100.0):  # the unit of the weights does not count
+        assert _weighted_share(part, weights * unit, unit).interval(0.05) == pytest.approx(narrow)
 
 
 def test_weighted_share_scales_and_knows_nothing_of_one_row():
@@ -174,29 +163,17 @@ def test_weighted_share_scales_and_knows_nothing_of_one_row():
 
 @pytest.mark.parametrize("confidence", [0, 0.3, 1, 1.0, 95, -0.5, float("nan"), True, "0.95", None])
 def test_a_confidence_is_a_share_below_one(confidence):
-    with pytest.raises(ValueError, match=r"confidence=.*0\.5 .* 1"):
-        check_confidence(confidence)
+    rows = [0, 1, 1, 0], [1, 1, 0, 0], ["a", "b", "a", "b"]
+    for work in (audit, partial(certify, limits="disparate_impact >= 0.8")):
+        with pytest.raises(ValueError, match=r"confidence=.*0\.5 .* 1"):
+            work(*rows, confidence=confidence)
 
 
 def test_a_confidence_may_come_from_numpy():
-    assert check_confidence(np.float32(0.75)) == 0.75
-    assert check_confidence(0.5) == 0.5
+    assert binomial_interval(1, 2, np.float32(0.75)) == binomial_interval(1, 2, 0.75)
 
 
-def test_what_cannot_be_counted_raises():
-    with pytest.raises(ValueError, match="counts with 0 <= successes <= trials"):
-        binomial_interval(3, 2)
-    with pytest.raises(ValueError, match="counts with 0 <= successes <= trials"):
-        binomial_interval(-1, 2)
-    with pytest.raises(ValueError, match=r"side='left' .*\"both\", \"lower\" or \"upper\""):
-        binomial_interval(1, 2, side="left")
-    with pytest.raises(ValueError, match="one number per row, but have shapes"):
-        weighted_interval([1, 0], [1, 2, 3], 3)
-    with pytest.raises(ValueError, match="part must hold 0 and 1"):
-        weighted_interval([0.5, 0], [1, 2], 3)
-    with refused("weights is -1 in row 1", "at least 0"):
-        weighted_interval([1, 0], [-1.0, 1.0], 3)
-    with refused("largest_weight=0", "above 0"):
-        weighted_interval([1], [1.0], 0)
-    with refused("largest_weight=1", "the weight 2", "by design"):
-        weighted_interval([1, 0], [1.0, 2.0], 1)
+@pytest.mark.parametrize("counts", [(3, 2), (-1, 2), (1, math.inf)])
+def test_what_cannot_be_counted_raises(counts):
+    with refused("counts with 0 <= successes <= trials"):
+        binomial_interval(*counts)

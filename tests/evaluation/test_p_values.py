@@ -1,4 +1,4 @@
-"""Adjusted p-values: the range of normal variables against scipy, and what they promise, by simulation."""
+"""Adjusted p-values: the range of normal variables, and what they promise, by simulation."""
 
 from __future__ import annotations
 
@@ -6,34 +6,19 @@ import math
 
 import numpy as np
 import pytest
-from scipy import special, stats
+from scipy import stats
 
-from fairbound.evaluation import audit, compare_selections, holm, paired_test
-from fairbound.evaluation.p_values import beside_the_highest, range_tail
-
-
-@pytest.mark.parametrize("k", [2, 3, 12, 100])
-@pytest.mark.parametrize("q", [0.0, 0.5, 3.0, 6.0])
-def test_the_range_is_that_of_scipy(q, k):
-    assert range_tail(q, k) == pytest.approx(stats.studentized_range.sf(q, k, np.inf), rel=1e-6)
-
-
-def test_the_range_has_small_tails_and_those_of_a_pair():
-    for q in (10.0, 25.0, 50.0):  # there, two pairs are never both far apart
-        pair = special.erfc(q / 2.0)
-        assert range_tail(q, 2) == pytest.approx(pair, rel=1e-9)
-        assert range_tail(q, 12) == pytest.approx(66 * pair, rel=1e-3)
-    assert range_tail(math.inf, 5) == 0.0
+from fairbound.evaluation import audit, beside_the_highest, compare_selections, holm, paired_test
 
 
 def test_p_values_beside_the_highest_step_down():
     given = [0.03, 0.001, 1.0, 0.02]
     found = beside_the_highest(given)
-    tails = {
-        p: range_tail(math.sqrt(2.0) * stats.norm.isf(p / 2), k)
-        for p, k in zip(sorted(given), (5, 4, 3, 2), strict=True)
-    }
-    assert found == pytest.approx([max(tails[0.03], tails[0.02]), tails[0.001], 1.0, tails[0.02]])
+    draws = np.random.default_rng(0).standard_normal((100_000, 5))
+    tails = {}
+    for p, k in zip(sorted(given), (5, 4, 3, 2), strict=True):
+        tails[p] = (np.ptp(draws[:, :k], axis=1) >= math.sqrt(2.0) * stats.norm.isf(p / 2)).mean()
+    assert found == pytest.approx([max(tails[0.03], tails[0.02]), tails[0.001], 1.0, tails[0.02]], abs=0.004)
     assert beside_the_highest([0.2]) == pytest.approx([0.2])
     assert beside_the_highest([0.0, 1.0]) == [0.0, 1.0]
     assert beside_the_highest([]) == []

@@ -78,9 +78,9 @@ def agree(
     rates = {(key.grouping, key.group, key.label, key.rate) for key in (each.key for each in found.rates)}
     level = alpha / max(1, len(rates))
     for each in found.rates:
-        grouping = next(one for one in counted.groupings if one.name == each.key.grouping)
-        outcome = counted.outcomes[0] if each.key.label is None else names.index(each.key.label)
-        sample = counted.sample(each.key.rate, grouping, each.key.group, outcome)
+        grouping = next(one for one in counted.groupings if one.name == each.grouping)
+        outcome = counted.outcomes[0] if each.label is None else names.index(each.label)
+        sample = counted.sample(each.rate, grouping, each.group, outcome)
         if sample.value is None:
             expect((each.lower, each.upper) == (0.0, 1.0), each.key, "of no rows is", each.lower, each.upper)
             continue

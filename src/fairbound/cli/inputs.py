@@ -14,7 +14,7 @@ from fairbound._words import did_you_mean, listed
 
 if TYPE_CHECKING:
     from fairbound.cli.decisions import DecisionOptions, JudgedOptions
-    from fairbound.cli.options import ReadingOptions
+    from fairbound.cli.options import DescribingOptions
     from fairbound.cli.output import Output
     from fairbound.data import Dataset
     from fairbound.evaluation import Repeats
@@ -28,12 +28,6 @@ def parse_limits(texts: Sequence[str] | None) -> list[Constraint]:
     from fairbound.fairness import parse_constraint
 
     return [parse_constraint(text) for text in texts]
-
-
-def check_choice(value: str, known: Sequence[str], option: str) -> None:
-    """Raise an error for a word that is not one of the choices."""
-    if value not in known:
-        raise ValueError(f"{option} is {value!r}.{did_you_mean(value, known)} Give one of {', '.join(known)}.")
 
 
 def check_binary(values: Any, target: str, positive: Sequence[str] | None, multiclass: bool) -> None:
@@ -63,7 +57,7 @@ def is_known_dataset(source: str) -> bool:
 
 
 def load_parts(
-    source: str, test_file: str | None, reading: ReadingOptions, *, quiet: bool
+    source: str, test_file: str | None, reading: DescribingOptions, *, quiet: bool
 ) -> tuple[Dataset, Dataset | None]:
     """Return the rows of a file or data set, and those of a file of held-out rows, read in the same way."""
     import numpy as np
@@ -94,7 +88,7 @@ FOR_FILES = (
 """Options that a known data set does not take."""
 
 
-def label_and_groups(name: str, reading: ReadingOptions) -> tuple[str, list[str]]:
+def label_and_groups(name: str, reading: DescribingOptions) -> tuple[str, list[str]]:
     """Return the column of the label and the sensitive columns; raise an error if one of them is not named."""
     if reading.target is None:
         raise ValueError(f"Which column of {name} is the label? Name it with --target.")
@@ -103,7 +97,7 @@ def label_and_groups(name: str, reading: ReadingOptions) -> tuple[str, list[str]
     return reading.target, list(reading.sensitive)
 
 
-def load(source: str, reading: ReadingOptions, *, quiet: bool = False, like: Dataset | None = None) -> Dataset:
+def load(source: str, reading: DescribingOptions, *, quiet: bool = False, like: Dataset | None = None) -> Dataset:
     """Return a known data set, or the user's file as a `Dataset`; `like` is another part of the same data."""
     if is_known_dataset(source):
         return _known(source, reading, quiet)
@@ -140,7 +134,7 @@ def load(source: str, reading: ReadingOptions, *, quiet: bool = False, like: Dat
     return data
 
 
-def _known(name: str, reading: ReadingOptions, quiet: bool) -> Dataset:
+def _known(name: str, reading: DescribingOptions, quiet: bool) -> Dataset:
     from dataclasses import replace
 
     from fairbound.data import load_dataset
@@ -163,9 +157,6 @@ def _known(name: str, reading: ReadingOptions, quiet: bool) -> Dataset:
                 f"It has {', '.join(data.sensitive)}."
             )
     return replace(data, sensitive={each: data.sensitive[each] for each in chosen}, raw=data.table)
-
-
-# --- decisions of any system, for `audit`, `certify` and `monitor` ----------------------------------------------------
 
 
 @dataclass(frozen=True)

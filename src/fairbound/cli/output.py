@@ -6,13 +6,13 @@ stage elsewhere.  Colours follow NO_COLOR and the terminal.
 
 from __future__ import annotations
 
-import io
 import json
 import os
+import re
 import signal
 import sys
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,12 +22,13 @@ from typing import TYPE_CHECKING, Any
 from fairbound._errors import Message, render
 from fairbound._files import CONTENT, draft_beside, existing_file, publish, resolved
 from fairbound._words import did_you_mean, escaped_json, visible
-from fairbound.cli.program import CLOSED_PIPE, Terminated, option_name
+from fairbound.cli.endings import Terminated
+from fairbound.cli.names import option_name
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.status import Status
 
+    from fairbound._words import TextTable
     from fairbound.estimator import ConstrainedClassifier
 
 STYLES = {
@@ -54,18 +55,20 @@ class Output:
 
     json: bool = False
     quiet: bool = False
-    _status: Status | None = field(default=None, init=False, repr=False)
+    command: str = ""  # as it was given
+    _status: Any = field(default=None, init=False, repr=False)
 
     @property
     def silent(self) -> bool:
         """Whether no text and no tables are printed."""
         return self.json or self.quiet
 
-    def console(self, *, error: bool = False) -> Console:
+    def console(self, *, error: bool = False, width: int | None = None) -> Console:
         """Return a console on standard output, or on standard error."""
         from rich.console import Console
 
-        return Console(file=sys.stderr if error else sys.stdout, highlight=False, markup=False, emoji=False)
+        stream = sys.stderr if error else sys.stdout
+        return Console(file=stream, highlight=False, markup=False, emoji=False, width=width)
 
     def text(self, text: str = "", style: str = "") -> None:
         """Print text without markup or line breaks of its own; control characters are shown as escapes."""
@@ -76,30 +79,27 @@ class Output:
                 shown = visible(render(text, option_name), keep="\n")
                 self.console().print(Text(shown, style=style), soft_wrap=True)
 
-    def table(self, title: str, header: Sequence[str], rows: Sequence[Sequence[str]], *, left: int = 1) -> None:
-        """Print a table with aligned columns; its first `left` columns are words, the others numbers."""
+    def tables(self, *tables: TextTable) -> None:
+        """Print tables with aligned columns, and an empty line between two."""
         if self.silent:
             return
-        from rich.cells import cell_len
+        from rich.table import Table
         from rich.text import Text
 
-        lines = [tuple(map(visible, line)) for line in (header, *rows)]
-        widths = [max(cell_len(line[place]) for line in lines) for place in range(len(header))]
-        written = Text().append(visible(title), style="bold")
-        for number, line in enumerate(lines):
-            text = Text("\n ", style="dim" if number == 0 else "")
-            for place, (cell, width) in enumerate(zip(line, widths, strict=True)):
-                gap = " " * (width - cell_len(cell))
-                text.append(" " if place == 0 else "  ")
-                if place >= left:
-                    text.append(gap)
-                text.append(cell, style=STYLES.get(cell, "") if number else "")
-                if place < left:
-                    text.append(gap)
-            text.rstrip()
-            written.append_text(text)
-        with _standard_output():
-            self.console().print(written, soft_wrap=True)
+        console = self.console(width=10_000)
+        for number, each in enumerate(tables):
+            grid = Table(box=None, padding=(0, 0, 0, 2), header_style="dim")
+            for place, name in enumerate(each.header):
+                grid.add_column(Text(visible(name)), justify="left" if place < each.left else "right", no_wrap=True)
+            for row in each.rows:
+                grid.add_row(*(Text(visible(cell), style=STYLES.get(cell, "")) for cell in row))
+            with console.capture() as lines:
+                console.print(grid)
+            shown = re.sub(r" +((?:\x1b\[0m)?)$", r"\1", lines.get(), flags=re.MULTILINE)
+            self.text(f"\n{each.title}" if number else each.title, style="bold")
+            with _standard_output():
+                console.file.write(shown)
+                console.file.flush()
 
     def result(self, content: Mapping[str, Any]) -> None:
         """Print the JSON object, with `--json`."""
@@ -159,66 +159,29 @@ def _standard_output() -> Iterator[None]:
         raise OSError(error.errno, error.strerror, "standard output") from error
 
 
-# --- standard streams and Ctrl-C -------------------------------------------------------------------------------------
-
-# * If the reader of a pipe closes it (`fairbound ... | head -1`), the program ends with the exit code for a closed
-#   pipe, whichever library was writing.  rich and click would end with 1, which means that a limit is not kept.
-# * A character that the encoding lacks is shown by its number, as in \xe9, so that printing never fails.
-# * The first Ctrl-C or SIGTERM ends training at the next step with the best model found, and does not stop writing.
-#   The second one ends the program at once.
-
-
-class _Descriptor(io.FileIO):
-    """The lowest layer of a stream, through which every byte of the process passes."""
-
-    def __init__(self, descriptor: int, name: str) -> None:
-        super().__init__(descriptor, "w", closefd=False)
-        self._said, self._gone = name, False
-
-    def write(self, data: Any, /) -> int:
-        """Write, or end the program; further output is dropped."""
-        if self._gone:
-            return len(data)
-        try:
-            return super().write(data)
-        except BrokenPipeError:
-            self._gone = True
-            raise SystemExit(CLOSED_PIPE) from None
-        except OSError as error:
-            self._gone = True
-            raise OSError(error.errno, error.strerror, self._said) from None
-
-
 @contextmanager
-def guarded_streams() -> Iterator[None]:
-    """Replace the two streams within the context; flush them at its end."""
-    before = sys.stdout, sys.stderr
-    sys.stdout = _guarded(sys.stdout, "standard output")
-    sys.stderr = _guarded(sys.stderr, "standard error")
+def settled_streams() -> Iterator[None]:
+    r"""Prepare the standard streams, and settle them at the end.
+
+    A character that the encoding lacks is shown by its number, as in \xe9.  A stream that cannot be written leads
+    nowhere from then on, so that the exit code is that of the error.
+    """
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # the process was started with it closed
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115
+        if hasattr(getattr(sys, name), "reconfigure"):
+            getattr(sys, name).reconfigure(errors="backslashreplace")
     try:
         yield
-    finally:
-        try:
+        with _standard_output():
             sys.stdout.flush()
-            sys.stderr.flush()
-        finally:
-            sys.stdout, sys.stderr = before
-
-
-def _guarded(stream: Any, name: str) -> Any:
-    if stream is None:  # the process was started with it closed
-        return open(os.devnull, "w", encoding="utf-8")  # it lives as long as the process
-    try:
-        descriptor = stream.fileno()
-    except (OSError, ValueError, AttributeError):
-        return stream  # a notebook or a test has put something else there
-    stream.flush()
-    return io.TextIOWrapper(
-        io.BufferedWriter(_Descriptor(descriptor, name)),
-        encoding=stream.encoding,
-        errors="backslashreplace",
-        line_buffering=stream.line_buffering,
-    )
+    finally:
+        for stream in (sys.stdout, sys.stderr):
+            try:
+                stream.flush()
+            except OSError:
+                with open(os.devnull, "w", encoding="utf-8") as nowhere:
+                    os.dup2(nowhere.fileno(), stream.fileno())
 
 
 class Interruptible:
@@ -276,12 +239,6 @@ def finishing(output: Output) -> Iterator[None]:
     """Show that a run is being evaluated and written; the first Ctrl-C does not stop that."""
     with output.stage("Evaluating and writing the report"), Interruptible("Writing what is finished"):
         yield
-
-
-# --- files and folders -----------------------------------------------------------------------------------------------
-
-# Inputs must exist, and an output appears complete or not at all.  Commands check that the output can be written before
-# they compute anything.  `fairbound._files` has the mechanism.
 
 
 def existing_rows(path: str) -> None:

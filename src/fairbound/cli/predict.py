@@ -8,79 +8,77 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from fairbound._errors import InputError
-from fairbound.cli import options
-from fairbound.cli.options import examples
+from fairbound.cli.options import command
 from fairbound.cli.output import Output
-from fairbound.cli.streaming import Memory, RowProgress, is_too_large, parse_memory
+from fairbound.cli.streaming import RowProgress, is_too_large, parse_memory
 
 if TYPE_CHECKING:
     from fairbound.data import Batches, ColumnFormat
     from fairbound.estimator import ConstrainedClassifier
 
-Model = Annotated[str, typer.Argument(metavar="MODEL", help="A folder that train has written.", show_default=False)]
-OutFile = Annotated[
-    str,
-    typer.Option(
-        "--out",
-        "-o",
-        metavar="FILE",
-        help="The file to create: CSV, or Parquet if it ends in .parquet.",
-        show_default=False,
-    ),
-]
-Column = Annotated[str, typer.Option("--column", metavar="NAME", help="Name of the new column.")]
-Probability = Annotated[bool, typer.Option("--probability", help="Add the probability of the positive label.")]
 
-
-def register(app: typer.Typer, command: Any) -> None:
-    """Add the command."""
-    app.command(
-        "predict",
-        cls=command,
-        epilog=examples(
-            ("New applications", "fairbound predict model new_loans.csv --out decided.csv"),
-            (
-                "Then audit the decisions",
-                "fairbound audit decided.csv --target approved --prediction prediction --sensitive sex",
-            ),
-        ),
-    )(predict_command)
-
-
-def predict_command(
-    model: Model,
-    source: options.TableOrName,
-    out: OutFile,
-    column: Column = "prediction",
-    probability: Probability = False,
-    exact: options.Exact = False,
-    delimiter: options.Delimiter = None,
-    encoding: options.Encoding = "utf-8",
-    data_dir: options.DataFolder = None,
-    memory: Memory = None,
-    json: options.Json = False,
-    quiet: options.Quiet = False,
+@command("predict")
+def predict(
+    model: str,
+    source: str,
+    *,
+    out: str,
+    column: str = "prediction",
+    probability: bool = False,
+    exact: bool = False,
+    delimiter: str | None = None,
+    encoding: str = "utf-8",
+    data_dir: str | None = None,
+    memory: str | None = None,
+    output: Output,
 ) -> None:
     """Add the decisions of a trained model to a file of rows.
 
     The file needs the input columns of the model, by name and in any order. It needs neither groups nor label. Each
     column is read as in training. The rows are written unchanged, with one more column. A decision depends only on the
     model and the row.
+
+    Parameters
+    ----------
+    model : MODEL
+        A folder that train has written.
+    source : FILE|DATASET
+        A CSV or Parquet file, or the name of a known data set (fairbound data list).
+    out : FILE
+        The file to create: CSV, or Parquet if it ends in .parquet.
+    column : NAME
+        Name of the new column.
+    probability : bool
+        Add the probability of the positive label.
+    exact : bool
+        Write text to CSV unchanged, even if a spreadsheet would read it as a formula.
+    delimiter : CHARACTER
+        The character between the values of a text file.
+    encoding : NAME
+        The encoding of a text file.
+    data_dir : FOLDER
+        The folder in which known data sets are looked for first.
+    memory : SIZE
+        Stream files whose rows would take more memory than this, such as 2GB. [default: half of all memory]
+
+    Examples
+    --------
+    New applications:
+      $ fairbound predict model new_loans.csv --out decided.csv
+    Then audit the decisions:
+      $ fairbound audit decided.csv --target approved --prediction prediction --sensitive sex
     """
     from fairbound.cli.output import check_source, fresh_file, load_model
     from fairbound.data import copy_writer
 
     check_source(source, folders=True)
-    output = Output(json, quiet)
     with fresh_file(out) as file, output.stage(f"Deciding {source}"):
         classifier = load_model(model)
         decider, tell = Decider(classifier, source, column, probability), RowProgress(output)
-        rows = open_rows(classifier, source, delimiter, encoding, data_dir=data_dir, quiet=quiet or json)
+        rows = open_rows(classifier, source, delimiter, encoding, data_dir=data_dir, quiet=output.silent)
         decider.check_names(rows.names)
         if not is_too_large(source, parse_memory(memory)):
             rows = rows.hold()

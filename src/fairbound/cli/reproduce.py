@@ -5,105 +5,103 @@ from __future__ import annotations
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Literal
 
 import typer
 
-from fairbound.cli import options
-from fairbound.cli.options import examples
+from fairbound._settings import at_least
+from fairbound._words import TextTable
+from fairbound.cli.endings import complain, exit_code
+from fairbound.cli.options import command
 from fairbound.cli.output import Output
-from fairbound.cli.program import complain, exit_code
 
 if TYPE_CHECKING:
     from fairbound.experiments import Progress, Reproduction, Request
 
-Names = Annotated[
-    list[str] | None,
-    typer.Argument(metavar="NAME...|all", help="What to reproduce; --list shows the names.", show_default=False),
-]
-List = Annotated[bool, typer.Option("--list", help="List the names with their titles.")]
-Data = Annotated[
-    list[str] | None,
-    typer.Option("--dataset", metavar="law|dutch|acsincome...", help="Which data sets; all three by default."),
-]
-Solver = Annotated[
-    str,
-    typer.Option("--solver", metavar="paper|fast|both", help="The paper's algorithm, our fast solver, or both."),
-]
-Part = Annotated[str, typer.Option("--part", metavar="train|test", help="The rows of the reported numbers.")]
-Batches = Annotated[bool, typer.Option("--batches", help="Train with mini-batches of 5,000 rows.")]
-Jobs = Annotated[int, typer.Option("--jobs", "-j", help="The number of processes, one core each; -1 for all cores.")]
-Out = Annotated[
-    str, typer.Option("--out", "-o", metavar="FOLDER", help="The output folder; runs found there are not repeated.")
-]
-Epochs = Annotated[
-    int | None, typer.Option("--epochs", min=1, help="Fewer epochs than the paper's 500, for a quick look.")
-]
-Rows = Annotated[
-    int | None, typer.Option("--rows", min=100, help="Use only so many rows of each part, for a quick look.")
-]
-Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace files in --out that fairbound has not written.")]
 
-
-def register(app: typer.Typer, command: Any) -> None:
-    """Add the command."""
-    app.command(
-        "reproduce",
-        cls=command,
-        epilog=examples(
-            ("The names", "fairbound reproduce --list"),
-            ("A table on the shipped data, in seconds", "fairbound reproduce table-2 --dataset law"),
-            ("Everything on two cores", "fairbound reproduce all --jobs 2 --out paper"),
-        ),
-    )(reproduce_command)
-
-
-def reproduce_command(
-    context: typer.Context,
-    names: Names = None,
-    listed: List = False,
-    dataset: Data = None,
-    solver: Solver = "both",
-    part: Part = "train",
-    batches: Batches = False,
-    jobs: Jobs = 1,
-    out: Out = "reproduction",
-    epochs: Epochs = None,
-    rows: Rows = None,
-    overwrite: Overwrite = False,
-    exact: options.Exact = False,
-    data_dir: options.DataFolder = None,
-    json: options.Json = False,
-    quiet: options.Quiet = False,
+@command("reproduce")
+def reproduce(
+    names: list[str] | None = None,
+    *,
+    listed: bool = False,
+    dataset: list[str] | None = None,
+    solver: Literal["paper", "fast", "both"] = "both",
+    part: Literal["train", "test"] = "train",
+    batches: bool = False,
+    jobs: int = 1,
+    out: str = "reproduction",
+    epochs: int | None = at_least(1, None),
+    rows: int | None = at_least(100, None),
+    overwrite: bool = False,
+    exact: bool = False,
+    data_dir: str | None = None,
+    output: Output,
 ) -> None:
     """Repeat the experiments of the paper that fairbound implements, and check its claims by the numbers.
 
     Writes figures, tables, and a gallery that shows each item beside the printed values and the paper's claims. Every
     finished run is stored in the folder. After an interrupt, the same command continues from there. The exit code is 0
     when everything is done, whatever the verdicts are.
+
+    Parameters
+    ----------
+    names : NAME...|all
+        What to reproduce; --list shows the names.
+    listed : bool
+        List the names with their titles.
+    dataset : law|dutch|acsincome...
+        Which data sets; all three by default.
+    solver : str
+        The paper's algorithm, our fast solver, or both.
+    part : str
+        The rows of the reported numbers.
+    batches : bool
+        Train with mini-batches of 5,000 rows.
+    jobs : int
+        The number of processes, one core each; -1 for all cores.
+    out : FOLDER
+        The output folder; runs found there are not repeated.
+    epochs : int
+        Fewer epochs than the paper's 500, for a quick look.
+    rows : int
+        Use only so many rows of each part, for a quick look.
+    overwrite : bool
+        Replace files in --out that fairbound has not written.
+    exact : bool
+        Write text to CSV unchanged, even if a spreadsheet would read it as a formula.
+    data_dir : FOLDER
+        The folder in which known data sets are looked for first.
+
+    Examples
+    --------
+    The names:
+      $ fairbound reproduce --list
+    A table on the shipped data, in seconds:
+      $ fairbound reproduce table-2 --dataset law
+    Everything on two cores:
+      $ fairbound reproduce all --jobs 2 --out paper
     """
     from fairbound.experiments import TITLES
 
-    output = Output(json, quiet)
     if listed or not names:
-        output.table("fairbound reproduce NAME", ("name", "title"), list(TITLES.items()), left=2)
+        output.tables(TextTable("fairbound reproduce NAME", ("name", "title"), tuple(TITLES.items()), left=2))
         output.result({"command": "reproduce", "items": TITLES})
         return
     if jobs == 0:
         raise ValueError("--jobs must not be 0: give the number of processes, or -1 for one per core.")
     request = _request(names, dataset, solver, part, batches, epochs, rows, data_dir)
-    from fairbound.experiments import reproduce
+    from fairbound import experiments
 
     begun = time.perf_counter()
     shown = _Shown(output)
     with output.stage("Reproducing"):
         try:
-            made = reproduce(
+            made = experiments.reproduce(
                 request,
                 Path(out),
                 jobs=jobs,
                 report=shown,
-                command=_command(context),
+                command=output.command,
                 overwrite=overwrite,
                 exact=exact,
             )
@@ -151,8 +149,6 @@ def _request(
             lookup(TITLES, name, "item")
     for name in dataset or ():
         lookup(dict.fromkeys(DATASETS), name, "data set")
-    lookup(dict.fromkeys(("paper", "fast", "both")), solver, "solver")
-    lookup(dict.fromkeys(("train", "test")), part, "part")
     from fairbound.experiments import Request
 
     return Request(
@@ -192,24 +188,14 @@ def _duration(seconds: float) -> str:
     return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min"
 
 
-def _command(context: typer.Context) -> str:
-    import shlex
-
-    return shlex.join(["fairbound", "reproduce", *context.meta.get("arguments", [])])
-
-
 def _show(output: Output, made: Reproduction) -> None:
     """Print the tables of numbers, and the verdicts."""
-    for exhibit in made.exhibits:
-        if exhibit.item.draw is None:
-            for table in exhibit.tables:
-                words = next((k for k, column in enumerate(table.columns) if column.form), len(table.columns))
-                output.text()
-                output.table(table.title, [column.heading for column in table.columns], table.written(), left=words)
+    tables = []
+    for table in (each for exhibit in made.exhibits if exhibit.item.draw is None for each in exhibit.tables):
+        words = next((k for k, column in enumerate(table.columns) if column.form), len(table.columns))
+        header = tuple(column.heading for column in table.columns)
+        tables.append(TextTable(table.title, header, tuple(map(tuple, table.written())), left=words))
+    rows = tuple((verdict.word, verdict.solver or "-", verdict.claim) for verdict in made.verdicts)
+    claims = TextTable("The paper's claims, by the numbers", ("verdict", "solver", "claim"), rows, left=3)
     output.text()
-    output.table(
-        "The paper's claims, by the numbers",
-        ("verdict", "solver", "claim"),
-        [(verdict.word, verdict.solver or "-", verdict.claim) for verdict in made.verdicts],
-        left=3,
-    )
+    output.tables(*tables, claims)

@@ -10,9 +10,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from fairbound._errors import argument, together
 from fairbound.cli.output import Output
@@ -24,15 +22,6 @@ if TYPE_CHECKING:
     from fairbound.evaluation import Repeats
     from fairbound.studies import StreamedStudy, StudySettings
     from fairbound.training import Processes
-
-Memory = Annotated[
-    str | None,
-    typer.Option(
-        "--memory",
-        metavar="SIZE",
-        help="Stream files whose rows would take more memory than this, such as 2GB. [default: half of all memory]",
-    ),
-]
 
 BYTES_PER_VALUE = 300
 """Bytes of memory per value of a table in a study, which has several copies as objects, text and numbers."""

@@ -2,32 +2,26 @@
 
 from __future__ import annotations
 
-import shlex
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import typer
 
-from fairbound._words import number
-from fairbound.cli.output import Interruptible, Output, refuse_existing
-from fairbound.cli.program import KEPT, NOT_KEPT, complain, exit_code, option_name
+from fairbound._words import TextTable, number
+from fairbound.cli.endings import KEPT, NOT_KEPT, complain, exit_code
+from fairbound.cli.names import option_name
+from fairbound.cli.output import Interruptible, Output, finishing, fresh_folder, refuse_existing
 
 if TYPE_CHECKING:
     from fairbound._journal import Journal
-    from fairbound._words import TextTable
     from fairbound.cli.options import JournalOptions, ReadingOptions
     from fairbound.data import Dataset
     from fairbound.studies import Study, StudySettings
     from fairbound.training import Processes
-
-
-# --- first look ------------------------------------------------------------------------------------------------------
-
-# The first tables of `train`: the values of the label, the types of columns, and limits to try.
 
 
 MOST_VALUES = 20
@@ -54,7 +48,7 @@ def show_label(output: Output, data: Dataset) -> None:
     if rest:  # the remaining values are all on one side, because favourable values are listed one by one
         sides = ", ".join(sorted({each["counts_as"] for each in rest}))
         rows.append((f"({len(rest):,} other values)", sides, f"{sum(each['rows'] for each in rest):,}"))
-    output.table(f"Label {data.target}", ("value", "counts as", "rows"), rows, left=2)
+    output.tables(TextTable(f"Label {data.target}", ("value", "counts as", "rows"), tuple(rows), left=2))
 
 
 def show_columns(output: Output, data: Dataset) -> None:
@@ -74,7 +68,9 @@ def show_columns(output: Output, data: Dataset) -> None:
         for each in columns_taken(data, option_name)
     ]
     if rows:
-        output.table("How columns are read", ("column", "read as", "example", "to change it"), rows, left=4)
+        output.tables(
+            TextTable("How columns are read", ("column", "read as", "example", "to change it"), tuple(rows), left=4)
+        )
 
 
 def suggested(measure: str, value: float | None, column: str | None = None) -> str | None:
@@ -105,7 +101,7 @@ def suggest(output: Output, summary: Mapping[str, Any]) -> None:
             limit = suggested(found["measure"], found["value"], found["grouping"] if several else None)
             rows.append((found["grouping"], found["measure"], number(found["value"], 4), limit or "kept already"))
     output.text()
-    output.table("Limits to try", ("groups", "measure", "now", "--require"), rows, left=2)
+    output.tables(TextTable("Limits to try", ("groups", "measure", "now", "--require"), tuple(rows), left=2))
     output.text(
         "Which measure suits the decision, if any, is a question for the people concerned and for the law. "
         "A limit on one measure can increase another disparity."
@@ -116,28 +112,45 @@ SLOW_STEP = 1.0
 """Steps that take at least this many seconds are shown with their time."""
 
 
-# --- studying --------------------------------------------------------------------------------------------------------
-
-
-def read_study(
-    source: str, test_file: str | None, reading: ReadingOptions, settings: StudySettings, output: Output
-) -> Study:
-    """Read the rows, and show facts about them before training begins."""
+def write_study(
+    source: str,
+    out: Path,
+    settings: StudySettings,
+    reading: ReadingOptions,
+    test_file: str | None,
+    budget: int,
+    saved: Checkpoint,
+    *,
+    models: bool = True,
+) -> tuple[Study, dict[str, Any]]:
+    """Read the rows, show facts about them, train, and write the folder; return the study and its numbers."""
     from fairbound.cli.inputs import load_parts
-    from fairbound.studies import Study
+    from fairbound.cli.streaming import is_too_large, stream_study
+    from fairbound.studies import Study, write_files, write_lock
 
-    with output.stage(f"Reading {source}"):
-        data, held_out = load_parts(source, test_file, reading, quiet=output.silent)
-    study = Study(data, settings, held_out=held_out)
-    output.text(study.describe())
-    show_label(output, data)
-    show_columns(output, data)
-    return study
+    output = saved.output
+    study: Study
+    with ExitStack() as scratch, saved, fresh_folder(saved.out, replace=saved.replaces) as folder:
+        if saved.processes is not None or is_too_large(source, budget):
+            study = stream_study(source, test_file, reading, settings, output, out, scratch, saved.processes)
+        else:
+            with output.stage(f"Reading {source}"):
+                data, held_out = load_parts(source, test_file, reading, quiet=output.silent)
+            study = Study(data, settings, held_out=held_out)
+            output.text(study.describe())
+            show_label(output, data)
+            show_columns(output, data)
+        write_lock(study.lock, folder)
+        saved.interrupt = run_study(study, output, saved)
+        if settings.bounds and study.interrupted and not study.frontier:
+            raise saved.interrupt.exception
+        with finishing(output):
+            return study, write_files(study, folder, out, models=models)
 
 
-def run_study(study: Study, output: Output, context: typer.Context, saved: Checkpoint | None = None) -> Interruptible:
+def run_study(study: Study, output: Output, saved: Checkpoint | None = None) -> Interruptible:
     """Train the models of a study, and show the progress.  The first interrupt ends training with the best model."""
-    study.command, study.name_of = command_of(context), option_name
+    study.command, study.name_of = output.command, option_name
     if saved is not None:
         saved.begin(study)
     began, steps = time.perf_counter(), 0
@@ -166,7 +179,7 @@ class Checkpoint:
 
     Parameters
     ----------
-    out : str
+    out : Path
         The folder of the run.
     stated : JournalOptions
     output : Output
@@ -179,8 +192,9 @@ class Checkpoint:
         Whether the folder exists already, because the run was interrupted: `--resume` replaces it.
     """
 
-    def __init__(self, out: str, stated: JournalOptions, output: Output, processes: Processes | None = None) -> None:
-        self.out, self.stated, self.output, self.processes = Path(out), stated, output, processes
+    def __init__(self, out: Path, stated: JournalOptions, output: Output, processes: Processes | None = None) -> None:
+        self.out, self.stated, self.output, self.processes = out, stated, output, processes
+        self.interrupt = Interruptible()
         self.path = self.out.with_name(f"{self.out.name}.journal")
         if stated.resume and not stated.checkpoint:
             raise ValueError("--resume continues a journal, but --checkpoint 0 writes none: leave one of them out.")
@@ -229,31 +243,11 @@ def _was_interrupted(folder: Path) -> bool:
     )
 
 
-def command_of(context: typer.Context) -> str:
-    """Return the command that was given."""
-    return shlex.join([*context.command_path.split(), *context.meta.get("arguments", [])])
-
-
-def show_table(output: Output, table: TextTable) -> None:
-    """Print a table."""
-    output.table(table.title, table.header, table.rows, left=table.left)
-
-
-def show_summary(output: Output, summary: Mapping[str, Any]) -> None:
-    """Print the tables of groups and limits, without and with limits."""
-    from fairbound.studies import summary_tables
-
-    for position, table in enumerate(summary_tables(summary)):
-        if position:
-            output.text()
-        show_table(output, table)
-
-
 def show_frontier(output: Output, frontier: Mapping[str, Any]) -> None:
     """Print the value and the cost of each bound."""
     from fairbound.studies import GAIN, frontier_table
 
-    show_table(output, frontier_table(frontier))
+    output.tables(frontier_table(frontier))
     output.text(GAIN)
 
 
@@ -265,10 +259,10 @@ def show_notes(output: Output, summary: Mapping[str, Any]) -> None:
         output.text(f"Note: {note}")
 
 
-def exit_after(study: Study, saved: Checkpoint, interrupt: Interruptible, *, kept: bool) -> NoReturn:
+def exit_after(study: Study, saved: Checkpoint, *, kept: bool) -> NoReturn:
     """Exit with the code for an interrupt, or for whether every limit is kept."""
     if study.interrupted:
         further = " The same command with --resume continues the run." if saved.path.exists() else ""
-        complain(f"{interrupt.word}: {saved.out} has {study.interruption}{further}")
-        raise typer.Exit(exit_code(interrupt.exception))
+        complain(f"{saved.interrupt.word}: {saved.out} has {study.interruption}{further}")
+        raise typer.Exit(exit_code(saved.interrupt.exception))
     raise typer.Exit(KEPT if kept else NOT_KEPT)

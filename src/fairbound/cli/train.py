@@ -5,87 +5,31 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Literal
 
 from fairbound._errors import together
 from fairbound._files import as_utf8
-from fairbound.cli import options
-from fairbound.cli.options import examples, with_options
-from fairbound.cli.output import Output, finishing
-from fairbound.cli.streaming import Memory
+from fairbound.cli.options import JournalOptions, ReadingOptions, StudyOptions, command
+from fairbound.cli.output import Output
 
 if TYPE_CHECKING:
     from fairbound.fairness import Constraint
     from fairbound.studies import Study
 
-LOANS = "fairbound train loans.csv --target approved --sensitive sex"
 
-Confidence = Annotated[
-    float | None,
-    typer.Option(
-        "--confidence", help="Keep the limits on unseen rows with this confidence; holds out calibration rows."
-    ),
-]
-
-
-Margin = Annotated[
-    str | None,
-    typer.Option(
-        "--margin",
-        metavar="auto|PROBABILITY",
-        help="Tighten the limits just enough to hold on new rows with this probability, by the forecast.",
-    ),
-]
-
-
-def register(app: typer.Typer, command: Any) -> None:
-    """Add the commands."""
-    app.command(
-        "train",
-        cls=command,
-        epilog=examples(
-            ("First a model without limits", f"{LOANS} --out look"),
-            ("Keep the four-fifths rule", f'{LOANS} --require "disparate_impact >= 0.8" --out model'),
-            (
-                "Also on unseen rows, with 95% confidence, by a network",
-                f'{LOANS} --require "disparate_impact >= 0.8" --confidence 0.95 --model mlp:32 --out model',
-            ),
-            (
-                "With a margin, so that the limit is likely to hold on new rows",
-                f'{LOANS} --require "disparate_impact >= 0.8" --margin auto --out model',
-            ),
-            (
-                "Two limits",
-                f'{LOANS} --require "disparate_impact >= 0.8" "equal_opportunity <= 0.1" --out model',
-            ),
-            (
-                "A folder of Parquet files that does not fit in memory",
-                'fairbound train loans/ --target approved --sensitive sex --memory 2GB --require "..." --out model',
-            ),
-            ("The shipped data", 'fairbound train law --require "disparate_impact >= 0.9" --out law'),
-        ),
-    )(train_command)
-    _register_frontier(app, command)
-    _register_report(app, command)
-
-
-@with_options
-def train_command(
+@command("train")
+def train(
+    source: str,
     *,
-    context: typer.Context,
-    source: options.TableOrName,
-    out: options.Out,
-    reading: options.ReadingOptions,
-    require: options.RequireIfAny = None,
-    confidence: Confidence = None,
-    margin: Margin = None,
-    training: options.StudyOptions,
-    memory: Memory = None,
-    journal: options.JournalOptions,
-    json: options.Json = False,
-    quiet: options.Quiet = False,
+    out: str,
+    require: list[str] | None = None,
+    confidence: float | None = None,
+    margin: str | None = None,
+    reading: ReadingOptions,
+    memory: str | None = None,
+    training: StudyOptions,
+    journal: JournalOptions,
+    output: Output,
 ) -> None:
     """Train a classifier under limits, and evaluate it on held-out rows.
 
@@ -93,41 +37,64 @@ def train_command(
     Without --require it trains a model without limits, shows its rates by group, and suggests limits. The exit code is
     1 if a limit is not kept on the training rows or on the held-out rows. With --confidence it is 1 if no model is
     certified, or if the held-out rows refute a limit.
+
+    Parameters
+    ----------
+    source : FILE|DATASET
+        A CSV or Parquet file, or the name of a known data set (fairbound data list).
+    out : FOLDER
+        A folder to create.
+    require : LIMIT...
+        A limit, such as "disparate_impact >= 0.8".
+    confidence : float
+        Keep the limits on unseen rows with this confidence; holds out calibration rows.
+    margin : auto|PROBABILITY
+        Tighten the limits just enough to hold on new rows with this probability, by the forecast.
+    memory : SIZE
+        Stream files whose rows would take more memory than this, such as 2GB. [default: half of all memory]
+
+    Examples
+    --------
+    First a model without limits:
+      $ fairbound train loans.csv --target approved --sensitive sex --out look
+    Keep the four-fifths rule:
+      $ fairbound train loans.csv --target approved --sensitive sex --require "disparate_impact >= 0.8" --out model
+    Also on unseen rows, with 95% confidence, by a network:
+      $ fairbound train loans.csv --target approved --sensitive sex --require "disparate_impact >= 0.8"
+          --confidence 0.95 --model mlp:32 --out model
+    With a margin, so that the limit is likely to hold on new rows:
+      $ fairbound train loans.csv --target approved --sensitive sex --require "disparate_impact >= 0.8"
+          --margin auto --out model
+    Two limits:
+      $ fairbound train loans.csv --target approved --sensitive sex
+          --require "disparate_impact >= 0.8" "equal_opportunity <= 0.1" --out model
+    A folder of Parquet files that does not fit in memory:
+      $ fairbound train loans/ --target approved --sensitive sex --memory 2GB --require "..." --out model
+    The shipped data:
+      $ fairbound train law --require "disparate_impact >= 0.9" --out law
     """
-    from fairbound.cli.output import check_source, fresh_folder
-    from fairbound.cli.streaming import is_too_large, own_output, parse_memory, shared_run, stream_study
-    from fairbound.cli.studying import Checkpoint, exit_after, read_study, run_study
+    from fairbound.cli.output import check_source
+    from fairbound.cli.streaming import own_output, parse_memory, shared_run
+    from fairbound.cli.studying import Checkpoint, exit_after, write_study
 
-    scratch = ExitStack()
-    processes = scratch.enter_context(shared_run())
-    with scratch, together(processes):
-        place, output = own_output(processes, Path(out), Output(json, quiet), scratch)
-        saved = Checkpoint(str(place), journal, output, processes)
-        check_source(source, folders=True)
-        settings = training.settings(
-            require or (), confidence=confidence, margin=as_margin(margin), max_categories=reading.max_categories
-        )
-        if confidence is not None and reading.weight is not None:
-            raise ValueError(
-                "--confidence and --weight cannot be combined: the confidence holds for unweighted rows only."
+    with ExitStack() as scratch:
+        processes = scratch.enter_context(shared_run())
+        with together(processes):
+            place, output = own_output(processes, Path(out), output, scratch)
+            saved = Checkpoint(place, journal, output, processes)
+            check_source(source, folders=True)
+            settings = training.settings(
+                require or (), confidence=confidence, margin=as_margin(margin), max_categories=reading.max_categories
             )
-        budget = parse_memory(memory)
-        entered = scratch.pop_all()
-    from fairbound.studies import write_files, write_lock
-
-    with entered as scratch, saved, fresh_folder(place, replace=saved.replaces) as folder:
-        study: Study
-        if processes is not None or is_too_large(source, budget):
-            study = stream_study(source, training.test_file, reading, settings, output, Path(out), scratch, processes)
-        else:
-            study = read_study(source, training.test_file, reading, settings, output)
-        write_lock(study.lock, folder)
-        interrupt = run_study(study, output, context, saved)
-        with finishing(output):
-            found = write_files(study, folder, Path(out))
+            if confidence is not None and reading.weight is not None:
+                raise ValueError(
+                    "--confidence and --weight cannot be combined: the confidence holds for unweighted rows only."
+                )
+            budget = parse_memory(memory)
+        study, found = write_study(source, Path(out), settings, reading, training.test_file, budget, saved)
     _show(output, study, out)
     output.result({"command": "train", "out": out, **found})
-    exit_after(study, saved, interrupt, kept=found["kept"])
+    exit_after(study, saved, kept=found["kept"])
 
 
 def as_margin(stated: str | None) -> float | str | None:
@@ -139,13 +106,14 @@ def as_margin(stated: str | None) -> float | str | None:
 
 
 def _show(output: Output, study: Study, out: str) -> None:
-    from fairbound.cli.studying import show_notes, show_summary, suggest
+    from fairbound.cli.studying import show_notes, suggest
+    from fairbound.studies import summary_tables
 
     if output.silent:
         return
     summary = study.summary
     output.text()
-    show_summary(output, summary)
+    output.tables(*summary_tables(summary))
     output.text()
     if summary["limits"]:
         from fairbound.report import headline
@@ -162,139 +130,109 @@ def _show(output: Output, study: Study, out: str) -> None:
     output.text(f"Written to {out}: model, metrics.json, summary.json, report.html, model-card.md, limits.lock.")
 
 
-# --- frontier ---------------------------------------------------------------------------------------------------------
-
-Measure = Annotated[
-    str, typer.Option("--measure", metavar="NAME", help="The measure to limit, such as disparate_impact.")
-]
-Bounds = Annotated[
-    list[float] | None,
-    typer.Option("--bounds", metavar="NUMBER...", help="The bounds to try; by default a grid for the measure."),
-]
-Choose = Annotated[
-    float | None,
-    typer.Option("--choose", metavar="BOUND", help="The bound of the reported model; by default the middle one."),
-]
-NoModels = Annotated[bool, typer.Option("--no-models", help="Write only the chosen model, not one per bound.")]
-
-
-def _register_frontier(app: typer.Typer, command: Any) -> None:
-    loans = "fairbound frontier loans.csv --target approved --sensitive sex"
-    app.command(
-        "frontier",
-        cls=command,
-        epilog=examples(
-            ("The ratio of selection rates", f"{loans} --measure disparate_impact --out frontier"),
-            ("Three bounds", f"{loans} --measure equal_opportunity --bounds 0.1 0.05 0.02 --out frontier"),
-            (
-                "With another limit for every model",
-                f'{loans} --measure disparate_impact --require "selection_rate >= 0.2" --out frontier',
-            ),
-        ),
-    )(frontier_command)
-
-
-@with_options
-def frontier_command(
+@command("frontier")
+def frontier(
+    source: str,
     *,
-    context: typer.Context,
-    source: options.TableOrName,
-    out: options.Out,
-    reading: options.ReadingOptions,
-    measure: Measure = "disparate_impact",
-    bounds: Bounds = None,
-    choose: Choose = None,
-    require: options.RequireIfAny = None,
-    training: options.StudyOptions,
-    memory: Memory = None,
-    journal: options.JournalOptions,
-    no_models: NoModels = False,
-    json: options.Json = False,
-    quiet: options.Quiet = False,
+    out: str,
+    reading: ReadingOptions,
+    measure: str = "disparate_impact",
+    bounds: list[float] | None = None,
+    choose: float | None = None,
+    require: list[str] | None = None,
+    no_models: bool = False,
+    memory: str | None = None,
+    training: StudyOptions,
+    journal: JournalOptions,
+    output: Output,
 ) -> None:
     """Train a model for each of several bounds, and show the cost of each.
 
     Writes a folder with the table (frontier.csv), a model for each bound, and a report that contains the frontier. The
     exit code is 1 if a bound is not kept on the training rows. After Ctrl-C, finished bounds are kept.
+
+    Parameters
+    ----------
+    source : FILE|DATASET
+        A CSV or Parquet file, or the name of a known data set (fairbound data list).
+    out : FOLDER
+        A folder to create.
+    measure : NAME
+        The measure to limit, such as disparate_impact.
+    bounds : NUMBER...
+        The bounds to try; by default a grid for the measure.
+    choose : BOUND
+        The bound of the reported model; by default the middle one.
+    require : LIMIT...
+        A limit, such as "disparate_impact >= 0.8".
+    no_models : bool
+        Write only the chosen model, not one per bound.
+    memory : SIZE
+        Stream files whose rows would take more memory than this, such as 2GB. [default: half of all memory]
+
+    Examples
+    --------
+    The ratio of selection rates:
+      $ fairbound frontier loans.csv --target approved --sensitive sex --measure disparate_impact --out frontier
+    Three bounds:
+      $ fairbound frontier loans.csv --target approved --sensitive sex --measure equal_opportunity
+          --bounds 0.1 0.05 0.02 --out frontier
+    With another limit for every model:
+      $ fairbound frontier loans.csv --target approved --sensitive sex --measure disparate_impact
+          --require "selection_rate >= 0.2" --out frontier
     """
-    from fairbound.cli.output import check_source, fresh_folder
-    from fairbound.cli.streaming import is_too_large, parse_memory, refuse_launcher, stream_study
-    from fairbound.cli.studying import Checkpoint, exit_after, read_study, run_study, show_frontier, show_notes
+    from fairbound.cli.output import check_source
+    from fairbound.cli.streaming import parse_memory, refuse_launcher
+    from fairbound.cli.studying import Checkpoint, exit_after, show_frontier, show_notes, write_study
 
     refuse_launcher("frontier")
-    output = Output(json, quiet)
-    saved = Checkpoint(out, journal, output)
+    saved = Checkpoint(Path(out), journal, output)
     check_source(source, folders=True)
-    from fairbound.studies import write_files, write_lock
-
     limit, grid = swept_limit(measure, bounds, choose)
     settings = training.settings([limit, *(require or ())], grid, max_categories=reading.max_categories)
     budget = parse_memory(memory)
-    with ExitStack() as scratch, saved, fresh_folder(out, replace=saved.replaces) as folder:
-        study: Study
-        if is_too_large(source, budget):
-            study = stream_study(source, training.test_file, reading, settings, output, Path(out), scratch)
-        else:
-            study = read_study(source, training.test_file, reading, settings, output)
-        write_lock(study.lock, folder)
-        interrupt = run_study(study, output, context, saved)
-        if study.interrupted and not study.frontier:
-            raise interrupt.exception
-        with finishing(output):
-            found = write_files(study, folder, Path(out), models=not no_models)
+    study, found = write_study(
+        source, Path(out), settings, reading, training.test_file, budget, saved, models=not no_models
+    )
     output.text()
     show_frontier(output, study.summary["frontier"])
     show_notes(output, study.summary)
     files = "frontier.csv, frontier.json, model" + ("" if no_models else ", models")
     output.text(f"Written to {out}: {files}, report.html, summary.json, model-card.md, limits.lock.")
     output.result({"command": "frontier", "out": out, **found})
-    exit_after(study, saved, interrupt, kept=found["kept"])
+    exit_after(study, saved, kept=found["kept"])
 
-
-# --- report -----------------------------------------------------------------------------------------------------------
-
-RunFolder = Annotated[
-    str,
-    typer.Argument(metavar="RUN", help="A folder that train or frontier has written.", show_default=False),
-]
-OutFile = Annotated[
-    str | None,
-    typer.Option("--out", "-o", metavar="FILE", help="The file to write; by default RUN/report.html is replaced."),
-]
-Form = Annotated[str, typer.Option("--format", metavar="html|markdown", help="A web page, or a model card.")]
 
 FORMATS = {"html": "report.html", "markdown": "model-card.md"}
 
 
-def _register_report(app: typer.Typer, command: Any) -> None:
-    app.command(
-        "report",
-        cls=command,
-        epilog=examples(
-            ("Write the report of a run again", "fairbound report model"),
-            ("One page to hand on", "fairbound report model --out review.html"),
-            ("The model card", "fairbound report model --format markdown --out CARD.md"),
-        ),
-    )(report_command)
-
-
-def report_command(
-    run: RunFolder,
-    out: OutFile = None,
-    form: Form = "html",
-    json: options.Json = False,
-    quiet: options.Quiet = False,
-) -> None:
+@command("report")
+def report(run: str, *, out: str | None = None, form: Literal["html", "markdown"] = "html", output: Output) -> None:
     """Write the report of a run from its summary.
 
     The page is one self-contained file. --json prints the summary.
+
+    Parameters
+    ----------
+    run : RUN
+        A folder that train or frontier has written.
+    out : FILE
+        The file to write; by default RUN/report.html is replaced.
+    form : str
+        A web page, or a model card.
+
+    Examples
+    --------
+    Write the report of a run again:
+      $ fairbound report model
+    One page to hand on:
+      $ fairbound report model --out review.html
+    The model card:
+      $ fairbound report model --format markdown --out CARD.md
     """
     from fairbound._words import did_you_mean
-    from fairbound.cli.inputs import check_choice
     from fairbound.cli.output import fresh_file
 
-    check_choice(form, list(FORMATS), "--format")
-    output = Output(json, quiet)
     folder = Path(run)
     path = folder if folder.is_file() else folder / "summary.json"
     if not path.is_file():

@@ -3,19 +3,11 @@
 The measures are those of `fairbound.fairness`, here with confidence intervals.
 """
 
-from fairbound.evaluation.audit_records import (
-    CalibrationBin,
-    Estimate,
-    GroupAudit,
-    GroupScores,
-    MeasureAudit,
-    ScoreAudit,
-    ThresholdCurves,
-    Undefined,
-)
+from fairbound.evaluation.audit_records import Estimate, GroupAudit, MeasureAudit
 from fairbound.evaluation.audit_result import Audit
 from fairbound.evaluation.auditing import audit, audit_tally, audited_measures, overall_accuracy
-from fairbound.evaluation.certificate import Certificate, RateInterval, certify, certify_tally
+from fairbound.evaluation.certificate import Certificate, certify, certify_tally
+from fairbound.evaluation.e_processes import MEMORIES, EProcesses
 from fairbound.evaluation.forecast import (
     Forecast,
     LimitForecast,
@@ -23,36 +15,39 @@ from fairbound.evaluation.forecast import (
     MarginResult,
     RateDistribution,
 )
-from fairbound.evaluation.intervals import Share, WeightedShare, binomial_interval, weighted_interval
+from fairbound.evaluation.intervals import MonotoneRate, Share, WeightedShare, binomial_interval
 from fairbound.evaluation.ll144 import Category, CategoryTable, LL144Tables
 from fairbound.evaluation.matching import match_decisions, match_positive
-from fairbound.evaluation.monitor_state import (
+from fairbound.evaluation.monitor_records import (
     CountedBatch,
     LimitEvidence,
     MonitorAlarm,
     RequirementEvidence,
-    evidence_text,
 )
 from fairbound.evaluation.monitoring import Monitor
-from fairbound.evaluation.p_values import PairedTest, holm, paired_test
-from fairbound.evaluation.requirements import rate_name
+from fairbound.evaluation.p_values import PairedTest, beside_the_highest, holm, paired_test
+from fairbound.evaluation.planning import times_as_many
+from fairbound.evaluation.requirements import LimitSide, RateKey, Requirement, rate_name
+from fairbound.evaluation.score_records import CalibrationBin, GroupScores, ScoreAudit, ThresholdCurves
 from fairbound.evaluation.scores import Scores, auc_estimate, check_scores, tally_decisions
 from fairbound.evaluation.significance import (
     SelectionTest,
     Significance,
     compare_selections,
 )
-from fairbound.evaluation.tally import Repeats, Tally
-from fairbound.evaluation.verdicts import Bounds, LimitCertificate, Verdict, sides_in_words
+from fairbound.evaluation.tally import WHOLES, Repeats, Tally
+from fairbound.evaluation.verdicts import LimitCertificate, Verdict, sides_in_words
 
 __all__ = [
+    "MEMORIES",
+    "WHOLES",
     "Audit",
-    "Bounds",
     "CalibrationBin",
     "Category",
     "CategoryTable",
     "Certificate",
     "CountedBatch",
+    "EProcesses",
     "Estimate",
     "Forecast",
     "GroupAudit",
@@ -62,14 +57,17 @@ __all__ = [
     "LimitEvidence",
     "LimitForecast",
     "LimitMargin",
+    "LimitSide",
     "MarginResult",
     "MeasureAudit",
     "Monitor",
     "MonitorAlarm",
+    "MonotoneRate",
     "PairedTest",
     "RateDistribution",
-    "RateInterval",
+    "RateKey",
     "Repeats",
+    "Requirement",
     "RequirementEvidence",
     "ScoreAudit",
     "Scores",
@@ -78,19 +76,18 @@ __all__ = [
     "Significance",
     "Tally",
     "ThresholdCurves",
-    "Undefined",
     "Verdict",
     "WeightedShare",
     "auc_estimate",
     "audit",
     "audit_tally",
     "audited_measures",
+    "beside_the_highest",
     "binomial_interval",
     "certify",
     "certify_tally",
     "check_scores",
     "compare_selections",
-    "evidence_text",
     "holm",
     "match_decisions",
     "match_positive",
@@ -99,5 +96,5 @@ __all__ = [
     "rate_name",
     "sides_in_words",
     "tally_decisions",
-    "weighted_interval",
+    "times_as_many",
 ]

@@ -1,28 +1,22 @@
-"""The records of an audit: rates and measures of groups, their scores, and curves over all thresholds."""
+"""The records of an audit: rates and measures of groups."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import Any, TypeVar
 
 from fairbound._json import as_json
-from fairbound._words import EVERYONE, TextTable, as_text, count, group_text, lookup, number
-
-FloatArray = NDArray[np.float64]
+from fairbound._words import EVERYONE, as_text, group_text, lookup, number
 
 
 @dataclass(frozen=True)
 class Estimate:
     """A measured rate and its interval; all None if the rate is undefined."""
 
-    value: float | None
-    lower: float | None
-    upper: float | None
+    value: float | None = None
+    lower: float | None = None
+    upper: float | None = None
 
     def __str__(self) -> str:
         if self.value is None:
@@ -30,8 +24,39 @@ class Estimate:
         return number(self.value) + ("" if self.lower is None else f" [{number(self.lower)}, {number(self.upper)}]")
 
 
+class OfGroup:
+    """A record of one group of a grouping; of everyone, if its group is None."""
+
+    grouping: str
+    group: Hashable
+
+    @property
+    def name(self) -> str:
+        """Return the name of the group as text."""
+        return group_text(self.group)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as a dictionary of JSON values."""
+        return as_json({**vars(self), "group": EVERYONE if self.group is None else as_text(self.group)})
+
+
+Record = TypeVar("Record", bound=OfGroup)
+
+
+def find_group(records: Sequence[Record], group: Hashable, grouping: str | None) -> Record:
+    """Return the record of a group, named by its value or its text; with several, `grouping` says which one."""
+    named = [each for each in records if grouping in (None, each.grouping)]
+    found = [each for each in named if each.group is not None and each.group == group]
+    found = found or [each for each in named if each.name == str(group)]
+    if len(found) == 1:
+        return found[0]
+    known = ", ".join(f"{each.name} ({each.grouping})" for each in named)
+    problem = "Several groupings have the group" if found else "Unknown group"
+    raise ValueError(f"{problem} {group!r}. Known: {known}.")
+
+
 @dataclass(frozen=True)
-class GroupAudit:
+class GroupAudit(OfGroup):
     """One group, or everyone whose group is known.
 
     Attributes
@@ -61,11 +86,6 @@ class GroupAudit:
     decisions: dict[Hashable, float]
     confusion: tuple[tuple[float, ...], ...]
     rates: dict[Hashable, dict[str, Estimate]] = field(repr=False)
-
-    @property
-    def name(self) -> str:
-        """Return the name of the group as text."""
-        return group_text(self.group)
 
     def rate(self, name: str, label: Hashable | None = None) -> Estimate:
         """Return a rate by name; with several classes, `label` is needed."""
@@ -100,11 +120,11 @@ class MeasureAudit:
     description: str
     grouping: str
     label: Hashable | None
-    value: float | None
-    lower: float | None
-    upper: float | None
-    pair: tuple[Hashable, Hashable, str] | None
-    left_out: tuple[Hashable, ...]
+    value: float | None = None
+    lower: float | None = None
+    upper: float | None = None
+    pair: tuple[Hashable, Hashable, str] | None = None
+    left_out: tuple[Hashable, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -116,224 +136,3 @@ class Undefined:
     rate: str
     label: Hashable | None
     rows: int
-
-
-# --- scores ----------------------------------------------------------------------------------------------------------
-
-QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
-
-MOST_THRESHOLDS = 200
-"""Largest number of thresholds in a summary and its pictures; the Python object has all."""
-
-
-@dataclass(frozen=True)
-class CalibrationBin:
-    """The rows of a group with scores from `start` to below `stop`: mean score, and share of positives."""
-
-    start: float
-    stop: float
-    rows: int
-    score: float
-    positives: Estimate
-
-
-@dataclass(frozen=True)
-class GroupScores:
-    """The scores of one group, or of everyone whose group is known.
-
-    Attributes
-    ----------
-    grouping : str
-    group : group or None
-        None for everyone.
-    everyone : bool
-    rows : int
-    above_median : int
-        Rows with a score above the median of the full sample.
-    mean : float
-    quantiles : tuple of float
-        At 0, 5, 25, 50, 75, 95 and 100%.
-    shares : tuple of float
-        Share of the rows in each bin of `ScoreAudit.edges`.
-    auc : Estimate or None
-        None without labels; undefined if all labels of the group are the same.
-    calibration : tuple of CalibrationBin
-        Bins that have rows; empty without labels, and for scores outside [0, 1].
-    calibration_error : float or None
-        The expected calibration error.
-    """
-
-    grouping: str
-    group: Hashable
-    everyone: bool
-    rows: int
-    above_median: int
-    mean: float
-    quantiles: tuple[float, ...]
-    shares: tuple[float, ...] = field(repr=False)
-    auc: Estimate | None
-    calibration: tuple[CalibrationBin, ...] = field(repr=False)
-    calibration_error: float | None
-
-    @property
-    def name(self) -> str:
-        """The group as text."""
-        return group_text(self.group)
-
-
-@dataclass(frozen=True, eq=False)
-class ThresholdCurves:
-    """Rates and measures of a grouping at each threshold.
-
-    Attributes
-    ----------
-    grouping : str
-    thresholds : array of shape (T,)
-        The distinct scores, rising; rows with a score of at least the threshold are selected.
-    groups : tuple
-        The groups, then None for everyone.
-    rates : dict of str to array of shape (T, G + 1)
-        NaN where a rate is undefined.
-    measures : dict of str to array of shape (T,)
-        Over the groups for which the measure is defined; NaN if there are fewer than two.
-    """
-
-    grouping: str
-    thresholds: FloatArray
-    groups: tuple[Hashable, ...]
-    rates: dict[str, FloatArray] = field(repr=False)
-    measures: dict[str, FloatArray] = field(repr=False)
-
-    def at(self, threshold: float) -> dict[str, float]:
-        """Return the measures if all rows with a score of at least `threshold` are selected."""
-        place = int(np.searchsorted(self.thresholds, threshold))
-        if place == len(self.thresholds):
-            raise ValueError(f"threshold={threshold!r} is above every score: nobody would be selected.")
-        return {name: float(values[place]) for name, values in self.measures.items()}
-
-    def thinned(self, most: int = MOST_THRESHOLDS) -> ThresholdCurves:
-        """Return the curves at no more than `most` thresholds, including the first and the last."""
-        if len(self.thresholds) <= most:
-            return self
-        kept = np.unique(np.linspace(0, len(self.thresholds) - 1, most).round().astype(int))
-        return ThresholdCurves(
-            self.grouping,
-            self.thresholds[kept],
-            self.groups,
-            {name: values[kept] for name, values in self.rates.items()},
-            {name: values[kept] for name, values in self.measures.items()},
-        )
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return everything in plain values, None where something is undefined."""
-        names = [EVERYONE if group is None else as_text(group) for group in self.groups]
-        return {
-            "grouping": self.grouping,
-            "thresholds": self.thresholds.tolist(),
-            "rates": {
-                rate: dict(zip(names, (_without_nan(column) for column in values.T), strict=True))
-                for rate, values in self.rates.items()
-            },
-            "measures": {measure: _without_nan(values) for measure, values in self.measures.items()},
-        }
-
-
-def _without_nan(values: FloatArray) -> list[float | None]:
-    return [None if math.isnan(value) else value for value in values.tolist()]
-
-
-@dataclass(frozen=True, eq=False)
-class ScoreAudit:
-    """Scores by group; `audit(..., score=)` has it as `scores`.
-
-    Attributes
-    ----------
-    median : float
-        Median of all scores, including rows without a known group.
-    edges : tuple of float
-        Edges of the bins of the distributions.
-    groups : tuple of GroupScores
-    curves : tuple of ThresholdCurves
-        One for each grouping.
-    calibrated : bool
-        Whether all scores are in [0, 1], so that they can be compared with shares of positives.
-    labelled : bool
-    rule : str
-        How decisions follow from the scores; empty if the audit was given decisions.
-    """
-
-    median: float
-    edges: tuple[float, ...]
-    groups: tuple[GroupScores, ...]
-    curves: tuple[ThresholdCurves, ...]
-    calibrated: bool
-    labelled: bool
-    rule: str = ""
-
-    def group(self, group: Hashable, grouping: str | None = None) -> GroupScores:
-        """Return a group by its value or its text; `grouping` is needed if several groupings have such a group."""
-        named = [each for each in self.groups if grouping in (None, each.grouping)]
-        found = [each for each in named if group in (each.group, each.name)]
-        if len(found) != 1:
-            known = ", ".join(f"{each.name} ({each.grouping})" for each in named)
-            raise ValueError(f"{'Several groups are' if found else 'Unknown group'} {group!r}. Known: {known}.")
-        return found[0]
-
-    def curve(self, grouping: str | None = None) -> ThresholdCurves:
-        """Return the curves of a grouping; with a single grouping, its name may be left out."""
-        found = [each for each in self.curves if grouping in (None, each.grouping)]
-        if len(found) != 1:
-            raise ValueError(
-                f"grouping={grouping!r} must be one of {', '.join(each.grouping for each in self.curves)}."
-            )
-        return found[0]
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """How to read the scores."""
-        found = ["Scores: a larger score is more favourable.", *([self.rule] if self.rule else [])]
-        if self.labelled:
-            found.append("Intervals of the AUC follow DeLong et al. (1988), without adjustment for several groups.")
-        if self.labelled and self.calibrated:
-            found.append("Intervals of a reliability curve are exact binomial, and simultaneous over its bins.")
-        if self.labelled and not self.calibrated:
-            found.append("Some scores lie outside 0 to 1. They are not probabilities, so calibration is not shown.")
-        return tuple(found)
-
-    def tables(self) -> list[TextTable]:
-        """Return AUC, calibration error and quantiles of each group, a table for each grouping."""
-        found = []
-        for grouping in dict.fromkeys(each.grouping for each in self.groups):
-            rows = []
-            for each in self.groups:
-                if each.grouping == grouping:
-                    labelled = (str(each.auc), number(each.calibration_error)) if self.labelled else ()
-                    spread = (f"{quantile:.3g}" for quantile in each.quantiles[1:-1])
-                    rows.append((each.name, count(each.rows), *labelled, *spread))
-            header = ("group", "rows", *(("AUC", "calibration error") if self.labelled else ()))
-            spread_header = tuple(f"{quantile:.0%}" for quantile in QUANTILES[1:-1])
-            found.append(TextTable(f"{grouping}: scores and their quantiles", (*header, *spread_header), tuple(rows)))
-        return found
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return everything as a dictionary of JSON values, with at most 200 thresholds."""
-        return as_json(
-            {
-                "median": self.median,
-                "edges": self.edges,
-                "calibrated": self.calibrated,
-                "labelled": self.labelled,
-                "groups": [
-                    {
-                        **vars(each),
-                        "group": EVERYONE if each.everyone else as_text(each.group),
-                        "auc": None if each.auc is None else dict(vars(each.auc)),
-                        "calibration": [
-                            {**vars(cell), "positives": dict(vars(cell.positives))} for cell in each.calibration
-                        ],
-                    }
-                    for each in self.groups
-                ],
-                "curves": [each.thinned().to_dict() for each in self.curves],
-            }
-        )

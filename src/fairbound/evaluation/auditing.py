@@ -24,12 +24,11 @@ from fairbound.evaluation.audit_result import Audit
 from fairbound.evaluation.intervals import Statistic, check_confidence
 from fairbound.evaluation.requirements import rate_name
 from fairbound.evaluation.scores import Scores, audit_scores, tally_decisions
-from fairbound.evaluation.tally import Tally
+from fairbound.evaluation.tally import CountedRate, Tally
 from fairbound.fairness import (
     MEASURES,
     RATES,
     Combine,
-    ComparedPair,
     Constraint,
     ConstraintSystem,
     GroupComparison,
@@ -140,16 +139,15 @@ def audit_tally(
     asked = list(_asked(compared, tally))
     if system is None:
         system = tally.compile_together(each.limit() for each in asked if each.is_compared)
-    rates = _Rates(tally, system, [each.measure for each in asked if each.is_compared])
     return Audit(
         rows=tally.cells.n_rows,
         weighted=tally.weighted,
         probable=tally.divided is not None,
         confidence=confidence,
         classes=tally.cells.classes,
-        groups=tuple(entry for grouping in groupings for entry in _groups(rates, grouping, alpha)),
-        measures=tuple(_measures(rates, asked, system, alpha)),
-        undefined=tuple(entry for grouping in groupings for entry in _undefined(rates, grouping)),
+        groups=tuple(entry for grouping in groupings for entry in _groups(tally, grouping, alpha)),
+        measures=tuple(_measures(tally, asked, system, alpha)),
+        undefined=tuple(entry for grouping in groupings for entry in _undefined(tally, grouping)),
         missing={grouping.name: tally.missing(grouping) for grouping in groupings},
         merged=tally.merged,
         min_group_size=tally.min_group_size,
@@ -196,50 +194,6 @@ def _asked(measures: Iterable[Measure], tally: Tally) -> Iterator[_Asked]:
                 yield _Asked(measure, grouping, cells.classes[outcome] if several else None)
 
 
-class CountedRate(NamedTuple):
-    """A rate of each group of a grouping, and of everyone, for one outcome."""
-
-    values: list[float]
-    defined: list[bool]
-    statistics: list[Statistic] | None
-
-
-class _Rates:
-    """Every rate that an audit needs, counted once."""
-
-    def __init__(self, tally: Tally, system: ConstraintSystem, measures: Sequence[Measure]) -> None:
-        self.tally = tally
-        self.counts = {
-            (grouping.name, outcome): tally.counts(grouping, outcome)
-            for grouping in tally.cells.groupings
-            for outcome in tally.cells.outcomes
-        }
-        self.found: dict[tuple[str, int, RateFunction, bool], CountedRate] = {}
-        for grouping, outcome in self.counts:
-            for rate in counted_rates(tally).values():
-                self._count(grouping, outcome, rate, monotone=False)
-        for comparison in system.comparisons:
-            block, measure = comparison.block, measures[comparison.constraint]
-            self._count(block.grouping.name, block.outcome, block.rate, monotone=measure.monotone)
-
-    def _count(self, grouping: str, outcome: int, rate: RateFunction, *, monotone: bool) -> None:
-        if (grouping, outcome, rate, monotone) in self.found:
-            return
-        counts = self.counts[grouping, outcome]
-        same = self.found.get((grouping, outcome, rate, False))
-        if same is None or same.statistics is None:
-            same = CountedRate(counts.values(rate), counts.defined(rate), counts.statistics(rate, monotone=monotone))
-        self.found[grouping, outcome, rate, monotone] = same
-
-    def of(self, grouping: str, outcome: int, rate: RateFunction, *, monotone: bool = False) -> CountedRate:
-        """Return a rate of a grouping."""
-        return self.found[grouping, outcome, rate, monotone]
-
-    def rows(self, grouping: Grouping) -> list[int]:
-        """Count the rows of each group, and of everyone."""
-        return self.tally.group_rows(grouping)
-
-
 def _compared(measures: Iterable[str | Measure] | None, tally: Tally) -> list[Measure]:
     if measures is None:
         known = [measure for measure in MEASURES.values() if measure.comparison != "value"]
@@ -258,42 +212,43 @@ def _compared(measures: Iterable[str | Measure] | None, tally: Tally) -> list[Me
     return found
 
 
-def _groups(rates: _Rates, grouping: Grouping, alpha: float) -> Iterator[GroupAudit]:
+def _groups(tally: Tally, grouping: Grouping, alpha: float) -> Iterator[GroupAudit]:
     """Yield the counts and the rates for every class, of each group and of everyone."""
-    classes, outcomes = rates.tally.cells.classes, rates.tally.cells.outcomes
-    known, labelled = counted_rates(rates.tally), rates.tally.labelled
+    classes = tally.cells.classes
     estimates = {
-        outcome: {name: estimates_of(rates.of(grouping.name, outcome, rate), alpha) for name, rate in known.items()}
-        for outcome in outcomes
+        classes[outcome]: {
+            name: estimates_of(tally.counts(grouping, outcome).rate(rate), alpha)
+            for name, rate in counted_rates(tally).items()
+        }
+        for outcome in tally.cells.outcomes
     }
-    rows, confusion = rates.rows(grouping), rates.tally.confusion(grouping)
+    rows, confusion = tally.group_rows(grouping), tally.confusion(grouping)
     for position, group in enumerate((*grouping.groups, None)):
         yield GroupAudit(
             grouping=grouping.name,
             group=group,
             everyone=position == len(grouping.groups),
             rows=rows[position],
-            labels={label: sum(line) for label, line in zip(classes, confusion[position], strict=True) if labelled},
+            labels={
+                label: sum(line) for label, line in zip(classes, confusion[position], strict=True) if tally.labelled
+            },
             decisions=dict(zip(classes, map(sum, zip(*confusion[position], strict=True)), strict=True)),
-            confusion=tuple(tuple(line) for line in confusion[position] if labelled),
+            confusion=tuple(tuple(line) for line in confusion[position] if tally.labelled),
             rates={
-                classes[outcome]: {name: found[position] for name, found in estimates[outcome].items()}
-                for outcome in outcomes
+                label: {name: of_groups[position] for name, of_groups in found.items()}
+                for label, found in estimates.items()
             },
         )
 
 
 def estimates_of(rate: CountedRate, alpha: float) -> list[Estimate]:
     """Return a rate of each group with its interval, which is wrong with probability at most α."""
-    estimates = []
-    for position, value in enumerate(rate.values):
-        if not rate.defined[position]:
-            estimates.append(Estimate(None, None, None))
-        elif rate.statistics is None:  # a rate that was added to `RATES` but not to `WHOLES`
-            estimates.append(Estimate(value, None, None))
-        else:
-            estimates.append(Estimate(value, *rate.statistics[position].interval(alpha)))
-    return estimates
+    # A rate that was added to `RATES` but not to `WHOLES` has no statistics.
+    statistics: Sequence[Statistic | None] = rate.statistics or [None] * len(rate.values)
+    return [
+        Estimate(value, *(statistic.interval(alpha) if statistic else ())) if defined else Estimate()
+        for value, defined, statistic in zip(rate.values, rate.defined, statistics, strict=True)
+    ]
 
 
 def overall_accuracy(tally: Tally, confidence: float = 0.95) -> tuple[Estimate, float]:
@@ -301,76 +256,72 @@ def overall_accuracy(tally: Tally, confidence: float = 0.95) -> tuple[Estimate, 
     cells = tally.cells
     labels = cells.totals.reshape(-1, cells.n_labels).sum(axis=0)
     everyone = Grouping("all rows", (), np.ones((1, cells.n_cells // cells.n_labels)))
-    counts = tally.counts(everyone, cells.outcomes[0])
-    rate = CountedRate(counts.values(accuracy), counts.defined(accuracy), counts.statistics(accuracy))
+    rate = tally.counts(everyone, cells.outcomes[0]).rate(accuracy)
     (estimate,) = estimates_of(rate, 1.0 - check_confidence(confidence))
     return estimate, float(labels.max() / labels.sum())
 
 
-def _undefined(rates: _Rates, grouping: Grouping) -> Iterator[Undefined]:
-    cells = rates.tally.cells
-    several = cells.n_labels > 2
-    rows = rates.rows(grouping)
+def _undefined(tally: Tally, grouping: Grouping) -> Iterator[Undefined]:
+    cells, rows = tally.cells, tally.group_rows(grouping)
     for outcome in cells.outcomes:
-        for name, rate in counted_rates(rates.tally).items():
+        for name, rate in counted_rates(tally).items():
             if rate is accuracy and outcome != cells.outcomes[0]:
                 continue
-            defined = rates.of(grouping.name, outcome, rate).defined
-            label = cells.classes[outcome] if several and rate is not accuracy else None
+            defined = tally.counts(grouping, outcome).rate(rate).defined
+            label = cells.classes[outcome] if cells.n_labels > 2 and rate is not accuracy else None
             for group, size, known in zip(grouping.groups, rows, defined, strict=False):
                 if not known:
                     yield Undefined(grouping.name, group, name, label, size)
 
 
-def _measures(rates: _Rates, asked: Iterable[_Asked], system: ConstraintSystem, alpha: float) -> Iterator[MeasureAudit]:
+def _measures(tally: Tally, asked: Iterable[_Asked], system: ConstraintSystem, alpha: float) -> Iterator[MeasureAudit]:
     """Yield what was asked for; `system` has a constraint for each that is compared."""
     comparisons: list[list[GroupComparison]] = [[] for _ in system.constraints]
     for comparison in system.comparisons:
         comparisons[comparison.constraint].append(comparison)
-    compared = iter(zip(comparisons, rates.tally.worst(system), strict=True))
-    for each in asked:
-        measure, grouping, label = each
-        found: dict[str, Any] = {"value": None, "lower": None, "upper": None, "pair": None}
-        left_out: tuple[Hashable, ...] = ()
-        if each.is_compared:
+    compared = iter(zip(comparisons, tally.worst(system), strict=True))
+    for measure, grouping, label in asked:
+        found: dict[str, Any] = {}
+        if len(grouping.groups) > 1:
             own, worst = next(compared)
-            left_out = _left_out(rates, own, monotone=measure.monotone)
+            rates = [_rate_of(tally, each, measure) for each in own]
+            left_out = {
+                group: None
+                for comparison, rate in zip(own, rates, strict=True)
+                for group, known in zip(comparison.block.grouping.groups, rate.defined, strict=False)
+                if not known
+            }
+            found["left_out"] = tuple(left_out)
             if worst is not None:
                 found["value"] = worst.value
-                if measure.comparison != "covariance":
-                    found |= _compare(rates, measure, own, worst, alpha)
-        yield MeasureAudit(measure.name, measure.description, grouping.name, label, **found, left_out=left_out)
+                if measure.comparison != "covariance" and all(rate.statistics is not None for rate in rates):
+                    groups = (*worst.block.grouping.groups, None)
+                    first, second = (groups[place] for place in worst.places)
+                    found["pair"] = (first, second, rate_name(worst.block.rate, measure.name))
+                    found["lower"], found["upper"] = _interval(measure, own, rates, alpha)
+        yield MeasureAudit(measure.name, measure.description, grouping.name, label, **found)
 
 
-def _left_out(rates: _Rates, comparisons: Iterable[GroupComparison], *, monotone: bool) -> tuple[Hashable, ...]:
-    found: dict[Hashable, None] = {}
-    for block in (comparison.block for comparison in comparisons):
-        defined = rates.of(block.grouping.name, block.outcome, block.rate, monotone=monotone).defined
-        found |= {group: None for group, known in zip(block.grouping.groups, defined, strict=False) if not known}
-    return tuple(found)
+def _rate_of(tally: Tally, comparison: GroupComparison, measure: Measure) -> CountedRate:
+    block = comparison.block
+    return tally.counts(block.grouping, block.outcome).rate(block.rate, monotone=measure.monotone)
 
 
-def _compare(
-    rates: _Rates, measure: Measure, comparisons: Iterable[GroupComparison], worst: ComparedPair, alpha: float
-) -> dict[str, Any]:
-    """Return the interval of the measure, and the pair of groups that is furthest apart."""
-    known: list[tuple[list[Statistic], list[tuple[int, int]]]] = []
-    for comparison in comparisons:
-        block = comparison.block
-        _, defined, statistics = rates.of(block.grouping.name, block.outcome, block.rate, monotone=measure.monotone)
-        if statistics is None:
-            return {}
-        known.append((statistics, [(a, b) for a, b in comparison.pairs if defined[a] and defined[b]]))
+def _interval(
+    measure: Measure, comparisons: Iterable[GroupComparison], rates: Iterable[CountedRate], alpha: float
+) -> tuple[float, float]:
+    """Return the interval of a measure, from simultaneous intervals of the rates that it compares."""
+    known = [
+        (rate.statistics or [], [(a, b) for a, b in comparison.pairs if rate.defined[a] and rate.defined[b]])
+        for comparison, rate in zip(comparisons, rates, strict=True)
+    ]
     n_rates = sum(
-        statistics[position].n_rates
+        statistics[place].n_rates
         for statistics, pairs in known
-        for position in {position for pair in pairs for position in pair}
+        for place in {place for pair in pairs for place in pair}
     )
-    compared: list[tuple[tuple[float, float], tuple[float, float]]] = []
+    compared = []
     for statistics, pairs in known:
         intervals = [statistic.interval(alpha / n_rates) for statistic in statistics]
         compared += [(intervals[a], intervals[b]) for a, b in pairs]
-    lower, upper = measure.interval(compared)
-    groups = (*worst.block.grouping.groups, None)
-    first, second = (groups[place] for place in worst.places)
-    return {"lower": lower, "upper": upper, "pair": (first, second, rate_name(worst.block.rate, measure.name))}
+    return measure.interval(compared)

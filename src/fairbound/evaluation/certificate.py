@@ -16,18 +16,20 @@ the decisions.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any
 
 from fairbound._errors import InputError, Message, NameOf, argument, python_name
-from fairbound._json import Number, as_json, as_record
+from fairbound._json import as_json, as_record
 from fairbound._values import as_numbers, check_largest_weight
 from fairbound._words import TextTable, at_least, at_most, count, number, page_as_html, page_as_text, percent
 from fairbound.evaluation.intervals import Statistic, check_confidence, simultaneous_level
-from fairbound.evaluation.requirements import RateKey, Requirement, requirements_of
+from fairbound.evaluation.requirements import RateKey, requirements_of
 from fairbound.evaluation.tally import Repeats, Tally
 from fairbound.evaluation.verdicts import (
+    GroupRows,
     LimitCertificate,
     Verdict,
     certify_limit,
@@ -37,13 +39,18 @@ from fairbound.evaluation.verdicts import (
 )
 from fairbound.fairness import Combine, Constraint, ConstraintSystem, as_constraints
 
+OPEN = ("bounds", "requirements")
+"""The parts of a verdict whose worst and best values may be infinite."""
+
 
 @dataclass(frozen=True)
-class RateInterval:
-    """A rate of a group with its interval; all intervals of a certificate hold simultaneously."""
+class RateInterval(RateKey):
+    """A rate of a group with its interval; all intervals of a certificate hold simultaneously.
 
-    key: RateKey
-    value: float
+    `value` is None without rows.
+    """
+
+    value: float | None
     lower: float
     upper: float
 
@@ -101,22 +108,7 @@ class Certificate:
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as a dictionary of JSON values."""
-        return as_json(
-            {
-                "verdict": self.verdict.value,
-                "confidence": self.confidence,
-                "rows": self.rows,
-                "weighted": self.weighted,
-                "group_rows": self.group_rows,
-                "missing": self.missing,
-                "limits": [limit.to_dict() for limit in self.limits],
-                "rates": [
-                    {**vars(rate.key), "value": rate.value, "lower": rate.lower, "upper": rate.upper}
-                    for rate in self.rates
-                ],
-                "claim": self.claim,
-            }
-        )
+        return as_json({"verdict": self.verdict, **vars(self), "claim": self.claim})
 
     def to_json(self, indent: int | None = 2) -> str:
         """Return `to_dict()` as JSON."""
@@ -125,52 +117,27 @@ class Certificate:
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Certificate:
         """Return a certificate from the dictionary of `to_dict`; its groups are text."""
-        keys = [field.name for field in fields(RateKey)]
-        return cls(
-            limits=tuple(map(LimitCertificate.from_dict, as_record(values["limits"], list[Any]))),
-            rates=tuple(
-                RateInterval(
-                    as_record({name: each[name] for name in keys}, RateKey),
-                    *(as_record(each[name], Number) for name in ("value", "lower", "upper")),
-                )
-                for each in as_record(values["rates"], list[dict[str, Any]])
-            ),
-            confidence=as_record(values["confidence"], float),
-            rows=as_record(values["rows"], int),
-            group_rows=as_record(values["group_rows"], dict[str, dict[str, int]]),
-            missing=as_record(values["missing"], dict[str, int]),
-            weighted=as_record(values["weighted"], bool),
-        )
+        try:
+            limits = [{**each, **{name: _with_infinities(each[name]) for name in OPEN}} for each in values["limits"]]
+        except (KeyError, TypeError) as error:
+            raise ValueError("the verdicts of a certificate have another form") from error
+        return as_record({**values, "limits": limits}, cls)
 
     def limit_table(self, title: str = "Limits") -> TextTable:
         """Return the verdicts and bounds as a table."""
-        limits = tuple(
-            (str(limit.limit), limit.verdict.value, number(limit.value, 4), sides_in_words(limit))
-            for limit in self.limits
-        )
-        return TextTable(
-            title, ("limit", "verdict", "measured", f"with {percent(self.confidence)} confidence"), limits, 2
-        )
+        sure = f"with {percent(self.confidence)} confidence"
+        limits = ((each.limit, each.verdict.value, number(each.value, 4), sides_in_words(each)) for each in self.limits)
+        return TextTable(title, ("limit", "verdict", "measured", sure), tuple(limits), 2)
 
     def _page(self) -> tuple[str, list[TextTable], list[str]]:
         heading = f"Certificate: {self.verdict.value} ({count(self.rows)} rows, {percent(self.confidence)} confidence)"
-        sure = f"with {percent(self.confidence)} confidence"
         rates = tuple(
-            (
-                rate.key.grouping,
-                str(rate.key),
-                number(rate.value, 4),
-                f"{at_least(rate.lower)} to {at_most(rate.upper)}",
-            )
-            for rate in self.rates
+            (each.grouping, str(each), number(each.value, 4), f"{at_least(each.lower)} to {at_most(each.upper)}")
+            for each in self.rates
         )
+        title = f"Rates, all within their intervals with {percent(self.confidence)} confidence"
         tables = [self.limit_table()]
-        if rates:
-            tables.append(
-                TextTable(
-                    f"Rates, all within their intervals {sure}", ("groups", "rate", "measured", "interval"), rates, 2
-                )
-            )
+        tables += [TextTable(title, ("groups", "rate", "measured", "interval"), rates, 2)] if rates else []
         notes: list[str] = [
             Message("{limit}: {reason}", limit=limit.limit, reason=limit.reason)
             for limit in self.limits
@@ -289,28 +256,45 @@ def certify_tally(
     required = [
         [] if reason else requirements_of(system, tally) for system, reason in zip(systems, refusals, strict=True)
     ]
-    statistics = _distinct_rates(required)
+    statistics: dict[RateKey, Statistic] = {}
+    for requirement in (each for requirements in required for each in requirements):
+        for key, statistic in requirement.rates():
+            statistics.setdefault(key, statistic)
     level = simultaneous_level(list(statistics.values()), confidence)
     results = []
-    for system, reason, requirements in zip(systems, refusals, required, strict=True):
+    group_rows: GroupRows = {}
+    for limit, system, reason, requirements in zip(limits, systems, refusals, required, strict=True):
         if reason:
-            (limit,) = system.constraints
-            results.append(LimitCertificate(limit, Verdict.NOT_CERTIFIABLE, tally.measured(system), (), reason))
+            refused = Verdict.NOT_CERTIFIABLE, tally.measured(system), (), reason
+            results.append(LimitCertificate(str(limit), limit.name, *refused))
         else:
             results.append(certify_limit(system, requirements, tally, alpha, level))
-    names: dict[str, dict[Hashable, int]] = {}
-    for system in systems:  # one limit may use a single group of a grouping, another one all of them
         for name, concerned in groups_concerned(system, tally).items():
-            names.setdefault(name, {}).update(concerned)
+            group_rows.setdefault(name, {}).update(concerned)
     return Certificate(
         limits=tuple(results),
-        rates=tuple(RateInterval(key, known.value, *known.interval(level)) for key, known in statistics.items()),
+        rates=tuple(_rate_interval(key, known, level) for key, known in statistics.items()),
         confidence=confidence,
         rows=tally.cells.n_rows,
-        group_rows=names,
-        missing={name: tally.missing(tally.cells.grouping(name)) for name in names},
+        group_rows=group_rows,
+        missing={name: tally.missing(tally.cells.grouping(name)) for name in group_rows},
         weighted=tally.weighted,
     )
+
+
+def _rate_interval(key: RateKey, known: Statistic, level: float) -> RateInterval:
+    value = None if math.isnan(known.value) else known.value
+    return RateInterval(key.grouping, key.group, key.label, key.rate, value, *known.interval(level))
+
+
+def _with_infinities(sides: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return the worst and the best values that JSON, which has no infinities, has as null."""
+    found = []
+    for side in sides:
+        end = math.inf if side.get("side") == "at most" else -math.inf
+        open_ends = {name: value for name, value in (("worst", end), ("best", -end)) if side[name] is None}
+        found.append({**side, **open_ends})
+    return found
 
 
 def _check_limits(limits: Constraint | str | Iterable[Constraint | str]) -> tuple[Constraint, ...]:
@@ -321,11 +305,3 @@ def _check_limits(limits: Constraint | str | Iterable[Constraint | str]) -> tupl
         if limit.bound is None:
             raise ValueError(f"{limit.name} has bound=None, so it limits nothing: a certificate needs a bound.")
     return constraints
-
-
-def _distinct_rates(required: Sequence[Sequence[Requirement]]) -> dict[RateKey, Statistic]:
-    found: dict[RateKey, Statistic] = {}
-    for requirement in (each for requirements in required for each in requirements):
-        for key, statistic in requirement.rates():
-            found.setdefault(key, statistic)
-    return found

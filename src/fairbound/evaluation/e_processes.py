@@ -77,11 +77,11 @@ class EProcesses:
         The logarithm of the present value of the capital that each bettor has invested.
     """
 
-    slope: FloatArray
-    shift: FloatArray
-    counts: FloatArray
-    rows: FloatArray
-    log_invested: FloatArray
+    slope: np.ndarray
+    shift: np.ndarray
+    counts: np.ndarray
+    rows: np.ndarray
+    log_invested: np.ndarray
 
     @classmethod
     def start(cls, slope: Sequence[float] | FloatArray, shift: Sequence[float] | FloatArray) -> EProcesses:

@@ -30,44 +30,49 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from numbers import Real
-from typing import Literal, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import optimize, special
 
 from fairbound._errors import bad_value
-from fairbound._values import check_largest_weight, check_weights
 from fairbound.fairness import GroupSums, RateFunction, evaluate
 
 FloatArray = NDArray[np.float64]
-Side = Literal["both", "lower", "upper"]
 
 
-class Statistic(Protocol):
+class Statistic:
     """A measured rate with confidence bounds: `Share`, `WeightedShare`, or `MonotoneRate`."""
+
+    n_rates = 1
+    """Number of intervals from which the bounds are computed, for Bonferroni's correction."""
 
     @property
     def value(self) -> float:
         """Return the observed rate; NaN without rows."""
-
-    @property
-    def n_rates(self) -> int:
-        """Return the number of intervals from which the bounds are computed, for Bonferroni's correction."""
+        raise NotImplementedError
 
     def lower(self, level: float) -> float:
         """Return a lower bound that is wrong with probability at most `level`."""
+        raise NotImplementedError
 
     def upper(self, level: float) -> float:
         """Return an upper bound that is wrong with probability at most `level`."""
+        raise NotImplementedError
 
     def interval(self, level: float) -> tuple[float, float]:
         """Return both bounds, where each of the `n_rates` intervals is wrong with probability at most `level`."""
+        return self.lower(level / 2.0), self.upper(level / 2.0)
+
+    def complement(self) -> Statistic:
+        """Return one minus the rate: the share of the other rows."""
+        raise NotImplementedError
 
     def scaled(self, factor: float) -> Statistic:
         """Return the same rate on `factor` times as many rows."""
+        raise NotImplementedError
 
 
 def check_confidence(confidence: float) -> float:
@@ -90,40 +95,23 @@ def upper_limit(successes: ArrayLike, trials: ArrayLike, level: ArrayLike) -> Fl
 
 
 def binomial_interval(
-    successes: ArrayLike, trials: ArrayLike, confidence: float = 0.95, side: Side = "both"
+    successes: ArrayLike, trials: ArrayLike, confidence: float = 0.95
 ) -> tuple[FloatArray, FloatArray]:
-    """Return Clopper–Pearson intervals of rates, for numbers or arrays.
+    """Return Clopper–Pearson intervals of rates, for numbers or arrays of counts.
 
-    Parameters
-    ----------
-    successes, trials : array of counts
-    confidence : float
-        Least coverage of each interval.
-    side : {"both", "lower", "upper"}
-        Which side is bounded; the other end is 0 or 1.
-
-    Examples
-    --------
     >>> lower, upper = binomial_interval(7, 10)
     >>> print(f"{lower:.4f} {upper:.4f}")
     0.3475 0.9333
-    >>> print("{:.4f} {:.4f}".format(*binomial_interval(0, 10, side="upper")))
-    0.0000 0.2589
     """
     x, n = np.broadcast_arrays(np.asarray(successes, float), np.asarray(trials, float))
     if not (np.isfinite(n).all() and (x >= 0).all() and (x <= n).all()):
         raise ValueError("successes and trials must be counts with 0 <= successes <= trials.")
-    if side not in ("both", "lower", "upper"):
-        raise ValueError(f'side={side!r} must be "both", "lower" or "upper".')
-    level = 1.0 - check_confidence(confidence)
-    level = level / 2.0 if side == "both" else level
-    lower = np.zeros_like(x) if side == "upper" else lower_limit(x, n, level)
-    upper = np.ones_like(x) if side == "lower" else upper_limit(x, n, level)
-    return lower, upper
+    level = (1.0 - check_confidence(confidence)) / 2.0
+    return lower_limit(x, n, level), upper_limit(x, n, level)
 
 
 @dataclass(frozen=True)
-class Share:
+class Share(Statistic):
     """The rate of x in n independent rows (binomial).
 
     >>> Share(45, 50).value, round(Share(45, 50).lower(0.05), 4)
@@ -132,7 +120,6 @@ class Share:
 
     successes: float
     trials: float
-    n_rates = 1
 
     @property
     def value(self) -> float:
@@ -146,10 +133,6 @@ class Share:
     def upper(self, level: float) -> float:
         """Return an upper bound that is wrong with probability at most `level`."""
         return float(upper_limit(self.successes, self.trials, level))
-
-    def interval(self, level: float) -> tuple[float, float]:
-        """Return both bounds; the probability that either is wrong is at most `level`."""
-        return self.lower(level / 2.0), self.upper(level / 2.0)
 
     def tail(self, rates: FloatArray) -> FloatArray:
         """Return P(X ≤ x | r) for each r; it is small if r is too large for the observed x."""
@@ -167,7 +150,7 @@ class Share:
 
 
 @dataclass(frozen=True)
-class WeightedShare:
+class WeightedShare(Statistic):
     """The weighted rate of rows with weights in [0, `largest`], from sums over the whole and over the part.
 
     Attributes
@@ -188,7 +171,6 @@ class WeightedShare:
     squares: float
     part_squares: float
     largest: float
-    n_rates = 1
 
     @property
     def value(self) -> float:
@@ -216,36 +198,29 @@ class WeightedShare:
         variance = max(second - n * mean**2, 0.0) / (n - 1.0)
         return mean + math.sqrt(2.0 * variance * log / n) + 7.0 * log / (3.0 * (n - 1.0))
 
-    def interval(self, level: float) -> tuple[float, float]:
-        """Return both bounds; the probability that either is wrong is at most `level`."""
-        return self.lower(level / 2.0), self.upper(level / 2.0)
-
     def complement(self) -> WeightedShare:
         """Return the share of the other rows."""
-        part, part_squares = self.weight - self.part, self.squares - self.part_squares
-        return WeightedShare(self.rows, self.weight, part, self.squares, part_squares, self.largest)
+        return replace(self, part=self.weight - self.part, part_squares=self.squares - self.part_squares)
 
     def scaled(self, factor: float) -> WeightedShare:
         """Return the same rate on `factor` times as many rows."""
-        return WeightedShare(
-            self.rows * factor,
-            self.weight * factor,
-            self.part * factor,
-            self.squares * factor,
-            self.part_squares * factor,
-            self.largest,
-        )
+        return replace(WeightedShare(*(factor * each for each in astuple(self))), largest=self.largest)
 
 
 @dataclass(frozen=True)
-class MonotoneRate:
+class MonotoneRate(Statistic):
     """A user-defined rate, with bounds from the intervals of the three shares that determine it."""
 
     rate: RateFunction
-    value: float
-    shares: tuple[Statistic, Statistic, Statistic]
+    observed: float
+    shares: tuple[Statistic, ...]
     two_classes: bool
     n_rates = 3
+
+    @property
+    def value(self) -> float:
+        """Return the observed rate."""
+        return self.observed
 
     def lower(self, level: float) -> float:
         """Return the least value at the corners; each share's interval has a third of the level."""
@@ -259,18 +234,8 @@ class MonotoneRate:
         """Return the extremes over the box of the three intervals at `level`."""
         corners = np.array(list(itertools.product(*(share.interval(level) for share in self.shares))))
         positives, true_positives, false_positives = corners.T[..., None]
-        selected_positives, selected_negatives = positives * true_positives, (1.0 - positives) * false_positives
-        rejected_positives, rejected_negatives = positives - selected_positives, 1.0 - positives - selected_negatives
-        sums = GroupSums(
-            selected_positives=selected_positives,
-            selected_negatives=selected_negatives,
-            rejected_positives=rejected_positives,
-            rejected_negatives=rejected_negatives,
-            positives=positives,
-            negatives=1.0 - positives,
-            correct=selected_positives + rejected_negatives,
-            one_row=1e-12,
-        )
+        negatives = 1.0 - positives
+        sums = sums_of_counts(positives * true_positives, negatives * false_positives, positives, negatives, 1e-12)
         if not self.two_classes:  # then the shares do not determine `correct`; NaN makes rates that use it unbounded
             sums = replace(sums, correct=np.full_like(sums.correct, math.nan))
         values = evaluate(self.rate, sums)
@@ -278,45 +243,26 @@ class MonotoneRate:
             return -math.inf, math.inf
         return float(values.min()), float(values.max())
 
+    def complement(self) -> MonotoneRate:
+        """Return one minus the rate."""
+        return replace(self, rate=lambda sums: 1.0 - self.rate(sums), observed=1.0 - self.observed)
+
     def scaled(self, factor: float) -> MonotoneRate:
         """Return the same rates on `factor` times as many rows."""
-        first, second, third = (share.scaled(factor) for share in self.shares)
-        return replace(self, shares=(first, second, third))
+        return replace(self, shares=tuple(share.scaled(factor) for share in self.shares))
 
 
-def weighted_interval(
-    part: ArrayLike, weights: ArrayLike, largest_weight: float, confidence: float = 0.95
-) -> tuple[float, float]:
-    """Return the empirical Bernstein interval of a weighted rate.
-
-    Parameters
-    ----------
-    part : array of 0 and 1
-        Whether each row of the whole is in the part.
-    weights : array of numbers
-        Weights, from 0 to `largest_weight`.
-    largest_weight : float
-        The largest weight that a row can have by design.
-    confidence : float
-
-    Examples
-    --------
-    >>> lower, upper = weighted_interval([1, 0, 1, 1] * 200, [1, 2, 1, 3] * 200, largest_weight=3)
-    >>> print(f"{lower:.3f} {upper:.3f}")
-    0.641 0.787
-    """
-    w, p = np.asarray(weights, float), np.asarray(part, float)
-    if w.ndim != 1 or w.shape != p.shape:
-        raise ValueError(f"part and weights must have one number per row, but have shapes {p.shape} and {w.shape}.")
-    if not np.isin(p, (0.0, 1.0)).all():
-        raise ValueError("part must hold 0 and 1: whether a row is in the part.")
-    if len(w):
-        check_weights(w, len(w), "weights")
-    check_largest_weight(w, largest_weight)
-    share = WeightedShare(
-        float(len(w)), w.sum(), (w * p).sum(), (w**2).sum(), (w**2 * p).sum(), largest=float(largest_weight)
-    )
-    return share.interval(1.0 - check_confidence(confidence))
+def sums_of_counts(
+    selected_positives: FloatArray,
+    selected_negatives: FloatArray,
+    positives: FloatArray,
+    negatives: FloatArray,
+    one_row: float = 1.0,
+) -> GroupSums:
+    """Return the sums of two classes, from the selected ones and all."""
+    rejected = positives - selected_positives, negatives - selected_negatives
+    correct = selected_positives + rejected[1]
+    return GroupSums(selected_positives, selected_negatives, *rejected, positives, negatives, correct, one_row)
 
 
 def simultaneous_level(statistics: Sequence[Statistic], confidence: float) -> float:

@@ -20,7 +20,7 @@ from __future__ import annotations
 import csv
 import html
 import io
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable
 from dataclasses import dataclass
 from datetime import date
 from typing import TYPE_CHECKING, Any, Literal
@@ -35,6 +35,13 @@ if TYPE_CHECKING:
 
 UNKNOWN = "(unknown)"
 NOT_STATED = "not stated"
+STATED = {
+    "audit_date": "Date of the audit",
+    "distribution_date": "Distribution date of the tool",
+    "source": "Source of the data",
+    "explanation": "Explanation of the data",
+}
+"""The facts that the user states, and their names in the tables."""
 
 RateKind = Literal["selection", "scoring"]
 
@@ -71,6 +78,17 @@ class Category:
     def rate(self) -> float:
         """The selection rate or the scoring rate."""
         return self.selected / self.applicants
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as a dictionary of JSON values."""
+        return as_json({**vars(self), "group": self.name, "rate": self.rate})
+
+    def line(self) -> tuple[str, ...]:
+        """Return the line as text; the ratio with as many digits as show on which side of four fifths it lies."""
+        ratio = "left out (under 2%)" if self.left_out else number(self.impact_ratio)
+        if self.impact_ratio is not None:
+            ratio = beside(self.impact_ratio, [FOUR_FIFTHS], 3)
+        return self.name, count(self.applicants), count(self.selected), number(self.rate), ratio
 
 
 @dataclass(frozen=True)
@@ -120,15 +138,13 @@ class LL144Tables:
     @property
     def facts(self) -> tuple[tuple[str, str], ...]:
         """The facts that are published with the tables, as pairs of a name and a text."""
-        return (
-            ("Date of the audit", self.audit_date or NOT_STATED),
-            ("Distribution date of the tool", self.distribution_date or NOT_STATED),
-            ("Source of the data", self.source or NOT_STATED),
-            ("Explanation of the data", self.explanation or NOT_STATED),
-            ("Number of people audited", count(self.people)),
-            *((("Median score of the full sample", f"{self.median:g}"),) if self.median is not None else ()),
-            *((("Categories under 2% left out", self.small_category_note),) if self._leaves_out else ()),
-        )
+        found = [(name, getattr(self, field) or NOT_STATED) for field, name in STATED.items()]
+        found.append(("Number of people audited", count(self.people)))
+        if self.median is not None:
+            found.append(("Median score of the full sample", f"{self.median:g}"))
+        if self._leaves_out:
+            found.append(("Categories under 2% left out", self.small_category_note or NOT_STATED))
+        return tuple(found)
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -182,59 +198,33 @@ class LL144Tables:
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as a dictionary of JSON values."""
-        return as_json(
-            {
-                **{name: value for name, value in vars(self).items() if name != "tables"},
-                "tables": [
-                    {
-                        "grouping": table.grouping,
-                        "unknown": table.unknown,
-                        "categories": [
-                            {**vars(each), "group": each.name, "rate": each.rate} for each in table.categories
-                        ],
-                    }
-                    for table in self.tables
-                ],
-            }
-        )
+        return as_json(vars(self))
 
     def to_csv(self) -> str:
         """Return all tables as one CSV text, with full digits; the facts are lines of the table "about"."""
-        written = io.StringIO()
-        writer = csv.writer(written, lineterminator="\n")
         amount, rate = (name.replace(" ", "_") for name in self._columns)
-        writer.writerow(("table", "category", "applicants", amount, rate, "impact_ratio", "note"))
+        lines: list[tuple[Any, ...]] = [("table", "category", "applicants", amount, rate, "impact_ratio", "note")]
         for table in self.tables:
             for each in table.categories:
                 ratio = "" if each.impact_ratio is None else repr(each.impact_ratio)
                 note = "left out, under 2% of the data" if each.left_out else ""
-                names = for_spreadsheet(table.grouping), for_spreadsheet(each.name)
-                writer.writerow((*names, each.applicants, each.selected, repr(each.rate), ratio, note))
-            writer.writerow((for_spreadsheet(table.grouping), UNKNOWN, table.unknown, "", "", "", "not in the rates"))
-        for name, text in self.facts:
-            writer.writerow(("about", name, "", "", "", "", for_spreadsheet(text)))
+                counted = each.applicants, each.selected, repr(each.rate), ratio, note
+                lines.append((for_spreadsheet(table.grouping), for_spreadsheet(each.name), *counted))
+            unknown = UNKNOWN, table.unknown, "", "", "", "not in the rates"
+            lines.append((for_spreadsheet(table.grouping), *unknown))
+        lines += [("about", name, "", "", "", "", for_spreadsheet(text)) for name, text in self.facts]
+        written = io.StringIO()
+        csv.writer(written, lineterminator="\n").writerows(lines)
         return written.getvalue()
 
     def text_tables(self) -> list[TextTable]:
         """Return the tables as text, rates with three digits."""
-        header = ("applicants", *self._columns, "impact ratio")
+        header = ("category", "applicants", *self._columns, "impact ratio")
         return [
             TextTable(
                 table.grouping,
-                ("category", *header),
-                (
-                    *(
-                        (
-                            each.name,
-                            count(each.applicants),
-                            count(each.selected),
-                            number(each.rate),
-                            _ratio_text(each),
-                        )
-                        for each in table.categories
-                    ),
-                    (UNKNOWN, count(table.unknown), "-", "-", "-"),
-                ),
+                header,
+                (*(each.line() for each in table.categories), (UNKNOWN, count(table.unknown), "-", "-", "-")),
             )
             for table in self.tables
         ]
@@ -255,24 +245,47 @@ class LL144Tables:
         """Return tables, facts and notes as a fragment of HTML for a web page, without style or script."""
         parts = ['<section class="ll144">']
         for table in self.text_tables():
-            parts.append(f"<table>\n<caption>{_escaped(table.title)}</caption>")
             header = "".join(f'<th scope="col">{_escaped(_capital(name))}</th>' for name in table.header)
+            parts.append(f"<table>\n<caption>{_escaped(table.title)}</caption>")
             parts.append(f"<thead><tr>{header}</tr></thead>\n<tbody>")
             for name, *cells in table.rows:
                 values = "".join(f"<td>{_escaped(cell)}</td>" for cell in cells)
                 parts.append(f'<tr><th scope="row">{_escaped(name)}</th>{values}</tr>')
             parts.append("</tbody>\n</table>")
         facts = "".join(f"<dt>{_escaped(name)}</dt><dd>{_escaped(text)}</dd>\n" for name, text in self.facts)
-        parts.append(f"<dl>\n{facts}</dl>")
-        parts += [f"<p>{_escaped(note)}</p>" for note in self.notes]
-        return "\n".join([*parts, "</section>"]) + "\n"
+        notes = [f"<p>{_escaped(note)}</p>" for note in self.notes]
+        return "\n".join([*parts, f"<dl>\n{facts}</dl>", *notes, "</section>"]) + "\n"
 
     def __str__(self) -> str:
-        facts = TextTable("About", (), tuple((name, text) for name, text in self.facts), left=2)
+        facts = TextTable("About", (), self.facts, left=2)
         return "\n\n".join([*(table.as_text() for table in (*self.text_tables(), facts)), "\n".join(self.notes)])
 
 
-def check_ll144(audit: Audit, kind: RateKind) -> None:
+def ll144_tables(audit: Audit, kind: RateKind, **facts: str | date | None) -> LL144Tables:
+    """Return the tables of an audit; `Audit.to_ll144` documents the facts."""
+    _check(audit, kind)
+    median, counts = None, audit.selections()
+    if kind == "scoring" and audit.scores is not None:
+        median = audit.scores.median
+        counts = {grouping: [] for grouping in audit.missing}
+        for each in audit.scores.groups:
+            if not each.everyone:
+                counts[each.grouping].append((each.group, each.rows, each.above_median))
+    stated = {name: _stated(fact, name) for name, fact in facts.items()}
+    few = SMALL_SHARE * audit.rows if stated.get("small_category_note") else 0.0
+    tables = []
+    for grouping, categories in counts.items():
+        known = [(group, n, x, x / n, n < few) for group, n, x in categories if n > 0]
+        highest = max((rate for *_, rate, out in known if not out), default=0.0)
+        found = (
+            Category(group, n, x, None if out or highest == 0 else rate / highest, out)
+            for group, n, x, rate, out in known
+        )
+        tables.append(CategoryTable(grouping, tuple(found), audit.missing[grouping]))
+    return LL144Tables(kind=kind, people=audit.rows, median=median, tables=tuple(tables), **stated)
+
+
+def _check(audit: Audit, kind: RateKind) -> None:
     """Raise an error if the tables cannot be made from an audit."""
     if kind not in ("selection", "scoring"):
         raise bad_value("rate", kind, '"selection" or "scoring"')
@@ -299,86 +312,16 @@ def check_ll144(audit: Audit, kind: RateKind) -> None:
         )
 
 
-def ll144_tables(
-    counts: Mapping[str, Sequence[tuple[Hashable, int, int]]],
-    unknown: Mapping[str, int],
-    people: int,
-    *,
-    kind: RateKind,
-    median: float | None = None,
-    audit_date: str | date | None = None,
-    distribution_date: str | date | None = None,
-    source: str | None = None,
-    explanation: str | None = None,
-    small_category_note: str | None = None,
-) -> LL144Tables:
-    """Make the tables from the number of people and of selected people in each category.
-
-    Parameters
-    ----------
-    counts : mapping of str to (group, applicants, selected)
-        The categories of each column, and of their intersection.
-    unknown : mapping of str to int
-        The number of people whose category is unknown, for the same names.
-    people : int
-        Number of people audited.
-    kind, median
-        As in `LL144Tables`.
-    audit_date, distribution_date : date or str
-        A day, as in "2026-03-31".
-    source, explanation : str
-    small_category_note : str
-        The justification for leaving categories under 2% out of the impact ratios; without it none is left out.
-    """
-    note = _stated(small_category_note)
-    tables = []
-    for grouping, categories in counts.items():
-        known = [each for each in categories if each[1] > 0]
-        small = [note is not None and applicants < SMALL_SHARE * people for _, applicants, _ in known]
-        highest = max((x / n for (_, n, x), out in zip(known, small, strict=True) if not out), default=0.0)
-        tables.append(
-            CategoryTable(
-                grouping,
-                tuple(
-                    Category(group, n, x, None if out or highest == 0 else (x / n) / highest, out)
-                    for (group, n, x), out in zip(known, small, strict=True)
-                ),
-                int(unknown[grouping]),
-            )
-        )
-    return LL144Tables(
-        kind=kind,
-        people=people,
-        median=median,
-        tables=tuple(tables),
-        audit_date=_day(audit_date, "audit_date"),
-        distribution_date=_day(distribution_date, "distribution_date"),
-        source=_stated(source),
-        explanation=_stated(explanation),
-        small_category_note=note,
-    )
-
-
-def _stated(text: str | None) -> str | None:
-    return text if text is not None and text.strip() else None
-
-
-def _day(given: str | date | None, name: str) -> str | None:
-    """Return a day in the form of ISO 8601."""
-    if given is None:
+def _stated(fact: str | date | None, name: str) -> str | None:
+    """Return a fact as text, a day in the form of ISO 8601; None if it is not stated."""
+    if fact is None or not (name.endswith("_date") or str(fact).strip()):
         return None
+    if not name.endswith("_date"):
+        return str(fact)
     try:
-        return (given if isinstance(given, date) else date.fromisoformat(given)).isoformat()[:10]
+        return (fact if isinstance(fact, date) else date.fromisoformat(fact)).isoformat()[:10]
     except (TypeError, ValueError):
-        raise bad_value(name, given, "a day such as 2026-03-31") from None
-
-
-def _ratio_text(category: Category) -> str:
-    """Return the impact ratio with three digits, or with as many as show on which side of four fifths it lies."""
-    if category.left_out:
-        return "left out (under 2%)"
-    ratio = category.impact_ratio
-    return number(ratio) if ratio is None else beside(ratio, [FOUR_FIFTHS], 3)
+        raise bad_value(name, fact, "a day such as 2026-03-31") from None
 
 
 def _capital(name: str) -> str:

@@ -19,7 +19,8 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -27,32 +28,29 @@ from scipy import special
 
 from fairbound._errors import InputError, argument, bad_value
 from fairbound._files import write_file
-from fairbound._words import count, listed, page_as_html, page_as_text, percent
-from fairbound.evaluation.e_processes import RECENT, EProcesses
+from fairbound._words import TextTable, count, listed, number, page_as_html, page_as_text, percent
+from fairbound.evaluation.e_processes import MEMORIES, RECENT, EProcesses
 from fairbound.evaluation.intervals import check_confidence
 from fairbound.evaluation.matching import check_needs_no_labels, read_two_values
-from fairbound.evaluation.monitor_state import (
+from fairbound.evaluation.monitor_records import (
     CountedBatch,
     LimitEvidence,
     MonitorAlarm,
     RequirementEvidence,
-    monitor_page,
-    read_state,
-    thinned,
-    was_counted,
-    write_state,
+    evidence_text,
 )
+from fairbound.evaluation.monitor_rows import divide, group_rows, outcomes
+from fairbound.evaluation.monitor_state import MOST_POINTS, read_state, write_state
 from fairbound.evaluation.watching import (
     MOST_REQUIREMENTS,
     WatchedRequirement,
     check_number_of_groups,
     check_watchable,
-    divide,
-    group_rows,
     new_requirements,
-    outcomes,
 )
-from fairbound.fairness import Combine, Constraint, as_constraints
+from fairbound.fairness import Combine, Constraint, RateFunction, as_constraints
+
+Pair = tuple[Hashable, Hashable]
 
 LATE = (
     "Groups that appeared later are watched from then on: {groups}. If one of them is an earlier group in other words, "
@@ -126,14 +124,14 @@ class Monitor:
         self.batches: list[CountedBatch] = []
         self.alarms: list[MonitorAlarm | None] = [None] * len(self.constraints)
         self.history: list[tuple[int, tuple[float, ...]]] = []
-        self._columns: list[str] = []
-        self._known: dict[str, dict[Hashable, int]] = {}  # for each grouping its groups, and when each was first seen
-        self._values: list[tuple[Hashable, Hashable]] = [(None, None), (None, None)]  # of decisions, of labels
-        self._watched: list[WatchedRequirement] = []
-        self._log_capital = np.zeros(0)  # the logarithm of the initial capital of each requirement
-        self._waiting = np.zeros((0, 4))
-        self._totals = np.zeros((0, 4))
-        self._processes = EProcesses.start([], [])
+        self.columns: list[str] = []
+        self.known: dict[str, list[tuple[Hashable, int]]] = {}  # the groups of each grouping, and when first seen
+        self.values: tuple[Pair, Pair] = (None, None), (None, None)  # of decisions, of labels
+        self.watched: list[WatchedRequirement] = []
+        self.log_capital = np.zeros(0)  # the logarithm of the initial capital of each requirement
+        self.waiting = np.zeros((0, 4))
+        self.totals = np.zeros((0, 4))
+        self.processes = EProcesses.start([], [])
 
     def update(
         self,
@@ -171,9 +169,9 @@ class Monitor:
             raise ValueError(f"The batch {name!r} was counted already; give each batch once.")
         chosen = self.pos_label if self.positive_decision is None else self.positive_decision
         decided, decisions = read_two_values(
-            prediction, self._values[0], chosen, argument("prediction"), "positive_decision"
+            prediction, self.values[0], chosen, argument("prediction"), "positive_decision"
         )
-        labelled, labels = np.zeros(len(decided), dtype=bool), self._values[1]
+        labelled, labels = np.zeros(len(decided), dtype=bool), self.values[1]
         if y is None:
             check_needs_no_labels(self.constraints)
         else:
@@ -187,13 +185,14 @@ class Monitor:
         rng = np.random.default_rng([self.seed, self.n_batches])
         columns, found = group_rows(sensitive_features, len(decided), self.groups, rng)
         self._check_columns(columns, list(found))
-        joining = self._new_requirements({grouping: list(groups) for grouping, groups in found.items()})
+        joining = self._new_requirements(found)
         # Nothing below raises an error, so that a batch is counted as a whole or not at all.
-        self._columns, self._values = columns, [decisions, labels]
+        self.columns, self.values = columns, (decisions, labels)
         self._join(joining)
         for grouping, groups in found.items():
-            for group in groups:
-                self._known.setdefault(grouping, {}).setdefault(group, self.rows + 1)
+            there = self.known.setdefault(grouping, [])
+            seen = dict(there)
+            there += [(group, self.rows + 1) for group in groups if group not in seen]
         self._count(found, 2 * labelled.astype(np.int64) + decided)
         self.rows += len(decided)
         self.n_batches += 1
@@ -207,35 +206,47 @@ class Monitor:
         The same name with other content, or the same content under another name, raises an error: counting rows twice
         would invalidate the evidence.
         """
-        return was_counted(self.batches, name, digest)
+        for batch in self.batches:
+            same = None not in (digest, batch.digest) and digest == batch.digest
+            if batch.name == name:
+                if not same and None not in (digest, batch.digest):
+                    raise ValueError(
+                        f"{name} was counted already, with other content. A counted batch must not change or grow: put "
+                        "new rows into a new batch."
+                    )
+                return True
+            if same:
+                raise ValueError(
+                    f"{name} has the same content as {batch.name}, which was counted already. If these are different "
+                    "decisions, add a column that distinguishes them, such as a date."
+                )
+        return False
 
     def _check_columns(self, columns: list[str], groupings: list[str]) -> None:
-        if self._columns and columns != self._columns:
+        if self.columns and columns != self.columns:
             raise InputError(
                 "{sensitive_features=} has the columns {columns}, but earlier batches had {known}.",
                 "Give the same columns in the same order.",
                 columns=listed(columns),
-                known=listed(self._columns),
+                known=listed(self.columns),
             )
         for limit in self.constraints:
             for name in limit.columns or ():
                 if name not in groupings:
                     raise ValueError(f"{limit} names the column {name!r}. The batch has {listed(groupings)}.")
 
-    def _new_requirements(self, found: dict[str, list[Hashable]]) -> list[list[WatchedRequirement]]:
-        """Return for each limit the requirements that new groups add."""
-        joining: list[list[WatchedRequirement]] = [[] for _ in self.constraints]
-        most = MOST_REQUIREMENTS - len(self._watched)
+    def _new_requirements(self, found: Mapping[str, Iterable[Hashable]]) -> list[WatchedRequirement]:
+        """Return the requirements that new groups add."""
+        joining: list[WatchedRequirement] = []
         for grouping, groups in found.items():
-            there = self._known.get(grouping, {})
-            known, new = list(there), [group for group in groups if group not in there]
+            known = [group for group, _ in self.known.get(grouping, ())]
+            there = set(known)
+            new = [group for group in groups if group not in there]
             check_number_of_groups(grouping, [*known, *new])
             for group in new:
-                for place, limit in enumerate(self.constraints):
-                    if limit.columns is None or grouping in limit.columns:
-                        joining[place] += new_requirements(self.constraints, place, grouping, known, group)
+                joining += new_requirements(self.constraints, grouping, known, group)
                 known.append(group)
-                if sum(map(len, joining)) > most:
+                if len(self.watched) + len(joining) > MOST_REQUIREMENTS:
                     raise ValueError(
                         f"The {len(there) + len(new):,} groups of {grouping!r} have more than {MOST_REQUIREMENTS:,} "
                         "requirements on pairs of groups, which is the most that is watched: use columns with fewer "
@@ -243,53 +254,48 @@ class Monitor:
                     )
         return joining
 
-    def _join(self, joining: list[list[WatchedRequirement]]) -> None:
+    def _join(self, joining: Sequence[WatchedRequirement]) -> None:
         """Start new requirements; they share the capital of their limit with those watched already."""
-        for place, new in enumerate(joining):
+        for place in range(len(self.constraints)):
+            new = [each for each in joining if each.limit == place]
             if not new:
                 continue
-            there = np.array([each.limit == place for each in self._watched], dtype=bool)
+            there = np.array([each.limit == place for each in self.watched], dtype=bool)
             old, log_total = int(there.sum()), self._log_evidence(place)
             share = math.log(len(new) + old)
-            self._log_capital[there] += math.log(old) - share if old else 0.0
-            self._log_capital = np.append(self._log_capital, np.full(len(new), log_total - share))
-            self._watched += new
-            lines = np.array([each.line(self.constraints) for each in new])
-            started = EProcesses.start(lines[:, 0], lines[:, 1])
+            self.log_capital[there] += math.log(old) - share if old else 0.0
+            self.log_capital = np.append(self.log_capital, np.full(len(new), log_total - share))
+            self.watched += new
+            started = EProcesses.start(*zip(*(each.limit_side(self.constraints).line for each in new), strict=True))
             for name, values in vars(started).items():
-                setattr(self._processes, name, np.concatenate([getattr(self._processes, name), values]))
-            self._waiting = np.concatenate([self._waiting, np.zeros((len(new), 4))])
-            self._totals = np.concatenate([self._totals, np.zeros((len(new), 4))])
+                setattr(self.processes, name, np.concatenate([getattr(self.processes, name), values]))
+            self.waiting, self.totals = (
+                np.concatenate([counts, np.zeros((len(new), 4))]) for counts in (self.waiting, self.totals)
+            )
 
     def _count(self, found: dict[str, dict[Hashable, Any]], kinds: np.ndarray) -> None:
-        none, known = np.zeros(0), {}
-
-        def seen(each: WatchedRequirement, group: Hashable) -> np.ndarray:
-            rate, rows = each.rate_function(self.constraints), found[each.grouping].get(group)
-            if rows is None:
-                return none
-            key = rate, each.grouping, group
-            if key not in known:
-                known[key] = outcomes(rate, kinds[rows])
-            return known[key]
+        @cache
+        def seen(rate: RateFunction, grouping: str, group: Hashable) -> np.ndarray:
+            rows = found[grouping].get(group)
+            return np.zeros(0) if rows is None else outcomes(rate, kinds[rows])
 
         divided = []
-        for place, each in enumerate(self._watched):
-            side = each.limit_side(self.constraints)
-            first = seen(each, each.first)
-            if side.kind == "value" and side.side == "at most":
+        for place, each in enumerate(self.watched):
+            rate = each.rate_function(self.constraints)
+            first = seen(rate, each.grouping, each.first)
+            if each.limit_side(self.constraints).of_complement:
                 first = 1.0 - first
-            second = None if each.second is None else seen(each, each.second)
-            waited = self._waiting[place].copy()
-            self._waiting[place], blocks = divide(waited, first, second)
-            self._totals[place] += blocks.sum(axis=0) + self._waiting[place] - waited
+            second = None if each.second is None else seen(rate, each.grouping, each.second)
+            waited = self.waiting[place].copy()
+            self.waiting[place], blocks = divide(waited, first, second)
+            self.totals[place] += blocks.sum(axis=0) + self.waiting[place] - waited
             divided.append(blocks)
         for turn in range(max(map(len, divided), default=0)):
             step = np.zeros((len(divided), 4))
             for place, blocks in enumerate(divided):
                 if turn < len(blocks):
                     step[place] = blocks[turn]
-            self._processes.play(step)
+            self.processes.play(step)
 
     def _look(self, name: str | None) -> None:
         """Compare the evidence with the threshold, and record it."""
@@ -297,7 +303,9 @@ class Monitor:
         for place, log_evidence in enumerate(logs):
             if self.alarms[place] is None and log_evidence >= math.log(self.threshold):
                 self.alarms[place] = MonitorAlarm(self.rows, self.n_batches, name, log_evidence)
-        self.history = thinned([*self.history, (self.rows, logs)])
+        self.history.append((self.rows, logs))
+        if len(self.history) > MOST_POINTS:
+            self.history = [*self.history[:-1:2], self.history[-1]]
 
     @property
     def threshold(self) -> float:
@@ -310,31 +318,25 @@ class Monitor:
         return any(each is not None for each in self.alarms)
 
     def _log_evidence(self, place: int) -> float:
-        there = [number for number, each in enumerate(self._watched) if each.limit == place]
+        there = [number for number, each in enumerate(self.watched) if each.limit == place]
         if not there:
             return 0.0
-        return float(special.logsumexp((self._log_capital + self._processes.log_evidence)[there]))
+        return float(special.logsumexp((self.log_capital + self.processes.log_evidence)[there]))
 
     @property
     def limits(self) -> tuple[LimitEvidence, ...]:
         """The evidence against each limit, and its alarm."""
-        recent = self._processes.counts[:, RECENT] + self._waiting
-        own = self._processes.log_evidence
-        found = []
-        for place, limit in enumerate(self.constraints):
-            requirements = tuple(
-                RequirementEvidence.of(
-                    each.text(self.constraints),
-                    float(own[number]),
-                    self._totals[number],
-                    recent[number],
-                    each.limit_side(self.constraints),
-                )
-                for number, each in enumerate(self._watched)
-                if each.limit == place
-            )
-            found.append(LimitEvidence(str(limit), self._log_evidence(place), self.alarms[place], requirements))
-        return tuple(found)
+        recent = self.processes.counts[:, RECENT] + self.waiting
+        found: list[list[RequirementEvidence]] = [[] for _ in self.constraints]
+        own = self.processes.log_evidence.tolist()
+        for place, each in enumerate(self.watched):
+            text, side = each.text(self.constraints), each.limit_side(self.constraints)
+            counts = self.totals[place], recent[place]
+            found[each.limit].append(RequirementEvidence.of(text, own[place], *counts, side))
+        return tuple(
+            LimitEvidence(str(limit), self._log_evidence(place), self.alarms[place], tuple(found[place]))
+            for place, limit in enumerate(self.constraints)
+        )
 
     @property
     def claim(self) -> str:
@@ -349,12 +351,12 @@ class Monitor:
         """Return groups that joined late, limits without groups, and the claim."""
         late = [
             f"{group} ({grouping}) from row {count(row)}"
-            for grouping, groups in self._known.items()
-            for group, row in groups.items()
+            for grouping, groups in self.known.items()
+            for group, row in groups
             if row > self.history[0][0]  # the rows of the first batch
         ]
         found = [LATE.format(groups=", ".join(late[:20]))] if late else []
-        watched = {each.limit for each in self._watched}
+        watched = {each.limit for each in self.watched}
         found += [
             f"{limit}: nothing to watch yet, because its groups have not appeared."
             for place, limit in enumerate(self.constraints)
@@ -377,15 +379,31 @@ class Monitor:
             "notes": self.notes,
         }
 
+    def _page(self) -> tuple[str, list[TextTable], list[str]]:
+        lines = []
+        for each in self.limits:
+            state = "no alarm" if each.alarm is None else f"ALARM at row {count(each.alarm.row)}"
+            most, shown = each.strongest, ["-", "-", "-"]
+            if most is not None:
+                shown = [most.text, *(" and ".join(map(number, rates)) for rates in (most.rates, most.recent))]
+            lines.append((each.limit, state, evidence_text(each.log_evidence), *shown))
+        batches = "1 batch" if self.n_batches == 1 else f"{self.n_batches:,} batches"
+        needed = f"an alarm needs evidence of {number(self.threshold, 0)}"
+        header = ("limit", "", "evidence", "requirement most in doubt", "rates", "recently")
+        memory = f"about the last {MEMORIES[RECENT]:,.0f} rows of the smaller group; older rows count less"
+        notes = [*self.notes, f'"Recently" means {memory}.']
+        heading = f"Monitor: {count(self.rows)} rows, {batches}; {needed}."
+        return heading, [TextTable("Limits", header, tuple(lines), left=2)], notes
+
     def to_text(self) -> str:
         """Return the evidence as a table, with notes."""
-        return page_as_text(*monitor_page(self))
+        return page_as_text(*self._page())
 
     def __str__(self) -> str:
         return self.to_text()
 
     def _repr_html_(self) -> str:
-        return page_as_html(*monitor_page(self))
+        return page_as_html(*self._page())
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the state to a JSON file.  After a kill the file has the old state or the new one, never a mixture."""

@@ -26,19 +26,12 @@ from scipy import special
 
 from fairbound._errors import InputError
 from fairbound._values import as_array
-from fairbound.evaluation.audit_records import (
-    QUANTILES,
-    CalibrationBin,
-    Estimate,
-    GroupScores,
-    ScoreAudit,
-    ThresholdCurves,
-)
+from fairbound.evaluation.audit_records import Estimate
 from fairbound.evaluation.intervals import binomial_interval
-from fairbound.evaluation.tally import WHOLES, Tally
-from fairbound.fairness import GroupSums, Measure, RateFunction, evaluate
-
-FloatArray = NDArray[np.float64]
+from fairbound.evaluation.score_records import QUANTILES, CalibrationBin, FloatArray, GroupScores, ScoreAudit
+from fairbound.evaluation.tally import Tally
+from fairbound.evaluation.threshold_curves import threshold_curves
+from fairbound.fairness import Measure, RateFunction
 
 CALIBRATION_BINS = 10
 DISTRIBUTION_BINS = 20
@@ -125,28 +118,12 @@ def _selected_by(scores: FloatArray, threshold: float | None) -> tuple[NDArray[n
     return scores > median, f"There are no decisions: rows with a score above the median, {median:g}, are selected."
 
 
-def first_not_a_number(values: Any) -> tuple[int, Any]:
-    """Return the position and the value of the first value that is not a number."""
-    for row, value in enumerate(as_array(values).tolist()):
-        try:
-            float(value)
-        except (TypeError, ValueError):
-            return row, value
-    return 0, values
-
-
 def check_scores(score: Any) -> FloatArray:
     """Return scores as numbers; raise an error for text, missing and infinite values."""
     try:
         values = np.asarray(score, dtype=np.float64)
     except (TypeError, ValueError):
-        row, value = first_not_a_number(score)
-        raise InputError(
-            "{score=} has {value!r} in row {row}, which is not a number.",
-            "Give a number for each row.",
-            value=value,
-            row=row + 1,
-        ) from None
+        raise _not_a_number(score) from None
     if values.ndim != 1 or not len(values):
         raise InputError("{score=} must have one number per row, but has shape {shape}.", shape=values.shape)
     if not np.isfinite(values).all():
@@ -158,6 +135,18 @@ def check_scores(score: Any) -> FloatArray:
             row=row + 1,
         )
     return values
+
+
+def _not_a_number(score: Any) -> InputError:
+    """Return the error of scores that are not numbers, with the first of them."""
+    row, value = 0, score
+    for row, value in enumerate(as_array(score).tolist()):  # noqa: B007
+        try:
+            float(value)
+        except (TypeError, ValueError):
+            break
+    problem = "{score=} has {value!r} in row {row}, which is not a number."
+    return InputError(problem, "Give a number for each row.", value=value, row=row + 1)
 
 
 def _group_scores(
@@ -209,7 +198,7 @@ def auc_estimate(scores: FloatArray, positive: NDArray[np.bool_], confidence: fl
     of_positives, of_negatives = scores[positive], scores[~positive]
     m, n = len(of_positives), len(of_negatives)
     if not m or not n:
-        return Estimate(None, None, None)
+        return Estimate()
     from scipy.stats import rankdata  # here, because its import takes as long as an audit
 
     # DeLong's variance needs the placement of each row: the share of rows with the other label that it beats.  The rank
@@ -219,84 +208,9 @@ def auc_estimate(scores: FloatArray, positive: NDArray[np.bool_], confidence: fl
     beaten = (ranks[m:] - rankdata(of_negatives)) / m
     auc = float(beats.mean())
     if m < 2 or n < 2 or not 0.0 < auc < 1.0:
-        return Estimate(auc, None, None)
+        return Estimate(auc)
     # The derivative of logit(a) is 1 / (a(1 − a)), which converts the standard error to the scale of the log odds.
     deviation = math.sqrt(beats.var(ddof=1) / m + beaten.var(ddof=1) / n) / (auc * (1.0 - auc))
     reach = special.ndtri(0.5 + confidence / 2.0) * deviation
     centre = special.logit(auc)
     return Estimate(auc, float(special.expit(centre - reach)), float(special.expit(centre + reach)))
-
-
-# --- thresholds ------------------------------------------------------------------------------------------------------
-
-# The rates at every threshold are those of `fairbound.fairness`, from the counts of the selected by group and label.  A
-# measure is over all pairs of groups for which it is defined, as in the audit of decisions.
-
-
-def threshold_curves(
-    grouping: str,
-    scores: FloatArray,
-    positive: NDArray[np.bool_] | None,
-    members: Mapping[Hashable, NDArray[np.bool_]],
-    rates: Mapping[str, RateFunction],
-    measures: Sequence[Measure],
-) -> ThresholdCurves:
-    """Count the selected of each group and label at each threshold, and evaluate the rates and measures there."""
-    known = np.any(list(members.values()), axis=0)
-    thresholds = np.unique(scores[known])
-    kinds = np.zeros(len(scores), dtype=bool) if positive is None else positive
-
-    def at_least(inside: NDArray[np.bool_]) -> FloatArray:
-        ordered = np.sort(scores[inside])
-        return (len(ordered) - np.searchsorted(ordered, thresholds)).astype(np.float64)
-
-    groups = [*members.values(), known]
-    selected = [np.stack([at_least(inside & kind) for inside in groups], axis=1) for kind in (kinds, ~kinds)]
-    totals = [np.array([(inside & kind).sum() for inside in groups], dtype=np.float64) for kind in (kinds, ~kinds)]
-    whole = [np.broadcast_to(total, found.shape) for total, found in zip(totals, selected, strict=True)]
-    sums = GroupSums(
-        selected_positives=selected[0],
-        selected_negatives=selected[1],
-        rejected_positives=whole[0] - selected[0],
-        rejected_negatives=whole[1] - selected[1],
-        positives=whole[0],
-        negatives=whole[1],
-        correct=selected[0] + whole[1] - selected[1],
-        one_row=1.0,
-    )
-    needed = dict.fromkeys([*rates.values(), *(rate for measure in measures for rate in measure.rates)])
-    found = {rate: _where_defined(rate, sums) for rate in needed}
-    return ThresholdCurves(
-        grouping,
-        thresholds,
-        (*members, None),
-        {name: found[rate] for name, rate in rates.items()},
-        {measure.name: _over_groups(measure, found) for measure in measures},
-    )
-
-
-def _where_defined(rate: RateFunction, sums: GroupSums) -> FloatArray:
-    """Return the rate, NaN where it divides by zero."""
-    values = np.array(evaluate(rate, sums), dtype=np.float64)
-    values[~(WHOLES[rate](sums) > 0) if rate in WHOLES else ~np.isfinite(values)] = math.nan
-    return values
-
-
-def _over_groups(measure: Measure, rates: Mapping[RateFunction, FloatArray]) -> FloatArray:
-    """Return the least ratio, or the largest difference, over all pairs of groups at each threshold."""
-    worst = []
-    for rate in measure.rates:
-        values = rates[rate][:, :-1]
-        several = (~np.isnan(values)).sum(axis=1) > 1
-        low = np.where(np.isnan(values), math.inf, values).min(axis=1)
-        high = np.where(np.isnan(values), -math.inf, values).max(axis=1)
-        if measure.comparison == "ratio":
-            found = np.divide(low, high, out=np.ones_like(low), where=several & (high > 0))
-        else:
-            found = np.subtract(high, low, out=np.zeros_like(low), where=several)
-        worst.append(np.where(several, found, math.nan))
-    stacked = np.stack(worst)
-    known = ~np.isnan(stacked)
-    if measure.comparison == "ratio":
-        return np.where(known.any(axis=0), np.where(known, stacked, math.inf).min(axis=0), math.nan)
-    return np.where(known.any(axis=0), np.where(known, stacked, -math.inf).max(axis=0), math.nan)

@@ -29,13 +29,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from scipy import special
 
 from fairbound._json import as_json
 from fairbound._words import TextTable, beside, count, data_frame, group_text, number, p_text, percent
+from fairbound.evaluation.audit_records import OfGroup, find_group
 from fairbound.evaluation.intervals import binomial_interval
 from fairbound.evaluation.p_values import beside_the_highest, holm
 
@@ -50,7 +51,7 @@ FEW_EXPECTED = 5.0
 
 
 @dataclass(frozen=True)
-class SelectionTest:
+class SelectionTest(OfGroup):
     """The selection rate of one group, compared with that of the reference group.
 
     Attributes
@@ -109,6 +110,10 @@ class SelectionTest:
         """The p-value: that of the exact test if cells are small, else that of Z."""
         return self.exact_p if self.exact else self.z_p
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as a dictionary of JSON values."""
+        return as_json({**vars(self), "p": self.p})
+
 
 @dataclass(frozen=True)
 class Significance:
@@ -130,19 +135,11 @@ class Significance:
 
     def test(self, group: Hashable, grouping: str | None = None) -> SelectionTest:
         """Return the test of a group; `grouping` is needed if several groupings have such a group."""
-        found = [
-            each
-            for each in self.tests
-            if group in (each.group, group_text(each.group)) and grouping in (None, each.grouping)
-        ]
-        if len(found) != 1:
-            known = ", ".join(f"{group_text(each.group)} ({each.grouping})" for each in self.tests)
-            raise ValueError(f"{'Several tests' if found else 'No test'} of the group {group!r}. Known: {known}.")
-        return found[0]
+        return find_group(self.tests, group, grouping)
 
     def to_dict(self) -> list[dict[str, Any]]:
         """Return the tests as dictionaries of JSON values."""
-        return as_json([{**vars(test), "p": test.p} for test in self.tests])
+        return as_json(self.tests)
 
     def to_frame(self) -> Any:
         """Return a pandas data frame with a line for each test."""
@@ -150,60 +147,43 @@ class Significance:
 
     def tables(self) -> list[TextTable]:
         """Return two tables for each grouping: the ratios with their tests, and the missing selections."""
-        found, level = [], percent(self.confidence)
+        ratios = ("group", "selected", "rows", "rate", f"ratio, {percent(self.confidence)}")
+        missing = ("group", "four fifths", "one more reverses", "one different exceeds")
+        found = []
         for grouping in dict.fromkeys(test.grouping for test in self.tests):
             tests = [test for test in self.tests if test.grouping == grouping]
-            title = f"{grouping}: selection rates beside {group_text(tests[0].reference)}"
-            found.append(
+            beside_whom = f"{group_text(tests[0].reference)} ({number(tests[0].reference_rate)})"
+            found += [
                 TextTable(
-                    f"{title} ({number(tests[0].reference_rate)})",
-                    ("group", "selected", "rows", "rate", f"ratio, {level}", "std. dev.", "p", "test", "adjusted p"),
-                    tuple(
-                        (
-                            group_text(test.group),
-                            count(test.selected),
-                            count(test.rows),
-                            number(test.rate),
-                            f"{beside(test.ratio, [FOUR_FIFTHS], 3)} [{number(test.lower)}, {number(test.upper)}]",
-                            number(test.standard_deviations, 2),
-                            p_text(test.p),
-                            "exact" if test.exact else "Z",
-                            p_text(test.adjusted_p),
-                        )
-                        for test in tests
-                    ),
-                )
-            )
-            found.append(
+                    f"{grouping}: selection rates beside {beside_whom}",
+                    (*ratios, "std. dev.", "p", "test", "adjusted p"),
+                    tuple(_ratio_line(test) for test in tests),
+                ),
                 TextTable(
                     f"{grouping}: selections missing",
-                    (
-                        "group",
-                        "four fifths",
-                        "one more reverses",
-                        "one different exceeds",
-                        "at reference rate",
-                        "at pooled rate",
-                    ),
-                    tuple(
-                        (
-                            group_text(test.group),
-                            "below" if test.below_four_fifths else "reached",
-                            *(
-                                ("yes" if flip else "no") if test.below_four_fifths else "-"
-                                for flip in (test.one_more_reverses, test.one_different_exceeds)
-                            ),
-                            number(test.shortfall, 1),
-                            number(test.pooled_shortfall, 1),
-                        )
-                        for test in tests
-                    ),
-                )
-            )
+                    (*missing, "at reference rate", "at pooled rate"),
+                    tuple(_missing_line(test) for test in tests),
+                ),
+            ]
         return found
 
     def __str__(self) -> str:
         return "\n\n".join([*(table.as_text() for table in self.tables()), "\n".join(self.notes)]).strip()
+
+
+def _ratio_line(test: SelectionTest) -> tuple[str, ...]:
+    ratio = f"{beside(test.ratio, [FOUR_FIFTHS], 3)} [{number(test.lower)}, {number(test.upper)}]"
+    counted = test.name, count(test.selected), count(test.rows), number(test.rate), ratio
+    which = "exact" if test.exact else "Z"
+    return *counted, number(test.standard_deviations, 2), p_text(test.p), which, p_text(test.adjusted_p)
+
+
+def _missing_line(test: SelectionTest) -> tuple[str, ...]:
+    below = test.below_four_fifths
+    flips = (test.one_more_reverses, test.one_different_exceeds)
+    told = (("yes" if flip else "no") if below else "-" for flip in flips)
+    missing = number(test.shortfall, 1), number(test.pooled_shortfall, 1)
+    return test.name, "below" if below else "reached", *told, *missing
 
 
 def compare_selections(
@@ -246,10 +226,9 @@ def compare_selections(
             raise ValueError(f"Unknown reference group {reference!r} in {grouping!r}. Known groups: {named}.")
         base = matching[0]
     level = 1.0 - (1.0 - confidence) / len(known)
-    pairs = [_pair(grouping, each, base, level) for each in known if each is not base]
-    adjust = beside_the_highest if reference is None else holm
-    adjusted = adjust([pair["exact_p"] if pair["exact"] else pair["z_p"] for pair in pairs])
-    return tuple(SelectionTest(**pair, adjusted_p=p) for pair, p in zip(pairs, adjusted, strict=True))
+    tests = [_pair(grouping, each, base, level) for each in known if each is not base]
+    adjusted = (beside_the_highest if reference is None else holm)(test.p for test in tests)
+    return tuple(replace(test, adjusted_p=p) for test, p in zip(tests, adjusted, strict=True))
 
 
 def notes_on(
@@ -262,7 +241,7 @@ def notes_on(
     if not tests:
         return (f"{grouping}: there is one group only, so nothing is compared.",)
     notes = []
-    higher = [f"{group_text(test.group)} {number(test.rate)}" for test in tests if test.rate > test.reference_rate]
+    higher = [f"{test.name} {number(test.rate)}" for test in tests if test.rate > test.reference_rate]
     if higher and not named:
         taken = "groups under 2% of the rows are not taken as the reference, even if their rate is higher"
         notes.append(f"{grouping}: {taken} ({', '.join(higher)}).")
@@ -272,7 +251,7 @@ def notes_on(
         (False, "excludes 1, but the adjusted p is above"),
     ):
         apart = [
-            group_text(test.group)
+            test.name
             for test in tests
             if (test.lower <= 1.0 <= test.upper) == within and (test.adjusted_p <= level) == within
         ]
@@ -290,39 +269,38 @@ INTERVALS = (
 
 def _pair(
     grouping: str, focal: tuple[Hashable, int, int], base: tuple[Hashable, int, int], level: float
-) -> dict[str, Any]:
+) -> SelectionTest:
+    """Return the test of one group, not yet adjusted for the others."""
     from scipy import stats  # here, because its import takes as long as an audit
 
     (group, n, x), (reference, m, y) = focal, base
     rate, other, pooled = x / n, y / m, (x + y) / (n + m)
     spread = math.sqrt(pooled * (1.0 - pooled) * (1.0 / n + 1.0 / m))
     z = (rate - other) / spread if spread > 0 else 0.0
-    (low, high), (base_low, base_high) = (
-        tuple(float(end) for end in binomial_interval(successes, trials, level))
-        for successes, trials in ((x, n), (y, m))
-    )
+    lower, upper = (ends.tolist() for ends in binomial_interval([x, y], [n, m], level))
     below = not _reaches_four_fifths(x, n, y, m)
-    return {
-        "grouping": grouping,
-        "group": group,
-        "reference": reference,
-        "rows": n,
-        "selected": x,
-        "rate": rate,
-        "reference_rate": other,
-        "ratio": _quotient(rate, other),
-        "lower": _quotient(low, base_high),
-        "upper": _quotient(high, base_low),
-        "below_four_fifths": below,
-        "standard_deviations": z,
-        "z_p": float(special.erfc(abs(z) / math.sqrt(2.0))),
-        "exact_p": float(stats.fisher_exact([[x, n - x], [y, m - y]]).pvalue),
-        "exact": min(pooled, 1.0 - pooled) * min(n, m) < FEW_EXPECTED,
-        "shortfall": n * other - x,
-        "pooled_shortfall": n * pooled - x,
-        "one_more_reverses": below and x < n and _reaches_four_fifths(x + 1, n, y, m),
-        "one_different_exceeds": below and x < n and (x + 1) * m > (y - 1) * n,
-    }
+    return SelectionTest(
+        grouping=grouping,
+        group=group,
+        reference=reference,
+        rows=n,
+        selected=x,
+        rate=rate,
+        reference_rate=other,
+        ratio=_quotient(rate, other),
+        lower=_quotient(lower[0], upper[1]),
+        upper=_quotient(upper[0], lower[1]),
+        below_four_fifths=below,
+        standard_deviations=z,
+        z_p=float(special.erfc(abs(z) / math.sqrt(2.0))),
+        exact_p=float(stats.fisher_exact([[x, n - x], [y, m - y]]).pvalue),
+        exact=min(pooled, 1.0 - pooled) * min(n, m) < FEW_EXPECTED,
+        adjusted_p=math.nan,
+        shortfall=n * other - x,
+        pooled_shortfall=n * pooled - x,
+        one_more_reverses=below and x < n and _reaches_four_fifths(x + 1, n, y, m),
+        one_different_exceeds=below and x < n and (x + 1) * m > (y - 1) * n,
+    )
 
 
 def _quotient(part: float, whole: float) -> float:

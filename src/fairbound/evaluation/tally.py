@@ -13,8 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field, replace
-from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -43,7 +42,14 @@ from fairbound.fairness import (
     true_positive_rate,
 )
 
+
+def share_of_positives(g: GroupSums) -> np.ndarray:
+    """P(Y = 1 | group)."""
+    return g.positives / g.size
+
+
 WHOLES: dict[RateFunction, Callable[[GroupSums], np.ndarray]] = {
+    share_of_positives: lambda g: g.size,
     selection_rate: lambda g: g.size,
     true_positive_rate: lambda g: g.positives,
     false_negative_rate: lambda g: g.positives,
@@ -61,13 +67,21 @@ MERGED = "(other)"
 """The name of the group that small groups are merged into."""
 
 
-def _share_of_positives(g: GroupSums) -> np.ndarray:
-    return g.positives / g.size
+class CountedRate(NamedTuple):
+    """A rate of each group of a grouping, and last of everyone, for one outcome.
+
+    `values` are weighted as the measures are.  `defined` says where the denominator is not 0.  `statistics` is None if
+    no interval is known for such a rate.
+    """
+
+    values: list[float]
+    defined: list[bool]
+    statistics: list[Statistic] | None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class GroupCounts:
-    """The sums of one grouping for one outcome, and the statistics of its rates.
+    """The sums of one grouping for one outcome, and the rates that follow from them.
 
     Attributes
     ----------
@@ -81,57 +95,48 @@ class GroupCounts:
     sums: tuple[GroupSums, ...]
     largest_weight: float | None
     two_classes: bool
+    _known: dict[tuple[RateFunction, bool], CountedRate] = field(default_factory=dict, repr=False)
 
-    def values(self, rate: RateFunction) -> list[float]:
-        """Return the rate of each group, weighted as the measures are."""
-        return self._evaluate(rate, 0 if len(self.sums) == 1 else 1).tolist()
+    def rate(self, rate: RateFunction, *, monotone: bool = False) -> CountedRate:
+        """Return a rate of each group; each is counted once.  `monotone` is that of a measure with its own rate."""
+        if (rate, monotone) not in self._known:
+            self._known[rate, monotone] = self._count(rate, monotone)
+        return self._known[rate, monotone]
 
-    def defined(self, rate: RateFunction) -> list[bool]:
-        """Return, for each group and last for everyone, whether the rate is defined: its denominator is not 0."""
-        if rate in WHOLES:
-            return (WHOLES[rate](self.sums[0]) > 0).tolist()
-        return np.isfinite(self.values(rate)).tolist()
+    def _count(self, rate: RateFunction, monotone: bool) -> CountedRate:
+        evaluated = [evaluate_counted(rate, sums) for sums in self.sums]
+        values = evaluated[:2][-1]
+        if rate not in WHOLES:
+            statistics = self._by_shares(rate, values) if monotone else None
+            return CountedRate(values.tolist(), np.isfinite(values).tolist(), statistics)
+        wholes = [WHOLES[rate](sums) for sums in self.sums]
+        # The part of an empty whole is 0, also where the rate is NaN.
+        parts = [np.nan_to_num(each) * whole for each, whole in zip(evaluated, wholes, strict=True)]
+        known: list[Statistic]
+        if self.largest_weight is None:
+            known = [Share(round(x), n) for x, n in zip(parts[0].tolist(), wholes[0].tolist(), strict=True)]
+        else:
+            largest = np.full(len(values), self.largest_weight)
+            sums = np.stack([wholes[0], wholes[1], parts[1], wholes[2], parts[2], largest], axis=1)
+            known = [WeightedShare(*each) for each in sums.tolist()]
+        return CountedRate(values.tolist(), (wholes[0] > 0).tolist(), known)
 
-    def statistics(self, rate: RateFunction, *, monotone: bool = False) -> list[Statistic] | None:
-        """Return the statistic of the rate in each group; None if no interval is known for such a rate."""
-        if rate in WHOLES:
-            return self._shares(rate, WHOLES[rate])
-        if not monotone:
-            return None
-        shares = zip(
-            self._shares(_share_of_positives, lambda g: g.size),
-            self._shares(true_positive_rate, WHOLES[true_positive_rate]),
-            self._shares(false_positive_rate, WHOLES[false_positive_rate]),
-            strict=True,
+    def _by_shares(self, rate: RateFunction, values: np.ndarray) -> list[Statistic]:
+        three = (
+            self.rate(each).statistics or () for each in (share_of_positives, true_positive_rate, false_positive_rate)
         )
         return [
-            MonotoneRate(rate, value, three, self.two_classes)
-            for value, three in zip(self.values(rate), shares, strict=True)
+            MonotoneRate(rate, value, shares, self.two_classes)
+            for value, shares in zip(values.tolist(), zip(*three, strict=True), strict=True)
         ]
 
-    def _shares(self, rate: RateFunction, whole: Callable[[GroupSums], np.ndarray]) -> list[Statistic]:
-        wholes, parts = [], []
-        for power, sums in enumerate(self.sums):
-            trials = whole(sums)
-            wholes.append(trials.tolist())
-            # The part of an empty whole is 0, also where the rate is NaN.
-            parts.append((np.nan_to_num(self._evaluate(rate, power)) * trials).tolist())
-        if self.largest_weight is None:
-            return [Share(round(part), trials) for part, trials in zip(parts[0], wholes[0], strict=True)]
-        return [
-            WeightedShare(rows, weight, part, squares, part_squares, self.largest_weight)
-            for rows, weight, squares, part, part_squares in zip(*wholes, *parts[1:], strict=True)
-        ]
 
-    def _evaluate(self, rate: RateFunction, power: int) -> np.ndarray:
-        """Return the rate of each group from the sums with that power of the weights; each is computed once."""
-        if (rate, power) not in self._evaluated:
-            self._evaluated[rate, power] = evaluate(rate, self.sums[power])
-        return self._evaluated[rate, power]
-
-    @cached_property
-    def _evaluated(self) -> dict[tuple[RateFunction, int], np.ndarray]:
-        return {}
+def evaluate_counted(rate: RateFunction, sums: GroupSums) -> np.ndarray:
+    """Return a rate of each group; NaN or infinite if it divides by zero."""
+    if rate not in WHOLES:
+        return evaluate(rate, sums)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return rate(sums)
 
 
 @dataclass(frozen=True, eq=False)
@@ -187,6 +192,7 @@ class Tally:
     labelled: bool = True
     divided: np.ndarray | None = None
     bounded: bool = False
+    _counted: dict[tuple[Grouping, int], GroupCounts] = field(default_factory=dict, init=False, repr=False)
 
     @classmethod
     def build(
@@ -237,12 +243,12 @@ class Tally:
     @property
     def cells(self) -> Cells:
         """Return the cells with the weights of the measures."""
-        return self.powers[-1 if len(self.powers) == 1 else 1][0]
+        return self.powers[:2][-1][0]
 
     @property
     def decisions(self) -> np.ndarray:
         """Weighted sums over cells of those selected for each outcome, and of those not selected, (K, 2·O)."""
-        return self.powers[-1 if len(self.powers) == 1 else 1][1]
+        return self.powers[:2][-1][1]
 
     @property
     def weighted(self) -> bool:
@@ -289,47 +295,25 @@ class Tally:
             self._counted[grouping, outcome] = GroupCounts(sums, largest, self.cells.n_labels == 2)
         return self._counted[grouping, outcome]
 
-    @cached_property
-    def _counted(self) -> dict[tuple[Grouping, int], GroupCounts]:
-        return {}
-
-    def statistics(
-        self, rate: RateFunction, grouping: Grouping, outcome: int, *, monotone: bool = False
-    ) -> list[Statistic] | None:
-        """Return the statistic of one rate for each group; None if no interval is known for such a rate."""
-        return self.counts(grouping, outcome).statistics(rate, monotone=monotone)
-
-    def compile(self, limit: Constraint) -> ConstraintSystem:
-        """Compile one limit for these cells; the caller handles groups in which a rate is undefined."""
-        return self.compile_all([limit])[0]
-
     def compile_all(self, limits: Iterable[Constraint]) -> tuple[ConstraintSystem, ...]:
         """Compile several limits in one go; return a system for each."""
         whole = self.compile_together(limits)
         return tuple(whole.select([position]) for position in range(len(whole.constraints)))
 
     def compile_together(self, limits: Iterable[Constraint]) -> ConstraintSystem:
-        """Compile several limits to one system."""
+        """Compile limits to one system; the caller handles groups in which a rate is undefined."""
         limits = list(limits)
         if not self.labelled:
             check_needs_no_labels(limits)
         return ConstraintSystem.compare(limits, self.cells)
-
-    def defined(self, rate: RateFunction, grouping: Grouping, outcome: int) -> list[bool]:
-        """Return, for each group and last for everyone, whether the rate is defined."""
-        return self.counts(grouping, outcome).defined(rate)
 
     def measured(self, system: ConstraintSystem) -> float | None:
         """Return the measured value of a system's one limit, over groups where it is defined; None if there is none."""
         here = self._where_defined(system)
         return here.measured(self._sums(here))[0] if here.comparisons else None
 
-    def check(self, limit: Constraint) -> dict[str, Any]:
-        """Return the value of a limit's measure and whether the limit is kept; both None where nothing is defined."""
-        return self.checked(self.compile(limit))
-
     def checked(self, system: ConstraintSystem) -> dict[str, Any]:
-        """Return the same as `check`, for the one limit of a compiled system."""
+        """Return the value of a system's one limit and whether it is kept; both None where nothing is defined."""
         (limit,) = system.constraints
         value = self.measured(system)
         return {"value": value, "kept": None if value is None else limit.keeps(value)}
@@ -343,7 +327,7 @@ class Tally:
         kept = []
         for comparison in system.comparisons:
             block = comparison.block
-            defined = self.defined(block.rate, block.grouping, block.outcome)
+            defined = self.counts(block.grouping, block.outcome).rate(block.rate).defined
             pairs = tuple((a, b) for a, b in comparison.pairs if defined[a] and defined[b])
             kept += [replace(comparison, pairs=pairs)] if pairs else []
         return replace(system, comparisons=tuple(kept))
