@@ -34,7 +34,7 @@ class Check:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class ClaimVerdict:
     """A claim and its checks, for one solver.  The solver is empty if no training is involved."""
 
     claim: str
@@ -56,11 +56,13 @@ class Verdict:
         return {"claim": self.claim, "solver": self.solver, "verdict": self.word, "checks": checks}
 
 
-def verdicts(checks: Iterable[tuple[str, Check]]) -> list[Verdict]:
+def verdicts(checks: Iterable[tuple[str, Check]]) -> list[ClaimVerdict]:
     """Group pairs of a solver and a check by claim and solver, in the order of the first check of each claim."""
     by_claim: dict[str, dict[str, list[Check]]] = {}
     for solver, check in checks:
         by_claim.setdefault(check.claim, {}).setdefault(solver, []).append(check)
     return [
-        Verdict(claim, solver, tuple(found)) for claim, solvers in by_claim.items() for solver, found in solvers.items()
+        ClaimVerdict(claim, solver, tuple(found))
+        for claim, solvers in by_claim.items()
+        for solver, found in solvers.items()
     ]

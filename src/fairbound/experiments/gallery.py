@@ -20,7 +20,7 @@ import torch
 
 import fairbound
 from fairbound._words import count
-from fairbound.experiments.claims import Verdict, verdicts
+from fairbound.experiments.claims import ClaimVerdict, verdicts
 from fairbound.experiments.exhibits import COLORS, GRID, INK, QUIET, ResultTable
 from fairbound.experiments.protocol import DATASETS, EPOCHS, SCALE_RATIOS, SEEDS
 from fairbound.experiments.running import load_rows
@@ -92,9 +92,9 @@ def _checks(exhibits: Iterable[Exhibit], claim: str) -> bool:
     return any(check.claim == claim for exhibit in exhibits for check in exhibit.checks)
 
 
-def judge(exhibits: Iterable[Exhibit]) -> dict[str, dict[str, Verdict]]:
+def judge(exhibits: Iterable[Exhibit]) -> dict[str, dict[str, ClaimVerdict]]:
     """Return the verdicts by claim and solver, in the order of the items."""
-    claims: dict[str, dict[str, Verdict]] = {}
+    claims: dict[str, dict[str, ClaimVerdict]] = {}
     for verdict in verdicts(
         (exhibit.setting.solver if exhibit.item.trains else "", check)
         for exhibit in exhibits
@@ -117,7 +117,7 @@ def spent(exhibits: Iterable[Exhibit]) -> Work:
     return Work(len(outcomes), sum(outcomes.values()))
 
 
-class Description(NamedTuple):
+class DataDescription(NamedTuple):
     """The description of a data set on the page."""
 
     title: str
@@ -127,9 +127,9 @@ class Description(NamedTuple):
     warning: str
 
 
-def _rows(name: str, request: Request) -> Description:
+def _rows(name: str, request: Request) -> DataDescription:
     train, test = (split := load_rows(name, request.data_dir, request.limit)).train, split.test
-    return Description(DATASETS[name], len(train), len(test), train.description, sample_warning(train.description))
+    return DataDescription(DATASETS[name], len(train), len(test), train.description, sample_warning(train.description))
 
 
 def sample_warning(description: str) -> str:
@@ -189,7 +189,7 @@ def duration(seconds: float) -> str:
     return text.replace(" ", "\N{NO-BREAK SPACE}")
 
 
-class Tally(NamedTuple):
+class ClaimCounts(NamedTuple):
     """The number of verdicts of each kind, and of true and of all checks."""
 
     words: Counter[str]
@@ -197,13 +197,13 @@ class Tally(NamedTuple):
     checks: int
 
 
-def tallies(claims: dict[str, dict[str, Verdict]]) -> dict[str, Tally]:
+def tallies(claims: dict[str, dict[str, ClaimVerdict]]) -> dict[str, ClaimCounts]:
     """Count the verdicts of each solver; claims that involve no solver come last."""
     found = {}
     for solver in sorted({solver for by_solver in claims.values() for solver in by_solver}, reverse=True):
         judged = [by_solver[solver] for by_solver in claims.values() if solver in by_solver]
         held = [check.holds for verdict in judged for check in verdict.checks]
-        found[solver] = Tally(Counter(verdict.word for verdict in judged), sum(held), len(held))
+        found[solver] = ClaimCounts(Counter(verdict.word for verdict in judged), sum(held), len(held))
     return found
 
 

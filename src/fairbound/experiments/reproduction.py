@@ -20,7 +20,7 @@ from pathlib import Path
 from fairbound._files import as_utf8, write_file
 from fairbound._words import lookup
 from fairbound.experiments import exhibits
-from fairbound.experiments.claims import Check, Verdict, verdicts
+from fairbound.experiments.claims import Check, ClaimVerdict, verdicts
 from fairbound.experiments.exhibits import ResultTable
 from fairbound.experiments.gallery import render_gallery
 from fairbound.experiments.items import ITEMS, Item
@@ -99,7 +99,7 @@ class Reproduction:
     trained: int = 0
 
     @property
-    def verdicts(self) -> list[Verdict]:
+    def verdicts(self) -> list[ClaimVerdict]:
         """The verdicts on the claims of all exhibits."""
         return verdicts(
             (exhibit.setting.solver if exhibit.item.trains else "", check)
