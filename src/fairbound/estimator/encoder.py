@@ -134,9 +134,10 @@ class TableEncoder(TransformerMixin, BaseEstimator):
 
     def encoded(self, inputs: Inputs) -> Floats:
         """Return the encoded rows of checked inputs; shared inputs are encoded once."""
-        return inputs.encoded_once((self.strict, self.columns_), lambda own: own.by_blocks(self._encode))
+        return inputs.encoded_once((self.strict, self.columns_), lambda own: own.by_blocks(self.encode))
 
-    def _encode(self, inputs: Inputs) -> Floats:
+    def encode(self, inputs: Inputs) -> Floats:
+        """Encode the rows of inputs whose columns have been checked against those of `fit`."""
         matrix = plain_numbers(inputs) if self.strict else inputs.matrix()
         if matrix is not None and all(
             isinstance(column, NumberColumn) and not column.missing for column in self.columns_
