@@ -150,7 +150,7 @@ def read_table(
     ).data
 
 
-class Read(NamedTuple):
+class ReadRows(NamedTuple):
     """A data set, and further columns of numbers that are not its inputs."""
 
     data: Dataset
@@ -169,7 +169,7 @@ def read_source(
     like: Dataset | None = None,
     processes: Any = None,
     tell: Tell | None = None,
-) -> Read:
+) -> ReadRows:
     """Read the rows of a source, as `read_table` does; in several processes, each reads its share.
 
     Rows that would take more memory than allowed are kept in files.
@@ -223,17 +223,19 @@ def read_source(
     with together(processes):
         check_labelled(columns[target], target)
     labels, codes = _coded(columns, roles, like, processes)
-    inputs = roles.inputs(opened.names, (*groups, *further))
-    if like is not None:
-        inputs = _inputs_like(like, inputs, opened.place)
-    schema = tuple(_schema(columns, name, name in roles.categorical, max_categories) for name in inputs)
-    given: dict[str, NDArray[Any]] = {}
-    for name, named in listed:
-        if name in words:
-            values, of_row = distinct_rows(columns, name)
-            given[name] = roles.groups(name, values)[of_row]
-        else:
-            given[name] = as_probabilities({each: columns[each] for each in named})
+    with together(processes):
+        inputs = roles.inputs(opened.names, (*groups, *further))
+        if like is not None:
+            inputs = _inputs_like(like, inputs, opened.place)
+        schema = tuple(_schema(columns, name, name in roles.categorical, max_categories) for name in inputs)
+        weights = None if weight is None else _weights(columns, weight)
+        given: dict[str, NDArray[Any]] = {}
+        for name, named in listed:
+            if name in words:
+                values, of_row = distinct_rows(columns, name)
+                given[name] = roles.groups(name, values)[of_row]
+            else:
+                given[name] = as_probabilities({each: columns[each] for each in named})
     is_path = isinstance(source.data, str | os.PathLike)
     data = Dataset.from_table(
         Path(source.data).stem if is_path else opened.place,
@@ -248,13 +250,13 @@ def read_source(
         max_categories=max_categories,
         places=places,
         processes=processes,
-        weight=None if weight is None else _weights(columns, weight),
+        weight=weights,
         description=f"Read from {opened.place}; the label is {target}: {sides_in_words(labels.values, labels.names)}.",
     )
-    return Read(data, {name: np.asarray(columns[name]) for name in further})
+    return ReadRows(data, {name: np.asarray(columns[name]) for name in further})
 
 
-class Columns(NamedTuple):
+class ReadColumns(NamedTuple):
     """Columns by name, the place of each row in its source, and how the columns are written there."""
 
     columns: Mapping[str, NDArray[Any]]
@@ -272,7 +274,7 @@ def read_columns(
     formats: Mapping[str, ColumnFormat] | None = None,
     processes: Any = None,
     tell: Tell | None = None,
-) -> Columns:
+) -> ReadColumns:
     """Return columns of an open source: in memory, or in files if they would take more memory than allowed.
 
     In several processes, each reads its share.  The other parameters are as for `Batches.learn`.
@@ -288,9 +290,9 @@ def read_columns(
     learnt = learnt.learn(names, words=words, missing=missing, decimal=source.decimal, formats=formats)
     if not stored:
         columns = learnt.columns()
-        return Columns(columns, np.arange(len(columns[names[0]])), learnt.formats)
+        return ReadColumns(columns, np.arange(len(columns[names[0]])), learnt.formats)
     found, places = store(replace(learnt, share=share), source.folder, progress)
-    return Columns(found, places, learnt.formats)
+    return ReadColumns(found, places, learnt.formats)
 
 
 def _coded(
