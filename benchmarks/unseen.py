@@ -1,8 +1,8 @@
 """Limits on rows that nobody has seen: forecasts, fits with a margin, and certified ones, on many draws of rows.
 
-Data: ACSIncome, all states 2018 (765,670 rows).  Each draw takes training rows, 20,000 rows for calibration, and 200,000
-others, which stand for the population; they are called the truth.  The limits are on the ratio of selection rates, by
-sex or by race in its five largest groups.
+Data: ACSIncome, all states 2018 (765,670 rows).  Each draw takes training rows, 20,000 rows for calibration, and
+200,000 others, which stand for the population; they are called the truth.  The limits are on the ratio of selection
+rates, by sex or by race in its five largest groups.
 
     plain       trained under the limit itself, without a forecast
     forecast    the same model, with its forecast

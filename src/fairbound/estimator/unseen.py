@@ -60,9 +60,9 @@ def rate_distribution(
 ) -> RateDistribution:
     """Return the distribution of the rates on new rows.
 
-    What a fit owes to the chance of its rows is inversely proportional to their number.  So the rates of the whole model
-    fall by four fifths of what those of the folds, fitted to four fifths of the rows, fall by.  The five folds show that
-    shift five times, and how sure it is.
+    What a fit owes to the chance of its rows is inversely proportional to their number.  So the rates of the whole
+    model fall by four fifths of what those of the folds, fitted to four fifths of the rows, fall by.  The five folds
+    show that shift five times, and how sure it is.
 
     Parameters
     ----------

@@ -234,8 +234,9 @@ class RateDistribution:
     def reserve(self, probability: float) -> tuple[FloatArray, float]:
         """Return the distance by which each row of c must be tightened, so that the limits hold with a probability.
 
-        The second value is the probability that the reserve gives, which is less if the one wanted is out of reach.  The
-        model trained for the tightened bounds is assumed to lie on the bounds that bind, to have the present values
+        The second value is the probability that the reserve gives, which is less if the one wanted is out of reach.
+
+        The model trained for the tightened bounds is assumed to lie on the bounds that bind, to have the present values
         of the other rows of c, and to have the present distribution around these values.
         """
         A, lower, upper = (
