@@ -1,6 +1,6 @@
 """Read and check labels and sensitive columns in any common form.
 
-Further sections: probabilities of groups, and helpers for arrays.
+Further section: probabilities of groups.
 """
 
 from __future__ import annotations
@@ -9,12 +9,12 @@ import math
 import warnings
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
 from fairbound._errors import InputError
-from fairbound._values import as_objects, conventional_positive, distinct, equals_itself, in_order, torch
+from fairbound._values import as_objects, conventional_positive, distinct, equals_itself, in_order
 from fairbound._words import hidden_in, without_hidden
 
 # --- columns ---------------------------------------------------------------------------------------------------------
@@ -362,24 +362,3 @@ def encode_columns(
         values.append(groups)
     undivided = division is None or bool((division.shares == 1.0).all())
     return codes, values, None if undivided else division
-
-
-# --- arrays ----------------------------------------------------------------------------------------------------------
-
-# Helpers that let one formula serve numpy arrays (to count decisions) and tensors (to train a model).
-#
-# Arithmetic, indexing, `@`, `reshape`, `clip` and `sum(axis=...)` are the same for both.  The helpers cover the rest.
-
-
-Array: TypeAlias = Any
-"""A numpy array or a tensor; all arrays of one object have the same type."""
-
-
-def like(array: np.ndarray, example: Array) -> Array:
-    """Return a numpy array as a tensor if the example is a tensor; they share memory."""
-    return array if isinstance(example, np.ndarray) else torch.from_numpy(array)
-
-
-def concatenate(parts: Sequence[Array]) -> Array:
-    """Join arrays along their last axis."""
-    return np.concatenate(parts, axis=-1) if isinstance(parts[0], np.ndarray) else torch.cat(list(parts), dim=-1)
