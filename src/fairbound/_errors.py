@@ -255,3 +255,8 @@ def import_extra(name: str, what: str, extra: str) -> Any:
         return importlib.import_module(name)
     except ImportError as error:
         raise missing_extra(what, name.partition(".")[0], extra) from error
+
+
+def need_torch(what: str) -> None:
+    """Raise an error that names the extra if torch is not installed; `what` begins the sentence."""
+    import_extra("torch", what, "torch")

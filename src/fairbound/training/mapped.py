@@ -16,11 +16,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
-from fairbound.training.passes import Chunk, Slices, WeightParts
+from fairbound.training.chunks import Chunk, Floats, Slices, WeightParts
 from fairbound.training.rows import MatrixRows, Rows
 
 NARROW, WIDE, CODES, LOSS_WEIGHTS, CELL_WEIGHTS = "numbers.f4", "numbers.f8", "codes", "loss.f8", "cells.f8"
@@ -124,7 +122,7 @@ class RowWriter:
             self.folder,
             self.layout,
             offsets=(0, *np.cumsum(sizes[present]).tolist()),
-            cell_of_segment=torch.from_numpy(present),
+            cell_of_segment=present,
             n_labels=n_labels,
             weighted=(LOSS_WEIGHTS in self.types, CELL_WEIGHTS in self.types),
         )
@@ -147,7 +145,7 @@ class MappedRows(Rows):
     folder: Path
     layout: RowLayout
     offsets: tuple[int, ...]
-    cell_of_segment: Tensor
+    cell_of_segment: NDArray[np.int64]
     n_labels: int
     weighted: tuple[bool, bool] = (False, False)
     class_factors: tuple[float, ...] | None = None
@@ -164,17 +162,12 @@ class MappedRows(Rows):
             if name != (NARROW if self.double else WIDE)
         }
 
-    @property
-    def dtype(self) -> torch.dtype:
-        """Return the precision of the chunks."""
-        return torch.float64 if self.double else torch.float32
-
-    def inputs(self, rows: slice | NDArray[np.int64]) -> Tensor:
+    def inputs(self, rows: slice | NDArray[np.int64]) -> NDArray[Any]:
         """Return the inputs of some rows, with the 0/1 columns of the categories."""
         numbers = self._maps.get(WIDE if self.double else NARROW)
         if not self.layout.categories:
             assert numbers is not None
-            return torch.from_numpy(np.asarray(numbers[rows]))
+            return np.asarray(numbers[rows])
         codes = self._maps[CODES][rows]
         X = np.zeros((len(codes), self.layout.width), dtype=np.float64 if self.double else np.float32)
         if numbers is not None:
@@ -182,25 +175,24 @@ class MappedRows(Rows):
         for column, (start, size) in enumerate(self.layout.categories):
             known = np.flatnonzero(codes[:, column] < size)
             X[known, start + codes[known, column].astype(np.intp)] = 1.0
-        return torch.from_numpy(X)
+        return X
 
     def chunks(self, chunk_rows: int) -> Iterator[Chunk]:
         """Yield the rows in consecutive chunks of at most `chunk_rows`."""
         for rows, labels, slices in self._cuts(chunk_rows):
             yield Chunk(self.inputs(rows), labels, self._loss_weights(rows, labels), self._cell_weights(rows), slices)
 
-    def take(self, chosen: Tensor) -> MatrixRows:
+    def take(self, chosen: NDArray[np.int64]) -> MatrixRows:
         """Return some rows, by their position in segment order, as one segment of cell 0."""
-        rows = chosen.numpy()
-        segments = np.searchsorted(np.array(self.offsets), rows, side="right") - 1
-        labels = (self.cell_of_segment % self.n_labels)[torch.from_numpy(segments)]
+        segments = np.searchsorted(np.array(self.offsets), chosen, side="right") - 1
+        labels = (self.cell_of_segment % self.n_labels)[segments]
         return MatrixRows(
-            X=self.inputs(rows),
+            X=self.inputs(chosen),
             labels=labels,
-            loss_weights=self._loss_weights(rows, labels),
-            cell_weights=self._cell_weights(rows),
-            offsets=(0, len(rows)),
-            cell_of_segment=torch.zeros(1, dtype=torch.int64),
+            loss_weights=self._loss_weights(chosen, labels),
+            cell_weights=self._cell_weights(chosen),
+            offsets=(0, len(chosen)),
+            cell_of_segment=np.zeros(1, dtype=np.int64),
             halves=False,
             positions=chosen,
         )
@@ -209,22 +201,22 @@ class MappedRows(Rows):
         """Return the rows with inputs in double precision."""
         return replace(self, double=True)
 
-    def _loss_weights(self, rows: slice | NDArray[np.int64], labels: Tensor) -> Tensor:
+    def _loss_weights(self, rows: slice | NDArray[np.int64], labels: NDArray[np.int64]) -> Floats:
         if not self._differ[0]:
-            return torch.full((_count(rows),), 1.0 / len(self), dtype=torch.float64)
+            return np.full(_count(rows), 1.0 / len(self))
         return self._given_weights(rows, labels) / self._loss_total
 
-    def _given_weights(self, rows: slice | NDArray[np.int64], labels: Tensor) -> Tensor:
+    def _given_weights(self, rows: slice | NDArray[np.int64], labels: NDArray[np.int64]) -> Floats:
         """Return the weights in the loss before they are scaled to sum 1."""
         if self.class_factors is None:
-            return torch.from_numpy(np.asarray(self._maps[LOSS_WEIGHTS][rows, 0]))
-        factors = torch.tensor(self.class_factors, dtype=torch.float64)[labels]
-        return torch.from_numpy(self._maps[LOSS_WEIGHTS][rows, 0]) * factors if self.weighted[0] else factors
+            return np.asarray(self._maps[LOSS_WEIGHTS][rows, 0])
+        factors = np.array(self.class_factors)[labels]
+        return self._maps[LOSS_WEIGHTS][rows, 0] * factors if self.weighted[0] else factors
 
-    def _cell_weights(self, rows: slice | NDArray[np.int64]) -> Tensor:
+    def _cell_weights(self, rows: slice | NDArray[np.int64]) -> Floats:
         if not self.weighted[1]:
-            return torch.ones(_count(rows), dtype=torch.float64)
-        return torch.from_numpy(np.asarray(self._maps[CELL_WEIGHTS][rows, 0]))
+            return np.ones(_count(rows))
+        return np.asarray(self._maps[CELL_WEIGHTS][rows, 0])
 
     @property
     def _differ(self) -> tuple[bool, bool]:
@@ -250,27 +242,27 @@ class MappedRows(Rows):
         return self._parts(lambda rows, _: self._cell_weights(rows))
 
     @cached_property
-    def class_weights(self) -> Tensor:
+    def class_weights(self) -> Floats:
         """Return the weight of each class in the loss; it is the accuracy of the constant prediction of that class."""
-        sizes = torch.tensor(self.offsets).diff()
+        sizes = np.diff(self.offsets)
         labels = self.cell_of_segment % self.n_labels
         if not self._differ[0]:
-            return torch.bincount(labels, sizes, minlength=self.n_labels).to(torch.float64) * self.loss_parts.unit
-        found = torch.zeros(2, self.n_labels, dtype=torch.float64)  # one line for each exact part of the weights
+            return np.bincount(labels, sizes, self.n_labels) * self.loss_parts.unit
+        found = np.zeros((2, self.n_labels))  # one line for each exact part of the weights
         for rows, of_rows, _ in self._cuts(BLOCK):
             for place, part in enumerate(self.loss_parts.split(self._loss_weights(rows, of_rows))):
-                found[place] += torch.bincount(of_rows, part, minlength=self.n_labels)
-        return found.sum(dim=0)
+                found[place] += np.bincount(of_rows, part, self.n_labels)
+        return found.sum(axis=0)
 
-    def _cuts(self, chunk_rows: int) -> Iterator[tuple[slice, Tensor, Slices]]:
+    def _cuts(self, chunk_rows: int) -> Iterator[tuple[slice, NDArray[np.int64], Slices]]:
         """Yield consecutive rows with their labels and slices."""
         of_segment = self.cell_of_segment % self.n_labels
         for start, stop, slices in self.cuts(chunk_rows):
-            sizes = torch.tensor([last - first for _, first, last in slices])
-            labels = of_segment[[segment for segment, _, _ in slices]].repeat_interleave(sizes)
+            sizes = [last - first for _, first, last in slices]
+            labels = of_segment[[segment for segment, _, _ in slices]].repeat(sizes)
             yield slice(start, stop), labels, slices
 
-    def _parts(self, weights: Callable[[slice, Tensor], Tensor]) -> WeightParts:
+    def _parts(self, weights: Callable[[slice, NDArray[np.int64]], Floats]) -> WeightParts:
         """Return the parts of all weights, in two passes; `weights` returns those of given rows and labels."""
         largest = max((float(weights(rows, labels).max()) for rows, labels, _ in self._cuts(BLOCK)), default=1.0)
         blank = WeightParts.of_size(largest, len(self), 0.0)

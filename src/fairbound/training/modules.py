@@ -1,4 +1,4 @@
-"""Models: build linear models and networks, check a user's module, and flatten parameters."""
+"""Torch modules: build networks, check a user's module, and flatten parameters."""
 
 from __future__ import annotations
 
