@@ -12,7 +12,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fairbound._errors import argument, together
+from fairbound._errors import argument, need_torch, together
 from fairbound.cli.output import Output
 
 if TYPE_CHECKING:
@@ -42,6 +42,7 @@ def shared_run() -> Iterator[Processes | None]:
     if not {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"} <= set(os.environ):
         yield None
         return
+    need_torch("Several processes need")
     import torch
     import torch.distributed as dist
 

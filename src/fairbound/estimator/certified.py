@@ -13,14 +13,12 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
 
 from fairbound._errors import InputError
 from fairbound.data import as_seed, draw_parts
 from fairbound.estimator.confidence import STRICTNESS, CertifiedChoice, ModelSequence, train_for_confidence
-from fairbound.estimator.modules import logits
+from fairbound.estimator.models import logits, plain_model, use_double
 from fairbound.estimator.parameters import stated_solver
 from fairbound.estimator.reached import TrialResult
 from fairbound.estimator.result import FitResult
@@ -32,10 +30,9 @@ from fairbound.sqp import Status
 from fairbound.training import (
     TrainingProblem,
     TrainingResult,
-    assign,
+    as_model,
     choose_status,
     on_rows,
-    trainable,
 )
 
 TRIED = (0.97, 0.75, 0.5, 0.25)
@@ -139,14 +136,15 @@ def _divide(data: Data, share: float, params: Parameters) -> tuple[NDArray[np.in
 
 
 def predictor(
-    module: nn.Module, problem: TrainingProblem, inputs: NDArray[np.float64], labels: np.dtype[Any]
-) -> Callable[[Tensor], NDArray[Any]]:
+    model: Any, problem: TrainingProblem, inputs: NDArray[np.float64], labels: np.dtype[Any]
+) -> Callable[[NDArray[np.float64]], NDArray[Any]]:
     """Return a function from flat parameters to the labels that `predict` would decide for, of type `labels`."""
-    trial, classes = copy.deepcopy(module).to("cpu", torch.float64), np.array(problem.cells.classes, dtype=labels)
+    trial, classes = copy.deepcopy(model), np.array(problem.cells.classes, dtype=labels)
+    use_double(trial)
 
-    def predict(parameters: Tensor) -> NDArray[Any]:
-        assign(trainable(trial), parameters)
-        return classes[decide(logits(trial, inputs, len(classes)), problem.threshold).numpy()]
+    def predict(parameters: NDArray[np.float64]) -> NDArray[Any]:
+        as_model(trial).assign(parameters)
+        return classes[decide(logits(trial, inputs, len(classes)), problem.threshold)]
 
     return predict
 
@@ -177,10 +175,10 @@ def place_start(
         cells = Cells.build(
             there.y, there.groups, weights=there.cell_weights, groups=params.groups, pos_label=params.pos_label
         )
-        trial = on_rows(problem, cells, problem.current(), problem.parameters[0].dtype)
+        trial = on_rows(problem, cells, problem.current(), problem.model.dtype)
     except ValueError:  # a label or a group has no row in one of the parts
         return None
-    predict = predictor(trial.module, trial, Z[held_out], here.y.dtype)
+    predict = predictor(plain_model(trial), trial, Z[held_out], here.y.dtype)
     limits = [limit for limit in problem.system.constraints if limit.bound is not None]
     positive = problem.cells.classes[1] if problem.cells.n_labels == 2 else None
     weights = None if loss_weights is None else np.asarray(loss_weights)[train]
@@ -214,13 +212,13 @@ def _room(certificate: Certificate) -> float:
 def choose(
     problem: TrainingProblem,
     Z: NDArray[np.float64],
-    predict: Callable[[Tensor], NDArray[Any]],
+    predict: Callable[[NDArray[np.float64]], NDArray[Any]],
     data: Data,
     calibration: Data,
     params: Parameters,
     **options: Any,
 ) -> tuple[TrainingResult, CertifiedChoice]:
-    """Train the sequence, test it, and leave the chosen model in the problem's module.
+    """Train the sequence, test it, and leave the chosen model in the problem.
 
     The result refers to the requested limits.  A model that was trained for stricter limits is not optimal for them, so
     its status is never "converged".
@@ -256,11 +254,11 @@ def choose(
 
 
 def forecast_rows(
-    problem: TrainingProblem, module: nn.Module, inputs: NDArray[np.float64], data: Data, params: Parameters
+    problem: TrainingProblem, model: Any, inputs: NDArray[np.float64], data: Data, params: Parameters
 ) -> Forecast:
     """Return the forecast from calibration rows.  They had no part in training, so there is no optimism."""
-    decisions = decide(logits(module, inputs, problem.cells.n_labels), problem.threshold)
-    same = is_constant(problem, module, inputs, decisions)
+    decisions = decide(logits(model, inputs, problem.cells.n_labels), problem.threshold)
+    same = is_constant(problem, model, inputs, decisions)
     try:
         cells = Cells.build(data.y, data.groups, groups=params.groups, pos_label=params.pos_label)
         system = ConstraintSystem.build(problem.system.constraints, cells, threshold=problem.threshold)

@@ -25,7 +25,7 @@ from fairbound.estimator.columns import learn_names
 from fairbound.estimator.file_fits import fit_shared, fit_streamed, frontier_streamed, is_streamed
 from fairbound.estimator.fitting import Fitting
 from fairbound.estimator.inputs import Inputs, read_inputs
-from fairbound.estimator.modules import last_network
+from fairbound.estimator.models import last_model
 from fairbound.estimator.parameters import (
     ALLOWED,
     NamedParameters,
@@ -38,7 +38,7 @@ from fairbound.estimator.predictor import Predictor
 from fairbound.estimator.result import FitResult, FrontierModel, frontier_models
 from fairbound.estimator.rows import Data, read_data, read_further
 from fairbound.fairness import Constraint
-from fairbound.training import Effort, Passes, Processes, resumed
+from fairbound.training import Effort, Passes, present_processes, resumed
 
 
 class ConstrainedClassifier(Predictor, ClassifierMixin, NamedParameters):
@@ -156,9 +156,9 @@ class ConstrainedClassifier(Predictor, ClassifierMixin, NamedParameters):
     encoder_ : transformer, or None
         Encodes X as numbers.
     encoded_names_ : list of str
-        The inputs of the module.
-    module_ : torch.nn.Module
-        The trained network, in double precision.
+        The inputs of the model.
+    model_ : LinearModel or torch.nn.Module
+        The trained model, in double precision.
     base_ : FittedBase, or None
         The base that scores new rows; its `estimators` are the fitted ones.
     base_score_ : array, or None
@@ -326,7 +326,7 @@ class ConstrainedClassifier(Predictor, ClassifierMixin, NamedParameters):
         given = {"constraint_weight": constraint_weight, **others}
         if is_streamed(X):
             return fit_streamed(self, X, y, sensitive_features, sample_weight, resume, given)
-        if self.distributed == "auto" and (processes := Processes.present()) is not None:
+        if self.distributed == "auto" and (processes := present_processes()) is not None:
             return fit_shared(self, processes, X, y, sensitive_features, sample_weight, resume, given)
         self._validate_params()
         check_early_stopping(self, eval_set)
@@ -336,9 +336,9 @@ class ConstrainedClassifier(Predictor, ClassifierMixin, NamedParameters):
         further = partial(read_further, self, inputs, data, sensitive_features)
         validation = None if eval_set is None else further("eval_set", eval_set)
         data, calibration = set_apart(self, data, calibration_set, further)
-        encoder, module = last_network(self, inputs, data) if self.warm_start else (None, None)
+        encoder, model = last_model(self, inputs, data) if self.warm_start else (None, None)
         with resumed(checked_resume(self, resume)) as passes:
-            fitting = Fitting(self, data, passes, encoder, module)
+            fitting = Fitting(self, data, passes, encoder, model)
             result = fitting.run(validation, calibration)
         return self._adopt(inputs, data, fitting, replace(result, seconds=time.perf_counter() - started))
 
@@ -356,7 +356,7 @@ class ConstrainedClassifier(Predictor, ClassifierMixin, NamedParameters):
         self._scores = None
         if fitting.base is not None and data is not None:
             self._scores = fitting.base.completed(inputs.without(data.left_columns), data.positions)
-        self.module_ = fitting.module
+        self.model_ = fitting.model
         self.n_iter_ = len(result.iterations)
         self.calibration_ = None
         self.certificate_ = result.certificate

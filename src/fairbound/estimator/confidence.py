@@ -28,8 +28,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-import torch
-from torch import Tensor
+import numpy as np
+from numpy.typing import NDArray
 
 from fairbound._errors import InputError
 from fairbound.evaluation import Certificate, Verdict, certify
@@ -75,7 +75,7 @@ class ModelSequence:
 
     def __init__(self, problem: TrainingProblem, X: Any, shares: Sequence[float], **options: Any) -> None:
         self.problem = problem
-        self.series = FitSeries(problem, X, precision=torch.float64, **options)  # as `predict` decides
+        self.series = FitSeries(problem, X, precision=np.float64, **options)  # as `predict` decides
         inside = {ANCHOR} if shares[0] < ANCHOR < shares[-1] else set()
         self._unfitted = sorted({shares[0], shares[-1]} | inside)
         self._anchors: dict[float, SeriesPoint] = {}
@@ -224,7 +224,7 @@ def _moved(constraint: Constraint, least: float, meeting: float, strictness: flo
 def train_for_confidence(
     problem: TrainingProblem,
     X: Any,
-    predict: Callable[[Tensor], Any],
+    predict: Callable[[NDArray[np.float64]], Any],
     y: Any,
     sensitive_features: Any,
     *,
@@ -234,9 +234,9 @@ def train_for_confidence(
     certify_options: dict[str, Any] | None = None,
     **options: Any,
 ) -> CertifiedChoice:
-    """Train the sequence, test it on the calibration rows, and leave the chosen model in the problem's module.
+    """Train the sequence, test it on the calibration rows, and leave the chosen model in the problem.
 
-    If no model passes, the module holds the one that was tested first.  Limits that cannot be certified raise an error
+    If no model passes, the problem holds the one that was tested first.  Limits that cannot be certified raise an error
     before anything is trained.
 
     Parameters

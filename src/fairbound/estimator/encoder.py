@@ -18,12 +18,10 @@ from collections.abc import Sequence, Set
 from typing import Any, Self
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
-from torch import nn
 
 from fairbound._errors import InputError, InputScaleWarning, Message, argument, bad_value
 from fairbound.estimator.columns import (
@@ -39,7 +37,6 @@ from fairbound.estimator.columns import (
 )
 from fairbound.estimator.inputs import Inputs, read_inputs
 from fairbound.estimator.rows import Data, Parameters, read_weights
-from fairbound.training import accepts
 
 
 class TableEncoder(TransformerMixin, BaseEstimator):
@@ -289,31 +286,6 @@ def encode(encoder: Any, inputs: Inputs) -> Floats:
             f'numbers up to {LARGEST_INPUT:g}: scale the column, or use preprocessing="auto", which does.'
         )
     return matrix
-
-
-def takes_integers(module: nn.Module, n_inputs: int) -> bool:
-    """Return whether a module accepts only whole numbers, like one that begins with `nn.Embedding`."""
-    if not any(isinstance(part, nn.Embedding | nn.EmbeddingBag) for part in module.modules()):
-        return False
-    zeros = torch.zeros(1, n_inputs, dtype=next(module.parameters()).dtype)
-    return not accepts(module, zeros) and accepts(module, zeros.to(torch.int64))
-
-
-def module_inputs(module: nn.Module, Z: NDArray[np.float64]) -> NDArray[Any]:
-    """Return Z in the type that the module accepts: integers if it accepts nothing else."""
-    if not takes_integers(module, Z.shape[1]):
-        return Z
-    whole = Z.astype(np.int64)
-    if not np.array_equal(whole, Z):
-        row, column = np.argwhere(whole != Z)[0]
-        raise InputError(
-            "The module embeds whole numbers, but its input {column} is {value:g} in row {row}.",
-            "Give whole numbers, and {preprocessing=None}, which passes them on unchanged.",
-            column=int(column),
-            row=int(row),
-            value=float(Z[row, column]),
-        )
-    return whole
 
 
 def warn_of_scales(encoder: Any, Z: Floats, names: Sequence[str], stacklevel: int) -> None:

@@ -12,13 +12,11 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
-from torch import Tensor
 
 from fairbound._errors import InputError, argument, together
 from fairbound._values import as_array
@@ -27,7 +25,7 @@ from fairbound.estimator.encoder import TableEncoder, encode, encoded_names, fit
 from fairbound.estimator.fitting import Fitting
 from fairbound.estimator.groups import count_missing
 from fairbound.estimator.inputs import read_inputs
-from fairbound.estimator.modules import first_module, logits
+from fairbound.estimator.models import first_model, logits, new_generator, use_double
 from fairbound.estimator.parameters import (
     ProgressPrinter,
     check_files,
@@ -50,14 +48,18 @@ from fairbound.training import (
     GapSums,
     MatrixRows,
     Passes,
-    Processes,
     Rows,
-    SharedRows,
     SweepTotals,
     fit,
     gap_sums_of_rows,
+    present_processes,
     resumed,
 )
+
+if TYPE_CHECKING:
+    from fairbound.training import Processes, SharedRows
+
+Floats = NDArray[np.float64]
 
 
 class FileFitting(Fitting):
@@ -82,8 +84,8 @@ class FileFitting(Fitting):
         self.input_names = prepared.input_names(self.encoder)
         self.base, self.n_inputs = None, prepared.n_inputs
         self.Z, self.loss_weights = prepared.training, None  # the rows have their weights
-        self.generator = torch.Generator().manual_seed(seed)
-        self.module = first_module(
+        self.generator = new_generator(params, seed)
+        self.model = first_model(
             params.module,
             params.hidden,
             shape=(len(cells), self.n_inputs),
@@ -93,7 +95,7 @@ class FileFitting(Fitting):
         )
         if passes.processes is not None:
             # In single precision the sums would depend on how the rows are divided.
-            self.module.to(torch.float64)
+            use_double(self.model)
         self.problem = self._pose(self.constraints)
         self.classes = prepared.classes
         self._add_floors()
@@ -108,7 +110,7 @@ class FileFitting(Fitting):
             effort=self._effort(),
             generator=self.generator,
             objective=self.params.objective,
-            precision=torch.float64,
+            precision=np.float64,
             callback=one_callback(self.params.callbacks, progress),
         )
         progress.close()
@@ -118,26 +120,26 @@ class FileFitting(Fitting):
         facts.warn(record, stacklevel=4)
         return record
 
-    def _logits(self, rows: Rows) -> Iterator[tuple[Any, Tensor]]:
+    def _logits(self, rows: Rows) -> Iterator[tuple[Any, Floats]]:
         """Yield each chunk with its logits, computed as `predict` does."""
         for chunk in rows.in_double().chunks(CHUNK_ROWS):
-            yield chunk, logits(self.module, chunk.X.numpy(), self.cells.n_labels)
+            yield chunk, logits(self.model, chunk.X, self.cells.n_labels)
 
     def _totals(self) -> SweepTotals:
         rows, cells = self.prepared.counted, self.cells
         totals = SweepTotals(
             self.problem.loss, (), cells.outcomes, rows, threshold=self.problem.threshold, n_parameters=0
         )
-        self._decided_rows = torch.zeros(cells.n_labels, dtype=torch.int64)
+        self._decided_rows = np.zeros(cells.n_labels, dtype=np.int64)
         for chunk, z in self._logits(rows):
             decisions = decide(z, self.problem.threshold)
             totals.add_decisions(chunk, decisions)
-            self._decided_rows += torch.bincount(decisions, minlength=cells.n_labels)
-        totals.flat.copy_(self.passes.sum(totals.flat))
+            self._decided_rows += np.bincount(decisions, minlength=cells.n_labels)
+        totals.flat[:] = self.passes.sum(totals.flat)
         self._decided_rows = self.passes.sum(self._decided_rows)
         return totals
 
-    def _count(self, assessment: Assessment, decisions: Tensor | None = None) -> Assessment:
+    def _count(self, assessment: Assessment, decisions: NDArray[np.int64] | None = None) -> Assessment:
         assert decisions is None, "there is no base, whose decisions would be counted"
         rows, sweep = self.prepared.counted, self._totals().sweep(gradients=False)
         if self.params.class_weight is not None:  # training has weighted accuracies by class; count rows instead
@@ -147,7 +149,7 @@ class FileFitting(Fitting):
     def _forecasts(self, points: Sequence[FrontierPoint], **options: Any) -> Sequence[Forecast | None]:  # noqa: ARG002
         return [Forecast(reason=self.prepared.no_forecast) for _ in points]
 
-    def _decided(self) -> Tensor:
+    def _decided(self) -> NDArray[np.int64]:
         return self._decided_rows
 
     def _gap_sums(self, system: ConstraintSystem) -> GapSums:
@@ -160,7 +162,7 @@ def prepared_for(
     estimator: Any, X: Any, y: Any, sensitive_features: Any, sample_weight: Any, given: Mapping[str, Any]
 ) -> Iterator[PreparedRows]:
     """Prepare the rows of a source for the estimator; rows that are prepared already stay as they are."""
-    processes = Processes.present() if estimator.distributed == "auto" else None
+    processes = present_processes() if estimator.distributed == "auto" else None
     with together(processes):
         estimator._validate_params()
         check_files(estimator)
@@ -283,20 +285,22 @@ class PreparedShard:
             self.cells,
             index=index,
             labels=index % self.cells.n_labels,
-            weights=torch.from_numpy(data.cell_weights),
+            weights=data.cell_weights,
             counts=None,
             lightest=None,
         )
         # Double precision, so that the sums do not depend on the division of the rows.
-        rows = MatrixRows.build(Z, own, loss_weights=data.loss_weights, dtype=torch.float64)
+        rows = MatrixRows.build(Z, own, loss_weights=data.loss_weights, dtype=np.float64)
         self.training = self.counted = self._shared(rows, data.loss_weights)
         factors = class_weights(params, self.cells)
         if len({*factors.tolist()}) > 1:
             weights = data.loss_weights * factors[own.labels]
-            weighted = torch.from_numpy(weights / weights.sum())[rows.positions]
+            weighted = (weights / weights.sum())[rows.positions]
             self.training = self._shared(replace(rows, loss_weights=weighted), weights)
 
     def _shared(self, rows: MatrixRows, weights: NDArray[np.float64]) -> SharedRows:
+        from fairbound.training import SharedRows
+
         return SharedRows.build(rows, float(weights.sum()), self.cells.sizes, self.cells.n_labels, self.processes)
 
     @property
@@ -345,7 +349,7 @@ def with_agreed_weights(params: Parameters, data: Data, processes: Processes) ->
     return replace(data, loss_weights=weights, cell_weights=in_limits)
 
 
-def shared_cells(params: Parameters, data: Data, processes: Processes) -> tuple[Cells, torch.Tensor]:
+def shared_cells(params: Parameters, data: Data, processes: Processes) -> tuple[Cells, NDArray[np.int64]]:
     """Return the cells of the rows of all processes, and the cell of each row of this one."""
     given = processes.gather(list(data.groups or {}))
     names = given[0]
@@ -376,9 +380,9 @@ def shared_cells(params: Parameters, data: Data, processes: Processes) -> tuple[
     y = as_array([key[0] for key in entries])
     counted = Cells.build(y, groups or None, weights=weight / rows, groups=params.groups, pos_label=params.pos_label)
     cells = counted.standing_for(rows.astype(np.int64), float(least.min()))
-    totals = torch.from_numpy(np.bincount(counted.index.numpy(), weight, minlength=counted.n_cells))
+    totals = np.asarray(np.bincount(counted.index, weight, counted.n_cells), dtype=np.float64)
     place = dict(zip(entries, counted.index.tolist(), strict=True))
-    return replace(cells, totals=totals), torch.tensor([place[key] for key in keys], dtype=torch.int64)
+    return replace(cells, totals=totals), np.array([place[key] for key in keys], dtype=np.int64)
 
 
 def _plain(column: Any) -> list[Any]:

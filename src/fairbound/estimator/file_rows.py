@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,7 +41,10 @@ from fairbound.data import (
 )
 from fairbound.estimator.columns import CategoryColumn, Column, ColumnFacts, Moments, NumberColumn
 from fairbound.fairness import Cells
-from fairbound.training import CELL_WEIGHTS, CODES, LOSS_WEIGHTS, WIDE, MappedRows, Processes, RowLayout, RowWriter
+from fairbound.training import CELL_WEIGHTS, CODES, LOSS_WEIGHTS, WIDE, MappedRows, RowLayout, RowWriter
+
+if TYPE_CHECKING:
+    from fairbound.training import Processes
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -139,10 +142,10 @@ class FileRows:
         lightest = math.ldexp(self.lightest, self.exponent) if weighted else 1.0
         counted = found.standing_for(rows[present], lightest)
         cell_of_entry = np.full(len(rows), -1, dtype=np.int64)
-        cell_of_entry[present] = found.index.numpy()
+        cell_of_entry[present] = found.index
         if weighted:  # take the sums themselves: a mean times a count would be rounded
-            totals = np.bincount(found.index.numpy(), np.ldexp(weight, self.exponent), minlength=found.n_cells)
-            counted = replace(counted, totals=counted.totals.new_tensor(totals))
+            totals = np.bincount(found.index, np.ldexp(weight, self.exponent), found.n_cells)
+            counted = replace(counted, totals=totals)
         return counted, cell_of_entry
 
     @property

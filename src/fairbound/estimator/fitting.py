@@ -1,8 +1,8 @@
-"""One fit: from the user's rows to a trained module and the record of its decisions.
+"""One fit: from the user's rows to a trained model and the record of its decisions.
 
 cells      assign rows to (group, label), and apply the policy for small groups
 encode     convert the inputs to numbers, with an encoding learnt from the training rows
-train      train a module under the limits
+train      train a model under the limits
 confirm    count the decisions of `predict`; a limit that rounding has broken there is repaired or reported
 """
 
@@ -15,16 +15,23 @@ from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
-from torch import Tensor, nn
 
 from fairbound.estimator.certified import choose, forecast_rows, predictor, with_certificate
 from fairbound.estimator.correction import BaseResult, penalties
-from fairbound.estimator.encoder import encode, encoded_names, fitted_encoder, module_inputs, warn_of_scales
+from fairbound.estimator.encoder import encode, encoded_names, fitted_encoder, warn_of_scales
 from fairbound.estimator.groups import check_floors, count_missing, floors_in_words, floors_of, lifted_rate
-from fairbound.estimator.modules import copied_module, first_module, logits, on_device, try_module
+from fairbound.estimator.models import (
+    copied_model,
+    first_model,
+    logits,
+    model_inputs,
+    new_generator,
+    on_device,
+    try_model,
+    use_double,
+)
 from fairbound.estimator.parameters import (
     ProgressPrinter,
     class_weights,
@@ -50,15 +57,13 @@ from fairbound.training import (
     Passes,
     TrainingProblem,
     TrainingResult,
+    as_model,
     as_regularizers,
-    assign,
     choose_status,
     fit,
-    flatten,
     frontier,
     gap_sums,
     rates_on_a_handful,
-    trainable,
 )
 
 Floats = NDArray[np.float64]
@@ -67,12 +72,10 @@ Floats = NDArray[np.float64]
 class Fitting:
     """The state of one fit.  The estimator `params` is not changed.
 
-    For a warm start, `encoder` and `module` are those of the last fit.
+    For a warm start, `encoder` and `model` are those of the last fit.
     """
 
-    def __init__(
-        self, params: Parameters, data: Data, passes: Passes, encoder: Any = None, module: nn.Module | None = None
-    ) -> None:
+    def __init__(self, params: Parameters, data: Data, passes: Passes, encoder: Any = None, model: Any = None) -> None:
         self.params, self.data, self.passes = params, data, passes
         self.constraints = as_constraints(params.constraints)
         cells = Cells.build(
@@ -86,7 +89,7 @@ class Fitting:
             cells, self.small = settle_small_groups(cells, self.constraints, params.small_groups, params.min_group_size)
         self.cells = cells
         seed = int(check_random_state(params.random_state).randint(2**31 - 1))
-        self.encoder = encoder if module is not None else fitted_encoder(params, data)
+        self.encoder = encoder if model is not None else fitted_encoder(params, data)
         self.Z: Any = encode(self.encoder, data.inputs)
         self.input_names = encoded_names(self.encoder, data.inputs, self.Z.shape[1])
         warn_of_scales(self.encoder, self.Z, self.input_names, stacklevel=3)
@@ -97,12 +100,12 @@ class Fitting:
         if cells.division is not None:
             self.Z, self.data = self.Z[cells.division.rows], data.divide(cells.division)
         self.n_inputs = self.Z.shape[1]
-        self._known: tuple[Tensor, Tensor, Tensor] | None = None  # parameters, logits, decisions
-        self.generator = torch.Generator().manual_seed(seed)
-        self.module = (
-            copied_module(module, stated_solver(params))
-            if module is not None
-            else first_module(
+        self._known: tuple[bytes, Floats, NDArray[np.int64]] | None = None  # parameters, logits, decisions
+        self.generator = new_generator(params, seed)
+        self.model = (
+            copied_model(model, stated_solver(params))
+            if model is not None
+            else first_model(
                 params.module,
                 params.hidden,
                 shape=self.Z.shape,
@@ -112,25 +115,25 @@ class Fitting:
                 n_scores=0 if self.base is None else self.base.training.shape[1],
             )
         )
-        self.Z = module_inputs(self.module, self.Z)
+        self.Z = model_inputs(self.model, self.Z)
         self.loss_weights: Any = self.data.loss_weights * class_weights(params, cells)[cells.labels]
         if self.base is not None and not len(params.hidden) and self.base.stays(float(params.threshold)):
             self.base = self.base.holding(self._pose(()), self.Z, self.loss_weights)
         self.problem = self._pose(self.constraints)
-        try_module(self.problem.module, self.Z)
+        try_model(self.model, self.Z)
         self.start = self.problem.current()
         self._add_floors()
 
     def _pose(self, constraints: tuple[Constraint, ...]) -> TrainingProblem:
-        """Return the problem of training the module under these limits."""
+        """Return the problem of training the model under these limits."""
         params = self.params
         return TrainingProblem(
-            on_device(self.module, params.device),
+            on_device(self.model, params.device),
             params.loss,
             constraints,
             self.cells,
             regularizers=[
-                *penalties(params.l2, self.module, self.n_inputs, self.base, constraints, self.cells),
+                *penalties(params.l2, self.model, self.n_inputs, self.base, constraints, self.cells),
                 *as_regularizers(params.regularizers),
             ],
             threshold=float(params.threshold),
@@ -146,7 +149,7 @@ class Fitting:
         check_floors(self.params.no_group_worse, self.cells, self.params.confidence)
         options = {"effort": self._effort(), "generator": self.generator, "solver": stated_solver(self.params)}
         free = fit(self._pose(()), self.Z, loss_weights=self.loss_weights, **options)
-        self.module.to("cpu", torch.float64)
+        use_double(self.model)
         self.floors = floors_of(self._count(free.assessment).counts, self.cells, lifted)
         self.constraints += self.floors
         self.problem = self._pose(self.constraints)
@@ -179,7 +182,7 @@ class Fitting:
                 options["judge"] = partial(
                     validation_loss, self.problem, partial(present_logits, self.problem, eval_inputs), validation
                 )
-            options |= {"precision": torch.float64}
+            options |= {"precision": np.float64}
             result = fit(self.problem, self.Z, solver=solver, generator=self.generator, **options)
             del options["precision"]
             probability = stated_probability(self.params.margin)
@@ -187,8 +190,8 @@ class Fitting:
                 result = outlook.tighten(result, probability, **options)
         else:
             inputs = self._numbers(calibration)
-            outlook.calibrated = partial(forecast_rows, self.problem, self.module, inputs, calibration, self.params)
-            predict = predictor(self.module, self.problem, inputs, calibration.y.dtype)
+            outlook.calibrated = partial(forecast_rows, self.problem, self.model, inputs, calibration, self.params)
+            predict = predictor(self.model, self.problem, inputs, calibration.y.dtype)
             result, choice = choose(self.problem, self.Z, predict, self.data, calibration, self.params, **options)
         progress.close()
         record, facts = self._finish(result, watched, eval_inputs)
@@ -211,7 +214,7 @@ class Fitting:
             position=position,
             loss_weights=self.loss_weights,
             solver="stochastic" if stated_solver(self.params) == "stochastic" else "quasi-newton",
-            precision=torch.float64,
+            precision=np.float64,
             generator=self.generator,
             callback=one_callback(self.params.callbacks, progress),
             **options,
@@ -221,8 +224,8 @@ class Fitting:
         for point, forecast in zip(points, self._forecasts(points.points, **options), strict=True):
             fitting = copy.copy(self)
             fitting.constraints = point.result.assessment.system.constraints
-            fitting.module = copy.deepcopy(self.module)
-            assign(trainable(fitting.module), point.parameters)
+            fitting.model = copy.deepcopy(self.model)
+            as_model(fitting.model).assign(point.parameters)
             record, _ = fitting._finish(point.result)
             found.append((point, fitting, replace(record, forecast=forecast)))
         return found
@@ -240,8 +243,8 @@ class Fitting:
         watched: Watched | None = None,
         eval_inputs: Floats | None = None,
     ) -> tuple[FitResult, FitFacts]:
-        """Count the decisions of the trained module; return the record, and the facts for its messages."""
-        self.module.to("cpu", torch.float64)
+        """Count the decisions of the trained model; return the record, and the facts for its messages."""
+        use_double(self.model)
         if self.params.class_weight is not None and result.free is not None:
             result = replace(result, free=replace(result.free, accuracy=result.free.counted_accuracy))
         assessment, notes = self._confirm(result)
@@ -250,7 +253,7 @@ class Fitting:
             result = replace(result, status=status, conflicts=[])
         there = None
         if watched is not None and eval_inputs is not None:
-            there = decide(logits(self.module, eval_inputs, self.cells.n_labels), self.problem.threshold)
+            there = decide(logits(self.model, eval_inputs, self.cells.n_labels), self.problem.threshold)
         facts = self._facts(result, assessment)
         notes = [*notes, *facts.notes(), *([floors_in_words(self.floors)] if self.floors else [])]
         said = facts.message(replace(result, assessment=assessment))
@@ -263,19 +266,19 @@ class Fitting:
         return replace(found or Effort(), free=False) if stays else found
 
     def _numbers(self, data: Data) -> Floats:
-        """Return the inputs of the module for rows that are not trained on."""
-        Z = module_inputs(self.module, encode(self.encoder, data.inputs))
+        """Return the inputs of the model for rows that are not trained on."""
+        Z = model_inputs(self.model, encode(self.encoder, data.inputs))
         return Z if self.base is None else self.base.join_new(Z, data.inputs, data.base_score)
 
-    def decisions(self) -> Tensor:
+    def decisions(self) -> NDArray[np.int64]:
         """Return the class indices of the training rows, computed as `predict` does."""
         return self._outputs()[1]
 
-    def _outputs(self) -> tuple[Tensor, Tensor]:
+    def _outputs(self) -> tuple[Floats, NDArray[np.int64]]:
         """Return the logits of the training rows and the decisions, computed as `predict` does; the last are kept."""
-        w = flatten([*self.module.parameters(), *self.module.buffers()])
-        if self._known is None or not torch.equal(self._known[0], w):
-            z = logits(self.module, self.Z, self.cells.n_labels)
+        w = as_model(self.model).digest()
+        if self._known is None or self._known[0] != w:
+            z = logits(self.model, self.Z, self.cells.n_labels)
             self._known = w, z, decide(z, self.problem.threshold)
         return self._known[1:]
 
@@ -298,23 +301,22 @@ class Fitting:
         note = "Training kept every limit, but rounding in predict changes a decision and breaks a limit."
         return found, [note] if broken else []
 
-    def _count(self, assessment: Assessment, decisions: Tensor | None = None) -> Assessment:
+    def _count(self, assessment: Assessment, decisions: NDArray[np.int64] | None = None) -> Assessment:
         decisions = self.decisions() if decisions is None else decisions
-        weights = torch.from_numpy(self.data.loss_weights)
-        right = (decisions == self.cells.labels).to(torch.float64)
+        weights, right = self.data.loss_weights, decisions == self.cells.labels
         if self.params.class_weight is not None:  # training has weighted accuracies by class; count rows instead
-            of_classes = torch.bincount(self.cells.labels, weights)
+            of_classes = np.bincount(self.cells.labels, weights)
             assessment = replace(assessment, constant_accuracy=float(of_classes.max() / of_classes.sum()))
         return replace(
             assessment,
-            accuracy=float((weights * right).sum() / weights.sum()),
+            accuracy=float(weights[right].sum() / weights.sum()),
             counts=self.cells.sums(decision_indicators(decisions, self.cells.outcomes)),
         )
 
     def _gap_sums(self, system: ConstraintSystem) -> GapSums:
         return gap_sums(system, self._outputs()[0])
 
-    def _decided(self) -> Tensor:
+    def _decided(self) -> NDArray[np.int64]:
         return count_rows(self.cells.of_rows(self.decisions()), self.cells.n_labels)
 
     def _facts(self, result: TrainingResult, assessment: Assessment) -> FitFacts:
@@ -337,7 +339,7 @@ class Fitting:
         result: TrainingResult,
         assessment: Assessment,
         watched: Watched | None,
-        there: Tensor | None,
+        there: NDArray[np.int64] | None,
         notes: Sequence[str],
         message: str,
     ) -> FitResult:
@@ -373,7 +375,7 @@ class Fitting:
     def _base_result(self, assessment: Assessment) -> BaseResult:
         """Compare the decisions with those of the base alone."""
         assert self.base is not None
-        alone = self.cells.of_entries(decide(torch.from_numpy(self.base.training), self.problem.threshold))
-        moved = self.data.loss_weights * (alone != self.decisions()).numpy()
-        columns = moved_columns(self.module, self.Z, self.base, self.input_names, self.encoder)
+        alone = self.cells.of_entries(decide(self.base.training, self.problem.threshold))
+        moved = self.data.loss_weights * (alone != self.decisions())
+        columns = moved_columns(self.model, self.Z, self.base, self.input_names, self.encoder)
         return self.base.result(self._count(assessment, alone), moved.sum() / self.data.loss_weights.sum(), columns)

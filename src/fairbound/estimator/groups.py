@@ -13,7 +13,6 @@ from typing import Any
 
 import narwhals as nw
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from fairbound._errors import InputError
@@ -224,7 +223,7 @@ def check_floors(stated: bool | str, cells: Cells, confidence: float | None) -> 
         )
 
 
-def floors_of(counts: torch.Tensor, cells: Cells, rate: str) -> tuple[Constraint, ...]:
+def floors_of(counts: NDArray[np.float64], cells: Cells, rate: str) -> tuple[Constraint, ...]:
     """Return a lower limit for each group of each grouping: its rate, from sums of decisions over cells."""
     (outcome,) = cells.outcomes
     found = []

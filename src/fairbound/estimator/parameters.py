@@ -20,7 +20,7 @@ from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from fairbound._errors import InputError, argument
 from fairbound._words import did_you_mean
 from fairbound.fairness import Cells, Constraint, as_constraints
-from fairbound.training import Effort, Processes
+from fairbound.training import Effort, present_processes
 
 Callback = Callable[[dict[str, Any]], bool | None]
 
@@ -139,7 +139,7 @@ def check_frontier(params: Any) -> None:
                 name=name,
                 given=argument(name, getattr(params, name)),
             )
-    if params.distributed == "auto" and Processes.present() is not None:
+    if params.distributed == "auto" and present_processes() is not None:
         raise InputError(
             "A frontier is trained in one process, but this is one of several.",
             "Call fit for each bound, or use {distributed='off'} for the rows of this process alone.",

@@ -12,22 +12,22 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
+from scipy import special
 from scipy.optimize import minimize
 from sklearn.utils.validation import check_is_fitted
-from torch import Tensor, nn
 
 from fairbound.estimator.columns import check_names
 from fairbound.estimator.correction import read_base_score
 from fairbound.estimator.cross_fitting import FittedBase
-from fairbound.estimator.encoder import encode, module_inputs
+from fairbound.estimator.encoder import encode
 from fairbound.estimator.inputs import Inputs, read_inputs
-from fairbound.estimator.modules import class_probabilities, in_blocks, logits
+from fairbound.estimator.models import logits, model_inputs
 from fairbound.estimator.result import FitResult
 from fairbound.estimator.rows import read_labels, read_weights
 from fairbound.estimator.small_groups import align_groups
-from fairbound.fairness import Cells, decide, logit
+from fairbound.fairness import Cells, decide, logit, probabilities
+from fairbound.training import LOSSES, LinearModel
 
 # --- recalibration ---------------------------------------------------------------------------------------------------
 
@@ -55,18 +55,15 @@ class SidedMap:
     above: tuple[float, float]
     below: tuple[float, float]
 
-    def __call__(self, z: Tensor) -> Tensor:
+    def __call__(self, z: Floats) -> Floats:
         """Return the probabilities of both classes from logits (n, 1)."""
-        return in_blocks(self._block, z)
-
-    def _block(self, z: Tensor) -> Tensor:
         up = z[:, 0] > logit(self.threshold)
         a, b = _by_side(up, self.above[0], self.below[0]), _by_side(up, self.above[1], self.below[1])
-        share = torch.sigmoid(a * _side_logit(z[:, 0], self.threshold, up) + b)
-        edge = float(np.nextafter(self.threshold, 1.0))
-        above = (self.threshold + (1.0 - self.threshold) * share).clamp(min=edge)
-        p = torch.where(up, above, self.threshold * (1.0 - share))
-        return torch.stack([1.0 - p, p], dim=1)
+        share = special.expit(a * _side_logit(z[:, 0], self.threshold, up) + b)
+        edge = np.nextafter(self.threshold, 1.0)
+        above = np.maximum(self.threshold + (1.0 - self.threshold) * share, edge)
+        p = np.where(up, above, self.threshold * (1.0 - share))
+        return np.stack([1.0 - p, p], axis=1)
 
 
 @dataclass(frozen=True)
@@ -75,15 +72,15 @@ class Temperature:
 
     temperature: float
 
-    def __call__(self, z: Tensor) -> Tensor:
+    def __call__(self, z: Floats) -> Floats:
         """Return the probabilities of all classes from logits (n, classes)."""
-        return in_blocks(lambda block: torch.softmax(block / self.temperature, dim=1), z)
+        return probabilities(z / self.temperature)
 
 
 Recalibration = SidedMap | Temperature
 
 
-def fit_recalibration(z: Tensor, labels: NDArray[Any], weights: Floats, threshold: float) -> Recalibration:
+def fit_recalibration(z: Floats, labels: NDArray[Any], weights: Floats, threshold: float) -> Recalibration:
     """Fit the map to logits (n, D), class indices and weights of rows that were not trained on."""
     weights = weights * (
         np.count_nonzero(weights) / weights.sum()
@@ -91,8 +88,8 @@ def fit_recalibration(z: Tensor, labels: NDArray[Any], weights: Floats, threshol
     if z.shape[1] > 1:
         return Temperature(_fit_temperature(z, labels, weights))
     up = z[:, 0] > logit(threshold)
-    u = _side_logit(z[:, 0], threshold, up).numpy()
-    above, positive = up.numpy(), labels == 1
+    u = _side_logit(z[:, 0], threshold, up)
+    above, positive = up, labels == 1
     return SidedMap(
         threshold,
         _fit_side(u[above], positive[above], weights[above], lambda share: threshold + (1.0 - threshold) * share),
@@ -100,20 +97,19 @@ def fit_recalibration(z: Tensor, labels: NDArray[Any], weights: Floats, threshol
     )
 
 
-def _side_logit(z: Tensor, threshold: float, up: Tensor) -> Tensor:
+def _side_logit(z: Floats, threshold: float, up: NDArray[np.bool_]) -> Floats:
     """logit q = log (p − θ)/(1 − p) = log θ(e^g − 1) above, g = z − logit θ; below with θ and 1 − θ exchanged.
 
     Because e^z = p/(1 − p), (p − θ)/(1 − p) = (1 − θ)e^z − θ = θ(e^g − 1).  Below, (θ − p)/p = (1 − θ)(e^|g| − 1).  It
     is computed from z, because near 0 and 1 the digits of p are lost.
     """
-    gap = (z - logit(threshold)).abs()
-    nearest = torch.log((-torch.expm1(-gap)).clamp(min=1e-300))  # log(1 − e^-g)
-    return nearest + gap + torch.log(_by_side(up, threshold, 1.0 - threshold))
+    gap = np.abs(z - logit(threshold))
+    nearest = np.log(np.maximum(-np.expm1(-gap), 1e-300))  # log(1 − e^-g)
+    return nearest + gap + np.log(_by_side(up, threshold, 1.0 - threshold))
 
 
-def _by_side(up: Tensor, above: float, below: float) -> Tensor:
-    numbers = torch.tensor([above, below], dtype=torch.float64)
-    return torch.where(up, numbers[0], numbers[1])
+def _by_side(up: NDArray[np.bool_], above: float, below: float) -> Floats:
+    return np.where(up, above, below)
 
 
 def _fit_side(
@@ -136,12 +132,11 @@ def _fit_side(
     return (float(np.exp(found.x[0])), float(found.x[1])) if found.fun < loss(np.zeros(2)) else (1.0, 0.0)
 
 
-def _fit_temperature(z: Tensor, labels: NDArray[Any], weights: Floats) -> float:
-    own, share = torch.from_numpy(np.asarray(labels, dtype=np.int64)), torch.from_numpy(weights / weights.sum())
+def _fit_temperature(z: Floats, labels: NDArray[Any], weights: Floats) -> float:
+    own, share = np.asarray(labels, dtype=np.int64), weights / weights.sum()
 
     def loss(parameters: Floats) -> float:
-        rows = torch.nn.functional.cross_entropy(z / float(np.exp(parameters[0])), own, reduction="none")
-        return float(share @ rows)
+        return float(share @ LOSSES["cross_entropy"].values(z / np.exp(parameters[0]), own))
 
     found = minimize(loss, np.zeros(1), method="L-BFGS-B", bounds=[(-_STEEPEST, _STEEPEST)])
     return float(np.exp(found.x[0])) if found.fun < loss(np.zeros(1)) else 1.0
@@ -159,7 +154,7 @@ class Predictor:
 
     Attributes
     ----------
-    classes_, pos_label_, threshold_, group_columns_, left_columns_, n_features_in_, encoder_, module_, calibration_
+    classes_, pos_label_, threshold_, group_columns_, left_columns_, n_features_in_, encoder_, model_, calibration_
         As set by `ConstrainedClassifier.fit`.
     by_name_ : bool
         Whether new rows may have further columns, and any order: true for models of files, data sets and studies.
@@ -173,7 +168,7 @@ class Predictor:
     n_features_in_: int
     by_name_: bool
     encoder_: Any
-    module_: nn.Module
+    model_: Any
     calibration_: Recalibration | None
     result_: FitResult
     small_groups: str
@@ -193,16 +188,16 @@ class Predictor:
     def predict_proba(self, X: Any, *, base_score: Any = None) -> NDArray[np.float64]:
         """Return the probabilities of the classes, in the order of `classes_`."""
         z = self._logits(X, base_score)
-        p = class_probabilities(z) if self.calibration_ is None else self.calibration_(z)
-        return (p.flip(1) if self._flipped else p).numpy()
+        p = probabilities(z) if self.calibration_ is None else self.calibration_(z)
+        return p[:, ::-1] if self._flipped else p
 
     def decision_function(self, X: Any, *, base_score: Any = None) -> NDArray[np.float64]:
         """Return logits: one per class; for two classes that of `classes_[1]`, minus the logit of the threshold."""
         z = self._logits(X, base_score)
         if z.shape[1] > 1:
-            return z.numpy()
+            return z
         margin = z[:, 0] - logit(self.threshold_)
-        return (-margin if self._flipped else margin).numpy()
+        return -margin if self._flipped else margin
 
     def recalibrate(self, X: Any, y: Any, *, sample_weight: Any = None, base_score: Any = None) -> Self:
         """Calibrate the probabilities on rows that were not trained on, without changing a decision.
@@ -237,14 +232,14 @@ class Predictor:
 
     @property
     def _flipped(self) -> bool:
-        """Whether the positive class, which is the last one for the module, comes first in `classes_`."""
+        """Whether the positive class, which is the last one for the model, comes first in `classes_`."""
         return len(self.classes_) == 2 and self.pos_label_ == self.classes_.tolist()[0]
 
-    def _labels(self, decisions: Tensor) -> NDArray[Any]:
-        return self.classes_[:: -1 if self._flipped else 1][decisions.numpy()]
+    def _labels(self, decisions: NDArray[np.int64]) -> NDArray[Any]:
+        return self.classes_[:: -1 if self._flipped else 1][decisions]
 
-    def _logits(self, X: Any, base_score: Any = None) -> Tensor:
-        """Return logits of new rows, in the order of the module's classes."""
+    def _logits(self, X: Any, base_score: Any = None) -> Floats:
+        """Return logits of new rows, in the order of the model's classes."""
         check_is_fitted(self)
         inputs = self._read_new(X)
         scores, parts = None if base_score is None else read_base_score(base_score, inputs.n_rows), []
@@ -253,21 +248,21 @@ class Predictor:
             rows = slice(start, start + at_once)
             part = inputs.take(rows) if inputs.n_rows > at_once else inputs
             given = None if scores is None else scores[rows]
-            parts.append(logits(self.module_, self._numbers(part, given), len(self.classes_)))
-        found = torch.cat(parts)
-        if not torch.isfinite(found).all():
-            row = int(torch.nonzero(~torch.isfinite(found).all(dim=1))[0])
+            parts.append(logits(self.model_, self._numbers(part, given), len(self.classes_)))
+        found = np.concatenate(parts)
+        if not np.isfinite(found).all():
+            row = int(np.flatnonzero(~np.isfinite(found).all(axis=1))[0])
             raise ValueError(f"The network gives NaN or infinity for row {row} of X: the numbers there are too large.")
         return found
 
     def _numbers(self, inputs: Inputs, base_score: Any) -> NDArray[np.float64]:
-        """Return the inputs of the module: encoded columns and, with a base, its scores or the given ones."""
+        """Return the inputs of the model: encoded columns and, with a base, its scores or the given ones."""
         Z = encode(self.encoder_, inputs)
         if self._scores is not None:
             return self._scores.join_new(Z, inputs, base_score)
         if base_score is not None:
             raise ValueError("base_score= is given, but the model was fitted without a base: leave it out.")
-        return module_inputs(self.module_, Z)
+        return model_inputs(self.model_, Z)
 
     @property
     def base_(self) -> FittedBase | None:
@@ -300,13 +295,10 @@ class Predictor:
 
     def _linear(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         check_is_fitted(self)
-        layer = self.module_[0] if isinstance(self.module_, nn.Sequential) and len(self.module_) == 1 else self.module_
-        if type(layer) is not nn.Linear:
+        if not isinstance(self.model_, LinearModel):
             raise AttributeError(f"{type(self).__name__} has coefficients only if it is linear (hidden=(), no module).")
-        weight = layer.weight.detach().numpy()
-        bias = np.zeros(len(weight)) if layer.bias is None else layer.bias.detach().numpy()
         sign = -1.0 if self._flipped else 1.0
-        return sign * weight, sign * bias
+        return sign * self.model_.weight, sign * self.model_.bias
 
     def settle_groups(self, cells: Cells) -> Cells:
         """Return cells with the groups of the limits.

@@ -7,10 +7,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from fairbound._errors import InputError, together
@@ -21,12 +20,15 @@ from fairbound.estimator.columns import Column, ColumnFacts, Floats, learn_names
 from fairbound.estimator.encoder import TableEncoder
 from fairbound.estimator.file_rows import HELD_OUT, TRAINING, FileRows
 from fairbound.estimator.inputs import Inputs, read_inputs
-from fairbound.estimator.modules import logits
+from fairbound.estimator.models import logits
 from fairbound.estimator.parameters import class_weights
 from fairbound.estimator.rows import Parameters, stated_positive
 from fairbound.evaluation import Repeats
 from fairbound.fairness import as_constraints, decide
-from fairbound.training import MappedRows, Processes, Rows, SharedRows
+from fairbound.training import MappedRows, Rows
+
+if TYPE_CHECKING:
+    from fairbound.training import Processes
 
 CHUNK_ROWS = 2**16
 """Rows that are decided at once."""
@@ -126,7 +128,7 @@ class PreparedRows:
         if other.counts.rows[part].any():
             with together(rows.processes):
                 written = other.write(self._fresh("held_out"), part, entries, 1)
-            self.parts += (self._shared(written, other, part, torch.from_numpy(other.counts.rows[part]), 1),)
+            self.parts += (self._shared(written, other, part, other.counts.rows[part], 1),)
         self.sizes = tuple(sum(each.sizes) for each in self.parts)
         some_entry = np.zeros(self.cells.n_cells, dtype=np.int64)
         some_entry[cell_of_entry[cell_of_entry >= 0]] = np.flatnonzero(cell_of_entry >= 0)
@@ -137,7 +139,7 @@ class PreparedRows:
         own: MappedRows,
         source: FileRows,
         part: int,
-        sizes: torch.Tensor,
+        sizes: NDArray[np.int64],
         n_labels: int,
         factors: Floats | float = 1.0,
     ) -> Rows:
@@ -147,6 +149,8 @@ class PreparedRows:
         """
         if source.processes is None:
             return own
+        from fairbound.training import SharedRows
+
         total = float((source.own.weight[part] * factors).sum())
         weight = math.ldexp(total, source.exponent if source.roles.weight else 0)
         return SharedRows.build(own.in_double(), weight, sizes, n_labels, source.processes)
@@ -162,10 +166,10 @@ class PreparedRows:
             known, place = distinct(segments)
             found = known[:, None]  # a segment and the decisions of each classifier so far
             for each in classifiers:
-                z = logits(each.module_, chunk.X.numpy(), len(classes))
-                known, place = distinct(place * len(classes) + decide(z, each.threshold_).numpy())
+                z = logits(each.model_, chunk.X, len(classes))
+                known, place = distinct(place * len(classes) + decide(z, each.threshold_))
                 found = np.column_stack([found[known // len(classes)], known % len(classes)])
-            weights = chunk.cell_weights.numpy()
+            weights = chunk.cell_weights
             heaviest = max(heaviest, float(weights.max()))
             sums = [np.bincount(place, weights**power) for power in range(3 if weighted else 1)]
             counted.append((found, np.stack(sums)))
@@ -177,7 +181,7 @@ class PreparedRows:
         for total, each in zip(totals, np.concatenate([sums for _, sums in counted], axis=1), strict=True):
             np.add.at(total, place.reshape(-1), each)
         decisions = [as_array(classes)[column] for column in found[:, 1:].T]
-        entry, source = self.entry_of_cell[part][rows.cell_of_segment.numpy()[found[:, 0]]], self.sources[part]
+        entry, source = self.entry_of_cell[part][rows.cell_of_segment[found[:, 0]]], self.sources[part]
         mean = (totals / totals[0])[1:]
         return DecidedEntries(
             y=source.classes[source.labels.codes[entry]],
@@ -188,13 +192,13 @@ class PreparedRows:
         )
 
     def spread(self) -> Floats:
-        """Return the standard deviation of each input of the module over the training rows."""
+        """Return the standard deviation of each input of the model over the training rows."""
         first, second = np.zeros((2, self.rows.layout.width))
         for chunk in self.training.in_double().chunks(CHUNK_ROWS):
-            X = chunk.X.numpy()
+            X = chunk.X
             first, second = first + X.sum(axis=0), second + (X * X).sum(axis=0)
         if self.rows.processes is not None:
-            first, second = self.rows.processes.sum(torch.from_numpy(np.stack([first, second]))).numpy()
+            first, second = self.rows.processes.sum(np.stack([first, second]))
         mean = first / len(self.cells)
         return np.sqrt(np.maximum(second / len(self.cells) - mean**2, 0.0))
 
@@ -216,7 +220,7 @@ class PreparedRows:
 
     @property
     def n_inputs(self) -> int:
-        """Return the number of inputs of the module."""
+        """Return the number of inputs of the model."""
         return self.rows.layout.width
 
     @property
@@ -234,7 +238,7 @@ class PreparedRows:
     no_forecast = NO_FORECAST
 
     def input_names(self, encoder: TableEncoder) -> list[str]:
-        """Return the names of the inputs of the module."""
+        """Return the names of the inputs of the model."""
         return [str(name) for name in encoder.get_feature_names_out()]
 
     def encoder(self, params: Parameters) -> TableEncoder:

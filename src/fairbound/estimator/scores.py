@@ -8,16 +8,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
-from torch import nn
 
 from fairbound._errors import InputError, LimitWarning, Message, argument
 from fairbound.estimator.base import BaseModel, check_base, named_base
 from fairbound.estimator.correction import (
     BaseResult,
-    corrected_module,
     orient_scores,
     score_names,
 )
@@ -32,9 +29,10 @@ from fairbound.estimator.cross_fitting import (
 from fairbound.estimator.encoder import TableEncoder, fitted_encoder
 from fairbound.estimator.groups import needed_labels
 from fairbound.estimator.inputs import Inputs, read_inputs
+from fairbound.estimator.models import starting_linear
 from fairbound.estimator.rows import Data, Parameters, read_data
 from fairbound.fairness import Cells, Constraint, as_constraints, as_logits, decide
-from fairbound.training import Assessment, LinearTerm, TrainingProblem, flatten
+from fairbound.training import Assessment, LinearTerm, TrainingProblem, as_model
 
 Floats = NDArray[np.float64]
 
@@ -104,8 +102,7 @@ class BaseScores:
         constant, the loss with the base's own probabilities as labels.  So only the limits can change decisions.
         """
         w = problem.current()
-        blank = corrected_module((), Z.shape[1] - self.training.shape[1], problem.cells.n_labels, torch.Generator())
-        b = flatten(list(blank.parameters()))
+        b = starting_linear(Z.shape[1], problem.cells.n_labels, self.training.shape[1]).current()
         problem.assign(b)
         slope = problem.sweep(problem.rows(Z, loss_weights=loss_weights)).loss_gradient
         problem.assign(w)
@@ -114,7 +111,7 @@ class BaseScores:
 
     def stays(self, threshold: float) -> bool:
         """Return whether only limits may change the base: it is given, and does not decide the same for all rows."""
-        return self.given and len(decide(torch.from_numpy(self.training), threshold).unique()) > 1
+        return self.given and len(np.unique(decide(self.training, threshold))) > 1
 
     @property
     def n_others(self) -> int:
@@ -221,14 +218,12 @@ def cross_fitted_scores(params: Parameters, X: Any, y: Any, sample_weight: Any =
     return found.completed(data.inputs, data.positions).as_given()
 
 
-def moved_columns(
-    module: nn.Module, Z: Floats, base: BaseScores, names: Sequence[str], encoder: Any
-) -> dict[str, float]:
+def moved_columns(model: Any, Z: Floats, base: BaseScores, names: Sequence[str], encoder: Any) -> dict[str, float]:
     """Return the mean absolute change of the logits when a column is set to its mean, the largest first.
 
     Parameters
     ----------
-    module : torch.nn.Module
+    model : LinearModel or torch.nn.Module
         In double precision.
     Z : array of shape (n, inputs)
         Encoded columns, group posteriors, scores.
@@ -243,8 +238,7 @@ def moved_columns(
     n_labels = max(2, n_scores)
 
     def forward(rows: Floats) -> Floats:
-        with torch.no_grad():
-            return as_logits(module(torch.from_numpy(rows)), n_labels).numpy()
+        return as_logits(as_model(model).outputs(rows), n_labels)
 
     before = forward(sample)
     widths: dict[str, int] = {}

@@ -17,10 +17,8 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
-from torch import Tensor
 
 from fairbound.estimator.groups import read_groups
 from fairbound.estimator.inputs import read_inputs
@@ -110,24 +108,24 @@ class Watched:
         compiled = iter(tally.compile_all(limit for limit, fits in zip(limits, comparable, strict=True) if fits))
         return cls(tally, tuple(next(compiled) if fits else None for fits in comparable), len(y))
 
-    def measured(self, decisions: Tensor) -> list[float | None]:
+    def measured(self, decisions: NDArray[np.int64]) -> list[float | None]:
         """Return one value per limit for decisions, which are class indices of the model; None if undefined."""
         tally = self._with(decisions)
         return [None if system is None else tally.measured(system) for system in self.systems]
 
-    def accuracy(self, decisions: Tensor) -> float:
+    def accuracy(self, decisions: NDArray[np.int64]) -> float:
         """Share of the rows decided right, by weight."""
         cells = self.tally.cells
         right = cells.of_entries(self._padded(decisions)) == cells.labels  # rows added for missing labels have weight 0
         return float((cells.weights * right).sum() / cells.weights.sum())
 
-    def _with(self, decisions: Tensor) -> Tally:
+    def _with(self, decisions: NDArray[np.int64]) -> Tally:
         return self.tally.recount(self._padded(decisions))
 
-    def _padded(self, decisions: Tensor) -> NDArray[Any]:
+    def _padded(self, decisions: NDArray[np.int64]) -> NDArray[Any]:
         """Append decisions for the rows that were added for missing labels: the labels themselves."""
         cells = self.tally.cells
-        return np.concatenate([decisions.numpy(), cells.of_rows(cells.labels)[self.n_rows :]])
+        return np.concatenate([decisions, cells.of_rows(cells.labels)[self.n_rows :]])
 
 
 def _comparable(limit: Constraint, tally: Tally) -> bool:
@@ -239,9 +237,9 @@ class FairnessScorer(BaseEstimator):
         return getattr(estimator, "pos_label_", None) if self.pos_label is None else self.pos_label
 
     @staticmethod
-    def _decisions(decided: NDArray[Any], watched: Watched) -> torch.Tensor:
+    def _decisions(decided: NDArray[Any], watched: Watched) -> NDArray[np.int64]:
         names = ("the estimator", "its prediction")
-        return torch.from_numpy(match_decisions(decided, watched.tally.cells.classes, watched.n_rows, names=names))
+        return match_decisions(decided, watched.tally.cells.classes, watched.n_rows, names=names)
 
 
 def make_fairness_scorer(
@@ -282,25 +280,25 @@ def make_fairness_scorer(
     return scorer
 
 
-def validation_loss(problem: TrainingProblem, logits: Callable[[], Tensor], data: Data, w: Tensor) -> float:
-    """Return the mean loss on validation rows at a point; `logits` are those of the problem's module there."""
+def validation_loss(
+    problem: TrainingProblem, logits: Callable[[], NDArray[Any]], data: Data, w: NDArray[np.float64]
+) -> float:
+    """Return the mean loss on validation rows at a point; `logits` are those of the problem's model there."""
     problem.assign(w)
     places = {label: place for place, label in enumerate(problem.cells.classes)}
-    labels = torch.tensor([places[label] for label in data.y.tolist()])
-    values = problem.loss.values(logits(), labels).to(torch.float64).numpy()
-    return float(np.average(values, weights=data.loss_weights))
+    labels = np.array([places[label] for label in data.y.tolist()])
+    return float(np.average(problem.loss.values(logits(), labels).astype(np.float64), weights=data.loss_weights))
 
 
-def present_logits(problem: TrainingProblem, inputs: NDArray[np.float64]) -> Tensor:
-    """Return the logits of the module that is being trained, in its precision."""
-    rows = torch.from_numpy(inputs)
-    rows = rows.to(problem.parameters[0].dtype) if rows.is_floating_point() else rows  # integers are embedded
-    with torch.no_grad():
-        return torch.cat([as_logits(problem.module(part), problem.cells.n_labels) for part in rows.split(2**14)])
+def present_logits(problem: TrainingProblem, inputs: NDArray[np.float64]) -> NDArray[Any]:
+    """Return the logits of the model that is being trained, in its precision."""
+    rows = inputs.astype(problem.model.dtype, copy=False) if inputs.dtype.kind == "f" else inputs  # or embedded
+    parts = [problem.model.outputs(rows[start : start + 2**14]) for start in range(0, len(rows), 2**14)]
+    return np.concatenate([as_logits(part, problem.cells.n_labels) for part in parts])
 
 
 def watched_columns(problem: TrainingProblem, inputs: NDArray[np.float64], watched: Watched) -> dict[str, float]:
-    """Return accuracy and limits of the present module on the validation rows, as columns of the history."""
+    """Return accuracy and limits of the present model on the validation rows, as columns of the history."""
     decisions = decide(present_logits(problem, inputs), problem.threshold)
     measured = {
         f"eval {limit}": float("nan") if value is None else value

@@ -156,10 +156,9 @@ def _aligned(
                 members.append([place])
             elif unseen == "merge" and pool is not None:
                 members[pool].append(place)
-    known_rows = np.asarray(grouping.membership)
-    membership = np.stack([known_rows[places].sum(axis=0) for places in members])
+    membership = np.stack([grouping.membership[places].sum(axis=0) for places in members])
     everyone = (membership.sum(axis=0, keepdims=True) > 0).astype(membership.dtype)
-    return Grouping(grouping.name, tuple(groups), np.concatenate([membership, everyone])).like(grouping.membership)
+    return Grouping(grouping.name, tuple(groups), np.concatenate([membership, everyone]))
 
 
 def _pool_name(groups: Sequence[Hashable]) -> str:

@@ -14,14 +14,14 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
 
-from fairbound.estimator.modules import logits
+from fairbound.estimator.models import logits, plain_model
 from fairbound.evaluation import Forecast, MarginResult, RateDistribution
 from fairbound.fairness import Cells, Constraint, ConstraintSystem, decide, decision_indicators
 from fairbound.training import FitSeries, FrontierPoint, TrainingProblem, TrainingResult, choose_status, fit, on_rows
+
+Decisions = NDArray[np.int64]
 
 FOLDS = 5
 """Each fold is fitted to four fifths of the rows, so its models are nearly as good as the whole one."""
@@ -37,8 +37,8 @@ STOPPED, BROKEN = "the fit was stopped early.", "the limits are not even kept on
 
 def rate_distribution(
     system: ConstraintSystem,
-    decisions: Tensor,
-    left_out: Tensor | None = None,
+    decisions: Decisions,
+    left_out: Decisions | None = None,
     asked: int | None = None,
     *,
     constant: bool = False,
@@ -48,9 +48,9 @@ def rate_distribution(
     Parameters
     ----------
     system : ConstraintSystem
-    decisions : Tensor of shape (n,)
+    decisions : array of shape (n,)
         The decisions of the model about the rows of the system.
-    left_out : Tensor of shape (n,), optional
+    left_out : array of shape (n,), optional
         The decisions of the models that have not seen the row; by default `decisions`, for rows not trained on.
     asked : int, optional
         The limits after the first `asked` ones have no forecast.
@@ -58,40 +58,40 @@ def rate_distribution(
         Whether the model decides alike for every row that there may be.
     """
 
-    def rates(decided: Tensor) -> NDArray[np.float64]:
+    def rates(decided: Decisions) -> NDArray[np.float64]:
         counts = system.cells.sums(decision_indicators(decided, system.cells.outcomes))
-        return system.rates(counts.expand(len(system.surrogates), -1, -1)).numpy()
+        return system.decided_rates(counts)
 
     judged = decisions if left_out is None or constant else left_out
     indicators = decision_indicators(judged, system.cells.outcomes)
     spread = system.rate_spread(indicators, added=0.0 if constant else 0.5)
-    return RateDistribution(system, rates(decisions), rates(judged) - rates(decisions), spread.numpy(), asked)
+    return RateDistribution(system, rates(decisions), rates(judged) - rates(decisions), spread, asked)
 
 
-def is_constant(problem: TrainingProblem, module: nn.Module, Z: NDArray[np.float64], decisions: Tensor) -> bool:
-    """Return whether a module decides alike for all inputs, and clearly so, which it will do on new rows as well.
+def is_constant(problem: TrainingProblem, model: Any, Z: NDArray[np.float64], decisions: Decisions) -> bool:
+    """Return whether a model decides alike for all inputs, and clearly so, which it will do on new rows as well.
 
     Its logits must be further from any other decision than they are from each other.
     """
     if bool((decisions != decisions[0]).any()):
         return False
-    found = logits(module, Z, problem.cells.n_labels)
-    width = float((found.amax(dim=0) - found.amin(dim=0)).max())
-    towards = torch.ones(1, 1) if found.shape[1] == 1 else -2.0 * torch.eye(found.shape[1])[decisions[:1]]
+    found = logits(model, Z, problem.cells.n_labels)
+    width = float(np.ptp(found, axis=0).max())
+    towards = np.ones((1, 1)) if found.shape[1] == 1 else -2.0 * np.eye(found.shape[1])[decisions[:1]]
     moved = (found + width * towards, found - width * towards)
     return all(bool((decide(each, problem.threshold) == decisions).all()) for each in moved)
 
 
-def folds(cells: Cells) -> list[Tensor]:
+def folds(cells: Cells) -> list[NDArray[np.bool_]]:
     """Return a mask of the rows that each fold leaves out: a fifth of each cell, or of each label if rows are divided.
 
     The rows of a cell are dealt in turn, after a shuffle with a fixed seed; each cell begins with another fold.
     """
     strata = cells.index if cells.division is None else cells.of_rows(cells.labels)
-    order = torch.from_numpy(np.random.default_rng(0).permutation(len(strata)))
-    order = order[torch.argsort(strata[order], stable=True)]
-    dealt = torch.empty(len(strata), dtype=torch.int64)
-    dealt[order] = torch.arange(len(strata)) % FOLDS
+    order = np.random.default_rng(0).permutation(len(strata))
+    order = order[np.argsort(strata[order], kind="stable")]
+    dealt = np.empty(len(strata), dtype=np.int64)
+    dealt[order] = np.arange(len(strata)) % FOLDS
     return [cells.of_entries(dealt == fold) for fold in range(FOLDS)]
 
 
@@ -102,12 +102,12 @@ class Outlook:
     ----------
     problem, Z, loss_weights
         The problem, inputs and weights of the fit.
-    start : Tensor
+    start : array
         The parameters from which the fit starts, and each fold.
     asked : int, optional
         Only the first `asked` limits get a forecast and a margin; by default all.
     decisions : function, optional
-        Returns the decisions of the module about the training rows, if somebody computes them anyway.
+        Returns the decisions of the model about the training rows, if somebody computes them anyway.
 
     Attributes
     ----------
@@ -122,20 +122,20 @@ class Outlook:
         problem: TrainingProblem,
         Z: NDArray[np.float64],
         loss_weights: Any,
-        start: Tensor,
+        start: NDArray[np.float64],
         asked: int | None = None,
-        decisions: Callable[[], Tensor] | None = None,
+        decisions: Callable[[], Decisions] | None = None,
     ) -> None:
         self.problem, self.Z, self.loss_weights, self.asked = problem, Z, loss_weights, asked
-        self._start, self._dtype = start, problem.parameters[0].dtype
+        self._start, self._dtype = start, problem.model.dtype
         self._known_decisions = decisions
         self.margin: MarginResult | None = None
         self.calibrated: Callable[[], Forecast] | None = None
-        self._left_out: list[Tensor] | None = None
+        self._left_out: list[Decisions] | None = None
         self._reason = ""
 
     def forecast(self, result: TrainingResult, **options: Any) -> Forecast | None:
-        """Return the forecast of a fit, whose model is in the module; None without limits.
+        """Return the forecast of a fit, whose parameters the problem has; None without limits.
 
         The options `objective` and `effort` are those of the fit.
         """
@@ -189,7 +189,7 @@ class Outlook:
             limits = rates.with_reserve(reserve)
             stricter = self.problem.with_constraints(limits)
             self._restart()
-            again = fit(stricter, self.Z, solver="quasi-newton", precision=torch.float64, **options)
+            again = fit(stricter, self.Z, solver="quasi-newton", precision=np.float64, **options)
             reached, kept = again.assessment.kept, replace(again.assessment, system=asked)
             if not kept.kept:
                 self.problem.assign(before)  # the last model has less of a margin, but keeps the limits
@@ -214,32 +214,32 @@ class Outlook:
         self.margin = MarginResult(probability, margins.margins(reserve), reached)
         return found
 
-    def decisions(self) -> Tensor:
-        """Return the decisions of the module about the training rows."""
+    def decisions(self) -> Decisions:
+        """Return the decisions of the model about the training rows."""
         if self._known_decisions is not None:
             return self._known_decisions()
-        return decide(logits(self.problem.module, self.Z, self.problem.cells.n_labels), self.problem.threshold)
+        return decide(logits(plain_model(self.problem), self.Z, self.problem.cells.n_labels), self.problem.threshold)
 
     def _restart(self) -> None:
-        """Give the module the parameters and the precision from which the fit started."""
-        self.problem.module.to(self._dtype)
+        """Give the model the parameters and the precision from which the fit started."""
+        self.problem.model.set_precision(self._dtype)
         self.problem.assign(self._start)
 
     def _distribution(self, system: ConstraintSystem | None = None, place: int = 0) -> RateDistribution:
         assert self._left_out is not None
         system, decisions = self.problem.system if system is None else system, self.decisions()
-        same = is_constant(self.problem, self.problem.module, self.Z, decisions)
+        same = is_constant(self.problem, plain_model(self.problem), self.Z, decisions)
         return rate_distribution(system, decisions, self._left_out[place], self.asked, constant=same)
 
     def _cross_validate(self, limits: Sequence[Sequence[Constraint]], **options: Any) -> None:
         """Set the decisions about each row of models that have not seen it, for each set of limits."""
-        found = [torch.zeros(len(self.problem.cells), dtype=torch.int64) for _ in limits]
+        found = [np.zeros(len(self.problem.cells), dtype=np.int64) for _ in limits]
         weights = None if self.loss_weights is None else np.asarray(self.loss_weights)
         self._left_out = None
         for out in folds(self.problem.cells):
-            inside = (~out).numpy()
+            inside = ~out
             try:
-                trial = on_rows(self.problem, self.problem.cells.take(~out), self._start, self._dtype)
+                trial = on_rows(self.problem, self.problem.cells.take(inside), self._start, self._dtype)
                 trial.with_constraints(self.problem.system.constraints)
             except ValueError as error:  # a rate is undefined in a fold
                 self._reason = f"the rows are too few to be divided ({getattr(error, 'problem', error)})"
@@ -248,11 +248,11 @@ class Outlook:
                 trial,
                 self.Z[inside],
                 loss_weights=None if weights is None else weights[inside],
-                precision=torch.float64,
+                precision=np.float64,
                 **options,
             )
             for place, each in enumerate(limits):
                 series.fit(each)
-                z = logits(trial.module, self.Z[out.numpy()], trial.cells.n_labels)
+                z = logits(plain_model(trial), self.Z[out], trial.cells.n_labels)
                 found[place][out] = decide(z, trial.threshold)
         self._left_out = found

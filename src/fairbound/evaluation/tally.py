@@ -215,7 +215,7 @@ class Tally:
             decisions, classes = read_decisions(prediction, chosen)
             cells = Cells.unlabelled(len(decisions), classes, sensitive_features, weights=sample_weight, groups=groups)
         else:
-            cells = Cells.count(y, sensitive_features, weights=sample_weight, groups=groups, pos_label=pos_label)
+            cells = Cells.build(y, sensitive_features, weights=sample_weight, groups=groups, pos_label=pos_label)
             decisions = match_decisions(prediction, cells.classes, cells.n_rows, positive_decision=positive_decision)
         cells = cells if repeats is None else cells.standing_for(repeats.rows)
         cells, merged = merge_small_groups(cells, min_group_size)

@@ -16,7 +16,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
 import fairbound
 from fairbound.data import Dataset, Split, load_dataset
@@ -163,7 +165,7 @@ def _look(run: Run, module: torch.nn.Module, rows: Dataset) -> CellSums:
     )
 
 
-def _grid(sums: torch.Tensor) -> Grid:
+def _grid(sums: NDArray[np.float64]) -> Grid:
     (a, b), (c, d) = sums.reshape(2, 2).tolist()
     return (a, b), (c, d)
 

@@ -119,8 +119,8 @@ class Cells:
 
     index: NDArray[np.int64]
     labels: NDArray[np.int64]
-    weights: Floats
-    totals: Floats
+    weights: NDArray[Any]
+    totals: NDArray[Any]
     classes: tuple[Hashable, ...]
     groupings: tuple[Grouping, ...]
     division: Division | None = None
@@ -263,10 +263,10 @@ class Cells:
         other.  One entry with the sum of their weights replaces them, so that entries are as independent as rows.
         """
         assert self.division is not None
-        index, weights = self.index, self.weights
+        index, given = self.index, self.weights
         rows = np.unique(self.division.rows, return_inverse=True)[1]
         member = grouping.membership[:, index // self.n_labels]
-        whole = np.stack([np.bincount(rows, weights * each) for each in member])
+        whole = np.stack([np.bincount(rows, given * each) for each in member])
         whole[np.abs(whole - 1.0) < SUM_TOLERANCE] = 1.0  # rounding errors of probabilities that add up to 1
         labels = self.of_rows(index % self.n_labels)
         atom, row = np.nonzero(whole)

@@ -131,7 +131,7 @@ class RateSlopes:
         return self._with_correct(found)
 
     def by_decision(self, cells: Cells, outcome: int) -> Floats:
-        """Return the derivatives with respect to the rows of each cell that are decided for each class, (G + 1, K, L)."""
+        """Return the derivatives with respect to the rows of each cell decided for each class, (G + 1, K, L)."""
         found = np.repeat(self.rejected[..., None], cells.n_labels, axis=-1)
         found[..., outcome] = self.selected
         return self._with_correct(found)
@@ -167,7 +167,5 @@ def slopes_from_steps(values: NDArray[np.complex128], cells: Cells, grouping: Gr
     """Return the derivatives of a rate from its values at the sums of `imaginary_steps`."""
     by_atom = (values.imag / STEP).transpose(0, 2, 1) @ grouping.membership  # (5, G + 1, A)
     positive = np.arange(cells.n_labels) == outcome
-    selected, rejected = (
-        np.where(positive, by_atom[kind][..., None], by_atom[kind + 1][..., None]) for kind in (0, 2)
-    )
+    selected, rejected = (np.where(positive, by_atom[kind][..., None], by_atom[kind + 1][..., None]) for kind in (0, 2))
     return RateSlopes(selected, rejected, by_atom[4])

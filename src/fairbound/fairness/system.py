@@ -160,7 +160,8 @@ class ConstraintSystem:
         if self._affine is None:
             return self.rates(S) @ self.coefficients.T
         constant, derivative = self._affine
-        return constant + S.reshape(*S.shape[:-3], -1) @ derivative.reshape(len(derivative), -1).T
+        size = math.prod(S.shape[-3:])
+        return constant + S.reshape(*S.shape[:-3], size) @ derivative.reshape(len(derivative), size).T
 
     @cached_property
     def _affine(self) -> tuple[Array, Array] | None:
@@ -249,15 +250,15 @@ class ConstraintSystem:
             slopes[block.start : block.stop] = found.by_decision(counted, block.outcome)
         if cells.n_labels == 2:
             slopes = slopes[:, :, ::-1]  # the column of the selected rows comes first
-        slopes = np.where(np.isfinite(slopes), slopes, 0.0).reshape(len(slopes), -1)
+        by_entry = np.where(np.isfinite(slopes), slopes, 0.0).reshape(len(slopes), table.size)
         squares = added * row**2 * np.broadcast_to(some, table.shape)
         if cells.division is None:
             squares = squares + replace(cells, weights=np.square(cells.weights)).sums(indicators)[:, columns]
-        spread = (slopes * squares.reshape(-1)) @ slopes.T
+        spread = (by_entry * squares.reshape(-1)) @ by_entry.T
         if cells.division is not None:
             entry = cells.index * table.shape[1] + indicators[:, columns].argmax(axis=1)
             rows = np.unique(cells.division.rows, return_inverse=True)[1]
-            moved = np.stack([np.bincount(rows, cells.weights * each[entry]) for each in slopes])
+            moved = np.stack([np.bincount(rows, cells.weights * each[entry]) for each in by_entry])
             spread = spread + moved @ moved.T
         return spread
 

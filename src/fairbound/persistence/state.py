@@ -13,9 +13,16 @@ import numpy as np
 from msgspec import Meta, Struct
 
 from fairbound._json import Label, Scalar, as_record, decode
-from fairbound._values import torch
 from fairbound.data import ColumnFormat
-from fairbound.estimator import ConstrainedClassifier, FitResult, SidedMap, TableEncoder, Temperature, module_inputs
+from fairbound.estimator import (
+    ConstrainedClassifier,
+    FitResult,
+    SidedMap,
+    TableEncoder,
+    Temperature,
+    logits,
+    model_inputs,
+)
 from fairbound.fairness import as_constraints
 from fairbound.persistence.bases import PREFIX, StoredBase, given_models
 from fairbound.persistence.folder import (
@@ -28,7 +35,7 @@ from fairbound.persistence.folder import (
     store,
     write_folder,
 )
-from fairbound.persistence.network import StoredNetwork
+from fairbound.persistence.network import StoredNetwork, weights_of
 from fairbound.persistence.parts import (
     StoredEncoder,
     StoredLabels,
@@ -101,7 +108,7 @@ def save_estimator(estimator: Any, path: str | os.PathLike[str], *, overwrite: b
             'use preprocessing="auto", or put the transformer before the classifier in a Pipeline, and save the '
             "classifier of that pipeline."
         )
-    arrays = {name: tensor.detach().cpu().numpy() for name, tensor in estimator.module_.state_dict().items()}
+    arrays = weights_of(estimator.model_)
     described = None
     if estimator._scores is not None:
         described, further = StoredBase.of(estimator._scores, write=base)
@@ -121,7 +128,7 @@ def save_estimator(estimator: Any, path: str | os.PathLike[str], *, overwrite: b
         encoded_names=list(estimator.encoded_names_),
         encoder=None if encoder is None else StoredEncoder.of(encoder),
         formats=estimator.formats_,
-        network=StoredNetwork.of(estimator.module_),
+        network=StoredNetwork.of(estimator.model_),
         base=described,
         own_module=estimator.module is not None,
         calibration=calibration.temperature if isinstance(calibration, Temperature) else calibration,
@@ -184,7 +191,7 @@ def _restored(model: StoredModel, data: bytes, own: Any, base: Any) -> Constrain
             raise ValueError(f"the format of {name!r} is {form!r}")
     arrays = restore(model.arrays, data)
     weights = {name: array for name, array in arrays.items() if not name.startswith(PREFIX)}
-    found.module_ = model.network.restored(weights, own, len(model.encoded_names), 1 if two else len(labels))
+    found.model_ = model.network.restored(weights, own, len(model.encoded_names), 1 if two else len(labels))
     found._scores = None
     if model.base is not None:
         in_order = labels[::-1] if two and found.pos_label_ == labels[0] else labels
@@ -193,7 +200,7 @@ def _restored(model: StoredModel, data: bytes, own: Any, base: Any) -> Constrain
     elif base is not None:
         raise ModelFileError("load(path, base=...): the model was trained without a base. Leave base= out.")
     if model.own_module:
-        found.module = found.module_
+        found.module = found.model_
     found.calibration_ = _calibration(model.calibration)
     found.n_iter_ = model.n_iter
     found.result_ = FitResult.from_dict(model.result)
@@ -226,10 +233,7 @@ def _check_shapes(found: Any) -> None:
         n_inputs = len(found._scores.names([""] * n_inputs, found.classes_.tolist()))
     if n_inputs != width:
         raise ValueError("the encoder does not fit the model")
-    with torch.no_grad():
-        output = found.module_(torch.from_numpy(module_inputs(found.module_, np.zeros((1, width)))))
-    if output.numel() not in ((1, 2) if len(found.classes_) == 2 else (len(found.classes_),)):
-        raise ValueError(f"the network has {output.numel()} outputs for {len(found.classes_)} classes")
+    logits(found.model_, model_inputs(found.model_, np.zeros((1, width))), len(found.classes_))
 
 
 def _stored_params(estimator: Any) -> dict[str, Any]:

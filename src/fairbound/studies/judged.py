@@ -366,10 +366,7 @@ def _spread(classifier: ConstrainedClassifier, training: Part) -> NDArray[np.flo
 
 def coefficients(classifier: ConstrainedClassifier, spread: NDArray[np.float64]) -> list[dict[str, Any]]:
     """Return logits per standard deviation of each encoded column: for two classes those of the positive one."""
-    from torch import nn
-
-    (layer,) = (each for each in classifier.module_.modules() if isinstance(each, nn.Linear))
-    weights = layer.weight.detach().numpy() * spread
+    weights = (-classifier.coef_ if classifier._flipped else classifier.coef_) * spread
     labels = [None] if len(classifier.classes_) == 2 else [str(label) for label in classifier.classes_]
     return [
         {"name": name, "label": label, "value": float(value)}

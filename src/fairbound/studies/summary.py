@@ -290,7 +290,7 @@ def _direction(old: MeasureAudit, new: MeasureAudit) -> dict[str, Any]:
 # The facts needed to repeat a study: the call, the version, the seed, the data with their checksum, the libraries.
 
 
-LIBRARIES = ("torch", "numpy", "scikit-learn", "daqp")
+LIBRARIES = ("numpy", "scipy", "scikit-learn", "daqp", "torch")
 
 
 def study_lock(data: Dataset, settings: StudySettings) -> dict[str, Any]:

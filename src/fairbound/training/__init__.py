@@ -1,7 +1,7 @@
 """Train a model under constraints: models, the training problem, batches, the phases of a fit, and the frontier.
 
-This package connects `fairbound.fairness`, which evaluates constraints, with `fairbound.sqp`, which optimises.  Networks,
-mini-batches and several processes need torch, which is imported when one of their names is first used.
+This package connects `fairbound.fairness`, which evaluates constraints, with `fairbound.sqp`, which optimises.
+Networks, mini-batches and several processes need torch, which is imported when one of their names is first used.
 """
 
 from importlib import import_module
@@ -29,8 +29,8 @@ from fairbound.training.frontiers import (
 )
 from fairbound.training.losses import LOSSES
 from fairbound.training.mapped import CELL_WEIGHTS, CODES, LOSS_WEIGHTS, WIDE, MappedRows, RowLayout, RowWriter
-from fairbound.training.model import LinearModel, Model
-from fairbound.training.passes import Passes, open_journal, resumed
+from fairbound.training.model import LinearModel, Model, as_model
+from fairbound.training.passes import Passes, open_journal, present_processes, resumed
 from fairbound.training.problem import Batch, TrainingProblem
 from fairbound.training.regularizers import L2, LinearTerm, SmoothedL1, SquaredMeasure, as_regularizers
 from fairbound.training.result import TrainingResult, assess_now, choose_status
@@ -40,7 +40,15 @@ from fairbound.training.sweep import SweepTotals
 
 if TYPE_CHECKING:
     from fairbound.training.batches import FullBatch, StratifiedBatches
-    from fairbound.training.modules import accepts, assign, blank_linear, evaluation_mode, flatten, make_model, trainable
+    from fairbound.training.modules import (
+        accepts,
+        assign,
+        blank_linear,
+        evaluation_mode,
+        flatten,
+        make_model,
+        trainable,
+    )
     from fairbound.training.network import NetworkModel
     from fairbound.training.processes import Processes, SharedRows
     from fairbound.training.trainer import train
@@ -91,6 +99,7 @@ __all__ = [
     "TrainingProblem",
     "TrainingResult",
     "accepts",
+    "as_model",
     "as_regularizers",
     "assess_now",
     "assign",
@@ -107,6 +116,7 @@ __all__ = [
     "make_model",
     "on_rows",
     "open_journal",
+    "present_processes",
     "prices_in_accuracy",
     "rates_on_a_handful",
     "resumed",

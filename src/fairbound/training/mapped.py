@@ -247,7 +247,7 @@ class MappedRows(Rows):
         sizes = np.diff(self.offsets)
         labels = self.cell_of_segment % self.n_labels
         if not self._differ[0]:
-            return np.bincount(labels, sizes, self.n_labels) * self.loss_parts.unit
+            return np.asarray(np.bincount(labels, sizes, self.n_labels) * self.loss_parts.unit, dtype=np.float64)
         found = np.zeros((2, self.n_labels))  # one line for each exact part of the weights
         for rows, of_rows, _ in self._cuts(BLOCK):
             for place, part in enumerate(self.loss_parts.split(self._loss_weights(rows, of_rows))):

@@ -56,9 +56,7 @@ class MiniBatches:
         Random generator of all draws, including those of layers such as Dropout; by default one with seed 0.
     """
 
-    def __init__(
-        self, state: Continuation, modes: LayerModes | None, generator: torch.Generator | None
-    ) -> None:
+    def __init__(self, state: Continuation, modes: LayerModes | None, generator: torch.Generator | None) -> None:
         self.state = state
         self.network = _as_network(state.base)
         self.modes = LayerModes(self.network.module) if modes is None else modes

@@ -106,7 +106,7 @@ class Model(ABC):
     def last_layer(self, probe: Any, chunks: Iterable[Any]) -> tuple[LinearModel, Array, NDArray[np.int64]] | None:
         """Return the last layer, its inputs for all rows, and the places of its parameters; None if there is none."""
 
-    def set_evaluation_mode(self) -> None:
+    def set_evaluation_mode(self) -> None:  # noqa: B027  (most models have no modes)
         """Set the model to evaluation mode."""
 
     @contextmanager
@@ -225,7 +225,7 @@ class LinearModel(Model):
             gradients[:, segment, n_weights:] += part.sum(axis=1).reshape(J, -1)
 
     def add_curvature(self, X: Any, U: Floats, blocks: Floats) -> None:
-        """Add Σ_i U_i ⊗ (x_i, 1)(x_i, 1)ᵀ of some rows to the lower blocks, (outputs, outputs, inputs + 1, inputs + 1)."""
+        """Add Σ_i U_i,ab (x_i, 1)(x_i, 1)ᵀ of some rows to the blocks (a, b) with b ≤ a."""
         dense = not hasattr(X, "toarray")
         X = X.astype(np.float64, copy=False)
         for a in range(self.n_outputs):
@@ -254,7 +254,7 @@ class LinearModel(Model):
         """Return the model itself."""
         return self
 
-    def last_layer(self, probe: Any, chunks: Iterable[Any]) -> None:  # noqa: ARG002  (the model is its last layer)
+    def last_layer(self, probe: Any, chunks: Iterable[Any]) -> None:
         """Return None."""
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -116,9 +116,11 @@ class NetworkModel(Model):
         """Set the module to evaluation mode."""
         self.module.eval()
 
-    def evaluating(self) -> AbstractContextManager[None]:
+    @contextmanager
+    def evaluating(self) -> Iterator[None]:
         """Set the module to evaluation mode, and restore the mode of every layer afterwards."""
-        return evaluation_mode(self.module)
+        with evaluation_mode(self.module):
+            yield
 
     @contextmanager
     def one_thread(self) -> Iterator[None]:

@@ -7,6 +7,7 @@ reads these vectors from a journal reaches the same iterates, bit for bit, as th
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import metadata
@@ -121,6 +122,15 @@ class Passes:
         self.stopped = True
         if self.journal is not None:
             self.journal.stop()
+
+
+def present_processes() -> Processes | None:
+    """Return the process group of torch.distributed that this process belongs to; None if there is none."""
+    if "torch.distributed" not in sys.modules:  # whoever has made a group has imported it
+        return None
+    from fairbound.training.processes import Processes
+
+    return Processes.present()
 
 
 def run_facts(processes: int = 1) -> dict[str, str | int]:

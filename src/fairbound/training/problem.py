@@ -10,6 +10,7 @@ which bounds the memory.  The size of the chunks changes results by rounding err
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
@@ -337,7 +338,8 @@ class TrainingProblem:
         """Return c, J as (∂c/∂S, ∇S) by segment, and the values of all limits; None if there are no limits."""
         assert sweep.sum_gradients is not None
         P = len(self.system.surrogates)
-        gradients = sweep.sum_gradients[:P].reshape(-1, self.n_parameters)
+        gradients = sweep.sum_gradients[:P]
+        gradients = gradients.reshape(math.prod(gradients.shape[:3]), self.n_parameters)
         if not P:
             return np.zeros(0), Jacobian(np.zeros((0, 0)), gradients), None
         lacking = int((self.cells.totals > 0).sum()) - len(np.unique(rows.cell_of_segment))
@@ -354,7 +356,7 @@ class TrainingProblem:
             judged, derivative = self.system.evaluate(S, self.exact(rows, sweep))
             c = judged.surrogate
         by_segment = derivative[:, :, rows.cell_of_segment]  # S_k is the sum over the segments of cell k
-        return c, Jacobian(by_segment.reshape(len(c), -1), gradients), judged
+        return c, Jacobian(by_segment.reshape(len(c), len(gradients)), gradients), judged
 
     def regularize(self, rows: Rows, sweep: Sweep) -> tuple[float, Floats]:
         """Return the value of all regularisers and, if the sweep has gradients, its gradient."""

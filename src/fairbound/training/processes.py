@@ -166,7 +166,9 @@ class SharedRows(Rows):
         return self.everywhere.cell_parts
 
     @classmethod
-    def build(cls, own: Rows, weight: float, sizes: NDArray[np.int64], n_labels: int, processes: Processes) -> SharedRows:
+    def build(
+        cls, own: Rows, weight: float, sizes: NDArray[np.int64], n_labels: int, processes: Processes
+    ) -> SharedRows:
         """Return the rows of this process.
 
         Parameters

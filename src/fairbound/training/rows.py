@@ -204,8 +204,8 @@ class MatrixRows(Rows):
         """Return the weight of each class in the loss; it is the accuracy of the constant prediction of that class."""
         if self.loss_parts.steps:
             parts = self.loss_parts.split(self.loss_weights)
-            return np.sum([np.bincount(self.labels, part) for part in parts], axis=0)
-        return np.bincount(self.labels) * self.loss_parts.unit
+            return np.array([np.bincount(self.labels, part) for part in parts]).sum(axis=0)
+        return np.asarray(np.bincount(self.labels) * self.loss_parts.unit, dtype=np.float64)
 
     @cached_property
     def loss_parts(self) -> WeightParts:

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairbound.fairness import DecisionSurrogate, NormalStep, as_logits
+from fairbound.fairness import DecisionSurrogate, NormalStep
 from fairbound.sqp import Evaluation
 from fairbound.training.assessment import Assessment, assess, history_columns
 from fairbound.training.losses import CrossEntropy

@@ -82,8 +82,8 @@ class SweepTotals:
         self.loss_function, self.surrogates, self.outcomes = loss, surrogates, outcomes
         self.n_labels, self.threshold = max(2, len(outcomes)), threshold
         self.loss_parts, self.cell_parts = rows.loss_parts, rows.cell_parts
-        P, Q, C, O = len(surrogates), rows.n_segments, len(self.cell_parts), len(outcomes)
-        shapes = [(1,), (len(self.loss_parts),), (Q, P, O), (Q, C, O), (Q, C), (1 + P * O, Q, n_parameters)]
+        P, Q, C, n = len(surrogates), rows.n_segments, len(self.cell_parts), len(outcomes)
+        shapes = [(1,), (len(self.loss_parts),), (Q, P, n), (Q, C, n), (Q, C), (1 + P * n, Q, n_parameters)]
         ends = np.cumsum([math.prod(shape) for shape in shapes])
         self.flat = np.zeros(ends[-1])
         self.loss, self.right, self.sums, self.selected, self.all, self.gradients = (
@@ -174,7 +174,7 @@ def round_off(values: Floats, step: float = GRID) -> Floats:
 def cell_sums(sums: Floats, rows: Rows, n_cells: int) -> Floats:
     """Add sums over segments (P, Q, O) up to sums over cells (P, K, O)."""
     S = np.zeros((sums.shape[0], n_cells, sums.shape[2]))
-    np.add.at(S, (slice(None), rows.cell_of_segment), sums)
+    np.add.at(S.swapaxes(0, 1), rows.cell_of_segment, sums.swapaxes(0, 1))
     return S
 
 

@@ -13,13 +13,14 @@ from typing import Any
 from fairbound.fairness import distinct_texts
 from fairbound.sqp import Evaluation, Status, StepRecord, StochasticSQP
 from fairbound.training.assessment import Assessment, assess
+from fairbound.training.batches import FullBatch, StratifiedBatches
 from fairbound.training.chunks import Floats
 from fairbound.training.constants import constant_models
-from fairbound.training.batches import FullBatch, StratifiedBatches
 from fairbound.training.problem import Batch, TrainingProblem
 from fairbound.training.result import TrainingResult, assess_now, choose_status, name_conflicts
 from fairbound.training.rows import Rows
 from fairbound.training.sweep import Sweep
+
 
 class BestIterate:
     """The best parameters so far."""
