@@ -13,11 +13,10 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from sklearn.base import ClassifierMixin, clone
 from sklearn.utils import Tags
-from torch import nn
 
 from fairbound.data import ColumnFormat
 from fairbound.estimator.certified import set_apart
@@ -39,6 +38,9 @@ from fairbound.estimator.result import FitResult, FrontierModel, frontier_models
 from fairbound.estimator.rows import Data, read_data, read_further
 from fairbound.fairness import Constraint
 from fairbound.training import Effort, Passes, present_processes, resumed
+
+if TYPE_CHECKING:
+    from torch import nn
 
 
 class ConstrainedClassifier(Predictor, ClassifierMixin, NamedParameters):
