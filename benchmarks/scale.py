@@ -166,7 +166,7 @@ def work(rank: int, count: int, folder: str, scratch: str, send: Any) -> None:
     }
     if rank == 0:
         classifier._adopt(prepared.inputs, None, fitting, record)
-        parameters = torch.cat([each.detach().reshape(-1) for each in classifier.module_.parameters()])
+        parameters = as_model(classifier.model_).current()
         figures["parameters"] = parameters.numpy()
         figures["decisions"] = np.concatenate(
             [classifier.predict(pq.read_table(path).drop_columns(["label", "group"])) for path in source.paths]

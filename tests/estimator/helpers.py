@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-import torch
 
 from fairbound import ConstrainedClassifier
-from fairbound.training import Effort
+from fairbound.training import Effort, as_model
 
 
 def toy(n=400, seed=0, shift=1.5):
@@ -31,6 +30,6 @@ def quick(constraints=(), **params) -> ConstrainedClassifier:
     return ConstrainedClassifier(constraints, **{"effort": QUICK, **params})
 
 
-def parameters(model: ConstrainedClassifier) -> torch.Tensor:
+def parameters(model: ConstrainedClassifier) -> np.ndarray:
     """Return all parameters of a fitted classifier."""
-    return torch.cat([each.detach().reshape(-1) for each in model.module_.parameters()])
+    return as_model(model.model_).current()

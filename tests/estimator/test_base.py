@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 import pytest
 import sklearn
-import torch
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import (
@@ -29,8 +28,9 @@ from tests.estimator.helpers import quick, toy
 from fairbound import ConstrainedClassifier, DemographicParity, certify
 from fairbound._errors import LimitWarning
 from fairbound.estimator import FitResult
-from fairbound.estimator.correction import ScoreScale, corrected_module
+from fairbound.estimator.correction import ScoreScale
 from fairbound.estimator.cross_fitting import deal_folds
+from fairbound.estimator.models import starting_linear
 from fairbound.estimator.scores import BaseScores
 from fairbound.fairness import Cells
 from fairbound.training import Effort, TrainingProblem
@@ -329,10 +329,10 @@ def test_a_given_base_is_the_minimum_of_what_is_trained(classes):
     scores = np.random.default_rng(0).normal(size=(200, 1 if classes == 2 else 3))  # far from any minimum of the loss
     base = BaseScores(scores, None, False, given=True)
     Z = base.join(X)
-    module = corrected_module((), X.shape[1], classes, torch.Generator())
+    model = starting_linear(Z.shape[1], classes, scores.shape[1])
     weights = np.where(np.arange(200) % 3 == 0, 2.0, 1.0)
-    plain = TrainingProblem(module, "cross_entropy", (), rows)
-    held = TrainingProblem(module, "cross_entropy", (), rows, regularizers=base.holding(plain, Z, weights).held)
+    plain = TrainingProblem(model, "cross_entropy", (), rows)
+    held = TrainingProblem(model, "cross_entropy", (), rows, regularizers=base.holding(plain, Z, weights).held)
     there = [each.evaluate(each.rows(Z, loss_weights=weights)) for each in (plain, held)]
     assert np.abs(there[0].g).max() > 0.01
     assert np.abs(there[1].g).max() < 1e-12

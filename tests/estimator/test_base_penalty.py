@@ -15,9 +15,11 @@ from tests.estimator.helpers import quick, toy
 
 from fairbound import ConstrainedClassifier
 from fairbound._errors import LimitWarning
-from fairbound.estimator.correction import corrected_module, correction_weights
+from fairbound.estimator.correction import correction_weights
 from fairbound.estimator.groups import smallest_sample
+from fairbound.estimator.models import first_model
 from fairbound.fairness import Cells, as_constraints
+from fairbound.training import as_model
 
 
 def columns_and_scores(n, seed):
@@ -110,18 +112,19 @@ def test_unequal_weights_make_a_sample_smaller():
 @pytest.mark.parametrize("n_labels", [2, 3])
 @pytest.mark.parametrize("hidden", [(), (4,)])
 def test_only_the_weights_of_the_correction_are_penalised(n_labels, hidden):
-    module = corrected_module(hidden, 5, n_labels, torch.Generator().manual_seed(0))
     n_scores, n_outputs = (1, 1) if n_labels == 2 else (3, 3)
-    ones = correction_weights(module, 5)
-    assert len(ones) == sum(each.numel() for each in module.parameters())
+    generator = torch.Generator().manual_seed(0)
+    first = first_model(
+        None, hidden, shape=(9, 5 + n_scores), n_labels=n_labels, seed=0, generator=generator, n_scores=n_scores
+    )
+    model, ones = as_model(first), correction_weights(first, 5)
+    assert len(ones) == model.n_parameters
     assert ones.sum() == (5 * 4 + 4 * n_outputs if hidden else 5 * n_outputs)
-    with torch.no_grad():  # what is penalised is all that makes the model differ from v · score + a constant
-        torch.nn.utils.vector_to_parameters(
-            torch.nn.utils.parameters_to_vector(module.parameters()) * (1 - ones), module.parameters()
-        )
-        X = torch.randn(6, 5 + n_scores, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
-        shift = module(X) - X[:, 5:].reshape(module(X).shape)
-    assert torch.allclose(shift, shift[:1].expand_as(shift))
+    # What is penalised is all that makes the model differ from v · score + a constant.
+    model.assign(np.where(ones, 0.0, model.current()))
+    X = np.random.default_rng(1).normal(size=(6, 5 + n_scores))
+    shift = model.outputs(X) - X[:, 5:]
+    assert np.allclose(shift, shift[:1])
 
 
 def test_another_word_for_the_penalty_is_refused():

@@ -12,7 +12,7 @@ from tests.estimator.helpers import quick, toy
 from torch import nn
 
 from fairbound import ConstrainedClassifier, audit
-from fairbound.estimator import modules
+from fairbound.estimator import networks
 
 
 class Residual(nn.Module):
@@ -35,8 +35,8 @@ def test_a_module_is_copied_and_its_decisions_keep_the_limit(n_outputs):
     before = copy.deepcopy(own.state_dict())
     clf = ConstrainedClassifier("disparate_impact >= 0.7", module=own).fit(X, y, sensitive_features=group)
     assert all(torch.equal(before[name], tensor) for name, tensor in own.state_dict().items())
-    assert clf.module_ is not own
-    assert next(clf.module_.parameters()).dtype is torch.float64
+    assert clf.model_ is not own
+    assert next(clf.model_.parameters()).dtype is torch.float64
     assert clf.result_.limits[0].reached == audit(y, clf.predict(X), group).measure("disparate_impact").value
     assert clf.result_.kept
     assert clf.score(X, y) > 0.7
@@ -104,11 +104,11 @@ def test_a_linear_module_without_a_bias_has_coefficients():
     "device", ["gpu", "cuda", "cuda:99", "mps", "xpu", "meta", "", "cpu:x", 7, 1.5, ["cpu"], "mps:3"]
 )
 def test_a_device_that_is_not_there(device):
-    if device in modules.available_devices() or (device == "cuda" and torch.cuda.is_available()):
+    if device in networks.available_devices() or (device == "cuda" and torch.cuda.is_available()):
         pytest.skip("there is such a device here")
     X, y, _ = toy(50)
     with pytest.raises(ValueError, match=re.escape(f"device={device!r} ") + ".*available: 'cpu'"):
-        quick(device=device).fit(X, y)
+        quick(hidden=(2,), device=device).fit(X, y)
 
 
 @pytest.mark.slow
@@ -119,12 +119,12 @@ def test_the_way_to_a_device_and_back_trains_alike(monkeypatch):
     expected = plain.fit(X, y, sensitive_features=group).predict_proba(X)
 
     def always(module, device):
-        return modules.OnDevice(module, torch.device(device))
+        return networks.OnDevice(module, torch.device(device))
 
     monkeypatch.setattr("fairbound.estimator.fitting.on_device", always)
     clf = ConstrainedClassifier("disparate_impact >= 0.7", hidden=(4,), device="cpu")
     clf.fit(X, y, sensitive_features=group)
-    assert type(clf.module_) is nn.Sequential
+    assert type(clf.model_) is nn.Sequential
     assert clf.result_.kept
     # Another engine adds up the gradients in another order; the ways part a little, the optimum is the same.
     assert np.abs(clf.predict_proba(X) - expected).mean() < 0.05

@@ -87,7 +87,7 @@ def test_clones_and_pickles():
     read = pickle.loads(pickle.dumps(clf))
     assert (read.predict_proba(X) == clf.predict_proba(X)).all()
     assert read.result_ == clf.result_
-    assert not hasattr(clone(clf), "module_")
+    assert not hasattr(clone(clf), "model_")
 
 
 @pytest.mark.slow

@@ -65,11 +65,11 @@ def test_a_fit_that_was_killed_ends_with_the_same_model(name, tmp_path):
     plain = fitted(settings)
     assert {"limits", "exact"} <= set(plain.result_.history["phase"])  # the limit binds
     written, content = whole_journal(path, lambda passes: fitted(settings, passes))
-    assert torch.equal(parameters(written), parameters(plain))
+    assert np.array_equal(parameters(written), parameters(plain))
     for cut in np.random.default_rng(0).integers(0, len(content), 2).tolist():
         path.write_bytes(content[:cut])
         found = fitted(settings, path)
-        assert torch.equal(parameters(found), parameters(plain)), cut
+        assert np.array_equal(parameters(found), parameters(plain)), cut
         assert found.result_.history.equals(plain.result_.history)
         assert not path.exists()
 
@@ -81,7 +81,7 @@ def test_a_long_fit_that_was_killed_ends_with_the_same_model(settings, tmp_path)
     plain, content = whole_journal(path, lambda passes: fitted(settings, passes))
     for cut in np.random.default_rng(0).integers(0, len(content), 10).tolist():
         path.write_bytes(content[:cut])
-        assert torch.equal(parameters(fitted(settings, path)), parameters(plain)), cut
+        assert np.array_equal(parameters(fitted(settings, path)), parameters(plain)), cut
 
 
 def test_a_frontier_that_was_killed_ends_with_the_same_models(tmp_path):
@@ -96,7 +96,7 @@ def test_a_frontier_that_was_killed_ends_with_the_same_models(tmp_path):
     for cut in np.random.default_rng(0).integers(0, len(content), 3).tolist():
         path.write_bytes(content[:cut])
         for found, expected in zip(trace(path), plain, strict=True):
-            assert torch.equal(parameters(found.classifier), parameters(expected.classifier))
+            assert np.array_equal(parameters(found.classifier), parameters(expected.classifier))
             assert found.result.history.equals(expected.result.history)
 
 
@@ -204,4 +204,4 @@ def test_a_fit_that_was_stopped_does_not_spoil_the_journal(tmp_path):
         warnings.simplefilter("ignore", LimitWarning)
         model.fit(X, y, sensitive_features=group, resume=Passes(journal))
     journal.close()
-    assert torch.equal(parameters(fitted({}, path)), parameters(fitted({})))
+    assert np.array_equal(parameters(fitted({}, path)), parameters(fitted({})))

@@ -112,7 +112,7 @@ def test_a_network_of_ones_own_refuses_what_it_cannot_take():
 
 def test_a_network_that_gives_nan_is_named_and_no_probability():
     clf = quick(module=nn.Linear(3, 1), preprocessing=None).fit(X, Y)
-    clf.module_.bias.data.fill_(float("nan"))
+    clf.model_.bias.data.fill_(float("nan"))
     with pytest.raises(ValueError, match="gives NaN or infinity for row 0"):
         clf.predict_proba(X)
 

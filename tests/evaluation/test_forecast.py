@@ -46,7 +46,7 @@ def distribution(limits, y, group, decided, weights=None, shift=0.0):
     system = ConstraintSystem.build(limits, cells)
     indicators = decision_indicators(cells.of_entries(decided), cells.outcomes)
     counts = cells.sums(indicators)
-    rates = system.rates(counts.expand(len(system.surrogates), -1, -1)).numpy()
+    rates = system.decided_rates(counts)
     spread = system.rate_spread(indicators).numpy()
     return RateDistribution(system, rates, np.full(len(rates), shift), spread), counts
 
@@ -102,7 +102,7 @@ def test_the_expected_value_is_the_measured_one_without_chance(limit, labels):
     y, group, decided = rows(labels=labels)
     found, counts = distribution([limit], y, group, decided)
     certain = RateDistribution(found.system, found.rates, found.shift, 0.0 * found.spread).forecast()
-    (measured,) = found.system.measured(counts.expand(len(found.system.surrogates), -1, -1))
+    (measured,) = found.system.measured(counts[None])
     assert certain.limits[0].expected == pytest.approx(measured, abs=1e-9)
     assert certain.holds == float(as_constraints(limit)[0].keeps(measured))
 

@@ -144,7 +144,7 @@ def test_measured_is_the_exact_measure_of_training(name, labels, weighted):
     cells = Cells.build(y, group, weights=w)
     system = ConstraintSystem.build(limit, cells)
     sums = cells.sums(decision_indicators(torch.as_tensor(decision), cells.outcomes))
-    expected = system.measured(sums.expand(len(system.surrogates), -1, -1))[0]
+    expected = system.measured(sums[None])[0]
     tally = Tally.build(y, decision, group, sample_weight=w)
     assert tally.measured(compiled(tally, limit)) == expected
 

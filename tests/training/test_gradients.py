@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
+from fairbound.training.models import make_model, trainable
 from torch import Tensor, nn
 
 from fairbound.training.layers import (
@@ -15,7 +16,6 @@ from fairbound.training.layers import (
     SliceGradients,
     choose_engine,
 )
-from fairbound.training.models import make_model, trainable
 
 SLICES = [(0, 0, 6), (2, 6, 7), (3, 7, 23), (4, 23, 30)]
 N_SEGMENTS = 5  # segment 1 has no rows

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from fairbound.training.last_layer import last_layer
 from torch import nn
 
 from fairbound.fairness import Cells
 from fairbound.training import L2, SmoothedL1, TrainingProblem, make_model
-from fairbound.training.last_layer import last_layer
 from fairbound.training.smoothed import SmoothedProgram
 
 RANDOM = np.random.default_rng(0)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 import torch
-from torch import Tensor, nn
-
 from fairbound.training.models import assign, check_rows_are_independent, flatten, make_model, trainable
+from torch import Tensor, nn
 
 
 def generator(seed: int = 0) -> torch.Generator:

@@ -171,6 +171,15 @@ def hidden_widths(model: Any) -> tuple[int, ...]:
     return widths(model)
 
 
+def coefficients(model: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
+    """Return the weights and biases of a linear model or module; None for others."""
+    if isinstance(model, LinearModel):
+        return model.weight, model.bias
+    from fairbound.estimator.networks import linear_layer
+
+    return linear_layer(model)
+
+
 def plain_model(problem: TrainingProblem) -> Any:
     """Return the model of a problem: a `LinearModel`, or a torch module."""
     return getattr(problem.model, "module", problem.model)

@@ -288,6 +288,15 @@ def in_blocks(function: RowFunction, rows: Tensor, size: int = BLOCK, *, multipl
     return torch.cat(parts)
 
 
+def linear_layer(module: nn.Module) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
+    """Return the weights and biases of a module that is one linear layer, in double precision; None for others."""
+    layer = module[0] if isinstance(module, nn.Sequential) and len(module) == 1 else module
+    if type(layer) is not nn.Linear:
+        return None
+    weight = layer.weight.detach().numpy()
+    return weight, np.zeros(len(weight)) if layer.bias is None else layer.bias.detach().numpy()
+
+
 def widths(module: nn.Module) -> tuple[int, ...]:
     """Return the widths of the hidden layers of a built-in network."""
     network = module.correction if isinstance(module, Corrected) else module

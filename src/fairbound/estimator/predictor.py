@@ -22,12 +22,12 @@ from fairbound.estimator.correction import read_base_score
 from fairbound.estimator.cross_fitting import FittedBase
 from fairbound.estimator.encoder import encode
 from fairbound.estimator.inputs import Inputs, read_inputs
-from fairbound.estimator.models import logits, model_inputs
+from fairbound.estimator.models import coefficients, logits, model_inputs
 from fairbound.estimator.result import FitResult
 from fairbound.estimator.rows import read_labels, read_weights
 from fairbound.estimator.small_groups import align_groups
 from fairbound.fairness import Cells, decide, logit, probabilities
-from fairbound.training import LOSSES, LinearModel
+from fairbound.training import LOSSES
 
 # --- recalibration ---------------------------------------------------------------------------------------------------
 
@@ -295,10 +295,11 @@ class Predictor:
 
     def _linear(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         check_is_fitted(self)
-        if not isinstance(self.model_, LinearModel):
+        found = coefficients(self.model_)
+        if found is None:
             raise AttributeError(f"{type(self).__name__} has coefficients only if it is linear (hidden=(), no module).")
         sign = -1.0 if self._flipped else 1.0
-        return sign * self.model_.weight, sign * self.model_.bias
+        return sign * found[0], sign * found[1]
 
     def settle_groups(self, cells: Cells) -> Cells:
         """Return cells with the groups of the limits.
