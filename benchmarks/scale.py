@@ -167,7 +167,7 @@ def work(rank: int, count: int, folder: str, scratch: str, send: Any) -> None:
     if rank == 0:
         classifier._adopt(prepared.inputs, None, fitting, record)
         parameters = as_model(classifier.model_).current()
-        figures["parameters"] = parameters.numpy()
+        figures["parameters"] = parameters
         figures["decisions"] = np.concatenate(
             [classifier.predict(pq.read_table(path).drop_columns(["label", "group"])) for path in source.paths]
         )
