@@ -13,7 +13,6 @@ from tests.estimator.shared import in_processes
 
 from fairbound import ConstrainedClassifier
 from fairbound.data import Source
-from fairbound.estimator import prepared_rows
 from fairbound.training import Passes, Processes, open_journal
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="processes are forked")
@@ -56,7 +55,7 @@ def facts(model):
     reached = [each.reached for each in model.result_.limits]
     groups = [(each.group, each.rows) for each in model.result_.groups]
     return (
-        parameters(model).numpy(),
+        parameters(model),
         model.predict(TABLE.X),
         (model.result_.rows, model.result_.accuracy, reached, groups),
     )
@@ -131,7 +130,7 @@ def test_mini_batches_of_modules_with_modes():
             module = torch.nn.Sequential(torch.nn.Linear(9, 4), layer, torch.nn.Linear(4, 1))
             settings = {"module": module, "solver": "stochastic", "batch_size": 150, "epochs": 2}
             try:
-                found.append(parameters(fitted(parts[rank], **settings)).numpy())  # a tensor would need its process
+                found.append(parameters(fitted(parts[rank], **settings)))
             except ValueError as error:
                 found.append(str(error))
         return found
@@ -251,7 +250,7 @@ def test_processes_share_the_row_groups_of_a_file(tmp_path):
     def fit_file(name):
         model = ConstrainedClassifier(LIMIT, effort=SHORT)
         model.fit(Source(tmp_path / name, scratch=tmp_path), "y", sensitive_features="group", sample_weight="w")
-        return parameters(model).numpy(), model.predict(table.drop_columns(["y", "group", "w"])), model.result_.rows
+        return parameters(model), model.predict(table.drop_columns(["y", "group", "w"])), model.result_.rows
 
     def work(_):
         found = [fit_file("rows.parquet"), fit_file("one.parquet")]
@@ -269,34 +268,3 @@ def test_processes_share_the_row_groups_of_a_file(tmp_path):
             assert found[2] == whole[2] == len(TABLE.y)
         assert "few.parquet has no row to train on for process 0 of 2" in said
     assert sorted(each.name for each in tmp_path.iterdir()) == ["few.parquet", "one.parquet", "rows.parquet"]
-
-
-@pytest.mark.parametrize("weight", [None, "w"])
-def test_a_process_may_have_no_held_out_row(tmp_path, weight):
-    pa = pytest.importorskip("pyarrow")
-    from pyarrow import parquet
-
-    known = np.flatnonzero(TABLE.group != None)[:300]  # noqa: E711 - elementwise
-    table = pa.table({"x": TABLE.X[known, 2].astype(float), "group": TABLE.group[known], "y": TABLE.y[known]})
-    parquet.write_table(table.append_column("w", [TABLE.weight[known]]), tmp_path / "rows.parquet")
-    model = ConstrainedClassifier(effort=SHORT)
-    source = Source(tmp_path / "rows.parquet", ignore=() if weight else ("w",), scratch=tmp_path)
-
-    def work(rank):
-        roles, options = source.roles("y", "group", weight), {"test_size": 0.0134, "processes": Processes.present()}
-        with prepared_rows(source, roles, model, **options) as prepared:
-            fitted = model.fit(prepared)
-            found = prepared.decided(1, [fitted])
-            return (
-                len(prepared.parts[1].own),
-                prepared.sizes[1],
-                int(found.repeats.rows.sum()),
-                parameters(fitted).numpy(),
-            )
-
-    found = in_processes(4, work)
-    own = [each[0] for each in found]
-    assert min(own) == 0 < max(own)
-    for each in found:
-        assert each[1] == each[2] == sum(own)
-        assert np.array_equal(each[3], found[0][3])

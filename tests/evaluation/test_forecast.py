@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import torch
 
-from fairbound.evaluation import Forecast, LimitForecast, RateDistribution
+from fairbound.evaluation import Forecast, LimitForecast, RateDistribution, room_within
 from fairbound.fairness import (
     Cells,
     Constraint,
@@ -38,7 +37,7 @@ def rows(n=3000, seed=0, labels=2):
     group = rng.choice(["a", "b", "c"], n, p=[0.6, 0.3, 0.1])
     y = rng.integers(0, labels, n)
     decided = np.where(rng.random(n) < 0.6, y, rng.integers(0, labels, n))
-    return y, group, torch.from_numpy(decided)
+    return y, group, decided
 
 
 def distribution(limits, y, group, decided, weights=None, shift=0.0):
@@ -47,7 +46,7 @@ def distribution(limits, y, group, decided, weights=None, shift=0.0):
     indicators = decision_indicators(cells.of_entries(decided), cells.outcomes)
     counts = cells.sums(indicators)
     rates = system.decided_rates(counts)
-    spread = system.rate_spread(indicators).numpy()
+    spread = system.rate_spread(indicators)
     return RateDistribution(system, rates, np.full(len(rates), shift), spread), counts
 
 
@@ -91,7 +90,7 @@ def test_the_spread_is_that_of_resampled_rows(limit, labels, weighted, divided):
 
 def test_a_rate_of_zero_in_a_small_group_is_not_known_exactly():
     y, group = np.tile([0, 1], 50), np.array(["a"] * 88 + ["b"] * 12)
-    found, _ = distribution("disparate_impact >= 0.8", y, group, torch.from_numpy(y * (group == "a")))
+    found, _ = distribution("disparate_impact >= 0.8", y, group, y * (group == "a"))
     assert found.rates[1] == 0.0
     assert found.spread[1, 1] > 0.001
 
@@ -109,7 +108,7 @@ def test_the_expected_value_is_the_measured_one_without_chance(limit, labels):
 
 def test_a_limit_at_its_bound_holds_with_even_odds_and_with_less_after_a_shift():
     y, group = np.tile([0, 1], 1000), np.repeat(["a", "b"], 1000)
-    decided = torch.from_numpy(np.r_[np.arange(1000) < 500, np.arange(1000) < 400].astype(np.int64))
+    decided = np.r_[np.arange(1000) < 500, np.arange(1000) < 400].astype(np.int64)
     found, _ = distribution("disparate_impact >= 0.8", y, group, decided)
     forecast = found.forecast()
     assert forecast.holds == pytest.approx(0.5, abs=0.02)
@@ -124,10 +123,11 @@ def test_a_limit_at_its_bound_holds_with_even_odds_and_with_less_after_a_shift()
 @pytest.mark.parametrize("probability", [0.5, 0.8, 0.95])
 def test_a_reserve_makes_the_limit_hold_with_the_probability(probability):
     y, group = np.tile([0, 1], 1000), np.repeat(["a", "b"], 1000)
-    decided = torch.from_numpy(np.r_[np.arange(1000) < 500, np.arange(1000) < 400].astype(np.int64))
+    decided = np.r_[np.arange(1000) < 500, np.arange(1000) < 400].astype(np.int64)
     found, _ = distribution("disparate_impact >= 0.8", y, group, decided)
     found = RateDistribution(found.system, found.rates, np.array([0.01, -0.01, 0.0]), found.spread)
-    reserve = found.reserve(probability)
+    reserve, given = found.reserve(probability)
+    assert given == pytest.approx(probability, abs=0.01)
     moved = found.rates + np.array([0.0, reserve[1], 0.0])  # 0.8·r_a − r_b falls by the reserve
     after = RateDistribution(found.system, moved, found.shift, found.spread).forecast()
     assert after.holds == pytest.approx(probability, abs=0.03)
@@ -139,20 +139,43 @@ def test_a_limit_that_cannot_hold_does_not_tighten_the_others_without_end():
     beside, _ = distribution(["selection_rate >= 0.3", "disparate_impact >= 0.999"], y, group, decided)
     of_floor = [row.constraint == 0 for row in beside.system.rows]
     errors = np.sqrt(np.diag(alone.spread))[:3]  # of the rates of the groups; the last rate is that of everyone
-    assert (beside.reserve(0.9)[of_floor] / errors).max() < 3.5  # 5 is the most that is tried
+    reserve, given = beside.reserve(0.9)
+    assert given < 0.5
+    assert (reserve[of_floor] / errors).max() < 3.5  # 5 is the most that is tried
 
 
 def test_small_groups_have_larger_reserves_and_no_reserve_passes_equal_rates():
     rng = np.random.default_rng(0)
     group = np.repeat(["a", "b", "c"], [5000, 5000, 50])
-    decided = torch.from_numpy((rng.random(len(group)) < np.where(group == "a", 0.5, 0.4)).astype(np.int64))
+    decided = (rng.random(len(group)) < np.where(group == "a", 0.5, 0.4)).astype(np.int64)
     y = rng.integers(0, 2, len(group))
     found, _ = distribution(DisparateImpact(0.8), y, group, decided)
-    pairs = dict(zip([row.text.split("]: ")[1] for row in found.system.rows], found.reserve(0.8), strict=True))
+    pairs = dict(zip([row.text.split("]: ")[1] for row in found.system.rows], found.reserve(0.8)[0], strict=True))
     large = pairs["0.8 selection_rate(a) <= selection_rate(b)"]
     small = pairs["0.8 selection_rate(a) <= selection_rate(c)"]
     assert 0 < large < 0.03 < small
     assert small <= 0.9 * 0.2 * 0.5
+
+
+@pytest.mark.parametrize(
+    ("limit", "way"),
+    [
+        ("disparate_impact >= 0.8", 0.2 * 0.5),
+        ("disparate_impact >= 1", 0.0),
+        ("demographic_parity <= 0.1", 0.1),
+        ("demographic_parity <= 0", 0.0),
+        (rate_limit("selection_rate", lower=0.8), 0.2),
+        (rate_limit("selection_rate", lower=1.0), 0.0),
+        (rate_limit("selection_rate", upper=0.0), 0.0),
+        (rate_limit("selection_rate", lower=0.3, upper=0.7), 0.2),
+        (rate_limit("selection_rate", lower=0.5, upper=0.5), 0.0),
+    ],
+    ids=str,
+)
+def test_the_way_from_a_bound_to_equal_rates(limit, way):
+    y, group, _ = rows()
+    system = ConstraintSystem.build(limit, Cells.build(y, group))
+    assert room_within(system, np.full(4, 0.5)) == pytest.approx(way)
 
 
 def test_words_of_a_forecast():

@@ -120,7 +120,7 @@ def test_weights_far_apart_lose_no_digits(name, labels, light):
     grouping = tally.cells.groupings[0]
     counted = group_sums(tally.decisions, tally.cells, grouping, 1)
     trained = group_sums(
-        cells.sums(decision_indicators(torch.as_tensor(decision), cells.outcomes)), cells, cells.groupings[0], 1
+        cells.sums(decision_indicators(np.asarray(decision), cells.outcomes)), cells, cells.groupings[0], 1
     )
     shares = statistics(tally, RATES[name], grouping, 1)
     for g in range(3):
@@ -143,7 +143,7 @@ def test_measured_is_the_exact_measure_of_training(name, labels, weighted):
     limit = Constraint(None, measure=name)
     cells = Cells.build(y, group, weights=w)
     system = ConstraintSystem.build(limit, cells)
-    sums = cells.sums(decision_indicators(torch.as_tensor(decision), cells.outcomes))
+    sums = cells.sums(decision_indicators(np.asarray(decision), cells.outcomes))
     expected = system.measured(sums[None])[0]
     tally = Tally.build(y, decision, group, sample_weight=w)
     assert tally.measured(compiled(tally, limit)) == expected

@@ -20,7 +20,6 @@ from fairbound.estimator.encoder import TableEncoder
 from fairbound.estimator.inputs import Inputs, share_inputs
 from fairbound.estimator.models import logits, model_inputs
 from fairbound.estimator.predictor import Recalibration, SidedMap, Temperature
-from fairbound.estimator.prepared import DecidedEntries, PreparedRows, prepared_rows
 from fairbound.estimator.result import FitResult, FrontierModel
 from fairbound.estimator.scores import BaseScores, GroupPosterior, cross_fitted_scores
 from fairbound.estimator.scoring import make_fairness_scorer
@@ -40,7 +39,6 @@ __all__ = [
     "CodedColumns",
     "ConstrainedClassifier",
     "Corrected",
-    "DecidedEntries",
     "EncodedColumns",
     "FeedForward",
     "FitResult",
@@ -53,7 +51,6 @@ __all__ = [
     "LimitWarning",
     "NumberColumn",
     "PositiveLabelWarning",
-    "PreparedRows",
     "RawColumns",
     "Recalibration",
     "ScoreScale",
@@ -70,7 +67,6 @@ __all__ = [
     "logits",
     "make_fairness_scorer",
     "model_inputs",
-    "prepared_rows",
     "share_inputs",
 ]
 

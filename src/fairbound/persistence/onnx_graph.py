@@ -48,8 +48,6 @@ class Graph:
         """Add a constant number."""
         return self.constant(np.float64(value))
 
-    # --- the encoder ---
-
     def numbers(self, X: str, columns: Sequence[NumberColumn]) -> str:
         """Scale the columns of a matrix, and add 0/1 columns for missing values."""
         gaps = self.add("IsNaN", X)
@@ -99,8 +97,6 @@ class Graph:
         single = self.helper.np_dtype_to_tensor_dtype(np.dtype(np.float32))
         return self.as_double(self.add("Cast", values, to=single))
 
-    # --- the network ---
-
     def layers(self, x: str, model: Any) -> str:
         """Add a linear model, or the layers of a network."""
         if isinstance(model, LinearModel):
@@ -130,8 +126,6 @@ class Graph:
         slope = part.negative_slope if kind == "LeakyReLU" else 0.0
         positive = self.add("Greater", x, self.number(0.0))
         return self.add("Where", positive, x, self.add("Mul", x, self.number(slope)))
-
-    # --- the decision ---
 
     def decide_between_two(
         self, z: str, classes: Any, threshold: float, *, flipped: bool, calibration: Recalibration | None

@@ -28,7 +28,6 @@ from fairbound.training.frontiers import (
     prices_in_accuracy,
 )
 from fairbound.training.losses import LOSSES
-from fairbound.training.mapped import CELL_WEIGHTS, CODES, LOSS_WEIGHTS, WIDE, MappedRows, RowLayout, RowWriter
 from fairbound.training.model import LinearModel, Model, as_model
 from fairbound.training.passes import Passes, open_journal, present_processes, resumed
 from fairbound.training.problem import Batch, TrainingProblem
@@ -62,13 +61,9 @@ _WITH_TORCH = {
 }
 
 __all__ = [
-    "CELL_WEIGHTS",
-    "CODES",
     "L2",
     "LOSSES",
-    "LOSS_WEIGHTS",
     "PHASES",
-    "WIDE",
     "Assessment",
     "Batch",
     "Chunk",
@@ -80,15 +75,12 @@ __all__ = [
     "GapSums",
     "LinearModel",
     "LinearTerm",
-    "MappedRows",
     "MatrixRows",
     "Model",
     "NetworkModel",
     "Passes",
     "Processes",
     "RateSupport",
-    "RowLayout",
-    "RowWriter",
     "Rows",
     "SeriesPoint",
     "SharedRows",

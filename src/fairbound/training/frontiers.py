@@ -163,7 +163,7 @@ class SeriesPoint:
 class FitSeries:
     """Fits under several sets of constraints.  They share the model without limits, which is trained at once.
 
-    The parameters are those of `frontier`.
+    The parameters are those of `frontier`.  A `neighbour` keeps limits near those of the first fit.
     """
 
     def __init__(
@@ -178,12 +178,14 @@ class FitSeries:
         precision: DTypeLike | None = None,
         callback: HistoryCallback | None = None,
         generator: Any = None,
+        neighbour: Floats | None = None,
     ) -> None:
         self.problem, self.objective, self.solver = problem, objective, solver
         with self._threads():
             batches = by_mini_batches(problem, solver, generator)
             self.state = state = Continuation(problem, X, loss_weights, effort, callback, precision=precision)
-            self._dtype, self._rows, self._last = problem.model.dtype, state.rows, list[Floats]()
+            self._dtype, self._rows = problem.model.dtype, state.rows
+            self._last = [] if neighbour is None else [neighbour]
             try:
                 if batches is not None:
                     batches(state).find_free_model(state.effort.epochs)
