@@ -66,7 +66,7 @@ def first_model(
 
 def is_linear(own: Any, hidden: Any) -> bool:
     """Return whether the parameters `module` and `hidden` ask for a linear model."""
-    return own is None and not len(hidden)
+    return own is None and hasattr(hidden, "__len__") and not len(hidden)
 
 
 def new_generator(params: Parameters, seed: int) -> Any:

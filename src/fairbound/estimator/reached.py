@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from fairbound._errors import ForecastWarning, LimitWarning, Message
 from fairbound._json import Number
 from fairbound._words import probability_text
-from fairbound.fairness import RATES, Cells, Constraint, group_sums, resolve_measure
+from fairbound.fairness import RATES, Cells, Constraint, evaluate, group_sums, resolve_measure
 from fairbound.sqp import Status
 from fairbound.training import (
     Assessment,
@@ -153,7 +153,7 @@ def group_results(cells: Cells, assessment: Assessment) -> tuple[GroupResult, ..
         rates: dict[str, dict[str, list[float]]] = {}
         for outcome in cells.outcomes:
             sums = group_sums(assessment.counts, cells, grouping, outcome)
-            rates[str(cells.classes[outcome])] = {name: RATES[name](sums).tolist() for name in SHOWN_RATES}
+            rates[str(cells.classes[outcome])] = {name: evaluate(RATES[name], sums).tolist() for name in SHOWN_RATES}
         for position, group in enumerate(grouping.groups):
             found.append(
                 GroupResult(

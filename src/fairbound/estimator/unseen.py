@@ -156,7 +156,7 @@ class Outlook:
     ) -> None:
         self.problem, self.Z, self.asked, self.options = problem, Z, asked, options
         self.weights = None if loss_weights is None else np.asarray(loss_weights)
-        self._start, self._dtype, self._known_decisions = start, problem.parameters[0].dtype, decisions
+        self._start, self._dtype, self._known_decisions = start, problem.model.dtype, decisions
         self.margin: MarginResult | None = None
         self._present: RateDistribution | None = None
         self.too_few = ""

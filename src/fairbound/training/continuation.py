@@ -16,11 +16,11 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import DTypeLike
 
 from fairbound._words import lookup
 from fairbound.sqp import IterationRecord, KKTResiduals, QuasiNewtonSQP, Solution, Status, WarmStart, solve_qp
@@ -29,10 +29,10 @@ from fairbound.training.assessment import Assessment
 from fairbound.training.constants import constant_models
 from fairbound.training.effort import PHASES, Effort
 from fairbound.training.problem import TrainingProblem
-from fairbound.training.regularizers import L2, LinearTerm, Regularizer
 from fairbound.training.result import History, TrainingResult, assess_now, choose_status, name_conflicts
-from fairbound.training.rows import MatrixRows, Rows
+from fairbound.training.rows import Rows
 from fairbound.training.smoothed import MOST_DENSE, Array, SmoothedProgram, bandwidths, tightened
+from fairbound.training.stage import Stage, last_layer
 
 HistoryCallback = Callable[[dict[str, Any]], bool | None]
 
@@ -45,31 +45,6 @@ NEWTON = QuasiNewtonSQP(tolerance=1e-6, stall=1e-5, patience=1, follow=2.0)
 
 QUASI_NEWTON = QuasiNewtonSQP(tolerance=1e-5, stall=5e-4, patience=10, memory=40, follow=2.0)
 """BFGS steps gain unevenly: a solve ends after ten that gain less than 0.05% each."""
-
-
-@dataclass(frozen=True)
-class Stage:
-    """Parameters that are trained, on given rows: those of the whole model, or of its last layer.
-
-    `places` are those of the layer's parameters among all parameters; the others stay as they are in `whole`.
-    """
-
-    problem: TrainingProblem
-    rows: Rows
-    places: NDArray[np.int64] | None = None
-    whole: Array | None = None
-
-    def local(self, w: Array) -> Array:
-        """Return the parameters of this stage, of those of the whole model."""
-        return w if self.places is None else w[self.places]
-
-    def lift(self, w: Array) -> Array:
-        """Return the parameters of the whole model."""
-        if self.places is None or self.whole is None:
-            return w
-        found = self.whole.copy()
-        found[self.places] = w
-        return found
 
 
 class Continuation:
@@ -178,7 +153,7 @@ class Continuation:
             return
         self.w = points[-1] if points else self.w
         whole = Stage(problem, self.rows)
-        linear = self._last_layer(whole)
+        linear = last_layer(whole, self.w)
         widths = bandwidths(linear.problem, linear.rows)
         if neighbour is not None and linear is whole:
             self.w, widths = neighbour, widths[-1:]
@@ -194,7 +169,7 @@ class Continuation:
             warm = _start(self.solve("accuracy" if mixture else "limits", whole, widths[-1], mixture), warm)
             warm = warm and replace(warm, hessian=None)  # the next solves are of the last layer alone
         self._use_precision(problem, objective)
-        self._meet_limits(self._last_layer(Stage(problem, self.rows)), widths[-1], mixture, warm)
+        self._meet_limits(last_layer(Stage(problem, self.rows), self.w), widths[-1], mixture, warm)
 
     def _begin(self, problem: TrainingProblem, objective: Objective, points: Sequence[Array]) -> Assessment:
         """Offer the constants, the points, and the free phase to a new archive; return the assessment of `w`."""
@@ -317,23 +292,6 @@ class Continuation:
             self._samples[id(rows)] = rows.sample(np.minimum(counts, sizes), np.random.default_rng(0).permutation)
         return self._samples[id(rows)]
 
-    def _last_layer(self, whole: Stage) -> Stage:
-        """Return the stage of the last layer at `w`, in double precision; `whole` if the model has none of its own.
-
-        Its inputs, the features of the rows, must fit in memory.
-        """
-        problem, rows = whole.problem, whole.rows
-        problem.assign(self.w)
-        if not isinstance(rows, MatrixRows):
-            return whole
-        found = problem.model.last_layer(rows.probe(), (chunk.X for chunk in rows.chunks(problem.chunk_rows)))
-        if found is None:
-            return whole
-        layer, features, places = found
-        regularizers = [_restricted(each, places) for each in problem.regularizers]
-        inner = problem.with_model(layer, regularizers)
-        return Stage(inner, replace(rows, X=features, given=None), places, problem.current())
-
     # The end of a fit.
 
     def assign_best(self, problem: TrainingProblem) -> None:
@@ -373,12 +331,3 @@ class Continuation:
 
 def _start(solution: Solution | None, before: WarmStart | None) -> WarmStart | None:
     return before if solution is None else solution.warm_start
-
-
-def _restricted(regularizer: Regularizer, places: NDArray[np.int64]) -> Regularizer:
-    """Return a regulariser of all parameters as one of those at `places`; the others are constant."""
-    if isinstance(regularizer, L2) and regularizer.of is not None:
-        return replace(regularizer, of=regularizer.of[places])
-    if isinstance(regularizer, LinearTerm):
-        return LinearTerm(regularizer.slope[places], regularizer.origin[places])
-    return regularizer

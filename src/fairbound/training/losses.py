@@ -56,7 +56,7 @@ class CrossEntropy:
             return np.maximum(-t, 0.0) + np.log1p(np.exp(-np.abs(t)))
         top = z.max(axis=1)
         own = np.take_along_axis(z, labels[:, None], axis=1)[:, 0]
-        return np.log(np.exp(z - top[:, None]).sum(axis=1)) + top - own
+        return np.log(np.exp(z - top[:, None]).sum(axis=1)) - (own - top)
 
     def derivatives(self, z: Array, labels: Labels) -> Array:
         """Return the derivative of each row's loss with respect to its logits, (n, D)."""
