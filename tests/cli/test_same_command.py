@@ -80,7 +80,7 @@ def test_law_in_memory_in_parts_and_by_two_processes(tmp_path, bound):
 
 
 def moved(n):
-    """Return how many decisions on the first n rows change with the order of rows and columns and the names of groups."""
+    """Return how many decisions on n rows change with the order of rows and columns, and the names of groups."""
     law = load_dataset("law").take(range(n))
     X, y, race = law.frame(), law.y, law.groups("race")
     draw = np.random.default_rng(0)
