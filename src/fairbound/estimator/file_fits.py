@@ -25,6 +25,7 @@ from fairbound._values import as_array
 from fairbound.data import Source
 from fairbound.estimator.encoder import TableEncoder, encode, encoded_names, fitted_encoder
 from fairbound.estimator.fitting import Fitting
+from fairbound.estimator.frontier import FrontierModel
 from fairbound.estimator.groups import count_missing
 from fairbound.estimator.inputs import read_inputs
 from fairbound.estimator.modules import first_module, logits
@@ -39,7 +40,7 @@ from fairbound.estimator.parameters import (
     stated_solver,
 )
 from fairbound.estimator.prepared import CHUNK_ROWS, PreparedRows, prepared_rows
-from fairbound.estimator.result import FitResult, FrontierModel
+from fairbound.estimator.result import FitResult
 from fairbound.estimator.rows import Data, Parameters, read_data, warn_if_guessed
 from fairbound.estimator.small_groups import SmallGroup, settle_small_groups
 from fairbound.evaluation import Forecast

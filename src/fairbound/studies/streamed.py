@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fairbound._errors import InputError, argument
-from fairbound._json import as_json
+from fairbound._json import plain
 from fairbound._values import as_array
 from fairbound.data import (
     Column,
@@ -32,7 +32,7 @@ from fairbound.data import (
     taken_for,
 )
 from fairbound.fairness import Constraint
-from fairbound.studies.judged import SHOWN, coefficients, shuffled_importances
+from fairbound.studies.judged import coefficients, importances, shuffled_importances
 from fairbound.studies.measured import Decisions, SweptPoint
 from fairbound.studies.parts import (
     check_limited_groups,
@@ -44,6 +44,7 @@ from fairbound.studies.parts import (
 from fairbound.studies.plan import locked
 from fairbound.studies.running import Study
 from fairbound.studies.settings import BASES, Callback, StudySettings
+from fairbound.studies.summary import ModelInputs
 
 if TYPE_CHECKING:
     from fairbound.estimator import ConstrainedClassifier, DecidedEntries, FrontierModel, PreparedRows
@@ -203,21 +204,17 @@ class StreamedStudy(Study):
 
     def _swept(self, point: FrontierModel) -> SweptPoint:
         training, *held_out = (decided[id(point.classifier)] for _, decided in self._decided)
-        return SweptPoint(point=point.as_dict(), training=training, held_out=held_out[0] if held_out else None)
+        return SweptPoint(point=point, training=training, held_out=held_out[0] if held_out else None)
 
-    def _explain(self, *_: Any) -> dict[str, Any]:
+    def _explain(self, *_: Any) -> ModelInputs:
         if not self.settings.hidden:
-            inputs, kind, rows = coefficients(self.after, self.prepared.spread()), "coefficients", "training"
-        else:
-            known = np.flatnonzero(self.streamed.sample_labels >= 0)
-            frame = make_frame(self.streamed.sample.take(known).show(), table_backend())
-            labels = as_array(self.data.target_names)[self.streamed.sample_labels[known]]
-            classes = self.after.classes_.tolist()
-            found = shuffled_importances(self.after.predict_proba, frame, labels, classes, seed=self.settings.seed)
-            inputs = [{"name": name, "label": None, "value": each} for name, each in found.items()]
-            kind, rows = "importances", "first"
-        inputs.sort(key=lambda each: -abs(each["value"]))
-        return {"kind": kind, "rows": rows, "total": len(inputs), "inputs": inputs[:SHOWN]}
+            return coefficients(self.after, self.prepared.spread())
+        known = np.flatnonzero(self.streamed.sample_labels >= 0)
+        frame = make_frame(self.streamed.sample.take(known).show(), table_backend())
+        labels = as_array(self.data.target_names)[self.streamed.sample_labels[known]]
+        classes = self.after.classes_.tolist()
+        found = shuffled_importances(self.after.predict_proba, frame, labels, classes, seed=self.settings.seed)
+        return importances(found, "first")
 
     def _notes(self) -> list[str]:
         return [
@@ -255,4 +252,4 @@ def streamed_lock(data: StreamedData, settings: StudySettings) -> dict[str, Any]
     content = {each.name: getattr(settings, each.name) for each in fields(settings)}
     content |= {"limits": [str(limit) for limit in settings.limits], "bounds": list(settings.bounds)}
     content |= {"rows": len(data)}
-    return locked(as_json({**content, "files_sha256": digest.hexdigest()}))
+    return locked(plain({**content, "files_sha256": digest.hexdigest()}))
