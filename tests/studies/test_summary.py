@@ -11,7 +11,7 @@ import hypothesis.strategies as st
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from tests.report.example import LIMIT, fit_result, frontier_point, law_pieces, law_summary
+from tests.report.example import LIMIT, edited, fit_result, frontier_point, law_pieces, law_summary
 
 from fairbound import (
     ConstrainedClassifier,
@@ -23,7 +23,7 @@ from fairbound import (
 from fairbound._json import plain
 from fairbound.estimator import LimitResult
 from fairbound.evaluation import Verdict, audit, certify
-from fairbound.studies import Decisions, LimitValue, SweptPoint, holds_summary, read_summary, summarize
+from fairbound.studies import Decisions, LimitValue, SweptPoint, holds_summary, is_kept, read_summary, summarize
 
 ROWS = Decisions(
     y=[0, 1, 1, 0, 1, 0, 1, 0],
@@ -308,6 +308,34 @@ def test_any_rows_give_a_summary_that_is_json(data):
     ratio_limit, difference_limit = (limit.after for limit in found.training.limits)
     assert ratio_limit.kept == (ratio_limit.value >= 0.8 - 1e-12)
     assert difference_limit.kept == (difference_limit.value <= 0.2 + 1e-12)
+
+
+@pytest.mark.parametrize(
+    ("training", "calibration", "held_out", "verdict", "kept"),
+    [
+        (True, None, None, None, True),
+        (True, None, True, "INCONCLUSIVE", True),
+        (True, None, None, "INCONCLUSIVE", True),  # undefined there
+        (True, None, False, "INCONCLUSIVE", False),  # 0.71 for 0.8 had exit code 0
+        (True, None, False, "FAIL", False),
+        (True, "PASS", False, "INCONCLUSIVE", True),  # with a confidence, the test decides
+        (True, "PASS", False, "FAIL", False),
+        (True, "INCONCLUSIVE", True, "PASS", False),  # what was asked for is a pass on the calibration rows
+        (False, None, True, "PASS", False),
+    ],
+)
+def test_what_counts_as_kept(training, calibration, held_out, verdict, kept):
+    with edited(law_summary()) as values:
+        tested = values["held_out"]["certificate"]
+        for part, found in (("training", training), ("held_out", held_out)):
+            values[part]["limits"][0]["after"]["kept"] = found
+        if calibration is not None:
+            values["fit"]["certificate"] = {**tested, "limits": [{**tested["limits"][0], "verdict": calibration}]}
+        tested["limits"][0]["verdict"] = verdict
+        values["held_out"] = None if verdict is None else values["held_out"]
+        for point in values["frontier"]:
+            point["held_out"] = None if verdict is None else point["held_out"]
+    assert is_kept(values.summary) is kept
 
 
 # --- bad input ------------------------------------------------------------------------------------------------------

@@ -114,13 +114,14 @@ def _show(output: Output, study: Study, out: str) -> None:
         return
     summary = study.summary
     output.text()
-    output.tables(*summary_tables(summary))
-    output.text()
     if summary.limits:
         from fairbound.report import headline
 
         output.text(headline(summary))
         output.text(f"{study.result.status.value}: {study.result.message}")
+        output.text()
+    output.tables(*summary_tables(summary))
+    output.text()
     for line in study.result.about_new_rows:
         output.text(line)
     if study.result.certified:

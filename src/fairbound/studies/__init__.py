@@ -30,6 +30,7 @@ from fairbound.studies.summary import (
     Summary,
     WorstPair,
     holds_summary,
+    is_kept,
     read_summary,
 )
 from fairbound.studies.tables import (
@@ -73,6 +74,7 @@ __all__ = [
     "frontier_table",
     "grids",
     "holds_summary",
+    "is_kept",
     "label_values",
     "read_summary",
     "remarks",
