@@ -51,8 +51,8 @@ def test_quiet(fairbound):
     [
         (["tabel-2"], "Unknown item 'tabel-2'. Did you mean 'table-2'?"),
         (["table-2", "--dataset", "duch"], "'duch'. Did you mean 'dutch'?"),
-        (["table-2", "--solver", "slow"], "Unknown solver 'slow'. Known: both, fast, paper."),
-        (["table-2", "--part", "all"], "Unknown part 'all'. Known: test, train."),
+        (["table-2", "--solver", "slow"], "--solver 'slow' must be one of paper, fast, both."),
+        (["table-2", "--part", "all"], "--part 'all' must be one of train, test."),
         (["table-2", "--jobs", "0"], "--jobs must not be 0"),
         (["table-2", "--epochs", "0"], "Invalid value for '--epochs'"),
     ],
@@ -122,10 +122,10 @@ def test_a_foreign_folder_is_left_alone_unless_told(fairbound, tmp_path, name):
 
 
 def test_tables_have_the_exact_text_on_request(fairbound, tmp_path, monkeypatch):
-    from fairbound.experiments.exhibits import ResultTable
+    from fairbound.experiments.exhibits import plain_table
     from fairbound.experiments.items import ITEMS
 
-    made = [ResultTable.build("a title", ["name"], [["=1+1"]])]
+    made = plain_table("a title", ["name"], [["=1+1"]])
     monkeypatch.setitem(ITEMS, "table-1", replace(ITEMS["table-1"], tabulate=lambda study: made))
     written = {}
     for given in ((), ("--exact",)):
