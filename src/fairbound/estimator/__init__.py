@@ -17,7 +17,6 @@ from fairbound.estimator.frontier import FrontierModel
 from fairbound.estimator.inputs import Inputs, share_inputs
 from fairbound.estimator.modules import FeedForward
 from fairbound.estimator.predictor import Recalibration, SidedMap, Temperature
-from fairbound.estimator.prepared import DecidedEntries, PreparedRows, prepared_rows
 from fairbound.estimator.reached import LimitResult
 from fairbound.estimator.result import FitResult
 from fairbound.estimator.scores import BaseScores, GroupPosterior, cross_fitted_scores
@@ -35,7 +34,6 @@ __all__ = [
     "CodedColumns",
     "ConstrainedClassifier",
     "Corrected",
-    "DecidedEntries",
     "EncodedColumns",
     "FeedForward",
     "FitResult",
@@ -49,7 +47,6 @@ __all__ = [
     "LimitWarning",
     "NumberColumn",
     "PositiveLabelWarning",
-    "PreparedRows",
     "RawColumns",
     "Recalibration",
     "ScoreScale",
@@ -65,6 +62,5 @@ __all__ = [
     "is_a",
     "make_fairness_scorer",
     "module_inputs",
-    "prepared_rows",
     "share_inputs",
 ]

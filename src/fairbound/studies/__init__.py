@@ -18,7 +18,6 @@ from fairbound.studies.plan import (
 from fairbound.studies.running import Study, study
 from fairbound.studies.search import AlternativeSearch, alternatives, as_baseline
 from fairbound.studies.settings import StudySettings, usual_bounds
-from fairbound.studies.streamed import StreamedStudy, check_streamed
 from fairbound.studies.summary import (
     LimitFacts,
     LimitOnPart,
@@ -59,7 +58,6 @@ __all__ = [
     "PointOnPart",
     "PointSummary",
     "SearchPlan",
-    "StreamedStudy",
     "Study",
     "StudySettings",
     "Summary",
@@ -68,7 +66,6 @@ __all__ = [
     "WorstPair",
     "alternatives",
     "as_baseline",
-    "check_streamed",
     "columns_taken",
     "compared_measures",
     "frontier_table",

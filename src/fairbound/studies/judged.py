@@ -354,13 +354,26 @@ def explain(
             classifier.predict_proba, part.X, part.y, classifier.classes_.tolist(), seed=settings.seed
         )
         return importances(found, rows)
-    return coefficients(classifier, np.asarray(classifier.encoder_.transform(training.inputs)).std(axis=0))
+    return coefficients(classifier, _spread(classifier, training))
 
 
 def importances(found: Mapping[str, float], rows: str) -> ModelInputs:
     """Return the inputs of the largest importances."""
     inputs = sorted((ModelInput(*each) for each in found.items()), key=lambda each: -abs(each.value))
     return ModelInputs("importances", rows, len(inputs), tuple(inputs[:SHOWN]))
+
+
+def _spread(classifier: ConstrainedClassifier, training: Part) -> NDArray[np.float64]:
+    """Return the standard deviation of each encoded column over the training rows of all processes."""
+    Z, processes = classifier.encoder_.transform(training.inputs), training.data.processes
+
+    def mean_of(function: Callable[[Scores], Scores]) -> Scores:
+        found = sum(function(Z[rows]).sum(axis=0) for rows in training.inputs.blocks())
+        every = [(found, len(Z))] if processes is None else processes.gather((found, len(Z)))
+        return np.asarray(sum(each for each, _ in every) / sum(rows for _, rows in every))
+
+    mean = mean_of(lambda rows: rows)
+    return np.sqrt(mean_of(lambda rows: (rows - mean) ** 2))
 
 
 def coefficients(classifier: ConstrainedClassifier, spread: NDArray[np.float64]) -> ModelInputs:
