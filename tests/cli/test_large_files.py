@@ -137,7 +137,7 @@ def test_every_option_gives_the_same_run_on_rows_in_files(fairbound, tmp_path, f
     first, second = (json.loads((tmp_path / each / "summary.json").read_text("utf-8")) for each in ("kept", "files"))
     for each in (first, second):
         for name in ("seconds", "created", "written", "command"):
-            for part in (each["run"], each["reproduction"], each["reproduction"]["lock"]):
+            for part in (each["fit"], each["reproduction"], each["reproduction"]["lock"]):
                 part.pop(name, None)
     assert second == first
     one, other = (json.loads((tmp_path / each / "model" / "model.json").read_text()) for each in ("kept", "files"))
