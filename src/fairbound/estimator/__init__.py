@@ -16,7 +16,6 @@ from fairbound.estimator.encoder import TableEncoder, module_inputs
 from fairbound.estimator.inputs import Inputs, share_inputs
 from fairbound.estimator.modules import FeedForward
 from fairbound.estimator.predictor import Recalibration, SidedMap, Temperature
-from fairbound.estimator.prepared import DecidedEntries, PreparedRows, prepared_rows
 from fairbound.estimator.result import FitResult, FrontierModel
 from fairbound.estimator.scores import BaseScores, GroupPosterior, cross_fitted_scores
 from fairbound.estimator.scoring import make_fairness_scorer
@@ -33,7 +32,6 @@ __all__ = [
     "CodedColumns",
     "ConstrainedClassifier",
     "Corrected",
-    "DecidedEntries",
     "EncodedColumns",
     "FeedForward",
     "FitResult",
@@ -46,7 +44,6 @@ __all__ = [
     "LimitWarning",
     "NumberColumn",
     "PositiveLabelWarning",
-    "PreparedRows",
     "RawColumns",
     "Recalibration",
     "ScoreScale",
@@ -62,6 +59,5 @@ __all__ = [
     "is_a",
     "make_fairness_scorer",
     "module_inputs",
-    "prepared_rows",
     "share_inputs",
 ]

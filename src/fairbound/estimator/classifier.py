@@ -19,10 +19,9 @@ from sklearn.base import ClassifierMixin, clone
 from sklearn.utils import Tags
 from torch import nn
 
-from fairbound.data import ColumnFormat
+from fairbound.data import ColumnFormat, Source
 from fairbound.estimator.certified import set_apart
 from fairbound.estimator.columns import learn_names
-from fairbound.estimator.file_fits import fit_shared, fit_streamed, frontier_streamed, is_streamed
 from fairbound.estimator.fitting import Fitting
 from fairbound.estimator.inputs import Inputs, read_inputs
 from fairbound.estimator.modules import last_network
@@ -37,6 +36,8 @@ from fairbound.estimator.parameters import (
 from fairbound.estimator.predictor import Predictor
 from fairbound.estimator.result import FitResult, FrontierModel, frontier_models
 from fairbound.estimator.rows import Data, read_data, read_further
+from fairbound.estimator.shared import fit_shared
+from fairbound.estimator.sources import from_source
 from fairbound.fairness import Constraint
 from fairbound.training import Effort, Passes, Processes, resumed
 
@@ -324,8 +325,12 @@ class ConstrainedClassifier(Predictor, ClassifierMixin, NamedParameters):
         started = time.perf_counter()
         others = {"base_score": base_score, "eval_set": eval_set, "calibration_set": calibration_set}
         given = {"constraint_weight": constraint_weight, **others}
-        if is_streamed(X):
-            return fit_streamed(self, X, y, sensitive_features, sample_weight, resume, given)
+        if Source.of(X) is not None:
+            fitted, _ = from_source(self, "fit", X, y, sensitive_features, sample_weight, resume=resume, **given)
+            stated = self.get_params(deep=False)
+            self.__dict__.update({name: each for name, each in vars(fitted).items() if name not in stated})
+            self.by_name_ = True  # its columns have been named one by one
+            return self
         if self.distributed == "auto" and (processes := Processes.present()) is not None:
             return fit_shared(self, processes, X, y, sensitive_features, sample_weight, resume, given)
         self._validate_params()
@@ -342,19 +347,19 @@ class ConstrainedClassifier(Predictor, ClassifierMixin, NamedParameters):
             result = fitting.run(validation, calibration)
         return self._adopt(inputs, data, fitting, replace(result, seconds=time.perf_counter() - started))
 
-    def _adopt(self, inputs: Inputs, data: Data | None, fitting: Fitting, result: FitResult) -> Self:
-        """Set the fitted attributes; without data, the inputs have no group columns."""
+    def _adopt(self, inputs: Inputs, data: Data, fitting: Fitting, result: FitResult) -> Self:
+        """Set the fitted attributes."""
         learn_names(self, inputs)
-        self.by_name_ = data is None  # the columns of files have been named one by one
+        self.by_name_ = False
         self.classes_ = fitting.classes
         self.pos_label_ = fitting.cells.classes[1] if len(self.classes_) == 2 else None
         self.threshold_ = float(self.threshold)
-        self.group_columns_, self.left_columns_ = ((), ()) if data is None else (data.group_columns, data.left_columns)
+        self.group_columns_, self.left_columns_ = data.group_columns, data.left_columns
         self.encoder_ = fitting.encoder
         self.formats_: dict[str, ColumnFormat] = {}
         self.encoded_names_ = fitting.input_names
         self._scores = None
-        if fitting.base is not None and data is not None:
+        if fitting.base is not None:
             self._scores = fitting.base.completed(inputs.without(data.left_columns), data.positions)
         self.module_ = fitting.module
         self.n_iter_ = len(result.iterations)
@@ -389,9 +394,13 @@ class ConstrainedClassifier(Predictor, ClassifierMixin, NamedParameters):
         position : int
             Index in `constraints` of the limit that the bounds are for.
         """
-        if is_streamed(X):
-            given = {"constraint_weight": constraint_weight, "base_score": base_score}
-            return frontier_streamed(self, X, y, bounds, position, sensitive_features, sample_weight, resume, given)
+        if Source.of(X) is not None:
+            given = {"constraint_weight": constraint_weight, "base_score": base_score, "resume": resume}
+            named = y, sensitive_features, sample_weight
+            _, models = from_source(self, "frontier", X, *named, bounds=bounds, position=position, **given)
+            for each in models:
+                each.classifier.by_name_ = True
+            return tuple(models)
         self._validate_params()
         check_frontier(self)
         inputs = read_inputs(X)
@@ -400,7 +409,7 @@ class ConstrainedClassifier(Predictor, ClassifierMixin, NamedParameters):
             found = Fitting(self, data, passes).frontier(bounds, position)
         return self._adopt_frontier(inputs, data, found)
 
-    def _adopt_frontier(self, inputs: Inputs, data: Data | None, found: Sequence[Any]) -> tuple[FrontierModel, ...]:
+    def _adopt_frontier(self, inputs: Inputs, data: Data, found: Sequence[Any]) -> tuple[FrontierModel, ...]:
         models = []
         for _, fitting, record in found:
             limits = [each for each in fitting.constraints if each not in fitting.floors]

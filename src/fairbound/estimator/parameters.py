@@ -302,24 +302,6 @@ NEED_ALL_ROWS: dict[str, tuple[Any, ...]] = {
 }
 """Parameters that need all rows in the memory of one process, and the values that do not."""
 
-REFUSED: dict[str, tuple[Any, ...]] = NEED_ALL_ROWS | {
-    "preprocessing": ("auto",),
-    "sensitive_columns": (None,),
-    "missing_groups": ("ignore",),
-    "constraint_weight": ("same", "none"),
-}
-"""The same for rows of files, with the parameters that need rows of a table."""
-
-
-def check_files(params: Any) -> None:
-    """Raise an error if a parameter needs all rows in memory; for a fit to files."""
-    allow_only(
-        params,
-        REFUSED,
-        "{name}={value!r} needs all rows in memory, but files are read in parts.",
-        "Leave it out, or read the rows with read_table and call fit.",
-    )
-
 
 def check_shared(params: Any, **given: Any) -> None:
     """Raise an error if a parameter or argument needs all rows in one process; for a fit of several processes."""

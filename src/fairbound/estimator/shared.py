@@ -1,16 +1,14 @@
-"""Fit a model to rows that are not all in the memory of one process: rows of files, and rows of several processes.
+"""Fit a model to the rows of several processes: each has its own rows.
 
-The rows of files are surveyed and written to a scratch folder once (`FileRows`).  If several processes share a fit,
-each gives its own rows (`PreparedShard`).  Both are then fitted as rows in memory are: the same problem, phases and
-checks.  Everything is a sum over chunks.  Decisions are counted in chunks, too, as `predict` makes them.
+The processes agree on labels, groups, their numbers of rows, and the encoding of the columns; none sees the rows of
+another.  Everything is a sum over chunks.  Decisions are counted in chunks, too, as `predict` makes them.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -20,9 +18,8 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 from torch import Tensor
 
-from fairbound._errors import InputError, argument, together
+from fairbound._errors import InputError, together
 from fairbound._values import as_array
-from fairbound.data import Source
 from fairbound.estimator.encoder import TableEncoder, encode, encoded_names, fitted_encoder
 from fairbound.estimator.fitting import Fitting
 from fairbound.estimator.groups import count_missing
@@ -30,23 +27,19 @@ from fairbound.estimator.inputs import read_inputs
 from fairbound.estimator.modules import first_module, logits
 from fairbound.estimator.parameters import (
     ProgressPrinter,
-    check_files,
-    check_frontier,
     check_shared,
     checked_resume,
     class_weights,
     one_callback,
     stated_solver,
 )
-from fairbound.estimator.prepared import CHUNK_ROWS, PreparedRows, prepared_rows
-from fairbound.estimator.result import FitResult, FrontierModel
+from fairbound.estimator.result import FitResult
 from fairbound.estimator.rows import Data, Parameters, read_data, warn_if_guessed
 from fairbound.estimator.small_groups import SmallGroup, settle_small_groups
 from fairbound.evaluation import Forecast
 from fairbound.fairness import Cells, ConstraintSystem, as_constraints, decide, is_divided, refuse_contradictions
 from fairbound.training import (
     Assessment,
-    FrontierPoint,
     GapSums,
     MatrixRows,
     Passes,
@@ -59,16 +52,19 @@ from fairbound.training import (
     resumed,
 )
 
+CHUNK_ROWS = 2**16
+"""Rows that are decided at once."""
 
-class FileFitting(Fitting):
-    """The state of one fit to prepared rows."""
 
-    def __init__(self, params: Parameters, prepared: PreparedRows | PreparedShard, passes: Passes) -> None:
+class SharedFitting(Fitting):
+    """The state of one fit to the rows of all processes."""
+
+    def __init__(self, params: Parameters, prepared: PreparedShard, passes: Passes) -> None:
         self.params, self.prepared, self.passes = params, prepared, passes
         self.constraints = as_constraints(params.constraints)
         refuse_contradictions(self.constraints)
         cells = prepared.cells
-        if params.pos_label is None and not prepared.positive_is_stated:
+        if params.pos_label is None:
             warn_if_guessed(cells.classes, self.constraints, who=type(params).__name__, stacklevel=4)
         self.small: tuple[SmallGroup, ...] = ()
         self.missing = count_missing(cells)
@@ -91,9 +87,7 @@ class FileFitting(Fitting):
             seed=seed,
             generator=self.generator,
         )
-        if passes.processes is not None:
-            # In single precision the sums would depend on how the rows are divided.
-            self.module.to(torch.float64)
+        self.module.to(torch.float64)  # in single precision the sums would depend on how the rows are divided
         self.problem = self._pose(self.constraints)
         self.classes = prepared.classes
         self._add_floors()
@@ -144,86 +138,12 @@ class FileFitting(Fitting):
             assessment = replace(assessment, constant_accuracy=float(rows.class_weights.max()))
         return replace(assessment, accuracy=sweep.accuracy, counts=self.problem.exact(rows, sweep))
 
-    def _forecasts(self, points: Sequence[FrontierPoint], **options: Any) -> Sequence[Forecast | None]:  # noqa: ARG002
-        return [Forecast(reason=self.prepared.no_forecast) for _ in points]
-
     def _decided(self) -> Tensor:
         return self._decided_rows
 
     def _gap_sums(self, system: ConstraintSystem) -> GapSums:
         first, second = gap_sums_of_rows(system, self.prepared.training, self._logits(self.prepared.training))
         return self.passes.sum(first), self.passes.sum(second)
-
-
-@contextmanager
-def prepared_for(
-    estimator: Any, X: Any, y: Any, sensitive_features: Any, sample_weight: Any, given: Mapping[str, Any]
-) -> Iterator[PreparedRows]:
-    """Prepare the rows of a source for the estimator; rows that are prepared already stay as they are."""
-    processes = Processes.present() if estimator.distributed == "auto" else None
-    with together(processes):
-        estimator._validate_params()
-        check_files(estimator)
-        for name, value in given.items():
-            if value is not None:
-                raise InputError("{argument} needs rows in memory.", "Leave it out.", argument=argument(name))
-    if isinstance(X, PreparedRows):
-        yield X
-        return
-    source = Source.of(X)
-    assert source is not None
-    with together(processes):
-        further = {name: getattr(estimator, name) for name in ("max_categories", "sensitive_as_input")}
-        roles = source.roles(y, sensitive_features, sample_weight, **further)
-    with prepared_rows(source, roles, estimator, processes=processes) as prepared:
-        yield prepared
-
-
-def is_streamed(X: Any) -> bool:
-    """Return whether the rows of X are read in batches."""
-    return isinstance(X, PreparedRows) or Source.of(X) is not None
-
-
-def fit_streamed(
-    estimator: Any, X: Any, y: Any, sensitive_features: Any, sample_weight: Any, resume: Any, given: Mapping[str, Any]
-) -> Any:
-    """Fit the estimator to rows that are read in batches."""
-    started = time.perf_counter()
-    with (
-        prepared_for(estimator, X, y, sensitive_features, sample_weight, given) as prepared,
-        resumed(checked_resume(estimator, resume), prepared.rows.processes) as passes,
-    ):
-        fitting = FileFitting(estimator, prepared, passes)
-        found = replace(fitting.train(), seconds=time.perf_counter() - started)
-        return estimator._adopt(prepared.inputs, None, fitting, found)
-
-
-def frontier_streamed(
-    estimator: Any,
-    X: Any,
-    y: Any,
-    bounds: Sequence[float],
-    position: int,
-    sensitive_features: Any,
-    sample_weight: Any,
-    resume: Any,
-    given: Mapping[str, Any],
-) -> tuple[FrontierModel, ...]:
-    """Fit a classifier for each bound of a limit to rows that are read in batches."""
-    with (
-        prepared_for(estimator, X, y, sensitive_features, sample_weight, given) as prepared,
-        resumed(checked_resume(estimator, resume), prepared.rows.processes) as passes,
-    ):
-        check_frontier(estimator)
-        found = FileFitting(estimator, prepared, passes).frontier(bounds, position)
-        models: tuple[FrontierModel, ...] = estimator._adopt_frontier(prepared.inputs, None, found)
-        return models
-
-
-# --- shared fits -----------------------------------------------------------------------------------------------------
-
-# Each process gives its own rows to `fit`.  The processes agree on labels, groups, their numbers of rows, and the
-# encoding of the columns; none sees the rows of another.
 
 
 def fit_shared(
@@ -252,7 +172,7 @@ def fit_shared(
             )
     prepared = PreparedShard(estimator, data, processes)
     with resumed(checked_resume(estimator, resume), processes) as passes:
-        fitting = FileFitting(estimator, prepared, passes)
+        fitting = SharedFitting(estimator, prepared, passes)
         result = fitting.train()
     return estimator._adopt(inputs, data, fitting, replace(result, seconds=time.perf_counter() - started))
 
@@ -303,8 +223,6 @@ class PreparedShard:
     def note(self) -> str:
         """Return how the rows were divided."""
         return f"{self.processes.count} processes shared the fit, each with its own rows."
-
-    positive_is_stated = False
 
     def input_names(self, encoder: Any) -> list[str]:
         """Return the names of the inputs of the module."""
