@@ -26,7 +26,9 @@ DECISION_MARGIN = 1e-3
 
 def constant_models(problem: TrainingProblem, rows: Rows) -> list[Floats]:
     """Return the flat parameters of one constant per class; an empty list if the model has no linear output layer."""
-    return problem.model.constants(lambda n_outputs: _biases(rows.class_weights, problem.threshold, n_outputs), rows)
+    # Some rows, such as those of a fold, may lack the last classes.
+    weights = np.pad(rows.class_weights, (0, problem.cells.n_labels - len(rows.class_weights)))
+    return problem.model.constants(lambda n_outputs: _biases(weights, problem.threshold, n_outputs), rows)
 
 
 def _biases(class_weights: Floats, threshold: float, n_outputs: int) -> list[Floats]:

@@ -90,7 +90,7 @@ class TrainingProblem:
     ) -> None:
         if chunk_rows is not None and chunk_rows < 1:
             raise ValueError(f"chunk_rows={chunk_rows!r}: must be at least 1.")
-        self.model, self.passes = as_model(model), Passes() if passes is None else passes
+        self.model, self.passes = as_model(model), Passes(rounded=False) if passes is None else passes
         self.chunk_rows = chunk_rows or max(1024, CHUNK_NUMBERS // self.model.width)
         self.loss = resolve_loss(loss)
         self.cells = cells
@@ -265,7 +265,7 @@ class TrainingProblem:
             return self.passes.sum(totals.flat)
 
         totals.flat[:] = self.recorded(rows, add_all, "sweep", self.surrogates, gradients)
-        if self.passes.processes is not None:
+        if self.passes.rounded:
             totals.round_off()
         return totals.sweep(gradients=gradients)
 

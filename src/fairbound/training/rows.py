@@ -151,10 +151,15 @@ class Rows(ABC):
                 f"counts={counts.tolist()}: each of the {len(sizes)} cells needs between 1 row and all its rows "
                 f"{sizes.tolist()}."
             )
+        # From the smallest cell to the largest, so that the names of groups, which order the cells, make no difference.
+        drawn_from = {
+            segment: permutation(int(sizes[segment]))[: int(counts[segment])]
+            for segment in np.argsort(sizes, kind="stable").tolist()
+        }
         picks, offsets = [], [0]
         for segment, (earlier, count) in enumerate(zip(self.earlier, counts.tolist(), strict=True)):
             start, stop = self.offsets[segment], self.offsets[segment + 1]
-            positions = permutation(int(sizes[segment]))[:count] - earlier + start
+            positions = drawn_from[segment] - earlier + start
             for half in (positions[: count // 2], positions[count // 2 :]):
                 picks.append(half[(half >= start) & (half < stop)])
                 offsets.append(offsets[-1] + len(picks[-1]))

@@ -214,7 +214,7 @@ def curvature(
         U = U + loss_share * chunk.loss_weights[:, None, None] * loss.second_derivatives(z)
         model.add_curvature(chunk.X, U, blocks)
     blocks = problem.passes.sum(blocks)
-    if problem.passes.processes is not None:
+    if problem.passes.rounded:
         round_off(blocks)  # as `SweepTotals.round_off` does
     for a in range(outputs):
         for b in range(a):
@@ -245,7 +245,7 @@ def bandwidths(problem: TrainingProblem, rows: Rows) -> list[float]:
             each = [np.ones(len(t)), np.abs(t).min(axis=1), t.mean(axis=1), np.square(t).mean(axis=1)]
             chunk.add_sums(sums, np.stack(each, axis=1) * chunk.cell_weights[:, None])
         total = problem.passes.sum(sums)
-        return total if problem.passes.processes is None else round_off(total, GRID * float(cells.totals.sum()))
+        return round_off(total, GRID * float(cells.totals.sum())) if problem.passes.rounded else total
 
     found = problem.recorded(rows, add_all, "spread").reshape(sums.shape)
     by_cell = cell_sums(found[None], rows, n_cells)[0] / cells.row_weight
