@@ -25,7 +25,7 @@ from fairbound.estimator.reached import LimitResult
 from fairbound.estimator.result import FitResult
 from fairbound.estimator.scores import BaseScores, GroupPosterior, cross_fitted_scores
 from fairbound.estimator.scoring import make_fairness_scorer
-from fairbound.training import L2, LOSSES, SmoothedL1, SquaredMeasure, as_regularizers
+from fairbound.training import L2, LOSSES, LinearModel, SmoothedL1, SquaredMeasure, as_model, as_regularizers
 
 if TYPE_CHECKING:
     from fairbound.estimator.networks import Corrected, FeedForward
@@ -52,6 +52,7 @@ __all__ = [
     "Inputs",
     "LimitResult",
     "LimitWarning",
+    "LinearModel",
     "NumberColumn",
     "PositiveLabelWarning",
     "RawColumns",
@@ -63,6 +64,7 @@ __all__ = [
     "SquaredMeasure",
     "TableEncoder",
     "Temperature",
+    "as_model",
     "as_regularizers",
     "base_name",
     "cross_fitted_scores",

@@ -9,9 +9,8 @@ import numpy as np
 from msgspec import Struct
 
 from fairbound._errors import need_torch
-from fairbound.estimator import FARTHEST
+from fairbound.estimator import FARTHEST, LinearModel
 from fairbound.persistence.folder import ModelFileError
-from fairbound.training import LinearModel
 
 ACTIVATION_OPTIONS: dict[str, tuple[str, ...]] = {
     "ReLU": (),

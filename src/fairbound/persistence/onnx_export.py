@@ -25,12 +25,12 @@ from fairbound.estimator import (
     CategoryColumn,
     NumberColumn,
     TableEncoder,
+    as_model,
     model_inputs,
 )
 from fairbound.persistence.onnx_bases import add_base
 from fairbound.persistence.onnx_graph import OPSET, Graph, difference_of_two, is_known
 from fairbound.persistence.parts import plain
-from fairbound.training import as_model
 
 OUTPUTS = {
     "label": "the decision, one of the classes",

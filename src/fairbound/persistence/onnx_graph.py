@@ -13,9 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from fairbound.estimator import FARTHEST, CategoryColumn, NumberColumn, Recalibration, SidedMap
+from fairbound.estimator import FARTHEST, CategoryColumn, LinearModel, NumberColumn, Recalibration, SidedMap
 from fairbound.fairness import logit
-from fairbound.training import LinearModel
 
 OPSET = 20
 TRUTH = {"True": 1.0, "False": 0.0}
