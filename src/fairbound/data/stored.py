@@ -53,8 +53,10 @@ def map_array(shape: tuple[int, ...], kind: DTypeLike, folder: Path) -> NDArray[
         return np.memmap(file, kind, "r+", shape=shape)
 
 
-def map_rows(values: NDArray[Any], rows: NDArray[np.intp], folder: Path) -> NDArray[Any]:
-    """Return some rows of an array, in such a file."""
+def map_rows(values: NDArray[Any], rows: NDArray[np.integer[Any]], folder: Path | None) -> NDArray[Any]:
+    """Return some rows of an array: in such a file, or in memory without a folder, and if they are Python objects."""
+    if folder is None or values.dtype.kind == "O":
+        return values[rows]
     found = map_array((len(rows), *values.shape[1:]), values.dtype, folder)
     for start in range(0, len(rows), BLOCK):
         found[start : start + BLOCK] = values[rows[start : start + BLOCK]]
