@@ -21,6 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.preprocessing import StandardScaler
 
 from fairbound._errors import argument
+from fairbound._mapped import map_rows
 from fairbound._values import as_array, check_weights
 from fairbound._words import visible
 from fairbound.data.columns import (
@@ -37,7 +38,6 @@ from fairbound.data.columns import (
 from fairbound.data.draws import as_seed, draw_parts
 from fairbound.data.formats import ColumnFormat
 from fairbound.data.labels import LabelValue
-from fairbound.data.stored import map_rows
 from fairbound.data.strata import Description, describe
 from fairbound.data.table import Backend, SuspectedLeak, Table, Taken, find_leaks, make_frame, taken_for
 
