@@ -45,11 +45,10 @@ def test_rows_in_memory_and_in_parts_are_held_out_alike(fairbound, tmp_path):
         assert codes[0] == codes[1] in (0, 1)
         found = [json.loads((run / "summary.json").read_text("utf-8")) for run in runs]
         for each in found:
-            for part in each["parts"].values():
-                for model in ("before", "after"):
-                    part[model].pop("scores", None)
-        assert found[0]["parts"]["held_out"]["rows"] > 150
-        assert found[0]["parts"] == found[1]["parts"]
+            each["held_out"]["after"]["scores"] = None
+        assert found[0]["held_out"]["after"]["rows"] > 150
+        for part in ("training", "held_out"):
+            assert found[0][part] == found[1][part]
         weights = [json.loads((run / "model" / "model.json").read_text())["data"] for run in runs]
         assert weights[0] == weights[1]
 
@@ -80,7 +79,7 @@ def test_law_in_memory_in_parts_and_by_two_processes(tmp_path, bound):
         subprocess.run(run, cwd=tmp_path, env=environment(), capture_output=True, check=True)
         with (tmp_path / f"{way}.csv").open(newline="", encoding="utf-8") as stream:
             decided[way] = np.array([row["prediction"] for row in csv.DictReader(stream)])
-        held_out[way] = json.loads((tmp_path / way / "summary.json").read_text("utf-8"))["parts"]["held_out"]["rows"]
+        held_out[way] = json.loads((tmp_path / way / "summary.json").read_text("utf-8"))["held_out"]["after"]["rows"]
     assert len(set(codes.values())) == 1
     assert len(set(held_out.values())) == 1
     assert (decided["memory"] != decided["parts"]).sum() == 0

@@ -8,7 +8,7 @@ import torch
 from tests.estimator.helpers import quick
 
 from fairbound import ConstrainedClassifier, DemographicParity, LimitWarning, audit, load_dataset
-from fairbound.estimator.reached import erased_classes
+from fairbound.estimator.messages import erased_classes
 
 
 def three_classes(n=900):

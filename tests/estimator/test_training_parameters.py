@@ -273,7 +273,7 @@ class TestHistory:
         X, y, group = toy()
         result = quick(LIMIT).fit(X, y, sensitive_features=group).result_
         again = type(result).from_dict(result.to_dict())
-        assert again.iterations == result.to_dict()["history"]
+        assert again.iterations == result.to_dict()["iterations"]
 
 
 def test_the_gap_between_surrogate_and_decisions_is_within_its_bound():

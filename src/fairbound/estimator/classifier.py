@@ -23,6 +23,7 @@ from fairbound.data import ColumnFormat, Source
 from fairbound.estimator.certified import set_apart
 from fairbound.estimator.columns import learn_names
 from fairbound.estimator.fitting import Fitting
+from fairbound.estimator.frontier import FrontierModel, frontier_models
 from fairbound.estimator.inputs import Inputs, read_inputs
 from fairbound.estimator.modules import last_network
 from fairbound.estimator.parameters import (
@@ -34,7 +35,7 @@ from fairbound.estimator.parameters import (
     checked_resume,
 )
 from fairbound.estimator.predictor import Predictor
-from fairbound.estimator.result import FitResult, FrontierModel, frontier_models
+from fairbound.estimator.result import FitResult
 from fairbound.estimator.rows import Data, read_data, read_further
 from fairbound.estimator.shared import fit_shared
 from fairbound.estimator.sources import from_source
