@@ -77,7 +77,7 @@ class TestEmbedding:
     @pytest.mark.parametrize("solver", ["quasi-newton", "stochastic"])
     def test_it_keeps_its_limit_and_is_saved(self, solver, words, tmp_path):
         X, y, group = words
-        clf = quick(LIMIT, module=embedding, preprocessing=None, solver=solver)
+        clf = quick(LIMIT, module=embedding, preprocessing=None, solver=solver, random_state=1)
         clf.fit(X, y, sensitive_features=group, eval_set=(X[:50], y[:50], group[:50]))
         assert clf.result_.kept
         assert clf.result_.accuracy > clf.result_.constant_accuracy + 0.1

@@ -25,7 +25,7 @@ def train(
     out: str,
     require: list[str] | None = None,
     confidence: float | None = None,
-    margin: str | None = None,
+    margin: str = "auto",
     reading: ReadingOptions,
     memory: str | None = None,
     training: StudyOptions,
@@ -49,8 +49,9 @@ def train(
         A limit, such as "disparate_impact >= 0.8".
     confidence : float
         Keep the limits on unseen rows with this confidence; holds out calibration rows.
-    margin : auto|PROBABILITY
-        Tighten the limits just enough to hold on new rows with this probability, by the forecast.
+    margin : auto|PROBABILITY|none
+        Tighten the limits just enough to hold on new rows with this probability, by the forecast; auto is two thirds,
+        and none keeps them on the training rows alone.
     memory : SIZE
         Keep rows that would take more memory than this in files, such as 2GB. [default: half of all memory]
 
@@ -63,9 +64,9 @@ def train(
     Also on unseen rows, with 95% confidence, by a network:
       $ fairbound train loans.csv --target approved --sensitive sex --require "disparate_impact >= 0.8"
           --confidence 0.95 --model mlp:32 --out model
-    With a margin, so that the limit is likely to hold on new rows:
+    Kept on the training rows alone, without a margin for new rows:
       $ fairbound train loans.csv --target approved --sensitive sex --require "disparate_impact >= 0.8"
-          --margin auto --out model
+          --margin none --out model
     Two limits:
       $ fairbound train loans.csv --target approved --sensitive sex
           --require "disparate_impact >= 0.8" "equal_opportunity <= 0.1" --out model
@@ -99,10 +100,10 @@ def train(
     exit_after(study, saved, kept=study.kept)
 
 
-def as_margin(stated: str | None) -> float | str | None:
+def as_margin(stated: str) -> float | str | None:
     """Return the margin as a number if it is one, else as text; the settings reject any text but "auto"."""
     try:
-        return None if stated is None else float(stated)
+        return None if stated == "none" else float(stated)
     except ValueError:
         return stated
 

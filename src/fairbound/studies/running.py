@@ -54,7 +54,7 @@ def study(
     held_out: Dataset | None = None,
     test_size: float = 0.2,
     confidence: float | None = None,
-    margin: float | str | None = None,
+    margin: float | str | None = "auto",
     model: str = "auto",
     seed: int = 0,
     groups: str = "each",
@@ -94,7 +94,8 @@ def study(
     confidence : float, optional
         Keep the limits on unseen rows, too, at this confidence level; 30% of the other rows become calibration rows.
     margin : "auto", float, or None
-        Tighten the limits just enough to hold on new rows with this probability, by the forecast; "auto" is 2/3.
+        Tighten the limits just enough to hold on new rows with this probability, by the forecast; "auto" is 2/3, and
+        nothing with `confidence`, with `bounds`, or in several processes.  None keeps them on the training rows alone.
     model : str
         "linear", or "mlp:" and the widths of hidden layers, as in "mlp:32" or "mlp:64,32".  "boosted" and "forest" are
         the boosted trees and the random forest of scikit-learn, "lightgbm" those of LightGBM, with a linear correction.

@@ -61,7 +61,7 @@ class StudySettings:
     model: str = "auto"
     test_size: float = 0.2
     confidence: float | None = None
-    margin: float | str | None = None
+    margin: float | str | None = "auto"
     seed: int = 0
     groups: str = "each"
     small_groups: str = "error"
@@ -118,7 +118,7 @@ class StudySettings:
         refuse_contradictions(self.limits)
         if self.confidence is not None:
             self._check_confidence(self.confidence)
-        if self.margin is not None:
+        if self.margin not in (None, "auto"):
             self._check_margin(self.margin)
 
     def _check_confidence(self, confidence: float) -> None:
@@ -149,14 +149,21 @@ class StudySettings:
                     limit=str(limit),
                 )
 
-    def _check_margin(self, margin: float | str) -> None:
-        if margin != "auto" and (isinstance(margin, str) or not 0 < margin < 1):
-            raise bad_value("margin", margin, "auto, or a probability above 0 and below 1, such as 0.8")
+    def _check_margin(self, margin: Any) -> None:
+        if isinstance(margin, str) or not 0 < margin < 1:
+            raise bad_value("margin", margin, "auto, none, or a probability above 0 and below 1, such as 0.8")
         if not self.limits:
             raise InputError("{margin=} needs at least one limit.", "Add it with {limits=}.")
         for name in ("confidence", "bounds"):
             if getattr(self, name):
                 raise InputError("{margin=} and {other} cannot be combined.", "Leave one out.", other=argument(name))
+
+    def margin_of(self, limits: Sequence[Constraint]) -> float | str | None:
+        """Return the margin of a fit under these limits; "auto" is none where something else decides."""
+        from fairbound.training import Processes
+
+        decided = self.confidence is not None or self.bounds or Processes.present() is not None
+        return None if not limits or (self.margin == "auto" and decided) else self.margin
 
     @property
     def hidden(self) -> tuple[int, ...]:
@@ -199,7 +206,7 @@ class StudySettings:
             epochs=self.epochs,
             constraint_share=self.constraint_share,
             confidence=self.confidence if limits else None,
-            margin=self.margin if limits else None,  # type: ignore[arg-type]  # "auto" or a number, as checked
+            margin=self.margin_of(limits),  # type: ignore[arg-type]  # "auto" or a number, as checked
             random_state=self.seed,
             callbacks=() if callback is None else [callback],
         )
