@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from fairbound._json import plain
 from fairbound._settings import at_least
 from fairbound.cli.endings import KEPT, NOT_KEPT, complain, exit_code
 from fairbound.cli.options import ReadingOptions, StudyOptions, command
@@ -46,6 +45,7 @@ def demo(*, out: str | None = None, seed: int = at_least(0, 0), output: Output) 
     Keep the results:
       $ fairbound demo --out demo
     """
+    from fairbound._json import plain
     from fairbound.cli.inputs import load
     from fairbound.cli.studying import run_study, show_frontier
     from fairbound.studies import Study, summary_tables, write_files

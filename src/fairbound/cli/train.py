@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Literal
 
 from fairbound._errors import together
 from fairbound._files import as_utf8
-from fairbound._json import plain
 from fairbound.cli.options import JournalOptions, ReadingOptions, StudyOptions, command
 from fairbound.cli.output import Output
 
@@ -235,6 +234,7 @@ def report(run: str, *, out: str | None = None, form: Literal["html", "markdown"
     The model card:
       $ fairbound report model --format markdown --out CARD.md
     """
+    from fairbound._json import plain
     from fairbound._words import did_you_mean
     from fairbound.cli.output import fresh_file
 
