@@ -20,7 +20,7 @@ into `classes`; with two classes, class 1 is the positive one.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
@@ -136,6 +136,7 @@ class Cells:
         weights: Any = None,
         groups: Combine = "each",
         pos_label: Hashable | None = None,
+        classes: Iterable[Hashable] | None = None,
     ) -> Cells:
         """Assign rows to cells.
 
@@ -153,6 +154,8 @@ class Cells:
         pos_label : label, optional
             Which of two labels is the positive one.  By default the conventional one, such as 1 or "yes" (see
             `fairbound.fairness.columns`); if there is none, the last in sorted order.
+        classes : labels, optional
+            All classes, of which the rows may lack some; by default those of the rows.
 
         Examples
         --------
@@ -162,8 +165,8 @@ class Cells:
         >>> cells.group_counts()["sensitive_feature"]
         {'a': {0: 1.0, 1: 1.0}, 'b': {0: 0.0, 1: 1.0}}
         """
-        labels, classes = encode_labels(y, pos_label)
-        return cls._assign(labels, classes, sensitive_features, weights, groups)
+        labels, known = encode_labels(y, pos_label, classes)
+        return cls._assign(labels, known, sensitive_features, weights, groups)
 
     @classmethod
     def unlabelled(
