@@ -15,7 +15,7 @@ from fairbound.estimator.cross_fitting import FittedBase
 from fairbound.estimator.encoder import TableEncoder, module_inputs
 from fairbound.estimator.inputs import Inputs, share_inputs
 from fairbound.estimator.modules import FeedForward
-from fairbound.estimator.predictor import Recalibration, SidedMap, Temperature
+from fairbound.estimator.recalibration import Recalibration, SidedMap, Temperature
 from fairbound.estimator.prepared import DecidedEntries, PreparedRows, prepared_rows
 from fairbound.estimator.result import FitResult, FrontierModel
 from fairbound.estimator.scores import BaseScores, GroupPosterior, cross_fitted_scores

@@ -21,10 +21,10 @@ from fairbound._errors import InputError
 from fairbound.data import as_seed, draw_parts
 from fairbound.estimator.confidence import STRICTNESS, CertifiedChoice, ModelSequence, train_for_confidence
 from fairbound.estimator.modules import logits
-from fairbound.estimator.parameters import stated_solver
+from fairbound.estimator.parameters import Parameters
 from fairbound.estimator.reached import TrialResult
 from fairbound.estimator.result import FitResult
-from fairbound.estimator.rows import Data, Parameters
+from fairbound.estimator.rows import Data
 from fairbound.estimator.unseen import is_constant, rate_distribution
 from fairbound.evaluation import Certificate, Forecast, certify, sides_in_words
 from fairbound.fairness import Cells, ConstraintSystem, as_constraints, decide, is_divided
@@ -48,32 +48,8 @@ HELD_OUT = 0.3
 """Share of the training rows on which they are tried."""
 
 
-def check_confident(params: Parameters, data: Data) -> None:
-    """Reject settings incompatible with `confidence=`."""
-    name = type(params).__name__
-    if not as_constraints(params.constraints):
-        raise InputError(
-            "{confidence=value} needs at least one limit.", "Give limits with {constraints=}.", value=params.confidence
-        )
-    if params.warm_start:
-        raise InputError(
-            "{confidence=} does not work with {warm_start=True}: the last model of {name} may have learnt from rows "
-            "that are now held back for calibration.",
-            "Leave one of them out.",
-            name=name,
-        )
-    if params.small_groups != "error":
-        raise InputError(
-            "{confidence=} does not work with {small_groups=policy}: it certifies the limits for every group.",
-            "Use {small_groups='error'}.",
-            policy=params.small_groups,
-        )
-    if stated_solver(params) == "stochastic":
-        raise InputError(
-            "{confidence=} does not work with {solver='stochastic'}: it trains a sequence of models on all "
-            "rows at once.",
-            "Use {solver='auto'} or {solver='quasi-newton'}.",
-        )
+def check_testable(data: Data) -> None:
+    """Raise an error for rows that `confidence=` cannot test limits on."""
     divided = [column for column, values in (data.groups or {}).items() if is_divided(values)]
     if divided:
         raise InputError(
@@ -85,7 +61,7 @@ def check_confident(params: Parameters, data: Data) -> None:
         raise InputError(
             "{confidence=} certifies rates of rows that count equally, but the rows have different weights in the "
             "limits.",
-            "Use {constraint_weight='none'}, or leave out {confidence=}.",
+            "Use {groups.weight='none'}, or leave out {confidence=}.",
         )
 
 
@@ -107,7 +83,7 @@ def set_apart(
         if calibration_set is not None:
             raise InputError("{calibration_set=} needs {confidence=}.", "Give both, or neither.")
         return data, None
-    check_confident(params, data)
+    check_testable(data)
     if calibration_set is None:
         return hold_back(params, data)
     return data, read("calibration_set", calibration_set)
@@ -115,13 +91,13 @@ def set_apart(
 
 def hold_back(params: Parameters, data: Data) -> tuple[Data, Data]:
     """Return the rows to train on and those for calibration, with the same shares of labels and groups."""
-    share = float(params.calibration_size)
+    share = float(params.confidence.calibration_size)
     Cells.build(data.y, data.groups)  # raises the usual error if all labels are the same
     try:
         rows = _divide(data, share, params)
     except ValueError as error:
         raise InputError(
-            "{confidence=} holds back {calibration_size=share} of the rows, and {rows} rows are too few to have every "
+            "{confidence=} holds back {confidence.calibration_size=share} of the rows, and {rows} rows are too few to have every "
             "label and group in both parts.",
             "Give more rows, or merge groups.",
             share=share,
@@ -175,7 +151,7 @@ def place_start(
         train, held_out = _divide(data, HELD_OUT, params)
         there, here = data.take(train), data.take(held_out)
         cells = Cells.build(
-            there.y, there.groups, weights=there.cell_weights, groups=params.groups, pos_label=params.pos_label
+            there.y, there.groups, weights=there.cell_weights, groups=params.groups.combine, pos_label=params.pos_label
         )
         trial = on_rows(problem, cells, problem.current(), problem.parameters[0].dtype)
     except ValueError:  # a label or a group has no row in one of the parts
@@ -194,8 +170,8 @@ def place_start(
                 predict(point.parameters),
                 here.groups,
                 limits,
-                confidence=float(params.confidence),
-                groups=params.groups,
+                confidence=float(params.confidence.level),
+                groups=params.groups.combine,
                 pos_label=positive,
             )
             rooms[share] = _room(tested)
@@ -239,9 +215,9 @@ def choose(
         predict,
         calibration.y,
         calibration.groups,
-        confidence=float(params.confidence),
+        confidence=float(params.confidence.level),
         starts=starts,
-        certify_options={"groups": params.groups},
+        certify_options={"groups": params.groups.combine},
         **options,
     )
     choice = replace(choice, note=NOT_TRIED if placed == [None] else "")
@@ -262,7 +238,7 @@ def forecast_rows(
     decisions = decide(logits(module, inputs, problem.cells.n_labels), problem.threshold)
     same = is_constant(problem, module, inputs, decisions)
     try:
-        cells = Cells.build(data.y, data.groups, groups=params.groups, pos_label=params.pos_label)
+        cells = Cells.build(data.y, data.groups, groups=params.groups.combine, pos_label=params.pos_label)
         system = ConstraintSystem.build(problem.system.constraints, cells, threshold=problem.threshold)
     except ValueError as error:
         return Forecast(rows="calibration", reason=str(error))

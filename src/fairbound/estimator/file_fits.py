@@ -23,24 +23,28 @@ from torch import Tensor
 from fairbound._errors import InputError, argument, together
 from fairbound._values import as_array
 from fairbound.data import Source
-from fairbound.estimator.encoder import TableEncoder, encode, encoded_names, fitted_encoder
+from fairbound.estimator.encoder import TableEncoder, encode, encoded_names, fitted_encoder, stated_encoder
 from fairbound.estimator.fitting import Fitting
 from fairbound.estimator.groups import count_missing
 from fairbound.estimator.inputs import read_inputs
 from fairbound.estimator.modules import first_module, logits
 from fairbound.estimator.parameters import (
+    FILES,
+    SHARED,
+    Parameters,
     ProgressPrinter,
-    check_files,
-    check_frontier,
-    check_shared,
+    check_parts,
+    checked,
     checked_resume,
     class_weights,
+    need_all_rows,
     one_callback,
-    stated_solver,
+    present_processes,
+    refuse_together,
 )
 from fairbound.estimator.prepared import CHUNK_ROWS, PreparedRows, prepared_rows
 from fairbound.estimator.result import FitResult, FrontierModel
-from fairbound.estimator.rows import Data, Parameters, read_data, warn_if_guessed
+from fairbound.estimator.rows import Data, read_data, warn_if_guessed
 from fairbound.estimator.small_groups import SmallGroup, settle_small_groups
 from fairbound.evaluation import Forecast
 from fairbound.fairness import Cells, ConstraintSystem, as_constraints, decide, is_divided, refuse_contradictions
@@ -74,10 +78,12 @@ class FileFitting(Fitting):
         self.missing = count_missing(cells)
         if self.constraints:
             with together(passes.processes):
-                policy = params.small_groups, params.min_group_size
+                policy = params.groups.small, params.groups.min_size
                 cells, self.small = settle_small_groups(cells, self.constraints, *policy)
         self.cells = cells
         seed = int(check_random_state(params.random_state).randint(2**31 - 1))
+        if passes.processes is not None:
+            seed = passes.processes.gather(seed)[0]
         self.encoder = prepared.encoder(params)
         self.input_names = prepared.input_names(self.encoder)
         self.base, self.n_inputs = None, prepared.n_inputs
@@ -104,7 +110,6 @@ class FileFitting(Fitting):
         result = fit(
             self.problem,
             self.Z,
-            solver=stated_solver(self.params),
             effort=self._effort(),
             generator=self.generator,
             objective=self.params.objective,
@@ -140,7 +145,7 @@ class FileFitting(Fitting):
     def _count(self, assessment: Assessment, decisions: Tensor | None = None) -> Assessment:
         assert decisions is None, "there is no base, whose decisions would be counted"
         rows, sweep = self.prepared.counted, self._totals().sweep(gradients=False)
-        if self.params.class_weight is not None:  # training has weighted accuracies by class; count rows instead
+        if self.params.loss.class_weight is not None:  # training has weighted accuracies by class; count rows instead
             assessment = replace(assessment, constant_accuracy=float(rows.class_weights.max()))
         return replace(assessment, accuracy=sweep.accuracy, counts=self.problem.exact(rows, sweep))
 
@@ -158,25 +163,23 @@ class FileFitting(Fitting):
 @contextmanager
 def prepared_for(
     estimator: Any, X: Any, y: Any, sensitive_features: Any, sample_weight: Any, given: Mapping[str, Any]
-) -> Iterator[PreparedRows]:
-    """Prepare the rows of a source for the estimator; rows that are prepared already stay as they are."""
-    processes = Processes.present() if estimator.distributed == "auto" else None
+) -> Iterator[tuple[Any, PreparedRows]]:
+    """Yield the checked parameters, and the prepared rows of a source; rows that are prepared stay as they are."""
+    processes = present_processes(estimator)
     with together(processes):
-        estimator._validate_params()
-        check_files(estimator)
-        for name, value in given.items():
-            if value is not None:
-                raise InputError("{argument} needs rows in memory.", "Leave it out.", argument=argument(name))
+        params = checked(estimator)
+        check_parts(params, FILES, given)
     if isinstance(X, PreparedRows):
-        yield X
+        yield params, X
         return
     source = Source.of(X)
     assert source is not None
     with together(processes):
-        further = {name: getattr(estimator, name) for name in ("max_categories", "sensitive_as_input")}
-        roles = source.roles(y, sensitive_features, sample_weight, **further)
-    with prepared_rows(source, roles, estimator, processes=processes) as prepared:
-        yield prepared
+        named = params.sensitive_columns if sensitive_features is None else sensitive_features
+        most, as_input = stated_encoder(params).max_categories, params.groups.as_input
+        roles = source.roles(y, named, sample_weight, max_categories=most, sensitive_as_input=as_input)
+    with prepared_rows(source, roles, params, processes=processes) as prepared:
+        yield params, prepared
 
 
 def is_streamed(X: Any) -> bool:
@@ -190,10 +193,10 @@ def fit_streamed(
     """Fit the estimator to rows that are read in batches."""
     started = time.perf_counter()
     with (
-        prepared_for(estimator, X, y, sensitive_features, sample_weight, given) as prepared,
-        resumed(checked_resume(estimator, resume), prepared.rows.processes) as passes,
+        prepared_for(estimator, X, y, sensitive_features, sample_weight, given) as (params, prepared),
+        resumed(checked_resume(params, resume), prepared.rows.processes) as passes,
     ):
-        fitting = FileFitting(estimator, prepared, passes)
+        fitting = FileFitting(params, prepared, passes)
         found = replace(fitting.train(), seconds=time.perf_counter() - started)
         return estimator._adopt(prepared.inputs, None, fitting, found)
 
@@ -211,11 +214,13 @@ def frontier_streamed(
 ) -> tuple[FrontierModel, ...]:
     """Fit a classifier for each bound of a limit to rows that are read in batches."""
     with (
-        prepared_for(estimator, X, y, sensitive_features, sample_weight, given) as prepared,
-        resumed(checked_resume(estimator, resume), prepared.rows.processes) as passes,
+        prepared_for(estimator, X, y, sensitive_features, sample_weight, given) as (params, prepared),
+        resumed(checked_resume(params, resume), prepared.rows.processes) as passes,
     ):
-        check_frontier(estimator)
-        found = FileFitting(estimator, prepared, passes).frontier(bounds, position)
+        refuse_together(params, bounds)
+        if prepared.rows.processes is not None:
+            raise need_all_rows("A frontier", SHARED)
+        found = FileFitting(params, prepared, passes).frontier(bounds, position)
         models: tuple[FrontierModel, ...] = estimator._adopt_frontier(prepared.inputs, None, found)
         return models
 
@@ -239,20 +244,20 @@ def fit_shared(
     """Fit the estimator to the rows of all processes.  Each process passes its own rows; all get the same model."""
     started = time.perf_counter()
     with processes.together():
-        estimator._validate_params()
-        check_shared(estimator, **given)
+        params = checked(estimator)
+        check_parts(params, SHARED, given)
         inputs = read_inputs(X)
-        data = read_data(estimator, inputs, y, sensitive_features, sample_weight, None)
+        data = read_data(params, inputs, y, sensitive_features, sample_weight, None)
         divided = [name for name, values in (data.groups or {}).items() if is_divided(values)]
         if divided:
             raise InputError(
                 "The groups of {column!r} are probabilities, but these need a fit in one process.",
-                "Give one group for each row, or use {distributed='off'} for the rows of this process alone.",
+                "Give one group for each row, or use {training.distributed='off'} for the rows of this process alone.",
                 column=divided[0],
             )
-    prepared = PreparedShard(estimator, data, processes)
-    with resumed(checked_resume(estimator, resume), processes) as passes:
-        fitting = FileFitting(estimator, prepared, passes)
+    prepared = PreparedShard(params, data, processes)
+    with resumed(checked_resume(params, resume), processes) as passes:
+        fitting = FileFitting(params, prepared, passes)
         result = fitting.train()
     return estimator._adopt(inputs, data, fitting, replace(result, seconds=time.perf_counter() - started))
 
@@ -290,7 +295,7 @@ class PreparedShard:
         # Double precision, so that the sums do not depend on the division of the rows.
         rows = MatrixRows.build(Z, own, loss_weights=data.loss_weights, dtype=torch.float64)
         self.training = self.counted = self._shared(rows, data.loss_weights)
-        factors = class_weights(params, self.cells)
+        factors = class_weights(params.loss.class_weight, self.cells)
         if len({*factors.tolist()}) > 1:
             weights = data.loss_weights * factors[own.labels]
             weighted = torch.from_numpy(weights / weights.sum())[rows.positions]
@@ -341,7 +346,7 @@ def with_agreed_weights(params: Parameters, data: Data, processes: Processes) ->
     """
     heaviest = max(processes.gather(float(data.base_weights.max())))
     weights = np.ldexp(data.base_weights, 1 - math.frexp(heaviest)[1])
-    in_limits = weights if params.constraint_weight == "same" else np.ones(len(weights))
+    in_limits = weights if params.groups.weight == "same" else np.ones(len(weights))
     return replace(data, loss_weights=weights, cell_weights=in_limits)
 
 
@@ -374,7 +379,7 @@ def shared_cells(params: Parameters, data: Data, processes: Processes) -> tuple[
     rows, weight, least = (np.array(each) for each in zip(*everywhere.values(), strict=True))
     groups = {name: as_array([key[place] for key in entries]) for place, name in enumerate(names, start=1)}
     y = as_array([key[0] for key in entries])
-    counted = Cells.build(y, groups or None, weights=weight / rows, groups=params.groups, pos_label=params.pos_label)
+    counted = Cells.build(y, groups or None, weights=weight / rows, groups=params.groups.combine, pos_label=params.pos_label)
     cells = counted.standing_for(rows.astype(np.int64), float(least.min()))
     totals = torch.from_numpy(np.bincount(counted.index.numpy(), weight, minlength=counted.n_cells))
     place = dict(zip(entries, counted.index.tolist(), strict=True))

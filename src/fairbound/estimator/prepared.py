@@ -18,12 +18,12 @@ from fairbound._files import draft_beside
 from fairbound._values import as_array, distinct
 from fairbound.data import Batches, Roles, Source, Tell, as_word, make_frame
 from fairbound.estimator.columns import Column, ColumnFacts, Floats, learn_names
-from fairbound.estimator.encoder import TableEncoder
+from fairbound.estimator.encoder import TableEncoder, stated_encoder
 from fairbound.estimator.file_rows import HELD_OUT, TRAINING, FileRows
 from fairbound.estimator.inputs import Inputs, read_inputs
 from fairbound.estimator.modules import logits
-from fairbound.estimator.parameters import class_weights
-from fairbound.estimator.rows import Parameters, stated_positive
+from fairbound.estimator.parameters import Parameters, class_weights
+from fairbound.estimator.rows import stated_positive
 from fairbound.evaluation import Repeats
 from fairbound.fairness import as_constraints, decide
 from fairbound.training import MappedRows, Processes, Rows, SharedRows
@@ -112,11 +112,11 @@ class PreparedRows:
         self.sources = (rows, held_out or rows)
         positive = rows.labels.names[1] if len(rows.labels.names) == 2 else None
         self.pos_label = stated_positive(params.pos_label, positive, is_stated=self.positive_is_stated)
-        self.cells, cell_of_entry = rows.cells(groups=params.groups, pos_label=self.pos_label)
+        self.cells, cell_of_entry = rows.cells(groups=params.groups.combine, pos_label=self.pos_label)
         with together(rows.processes):
             own = rows.write(self._fresh("training"), TRAINING, cell_of_entry, self.cells.n_labels)
         self.training = self.counted = self._shared(own, rows, TRAINING, self.cells.sizes, self.cells.n_labels)
-        factors = class_weights(params, self.cells)
+        factors = class_weights(params.loss.class_weight, self.cells)
         if len({*factors.tolist()}) > 1:
             own, by_entry = replace(own, class_factors=tuple(factors.tolist())), factors[cell_of_entry % len(factors)]
             self.training = self._shared(own, rows, TRAINING, self.cells.sizes, self.cells.n_labels, by_entry)
@@ -239,7 +239,7 @@ class PreparedRows:
 
     def encoder(self, params: Parameters) -> TableEncoder:
         """Return an encoder with the encoding of these rows."""
-        found = TableEncoder(categorical=params.categorical, max_categories=params.max_categories)
+        found = stated_encoder(params)
         found.columns_ = self.rows.encoded
         learn_names(found, self.inputs)
         return found
@@ -262,7 +262,7 @@ def prepared_rows(
     """
     if not roles.sensitive and len(as_constraints(params.constraints)):
         raise InputError("The limits compare groups, but no column of groups is named.", "Give {sensitive=}.")
-    drawn["cell_weights"] = params.constraint_weight == "same"
+    drawn["cell_weights"] = params.groups.weight == "same"
     with ExitStack() as opened:
         with together(processes):
             found = opened.enter_context(source.opened(roles, tell))

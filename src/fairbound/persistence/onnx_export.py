@@ -73,8 +73,8 @@ def export_onnx(estimator: Any, path: str | os.PathLike[str], *, overwrite: bool
     encoder = estimator.encoder_
     if encoder is not None and not isinstance(encoder, TableEncoder):
         raise ValueError(
-            f"preprocessing={type(encoder).__name__}(...) is a transformer of your own, which cannot be written as "
-            'ONNX: use preprocessing="auto" or None.'
+            f"encoder={type(encoder).__name__}(...) is a transformer of your own, which cannot be written as "
+            'ONNX: use encoder="auto" or None.'
         )
     model = _model(onnx, estimator, torch.float64)
     if not _is_built_in(estimator.module_) and not _runs(model):

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 Share = Annotated[float, Meta(gt=0, lt=1)]
 Column = Annotated[int, Meta(ge=0)]
 
-NOT_WRITTEN = {"module", "callbacks", "effort", "base", "cv", "ensemble", "correction"}
+NOT_WRITTEN = {"hidden", "callbacks", "base"}
 """Parameters that are code, or that a trained model no longer needs."""
 
 PARAMETERS: dict[str, Any] = {
@@ -97,8 +97,8 @@ def save_estimator(estimator: Any, path: str | os.PathLike[str], *, overwrite: b
     encoder = estimator.encoder_
     if encoder is not None and not isinstance(encoder, TableEncoder):
         raise ValueError(
-            f"preprocessing={type(encoder).__name__}(...) is a transformer of your own, but a saved model has no code: "
-            'use preprocessing="auto", or put the transformer before the classifier in a Pipeline, and save the '
+            f"encoder={type(encoder).__name__}(...) is a transformer of your own, but a saved model has no code: "
+            'use encoder="auto", or put the transformer before the classifier in a Pipeline, and save the '
             "classifier of that pipeline."
         )
     arrays = {name: tensor.detach().cpu().numpy() for name, tensor in estimator.module_.state_dict().items()}

@@ -3,6 +3,8 @@
 This package connects `fairbound.fairness`, which evaluates constraints, with `fairbound.sqp`, which optimises.
 """
 
+from fairbound._model_settings import Effort
+from fairbound.training.phases import PHASES
 from fairbound.training.assessment import (
     Assessment,
     GapSums,
@@ -12,7 +14,6 @@ from fairbound.training.assessment import (
     rates_on_a_handful,
     surrogate_gaps,
 )
-from fairbound.training.effort import PHASES, Effort
 from fairbound.training.fitting import choose_solver, fit, on_rows, tighten
 from fairbound.training.frontiers import (
     FitSeries,

@@ -28,7 +28,8 @@ from fairbound.sqp import IterationRecord, KKTResiduals, QuasiNewtonSQP, Solutio
 from fairbound.training.archive import Archive, Judge, Objective
 from fairbound.training.assessment import Assessment
 from fairbound.training.constants import constant_models
-from fairbound.training.effort import PHASES, Effort
+from fairbound._model_settings import Effort
+from fairbound.training.phases import PHASES
 from fairbound.training.last_layer import last_layer
 from fairbound.training.problem import TrainingProblem
 from fairbound.training.rows import Rows
