@@ -51,8 +51,8 @@ def test_quiet(fairbound):
     [
         (["tabel-2"], "Unknown item 'tabel-2'. Did you mean 'table-2'?"),
         (["table-2", "--dataset", "duch"], "'duch'. Did you mean 'dutch'?"),
-        (["table-2", "--solver", "slow"], "Unknown solver 'slow'. Known: both, fast, paper."),
-        (["table-2", "--part", "all"], "Unknown part 'all'. Known: test, train."),
+        (["table-2", "--solver", "slow"], "--solver 'slow' must be one of paper, fast, both."),
+        (["table-2", "--part", "all"], "--part 'all' must be one of train, test."),
         (["table-2", "--jobs", "0"], "--jobs must not be 0"),
         (["table-2", "--epochs", "0"], "Invalid value for '--epochs'"),
     ],

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import hashlib
 import json
 from pathlib import Path
 
@@ -177,20 +176,6 @@ def test_named_codes_are_matched_however_they_are_written(fairbound, run):
     found = decide(fairbound, ("code", "x"), [("1", "0"), ("01", "0"), ("1.0", "0"), ("2", "0")])
     assert len({row["probability of 1"] for row in found[:3]}) == 1
     assert found[3]["probability of 1"] != found[0]["probability of 1"]
-
-
-def test_models_without_formats_are_read_and_decide_alike(fairbound, run):
-    run(["01", "02", "A1"])
-    rows = [("01", "0.1"), ("02", "0.2")]
-    before = decide(fairbound, ("code", "x"), rows)
-    path = Path("run/model/model.json")
-    document = json.loads(path.read_text(encoding="utf-8"))
-    assert document["model"].pop("formats")["code"]["kind"] == "text"
-    document.pop("sha256")
-    text = json.dumps(document, sort_keys=True, separators=(",", ":"))
-    document["sha256"] = hashlib.sha256(text.encode()).hexdigest()
-    path.write_text(json.dumps(document), encoding="utf-8")
-    assert decide(fairbound, ("code", "x"), rows) == before
 
 
 def test_the_label_keeps_its_zeros(fairbound):

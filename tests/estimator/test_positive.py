@@ -85,7 +85,7 @@ def test_a_limit_depends_on_the_positive_label_if_its_value_does(name):
 
 def _measured(limit, y, decided, group, positive):
     tally = Tally.build(y, decided, {"g": group}, pos_label=positive)
-    return tally.measured(tally.compile(limit))
+    return tally.measured(tally.compile_together([limit]))
 
 
 def test_a_scorer_says_its_guess_too():

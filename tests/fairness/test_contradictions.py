@@ -80,7 +80,7 @@ def test_what_some_decisions_keep_is_never_refused(seed):
 
 def _keep(limits, y, decided, group):
     tally = Tally.build(y, decided, {"g": group})
-    return all(limit.keeps(tally.measured(tally.compile(limit))) for limit in limits)
+    return all(limit.keeps(tally.measured(tally.compile_together([limit]))) for limit in limits)
 
 
 def test_a_fit_refuses_them_before_training():

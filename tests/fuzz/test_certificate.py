@@ -58,7 +58,7 @@ def one_certificate(rng: np.random.Generator) -> None:
         fit = all(fits(limit, counted, names) for limit in limits)
         expect(refusable(rows) or not known or not fit, "refused:", found, limits)
         return
-    agree(found, counted, names, 1.0 - confidence, largest)
+    agree(found, limits, counted, names, 1.0 - confidence, largest)
     json.loads(found.to_json())
     str(found)
     again = Certificate.from_dict(json.loads(found.to_json()))
@@ -73,26 +73,32 @@ def _named(limit: Constraint, names: tuple[Hashable, ...]) -> Constraint:
 
 
 def agree(
-    found: Certificate, counted: Counted, names: tuple[Hashable, ...], alpha: float, largest: float | None
+    found: Certificate,
+    limits: list[Constraint],
+    counted: Counted,
+    names: tuple[Hashable, ...],
+    alpha: float,
+    largest: float | None,
 ) -> None:
-    rates = {(key.grouping, key.group, key.label, key.rate) for key in (each.key for each in found.rates)}
+    rates = {(each.grouping, each.group, each.label, each.rate) for each in found.rates}
     level = alpha / max(1, len(rates))
     for each in found.rates:
         grouping = next(one for one in counted.groupings if one.name == each.grouping)
         outcome = counted.outcomes[0] if each.label is None else names.index(each.label)
         sample = counted.sample(each.rate, grouping, each.group, outcome)
         if sample.value is None:
-            expect((each.lower, each.upper) == (0.0, 1.0), each.key, "of no rows is", each.lower, each.upper)
+            expect((each.lower, each.upper) == (0.0, 1.0), str(each), "of no rows is", each.lower, each.upper)
             continue
-        expect_close(each.value, sample.value, each.key)
+        expect_close(each.value, sample.value, str(each))
         low, high = sample.interval(level, largest)
-        expect_close(each.lower, low, each.key, "lower", tolerance=1e-7)
-        expect_close(each.upper, high, each.key, "upper", tolerance=1e-7)
-    for limit in found.limits:
-        agree_limit(limit, counted, names, alpha, level, largest)
+        expect_close(each.lower, low, str(each), "lower", tolerance=1e-7)
+        expect_close(each.upper, high, str(each), "upper", tolerance=1e-7)
+    for limit, verdict in zip(limits, found.limits, strict=True):
+        agree_limit(limit, verdict, counted, names, alpha, level, largest)
 
 
 def agree_limit(
+    limit: Constraint,
     found: LimitCertificate,
     counted: Counted,
     names: tuple[Hashable, ...],
@@ -100,7 +106,6 @@ def agree_limit(
     level: float,
     largest: float | None,
 ) -> None:
-    limit: Any = found.limit
     kind, _ = oracle.comparison_of(limit.name)
     values = measured(limit, counted, names)
     if not values:

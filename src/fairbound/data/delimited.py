@@ -137,7 +137,7 @@ class DelimitedText(Batches):
         try:
             with self.opened() as stream:
                 yield csv.open_csv(
-                    stream,
+                    _CheckedText(stream) if self.encoding == "utf-8" else stream,
                     read_options=csv.ReadOptions(
                         use_threads=False,  # only then rows are numbered in errors
                         encoding="utf8" if self.encoding == "utf-8" else self.encoding,
@@ -154,10 +154,10 @@ class DelimitedText(Batches):
             raise self._explained(error, wrong) from error
 
     def _explained(self, error: Exception, wrong: Sequence[Any]) -> ValueError:
-        if "Empty CSV" in str(error):
-            return ValueError(f"{self.place} is empty; give a line of column names and at least one row.")
         with self.opened() as stream:
             found = _undecodable(stream, self.encoding, self.place)
+        if found is None and "Empty CSV" in str(error):
+            return ValueError(f"{self.place} is empty; give a line of column names and at least one row.")
         if found is not None or not wrong:
             reason = str(error).splitlines()[0]
             return found or ValueError(f"{self.place} is not well formed ({reason}); look at its quotes.")
@@ -173,6 +173,23 @@ class DelimitedText(Batches):
             quotes = sum(block.count(b'"') for block in iter(lambda: stream.read(2**20), b""))
         if quotes % 2:
             raise ValueError(f"{self.place} ends within a quoted value; look at its quotes.")
+
+
+class _CheckedText(io.RawIOBase):
+    """A stream of UTF-8 that raises an error where it is none; pyarrow prints some of these errors and goes on."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self.stream, self.decoder = stream, codecs.getincrementaldecoder("utf-8")()
+
+    def readable(self) -> bool:
+        """Return True."""
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        """Return the next bytes."""
+        block = self.stream.read(size)
+        self.decoder.decode(block, final=not block)
+        return block
 
 
 def read_delimited(

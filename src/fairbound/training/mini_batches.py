@@ -180,7 +180,7 @@ def run_mini_batches(state: Continuation, problem: TrainingProblem, batches: Min
     if not limited or state.stopped:
         return []
     free = state.assess(problem, state.w)
-    if free.kept and not free.near_constant:  # a model that is nearly constant keeps almost every limit; then go on
+    if free.kept and not free.degenerate:  # a model near a constant keeps almost every limit; then go on
         return []
     return batches.approach(problem, max(1, state.effort.passes - epochs))
 
