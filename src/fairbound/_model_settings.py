@@ -105,7 +105,7 @@ class Effort(Settings):
 
     place: ClassVar[str] = "effort"
 
-    epochs: Literal["auto"] | Annotated[int, Range(least=0)] = "auto"
+    epochs: Annotated[Literal["auto"] | Annotated[int, Range(least=0)], Shell(str, "auto|NUMBER")] = "auto"
     _: KW_ONLY
     batch_size: Count | None = None
     constraint_share: Annotated[float, Range(above=0, most=1), Shell(float, "SHARE")] = 1 / 3
@@ -221,32 +221,44 @@ def refuse_conflicts(
     bounds: Sequence[float] = (),
 ) -> None:
     """Raise an error for settings that contradict each other."""
-    choosing = {
-        argument("confidence", confidence and confidence.level): confidence is not None,
-        argument("margin", margin): margin is not None,
-        argument("training.early_stopping", True): training.early_stopping,
-        argument("bounds", list(bounds)): len(bounds) > 0,
+    level = None if confidence is None else confidence.level
+    choosing: dict[str, Any] = {
+        "confidence": level,
+        "margin": margin,
+        "training.early_stopping": training.early_stopping or None,
     }
-    one, *others = [*(stated for stated, given in choosing.items() if given), None]
-    if others and others[0] is not None:
+    choosing["bounds"] = list(bounds) or None
+    chosen = [argument(name, value) for name, value in choosing.items() if value is not None]
+    if len(chosen) > 1:
         raise InputError(
             "{one} and {other} cannot be combined: each says in its own way which model to choose.",
             "Leave one of them out.",
-            one=one,
-            other=others[0],
+            one=chosen[0],
+            other=chosen[1],
         )
     if confidence is None:
         return
-    reasons = {
-        "that the limits hold for every group": argument("groups.small", groups.small) if groups.small != "error" else None,
-        "limits, but floors are rates on the training rows": argument("groups.no_group_worse", groups.no_group_worse)
-        if groups.no_group_worse
-        else None,
-        "limits on rows that no model has seen": argument("training.warm_start", True) if training.warm_start else None,
-        "models that whole passes find": argument("training.epochs", training.epochs) if training.solver == "stochastic" else None,
-        "limits on rates, and no bound of a covariance is known": "covariance" if any(each.name == "covariance" for each in limits) else None,
-        "a limit": "no limits" if not len(limits) else None,
+    tested = {
+        "every group has": ("groups.small", groups.small, groups.small != "error"),
+        "are stated, not rates of a model on training rows,": ("groups.no_group_worse", groups.no_group_worse, None),
+        "hold for rows that no model has seen,": ("training.warm_start", training.warm_start, None),
+        "models keep that whole passes find,": ("training.epochs", training.epochs, training.solver == "stochastic"),
     }
-    for reason, other in reasons.items():
-        if other is not None:
-            raise InputError("{stated} does not work with {other}: it tests {reason}.", "Leave one of them out.", stated=argument("confidence", confidence.level), other=other, reason=reason)
+    for reason, (name, value, given) in tested.items():
+        if value if given is None else given:
+            raise InputError(
+                "{confidence=level} does not work with {other}: it tests limits that {reason} on calibration rows.",
+                "Leave one of them out.",
+                level=level,
+                other=argument(name, value),
+                reason=reason,
+            )
+    if not len(limits):
+        raise InputError("{confidence=level} needs at least one limit.", "Add it with {constraints=}.", level=level)
+    for limit in limits:
+        if limit.name == "covariance":
+            raise InputError(
+                "{confidence=} does not work with {limit}: no confidence bound of a covariance is known.",
+                "Leave one of them out.",
+                limit=str(limit),
+            )

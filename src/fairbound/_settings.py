@@ -123,12 +123,11 @@ class Declared:
 
     def read(self, text: Any) -> Any:
         """Return the text of an option as the number it stands for, if numbers are allowed."""
-        if isinstance(text, str) and text not in self.choices and any(kind in (int, float) for kind, _ in self._members):
-            try:
-                return float(text) if "." in text or any(kind is float for kind, _ in self._members) else int(text)
-            except ValueError:
-                return text
-        return text
+        kind = next((kind for kind, _ in self._members if kind in (int, float)), None)
+        try:
+            return text if kind is None or not isinstance(text, str) else kind(text)
+        except ValueError:
+            return text
 
 
 def _members(kind: Any, numbers: Range | None = None) -> Iterator[tuple[Any, Range | None]]:
@@ -177,9 +176,13 @@ def settings_of(declared: Any) -> Iterator[Declared]:
         yield Declared(name, hints[name], default, *entries.get(name, ()))
 
 
-@cache
-def declared_settings(kind: type) -> dict[str, Declared]:
+def declared_settings(kind: Any) -> dict[str, Declared]:
     """Return the settings of a dataclass by name."""
+    return _declared(kind)
+
+
+@cache
+def _declared(kind: Any) -> dict[str, Declared]:
     return {each.name: each for each in settings_of(kind)}
 
 
@@ -205,15 +208,20 @@ class Settings:
     @classmethod
     def of(cls, value: Any) -> Self:
         """Return a value as a record."""
-        return value if isinstance(value, cls) else cls(value)
+        return value if isinstance(value, cls) else cls(value)  # type: ignore[call-arg]  # of its first field
 
     @classmethod
     def full_name(cls, declared: Declared) -> str:
         """Return the name of a setting in messages, as in "groups.small"; the first one has that of the record."""
         first = next(iter(declared_settings(cls)))
-        return cls.place if declared.name == first else f"{cls.place}.{declared.name}".lstrip(".")
+        if not cls.place:
+            return declared.name
+        return cls.place if declared.name == first else f"{cls.place}.{declared.name}"
 
     def __post_init__(self) -> None:
+        for name, declared in declared_settings(type(self)).items():
+            if declared.record is not None:
+                object.__setattr__(self, name, declared.record.of(getattr(self, name)))
         check_settings(self, self.full_name)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:

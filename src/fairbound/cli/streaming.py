@@ -206,7 +206,7 @@ def stream_study(
     from fairbound.cli.inputs import check_binary, label_and_groups, parse_bands
     from fairbound.cli.studying import show_columns, show_label
     from fairbound.data import MISSING, Source
-    from fairbound.estimator import prepared_rows
+    from fairbound.estimator import checked, prepared_rows
     from fairbound.studies import StreamedStudy, check_streamed
 
     with together(processes):
@@ -232,11 +232,10 @@ def stream_study(
         )
         for file in (source, test_file)
     )
-    params = settings.classifier((), None, lambda _row: None)
-    params.base = None
+    params = checked(settings.classifier((), None, None, max_categories=reading.max_categories).set_params(base=None))
     with output.stage(f"Reading {source} in parts"):
         with together(processes):
-            roles = rows.roles(target, sensitive, reading.weight, max_categories=params.max_categories)
+            roles = rows.roles(target, sensitive, reading.weight, max_categories=reading.max_categories)
         prepared = scratch.enter_context(
             prepared_rows(
                 rows,

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Literal
 
 from fairbound._errors import together
 from fairbound._files import as_utf8
-from fairbound.cli.options import JournalOptions, ReadingOptions, StudyOptions, command
+from fairbound._study_settings import FrontierChoices, StudyChoices
+from fairbound.cli.options import TEST, JournalOptions, ReadingOptions, command, held_out
 from fairbound.cli.output import Output
 
 if TYPE_CHECKING:
@@ -23,11 +24,10 @@ def train(
     *,
     out: str,
     require: list[str] | None = None,
-    confidence: float | None = None,
-    margin: str | None = None,
     reading: ReadingOptions,
     memory: str | None = None,
-    training: StudyOptions,
+    test: str = TEST,
+    choices: StudyChoices,
     journal: JournalOptions,
     output: Output,
 ) -> None:
@@ -46,12 +46,10 @@ def train(
         A folder to create.
     require : LIMIT...
         A limit, such as "disparate_impact >= 0.8".
-    confidence : float
-        Keep the limits on unseen rows with this confidence; holds out calibration rows.
-    margin : auto|PROBABILITY
-        Tighten the limits just enough to hold on new rows with this probability, by the forecast.
     memory : SIZE
         Stream files whose rows would take more memory than this, such as 2GB. [default: half of all memory]
+    test : SHARE|FILE
+        The share of the rows to hold out, 0 for none; or a file of held-out rows.
 
     Examples
     --------
@@ -76,6 +74,7 @@ def train(
     from fairbound.cli.output import check_source
     from fairbound.cli.streaming import own_output, parse_memory, shared_run
     from fairbound.cli.studying import Checkpoint, exit_after, write_study
+    from fairbound.studies import StudySettings
 
     with ExitStack() as scratch:
         processes = scratch.enter_context(shared_run())
@@ -83,26 +82,13 @@ def train(
             place, output = own_output(processes, Path(out), output, scratch)
             saved = Checkpoint(place, journal, output, processes)
             check_source(source, folders=True)
-            settings = training.settings(
-                require or (), confidence=confidence, margin=as_margin(margin), max_categories=reading.max_categories
-            )
-            if confidence is not None and reading.weight is not None:
-                raise ValueError(
-                    "--confidence and --weight cannot be combined: the confidence holds for unweighted rows only."
-                )
+            share, file = held_out(test)
+            settings = StudySettings.build(require or (), **{**choices.get_params(deep=False), "test_size": share})
             budget = parse_memory(memory)
-        study, found = write_study(source, Path(out), settings, reading, training.test_file, budget, saved)
+        study, found = write_study(source, Path(out), settings, reading, file, budget, saved)
     _show(output, study, out)
     output.result({"command": "train", "out": out, **found})
     exit_after(study, saved, kept=found["kept"])
-
-
-def as_margin(stated: str | None) -> float | str | None:
-    """Return the margin as a number if it is one, else as text; the settings reject any text but "auto"."""
-    try:
-        return None if stated is None else float(stated)
-    except ValueError:
-        return stated
 
 
 def _show(output: Output, study: Study, out: str) -> None:
@@ -142,7 +128,8 @@ def frontier(
     require: list[str] | None = None,
     no_models: bool = False,
     memory: str | None = None,
-    training: StudyOptions,
+    test: str = TEST,
+    choices: FrontierChoices,
     journal: JournalOptions,
     output: Output,
 ) -> None:
@@ -169,6 +156,8 @@ def frontier(
         Write only the chosen model, not one per bound.
     memory : SIZE
         Stream files whose rows would take more memory than this, such as 2GB. [default: half of all memory]
+    test : SHARE|FILE
+        The share of the rows to hold out, 0 for none; or a file of held-out rows.
 
     Examples
     --------
@@ -184,16 +173,18 @@ def frontier(
     from fairbound.cli.output import check_source
     from fairbound.cli.streaming import parse_memory, refuse_launcher
     from fairbound.cli.studying import Checkpoint, exit_after, show_frontier, show_notes, write_study
+    from fairbound.studies import StudySettings
 
     refuse_launcher("frontier")
     saved = Checkpoint(Path(out), journal, output)
     check_source(source, folders=True)
     limit, grid = swept_limit(measure, bounds, choose)
-    settings = training.settings([limit, *(require or ())], grid, max_categories=reading.max_categories)
-    budget = parse_memory(memory)
-    study, found = write_study(
-        source, Path(out), settings, reading, training.test_file, budget, saved, models=not no_models
+    share, file = held_out(test)
+    settings = StudySettings.build(
+        [limit, *(require or ())], grid, **{**choices.get_params(deep=False), "test_size": share}
     )
+    budget = parse_memory(memory)
+    study, found = write_study(source, Path(out), settings, reading, file, budget, saved, models=not no_models)
     output.text()
     show_frontier(output, study.summary["frontier"])
     show_notes(output, study.summary)

@@ -27,7 +27,7 @@ from fairbound.estimator.result import FitResult
 from fairbound.estimator.rows import Data
 from fairbound.estimator.unseen import is_constant, rate_distribution
 from fairbound.evaluation import Certificate, Forecast, certify, sides_in_words
-from fairbound.fairness import Cells, ConstraintSystem, as_constraints, decide, is_divided
+from fairbound.fairness import Cells, ConstraintSystem, decide, is_divided
 from fairbound.sqp import Status
 from fairbound.training import (
     TrainingProblem,
@@ -97,8 +97,8 @@ def hold_back(params: Parameters, data: Data) -> tuple[Data, Data]:
         rows = _divide(data, share, params)
     except ValueError as error:
         raise InputError(
-            "{confidence=} holds back {confidence.calibration_size=share} of the rows, and {rows} rows are too few to have every "
-            "label and group in both parts.",
+            "{confidence.calibration_size=share} is the share of the rows to hold back, and {rows} rows are too few to "
+            "have every label and group in both parts.",
             "Give more rows, or merge groups.",
             share=share,
             rows=len(data.y),

@@ -260,7 +260,7 @@ class ConstrainedClassifier(ClassifierMixin, NamedParameters):
             self._scores = fitting.base.completed(inputs.without(data.left_columns), data.positions)
         self.module_ = fitting.module
         self.n_iter_ = len(result.iterations)
-        self.calibration_ = None
+        self.calibration_: Recalibration | None = None
         self.certificate_ = result.certificate
         self.result_ = result
         return self

@@ -127,7 +127,9 @@ def cross_fit(
     else:
         warn_of_unused_weights(base, data.base_weights, stacklevel + 1)
         folds = make_folds(params.base.cv, data, cells, seed)
-        work = CrossFitting(base, _Table(choose_columns(params, data, encoder), data), folds, bool(params.base.ensemble))
+        work = CrossFitting(
+            base, _Table(choose_columns(params, data, encoder), data), folds, bool(params.base.ensemble)
+        )
         outputs, models = work.outputs(data.y, cells.classes)
         work = replace(work, probabilities=gives_probabilities(models[0].estimator))
         check_spread([outputs[test] for _, test in folds], named_base(base))
@@ -207,7 +209,9 @@ def check_classes(base: FittedBase, cells: Cells) -> None:
 
 def is_prefit(params: Parameters) -> bool:
     """Return whether the base is used as it is: with cv="prefit", or because it is frozen and cannot be refitted."""
-    return (isinstance(params.base.cv, str) and params.base.cv == PREFIT) or is_a(params.base.classifier, "FrozenEstimator")
+    return (isinstance(params.base.cv, str) and params.base.cv == PREFIT) or is_a(
+        params.base.classifier, "FrozenEstimator"
+    )
 
 
 def _check_fitted(base: Any) -> None:

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 from torch import Tensor
 
-from fairbound._errors import InputError, argument, together
+from fairbound._errors import InputError, together
 from fairbound._values import as_array
 from fairbound.data import Source
 from fairbound.estimator.encoder import TableEncoder, encode, encoded_names, fitted_encoder, stated_encoder
@@ -379,7 +379,9 @@ def shared_cells(params: Parameters, data: Data, processes: Processes) -> tuple[
     rows, weight, least = (np.array(each) for each in zip(*everywhere.values(), strict=True))
     groups = {name: as_array([key[place] for key in entries]) for place, name in enumerate(names, start=1)}
     y = as_array([key[0] for key in entries])
-    counted = Cells.build(y, groups or None, weights=weight / rows, groups=params.groups.combine, pos_label=params.pos_label)
+    counted = Cells.build(
+        y, groups or None, weights=weight / rows, groups=params.groups.combine, pos_label=params.pos_label
+    )
     cells = counted.standing_for(rows.astype(np.int64), float(least.min()))
     totals = torch.from_numpy(np.bincount(counted.index.numpy(), weight, minlength=counted.n_cells))
     place = dict(zip(entries, counted.index.tolist(), strict=True))

@@ -145,7 +145,7 @@ class Fitting:
         if lifted is None or not self.constraints:
             return
         check_floors(self.params.groups.no_group_worse, self.cells)
-        options = {"effort": self._effort(), "generator": self.generator}
+        options: dict[str, Any] = {"effort": self._effort(), "generator": self.generator}
         free = fit(self._pose(()), self.Z, loss_weights=self.loss_weights, **options)
         self.module.to("cpu", torch.float64)
         self.floors = floors_of(self._count(free.assessment).counts, self.cells, lifted)

@@ -211,8 +211,8 @@ def check_floors(stated: bool | str, cells: Cells) -> None:
     """Raise an error for `no_group_worse` with several classes."""
     if cells.n_labels != 2:
         raise InputError(
-            "{groups.no_group_worse=value} needs two classes, but y has {count}: with more, a rate can only rise at the cost "
-            "of another one.",
+            "{groups.no_group_worse=value} needs two classes, but y has {count}: with more, a rate can only rise at "
+            "the cost of another one.",
             "Limit the rates that matter from below instead.",
             value=stated,
             count=cells.n_labels,

@@ -16,6 +16,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from fairbound._errors import InputError
 from fairbound.estimator.columns import check_names
 from fairbound.estimator.correction import Corrected, corrected_module
 from fairbound.estimator.inputs import Inputs

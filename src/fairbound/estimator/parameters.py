@@ -37,7 +37,7 @@ class Parameters(Protocol):
     threshold: float
     pos_label: Any
     margin: Any
-    confidence: Confidence | None
+    confidence: Any
     sensitive_columns: Any
     groups: Groups
     encoder: Any
@@ -102,7 +102,9 @@ def one_callback(
 def refuse_together(params: Parameters, bounds: Sequence[float] = ()) -> None:
     """Raise an error for parameters that contradict each other; `bounds` are those of a frontier."""
     names = ("confidence", "margin", "groups", "training")
-    refuse_conflicts(as_constraints(params.constraints), bounds=bounds, **{name: getattr(params, name) for name in names})
+    refuse_conflicts(
+        as_constraints(params.constraints), bounds=bounds, **{name: getattr(params, name) for name in names}
+    )
 
 
 def present_processes(estimator: Any) -> Processes | None:
@@ -113,7 +115,10 @@ def present_processes(estimator: Any) -> Processes | None:
 def need_all_rows(setting: Any, where: str) -> InputError:
     """Return the error of a setting that needs all rows in the memory of one process."""
     return InputError(
-        "{setting} needs all rows in the memory of one process, but {where}.", "Leave it out.", setting=setting, where=where
+        "{setting} needs all rows in the memory of one process, but {where}.",
+        "Leave it out.",
+        setting=setting,
+        where=where,
     )
 
 
@@ -132,7 +137,10 @@ def check_parts(params: Parameters, where: str, given: Mapping[str, Any]) -> Non
         **{name: value is not None for name, value in given.items()},
     }
     if where == FILES:
-        needs |= {"encoder": needs["encoder"] or params.encoder is None, "groups.missing": params.groups.missing != "ignore"}
+        needs |= {
+            "encoder": needs["encoder"] or params.encoder is None,
+            "groups.missing": params.groups.missing != "ignore",
+        }
     for name, stated in needs.items():
         if stated:
             raise need_all_rows(argument(name), where)
@@ -282,7 +290,8 @@ class NamedParameters(BaseEstimator):
     def _records(self) -> dict[str, Settings]:
         """Return the parameters that are records, or that stand for one."""
         found: dict[str, Settings] = {}
-        for name, declared in declared_settings(type(self)).items():
+        kind: Any = type(self)
+        for name, declared in declared_settings(kind).items():
             value = getattr(self, name)
             if declared.record is not None and value is not None:
                 try:

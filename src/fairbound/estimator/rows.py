@@ -210,7 +210,11 @@ def read_data(
     else:
         cell_weights = read_weights(stated, inputs.n_rows, "constraint_weight")
     left = () if params.groups.as_input else columns
-    scores = None if base_score is None else read_base_score(base_score, inputs.n_rows, own=params.base.classifier is not None)
+    scores = (
+        None
+        if base_score is None
+        else read_base_score(base_score, inputs.n_rows, own=params.base.classifier is not None)
+    )
     data = Data(
         inputs.without(left),
         labels,

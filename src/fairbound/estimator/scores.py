@@ -169,7 +169,8 @@ def fit_scores(
     if cells.division is not None:
         if params.base.correction != "columns":
             raise InputError(
-                "{base.correction=value} estimates the group of each row, but the groups are known with probabilities only.",
+                "{base.correction=value} estimates the group of each row, but the groups are known with probabilities "
+                "only.",
                 "Use {base.correction='columns'}.",
                 value=params.base.correction,
             )
@@ -197,7 +198,9 @@ def fit_scores(
         return found
     constraints = as_constraints(params.constraints)
     columns, posteriors = fit_posteriors(work, constraints, cells, found.training, stacklevel + 1)
-    return replace(found, uses_columns=params.base.correction == "both", posteriors=posteriors, training_posteriors=columns)
+    return replace(
+        found, uses_columns=params.base.correction == "both", posteriors=posteriors, training_posteriors=columns
+    )
 
 
 def cross_fitted_scores(params: Parameters, X: Any, y: Any, sample_weight: Any = None) -> Floats:

@@ -189,7 +189,8 @@ class Outlook:
             limits = rates.with_reserve(reserve)
             stricter = self.problem.with_constraints(limits)
             self._restart()
-            again = fit(stricter, self.Z, solver="quasi-newton", precision=torch.float64, **options)
+            by_passes = replace(options["effort"], epochs=0)
+            again = fit(stricter, self.Z, precision=torch.float64, **{**options, "effort": by_passes})
             reached, kept = again.assessment.kept, replace(again.assessment, system=asked)
             if not kept.kept:
                 self.problem.assign(before)  # the last model has less of a margin, but keeps the limits

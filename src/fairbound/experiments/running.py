@@ -26,6 +26,7 @@ from fairbound.fairness import SURROGATES, Cells, Constraint, Covariance, Dispar
 from fairbound.sqp import StochasticSQP
 from fairbound.training import (
     L2,
+    Effort,
     FullBatch,
     SquaredMeasure,
     StratifiedBatches,

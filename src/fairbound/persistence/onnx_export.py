@@ -59,8 +59,8 @@ def export_onnx(estimator: Any, path: str | os.PathLike[str], *, overwrite: bool
     """Write a fitted classifier as ONNX, with the inputs and outputs of `onnx_graph`."""
     if estimator._scores is not None and estimator._scores.posteriors:
         raise ValueError(
-            f"A model with correction={estimator.correction!r} cannot be written as ONNX: its inputs are estimates of "
-            'the group. Train with correction="columns".'
+            "A model whose correction has estimates of the group as inputs cannot be written as ONNX: train with "
+            'Base(classifier, correction="columns").'
         )
     onnx = import_extra("onnx", "to_onnx needs", "onnx")
     target = resolved(Path(path))

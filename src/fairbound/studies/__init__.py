@@ -5,7 +5,6 @@ from fairbound.studies.judged import Baseline, Judgement
 from fairbound.studies.measured import Decisions, SweptPoint
 from fairbound.studies.parts import columns_taken, label_values, remarks, table_backend, with_sensitive
 from fairbound.studies.plan import (
-    KINDS,
     LOCK_FILE,
     SearchPlan,
     Tolerance,
@@ -32,7 +31,6 @@ from fairbound.studies.tables import (
 
 __all__ = [
     "GAIN",
-    "KINDS",
     "LOCK_FILE",
     "MODEL_FOLDER",
     "STUDY_FILES",

@@ -17,6 +17,7 @@ import numpy as np
 
 from fairbound._errors import InputError, argument
 from fairbound._json import as_json
+from fairbound._model_settings import Callback
 from fairbound._values import as_array
 from fairbound.data import (
     Column,
@@ -43,7 +44,7 @@ from fairbound.studies.parts import (
 )
 from fairbound.studies.plan import locked
 from fairbound.studies.running import Study
-from fairbound.studies.settings import BASES, Callback, StudySettings
+from fairbound.studies.settings import BASES, StudySettings
 
 if TYPE_CHECKING:
     from fairbound.estimator import ConstrainedClassifier, DecidedEntries, FrontierModel, PreparedRows
@@ -94,6 +95,11 @@ class StreamedData:
     def schema(self) -> dict[str, Column]:
         """Return the kind of each input."""
         return {column.name: column for column in self.sample.schema}
+
+    @property
+    def max_categories(self) -> int:
+        """Return the most categories of one column."""
+        return self.prepared.rows.roles.max_categories
 
     @property
     def categorical(self) -> tuple[str, ...]:
@@ -152,7 +158,7 @@ class StreamedStudy(Study):
 
         check_streamed(settings)
         data: Any = StreamedData(prepared, source)
-        check_limited_groups(settings.limits, data, settings.groups)
+        check_limited_groups(settings.limits, data, settings.groups.combine)
         self.prepared, self.data, self.streamed = prepared, data, data
         self.settings = replace(settings, model="linear") if settings.model == "auto" else settings
         self.training: Any = range(prepared.sizes[0])
@@ -167,13 +173,13 @@ class StreamedStudy(Study):
 
     def _fit(self, limits: Sequence[Constraint], callback: Callback | None) -> ConstrainedClassifier:
         with collected_warnings() as self._warnings:
-            fitted = self.settings.classifier(limits, self.positive, callback).fit(self.prepared, resume=self.passes)
+            fitted = self._classifier(limits, callback, None).fit(self.prepared, resume=self.passes)
         self._release(fitted)
         return fitted
 
     def _trace(self, callback: Callback | None) -> tuple[FrontierModel, ...]:
         with collected_warnings():  # the records of the models say the same
-            classifier = self.settings.classifier(self.settings.limits, self.positive, callback)
+            classifier = self._classifier(self.settings.limits, callback, None)
             found = classifier.frontier(self.prepared, None, self.settings.bounds, resume=self.passes)
         self._warnings = []
         for each in found:

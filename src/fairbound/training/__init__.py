@@ -4,7 +4,6 @@ This package connects `fairbound.fairness`, which evaluates constraints, with `f
 """
 
 from fairbound._model_settings import Effort
-from fairbound.training.phases import PHASES
 from fairbound.training.assessment import (
     Assessment,
     GapSums,
@@ -36,6 +35,7 @@ from fairbound.training.mapped import CELL_WEIGHTS, CODES, LOSS_WEIGHTS, WIDE, M
 from fairbound.training.mini_batches import FullBatch, StratifiedBatches
 from fairbound.training.models import accepts, assign, blank_linear, evaluation_mode, flatten, make_model, trainable
 from fairbound.training.passes import Passes, open_journal, resumed
+from fairbound.training.phases import PHASES
 from fairbound.training.problem import Batch, TrainingProblem
 from fairbound.training.processes import Processes, SharedRows
 from fairbound.training.rows import MatrixRows, Rows

@@ -13,12 +13,12 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
+from fairbound._model_settings import Effort
 from fairbound._words import lookup
 from fairbound.fairness import Cells
 from fairbound.training.archive import Judge, Objective
 from fairbound.training.assessment import Assessment
 from fairbound.training.continuation import Continuation, HistoryCallback
-from fairbound._model_settings import Effort
 from fairbound.training.mini_batches import MiniBatches, run_mini_batches
 from fairbound.training.models import LayerModes
 from fairbound.training.problem import TrainingProblem

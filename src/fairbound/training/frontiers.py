@@ -22,10 +22,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from fairbound._model_settings import Effort
 from fairbound.fairness import Constraint, ConstraintSystem, resolve_measure
 from fairbound.training.archive import Objective
 from fairbound.training.continuation import Continuation, HistoryCallback
-from fairbound._model_settings import Effort
 from fairbound.training.fitting import suitable_threads, trains_all_layers
 from fairbound.training.mini_batches import MiniBatches
 from fairbound.training.models import LayerModes
@@ -116,8 +116,9 @@ def frontier(
     position : int
         Position of the constraint whose bound varies.
     loss_weights, objective, effort, precision, callback, generator
-        As for `fit`, but mini-batches, if `effort` asks for them, train the model without limits only.  Each result has its own history and counts of passes.  Those of the loosest bound, which is
-        fitted first, include the free phase.
+        As for `fit`, but mini-batches, if `effort` asks for them, train the model without limits only.  Each result has
+        its own history and counts of passes.  Those of the loosest bound, which is fitted first, include the free
+        phase.
     """
     constraints = problem.system.constraints
     if not 0 <= position < len(constraints):
