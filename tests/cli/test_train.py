@@ -13,7 +13,7 @@ import pytest
 from tests.cli.helpers import LIMIT, LOAN_COLUMNS, LOANS, interrupt_when, loan_rows, write_csv
 from tests.refusals import says
 
-from fairbound import load, read_table
+from fairbound import Groups, load, read_table
 from fairbound.cli.output import load_model
 from fairbound.cli.studying import STEPS
 from fairbound.fairness import Sigmoid, Tanh
@@ -479,7 +479,7 @@ def test_other_rows_or_limits_have_another_hash():
     law = replace(law, sensitive={"race": law.sensitive["race"]}, raw=law.table)
 
     def hash_of(data, limit, seed=0):
-        return Study(data, StudySettings.build(limit, seed=seed, small_groups="warn")).lock["sha256"]
+        return Study(data, StudySettings.build(limit, seed=seed, groups=Groups(small="warn"))).lock["sha256"]
 
     first = hash_of(law, "disparate_impact >= 0.8")
     assert hash_of(law, "disparate_impact >= 0.8") == first

@@ -31,7 +31,7 @@ ROWS = toy(1500)
 
 
 def confident(constraints=LIMIT, **params) -> ConstrainedClassifier:
-    return quick(constraints, **{"confidence": 0.9, **params})
+    return quick(constraints, confidence=0.9).set_params(**params)
 
 
 def fit(clf: ConstrainedClassifier, rows=ROWS, **options) -> ConstrainedClassifier:
@@ -111,7 +111,7 @@ def test_the_rows_held_back_have_no_part_in_the_model(certified):
 def test_the_seed_chooses_the_rows_and_labels_and_groups_keep_their_shares():
     _, first = held_back(confident(random_state=1))
     _, again = held_back(confident(random_state=1))
-    _, other = held_back(confident(random_state=2, calibration_size=0.5))
+    _, other = held_back(confident(random_state=2, confidence__calibration_size=0.5))
     assert (first.inputs.native == again.inputs.native).all()
     assert len(other.y) == 750
     _, y, group = ROWS
@@ -225,7 +225,7 @@ def test_validation_rows_are_watched_as_well(certified):
 @pytest.mark.slow
 def test_sample_weights_count_in_the_loss_alone():
     weights = 1.0 + (np.arange(1500) % 3)
-    clf = fit(confident(constraint_weight="none"), sample_weight=weights)
+    clf = fit(confident(groups__weight="none"), sample_weight=weights)
     assert clf.certificate_.passed
     assert not clf.certificate_.weighted
     assert fit(confident(), sample_weight=np.full(1500, 2.0)).certificate_.passed  # all the same is no weighting
@@ -269,7 +269,7 @@ def test_sample_weights_in_the_limits_are_refused():
 @pytest.mark.parametrize(("y", "group"), [([0, 1], ["a", "b"]), ([0, 0, 0, 0, 1], ["a", "a", "b", "b", "a"])])
 def test_too_few_rows_to_hold_some_back(y, group):
     with refused("calibration_size=", f"{len(y)} rows are too few", "every label and group"):
-        fit(confident(min_group_size=1), (ROWS[0][: len(y)], np.array(y), np.array(group)))
+        fit(confident(groups__min_size=1), (ROWS[0][: len(y)], np.array(y), np.array(group)))
 
 
 def test_labels_of_one_class_are_what_is_wrong_not_the_number_of_rows():

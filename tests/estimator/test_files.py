@@ -13,13 +13,12 @@ import pytest
 import torch
 from tests.refusals import refused
 
-from fairbound import ConstrainedClassifier, load, read_table
+from fairbound import ConstrainedClassifier, Training, TrainingProblem, load, read_table
 from fairbound.data import Source, open_batches
 from fairbound.estimator import prepared_rows
 from fairbound.studies.parts import Part
-from fairbound.training import Effort, TrainingProblem
 
-BRIEF = Effort(iterations=4, touches=1)
+BRIEF = Training(iterations=4, touches=1)
 
 
 def planted(n: int = 1500, classes: int = 2) -> dict[str, np.ndarray]:
@@ -65,7 +64,7 @@ def write(columns: dict[str, np.ndarray], path: Path, kind: str):
 
 def fitted(source, weight=None, sensitive="sex", target="label", *, model=None, **reading) -> ConstrainedClassifier:
     """Fit a classifier to a source, by default briefly and without limits."""
-    model = ConstrainedClassifier(effort=BRIEF) if model is None else model
+    model = ConstrainedClassifier(training=BRIEF) if model is None else model
     return model.fit(Source(source, **reading), target, sensitive_features=sensitive, sample_weight=weight)
 
 
@@ -73,12 +72,14 @@ def both(columns: dict[str, np.ndarray], source, file: Path, options: dict, **pa
     """Fit from memory and from a source; return both classifiers and the rows."""
     part = Part.of(read_table(file, target="label", sensitive=("sex",), **options))
     names = part.data.target_names
-    params = {"constraints": "demographic_parity <= 0.1", "effort": BRIEF, **params}
+    params = {"constraints": "demographic_parity <= 0.1", "training": BRIEF, **params}
     positive = {} if len(names) > 2 else {"pos_label": names[1]}
-    kept = ConstrainedClassifier(**params, **positive).fit(
-        part.X, part.y, sensitive_features=part.sensitive, sample_weight=part.weight
+    kept = (
+        ConstrainedClassifier()
+        .set_params(**params, **positive)
+        .fit(part.X, part.y, sensitive_features=part.sensitive, sample_weight=part.weight)
     )
-    return kept, fitted(source, model=ConstrainedClassifier(**params), **options), part
+    return kept, fitted(source, model=ConstrainedClassifier().set_params(**params), **options), part
 
 
 @pytest.fixture
@@ -214,7 +215,7 @@ def test_the_positive_label_of_the_estimator_is_used(tmp_path):
     columns["label"] = (columns["label"] == "yes").astype(int)
     source = write(columns, tmp_path, "file")
     options = {"ignore": "town", "scratch": tmp_path}
-    model = ConstrainedClassifier("demographic_parity <= 0.1", pos_label=0, effort=BRIEF)
+    model = ConstrainedClassifier("demographic_parity <= 0.1", pos_label=0, training=BRIEF)
     found = fitted(source, model=model, **options)
     assert found.pos_label_ == "0"
     selected = found.result_.groups[0].rates["0"]["selection_rate"]
@@ -224,7 +225,7 @@ def test_the_positive_label_of_the_estimator_is_used(tmp_path):
     with refused("pos_label=0", "positive=", "'1'", "one of them"):
         fitted(source, model=model, positive=1, **options)
     with refused("pos_label='2'", "0", "1"):
-        fitted(source, model=ConstrainedClassifier(pos_label=2, effort=BRIEF), **options)
+        fitted(source, model=ConstrainedClassifier(pos_label=2, training=BRIEF), **options)
 
 
 KINDS = {
@@ -288,7 +289,7 @@ def test_the_decisions_of_many_models_are_counted_in_one_pass(tmp_path):
     columns = planted(600)
     source = write(columns, tmp_path, "file")
     inputs = read_table(source, target="label", sensitive=("sex",), positive="yes", ignore="town").frame()
-    free = ConstrainedClassifier(effort=BRIEF)
+    free = ConstrainedClassifier(training=BRIEF)
     rows = Source(source, positive="yes", ignore="town", scratch=tmp_path)
     with prepared_rows(rows, rows.roles("label", "sex", None), free) as prepared:
         models = [free.fit(prepared)]
@@ -320,7 +321,7 @@ def test_the_scratch_folder_is_removed_also_after_a_failure(tmp_path, kind):
     def fail(_row):
         raise RuntimeError("stop")
 
-    model = ConstrainedClassifier(effort=BRIEF, callbacks=[fail])
+    model = ConstrainedClassifier(training=BRIEF, callbacks=[fail])
     with pytest.raises(RuntimeError, match="stop"):
         fitted(write(planted(300), tmp_path, kind), model=model, positive="yes", scratch=scratch)
     assert not list(scratch.iterdir())
@@ -346,7 +347,7 @@ def test_a_model_of_files_finds_its_columns_in_a_table(tmp_path):
     """Its columns were named, so a table may have others, in any order; a table X of `fit` has to be the same."""
     source = write(planted(), tmp_path, "file")
     clf = fitted(
-        source, model=ConstrainedClassifier("demographic_parity <= 0.1", effort=BRIEF), positive="yes", ignore=["w"]
+        source, model=ConstrainedClassifier("demographic_parity <= 0.1", training=BRIEF), positive="yes", ignore=["w"]
     )
     whole = pq.read_table(source)
     own = whole.select(clf.feature_names_in_.tolist())

@@ -12,7 +12,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from tests.estimator.helpers import quick, toy
 
-from fairbound import ConstrainedClassifier, Constraint, DemographicParity, DisparateImpact, Measure
+from fairbound import ConstrainedClassifier, Constraint, DemographicParity, DisparateImpact, Loss, Measure
 from fairbound.fairness.measures import false_positive_rate, true_positive_rate
 
 
@@ -79,7 +79,7 @@ def test_a_limit_of_ones_own_measure():
 
 def test_clones_and_pickles():
     X, y, group = toy()
-    clf = ConstrainedClassifier([DisparateImpact(0.8), "demographic_parity <= 0.3"], hidden=(3,), l2=1e-4)
+    clf = ConstrainedClassifier([DisparateImpact(0.8), "demographic_parity <= 0.3"], hidden=(3,), loss=Loss(l2=1e-4))
     copied = clone(clf)
     assert copied.get_params()["constraints__disparate_impact__bound"] == 0.8
     assert repr(copied) == repr(clf)

@@ -41,7 +41,7 @@ def rows():
 
 def fitted(settings, resume=None, limit=LIMIT, take=slice(None)):
     X, y, group = rows()
-    model = ConstrainedClassifier(limit, preprocessing=None, **{"effort": SHORT, **settings})
+    model = ConstrainedClassifier(limit, encoder=None, **{"effort": SHORT, **settings})
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", LimitWarning)
         return model.fit(X[take], y[take], sensitive_features=group[take], resume=resume)
@@ -89,7 +89,7 @@ def test_a_frontier_that_was_killed_ends_with_the_same_models(tmp_path):
     path = tmp_path / "frontier.journal"
 
     def trace(resume=None):
-        model = ConstrainedClassifier(LIMIT, preprocessing=None, effort=SHORT)
+        model = ConstrainedClassifier(LIMIT, training=SHORT, encoder=None)
         return model.frontier(X, y, [0.7, 0.9], sensitive_features=group, resume=resume)
 
     plain, content = whole_journal(path, trace)
@@ -197,9 +197,7 @@ def test_a_fit_that_was_stopped_does_not_spoil_the_journal(tmp_path):
     path = tmp_path / "fit.journal"
     X, y, group = rows()
     journal = open_journal(path, seconds=0.0)
-    model = ConstrainedClassifier(
-        LIMIT, preprocessing=None, callbacks=[lambda row: row["phase"] == "limits"], effort=SHORT
-    )
+    model = ConstrainedClassifier(LIMIT, training=SHORT, encoder=None, callbacks=[lambda row: row["phase"] == "limits"])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", LimitWarning)
         model.fit(X, y, sensitive_features=group, resume=Passes(journal))

@@ -44,8 +44,7 @@ TABLE = Table()
 
 
 def fitted(rows, *, weights=False, resume=None, **settings):
-    settings = {"effort": SHORT, "small_groups": "warn", "min_group_size": 1, **settings}
-    model = ConstrainedClassifier(LIMIT, **settings)
+    model = ConstrainedClassifier(LIMIT, training=SHORT, groups=Groups(small="warn", min_size=1)).set_params(**settings)
     weight = TABLE.weight[rows] if weights else None
     return model.fit(
         TABLE.X[rows], TABLE.y[rows], sensitive_features=TABLE.group[rows], sample_weight=weight, resume=resume
@@ -146,8 +145,8 @@ def test_mini_batches_of_modules_with_modes():
 def test_a_fit_of_few_rows_searches_at_random_alike():
     parts = divided(2, "by chance")
     few = [each[:200] for each in parts]
-    found = in_processes(2, lambda rank: facts(fitted(few[rank], effort=None)))
-    (expected,) = in_processes(1, lambda _: facts(fitted(np.concatenate(few), effort=None)))
+    found = in_processes(2, lambda rank: facts(fitted(few[rank], training=None)))
+    (expected,) = in_processes(1, lambda _: facts(fitted(np.concatenate(few), training=None)))
     assert np.array_equal(found[0][0], found[1][0])
     assert np.array_equal(found[0][1], expected[1])
 
@@ -157,7 +156,7 @@ def test_columns_of_groups_keep_their_order_and_probabilities_are_refused():
     limit = "disparate_impact(sex & age) >= 0.5"
 
     def work(_rank):
-        model = ConstrainedClassifier(limit, groups="both", effort=SHORT)
+        model = ConstrainedClassifier(limit, groups="both", training=SHORT)
         found = model.fit(TABLE.X, TABLE.y, sensitive_features={"sex": one, "age": other})
         try:
             model.fit(TABLE.X, TABLE.y, sensitive_features={"race": {"a": 0.5 * one}})
@@ -249,7 +248,7 @@ def test_processes_share_the_row_groups_of_a_file(tmp_path):
     parquet.write_table(table.slice(0, 1), tmp_path / "few.parquet")
 
     def fit_file(name):
-        model = ConstrainedClassifier(LIMIT, effort=SHORT)
+        model = ConstrainedClassifier(LIMIT, training=SHORT)
         model.fit(Source(tmp_path / name, scratch=tmp_path), "y", sensitive_features="group", sample_weight="w")
         return parameters(model).numpy(), model.predict(table.drop_columns(["y", "group", "w"])), model.result_.rows
 
@@ -279,7 +278,7 @@ def test_a_process_may_have_no_held_out_row(tmp_path, weight):
     known = np.flatnonzero(TABLE.group != None)[:300]  # noqa: E711 - elementwise
     table = pa.table({"x": TABLE.X[known, 2].astype(float), "group": TABLE.group[known], "y": TABLE.y[known]})
     parquet.write_table(table.append_column("w", [TABLE.weight[known]]), tmp_path / "rows.parquet")
-    model = ConstrainedClassifier(effort=SHORT)
+    model = ConstrainedClassifier(training=SHORT)
     source = Source(tmp_path / "rows.parquet", ignore=() if weight else ("w",), scratch=tmp_path)
 
     def work(rank):

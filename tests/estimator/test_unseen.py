@@ -9,7 +9,7 @@ import pytest
 import torch
 from tests.estimator.helpers import quick, toy
 
-from fairbound import ConstrainedClassifier, load
+from fairbound import ConstrainedClassifier, Groups, load
 from fairbound.estimator import FitResult, ForecastWarning, LimitWarning, unseen
 from fairbound.fairness import Cells
 
@@ -154,7 +154,7 @@ def test_several_classes_and_groups():
 def test_rows_too_few_to_be_divided_have_no_forecast_and_say_so():
     X, y, group = toy(60)
     y[group == "a"], y[np.flatnonzero(group == "a")[0]] = 0, 1  # one positive row, so one part has none
-    result = quick("equal_opportunity <= 0.3", min_group_size=1).fit(X, y, sensitive_features=group).result_
+    result = quick("equal_opportunity <= 0.3", groups__min_size=1).fit(X, y, sensitive_features=group).result_
     if not result.forecast.limits:
         assert "too few to be divided" in str(result)
     else:
@@ -165,7 +165,9 @@ def test_rows_too_few_to_be_divided_have_no_forecast_and_say_so():
 def test_the_forecast_of_a_handful_of_rows_is_wide():
     group, y = np.arange(12) % 2, np.arange(12) // 2 % 2
     X = np.random.default_rng(1).normal(size=(12, 1)) + group[:, None]
-    clf = ConstrainedClassifier("disparate_impact >= 0.9", min_group_size=1).fit(X, y, sensitive_features=group)
+    clf = ConstrainedClassifier("disparate_impact >= 0.9", groups=Groups(min_size=1)).fit(
+        X, y, sensitive_features=group
+    )
     (limit,) = clf.result_.forecast.limits
     assert limit.upper - limit.lower > 0.5
 

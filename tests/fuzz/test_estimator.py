@@ -19,12 +19,11 @@ from tests.fuzz.oracle import Counted, Grouping
 from tests.fuzz.oracle_limits import KEPT_TOLERANCE, exceeded, measured, room
 from tests.fuzz.test_audit import groupings_of
 
-from fairbound import ConstrainedClassifier, LimitWarning, load
+from fairbound import ConstrainedClassifier, Groups, LimitWarning, Training, load
 from fairbound.estimator import ForecastWarning, PositiveLabelWarning
 from fairbound.sqp import Status
-from fairbound.training import Effort
 
-LITTLE = Effort(iterations=4, touches=1)
+LITTLE = Training(iterations=4, touches=1)
 
 
 def draw_inputs(rng: np.random.Generator, y: np.ndarray) -> Any:
@@ -66,13 +65,13 @@ def one_fit(rng: np.random.Generator, folder: Path) -> None:
     clf = ConstrainedClassifier(
         limits,
         hidden=draw.pick(rng, [(), (), (2,)]),
-        groups=combine,
+        groups=Groups(
+            combine, small=draw.pick(rng, ["error", "warn", "merge"]), min_size=int(draw.pick(rng, [1, 1, 3]))
+        ),
+        training=LITTLE,
         pos_label=draw.pos_label_of(rng, names),
-        small_groups=draw.pick(rng, ["error", "warn", "merge"]),
-        min_group_size=int(draw.pick(rng, [1, 1, 3])),
         threshold=draw.pick(rng, [0.5, 0.5, 0.3]),
         objective=draw.pick(rng, ["loss", "accuracy"]),
-        effort=LITTLE,
     )
     sensitive = {name: draw.code_groups(rng, codes, rows.groups[name]) for name, codes in rows.columns.items()}
     with warnings.catch_warnings():

@@ -114,7 +114,11 @@ def test_labels_keep_their_type(labels, objects, tmp_path):
 def test_parameters_that_are_arrays_are_written(tmp_path):
     X, y, group = toy(100)
     table = pd.DataFrame(X.round(), columns=["u", "v", "w"]).assign(sex=group)
-    clf = quick("disparate_impact >= 0.1", categorical=np.array(["v"]), sensitive_columns=np.array(["sex"]))
+    clf = quick(
+        "disparate_impact >= 0.1",
+        encoder=TableEncoder(categorical=np.array(["v"])),
+        sensitive_columns=np.array(["sex"]),
+    )
     clf.fit(table, y).save(tmp_path / "model")
     read = load(tmp_path / "model")
     assert (read.categorical, read.sensitive_columns) == (["v"], ["sex"])
@@ -148,7 +152,7 @@ def test_a_limit_of_ones_own_measure_is_kept_as_text(tmp_path):
 
 def test_a_network_of_ones_own_code_is_asked_for(tmp_path):
     X, y, _ = toy()
-    clf = quick(module=OwnNetwork).fit(X, y)
+    clf = quick(hidden=OwnNetwork).fit(X, y)
     clf.save(tmp_path / "model")
     with pytest.raises(ModelFileError, match=r"a network of your own \(.*OwnNetwork\).*load\(path, module=...\)"):
         load(tmp_path / "model")
@@ -160,7 +164,7 @@ def test_a_network_of_ones_own_code_is_asked_for(tmp_path):
 
 def test_code_that_is_not_ours_is_not_written(tmp_path):
     X, y, _ = toy()
-    clf = quick(preprocessing=StandardScaler()).fit(X, y)
+    clf = quick(encoder=StandardScaler()).fit(X, y)
     with pytest.raises(ValueError, match=r"StandardScaler\(...\).*no code.*Pipeline"):
         clf.save(tmp_path / "model")
     assert not (tmp_path / "model").exists()

@@ -16,7 +16,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from tests.refusals import refused
 
 import fairbound
-from fairbound import Dataset, audit, load, load_dataset, make_disparate_data
+from fairbound import Base, Dataset, audit, load, load_dataset, make_disparate_data
 from fairbound._errors import ForecastWarning
 from fairbound.cli.program import make_program
 from fairbound.estimator import TableEncoder
@@ -209,7 +209,7 @@ def test_the_losses_of_the_choice_are_those_of_scikit_learn(data):
 
     rows = Part.of(data)
     losses = unseen_losses(LogisticRegression(), rows, StudySettings(), "1")
-    trial = fairbound.ConstrainedClassifier(base=LogisticRegression(), cv=3, ensemble=True, random_state=0)
+    trial = fairbound.ConstrainedClassifier(base=Base(LogisticRegression(), cv=3, ensemble=True), random_state=0)
     scores = trial.fit(rows.inputs, rows.y).base_score_
     assert losses.mean() == pytest.approx(log_loss(rows.y, 1 / (1 + np.exp(-scores))), abs=1e-12)
 

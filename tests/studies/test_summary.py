@@ -11,6 +11,7 @@ import hypothesis.strategies as st
 import numpy as np
 import pytest
 import torch
+from fairbound.training.effort import PHASES
 from hypothesis import given, settings
 from tests.report.example import LIMIT, fit_result, law_pieces, law_summary
 
@@ -31,7 +32,6 @@ from fairbound.report import page
 from fairbound.studies.measured import uniform_history
 from fairbound.studies.summary import SCHEMA, VERSION, Decisions, SweptPoint, summarize
 from fairbound.training import FullBatch, make_model, train
-from fairbound.training.effort import PHASES
 
 ROWS = Decisions(
     y=[0, 1, 1, 0, 1, 0, 1, 0],
