@@ -12,12 +12,12 @@ from tests.browser import Visit, colours
 from tests.experiments.made_up import outcome, part
 
 from fairbound.data.sources import ACSINCOME_CA_SAMPLE
-from fairbound.experiments.exhibits import embed
+from fairbound.experiments.claims import Check
+from fairbound.experiments.gallery import conditions, embed, prices, sample_warning
 from fairbound.experiments.items import ITEMS
 from fairbound.experiments.protocol import SEEDS
-from fairbound.experiments.reproduction import Request, conditions, planned, reproduce, sample_warning, write_gallery
+from fairbound.experiments.reproduction import Request, planned, reproduce, write_gallery
 from fairbound.experiments.runs import Results
-from fairbound.experiments.sections import Check, prices
 
 pytestmark = pytest.mark.slow  # a browser, and runs for its pages
 
@@ -59,7 +59,7 @@ def hostile(made, tmp_path_factory):
     check = Check(f"A claim {HOSTILE}", False, f"figures {HOSTILE}", f"because {HOSTILE}")
     exhibits = [replace(exhibit, checks=(*exhibit.checks, check)) for exhibit in made.exhibits]
     changed = replace(made, out=folder, exhibits=exhibits)
-    return write_gallery(changed, REQUEST, HOSTILE)
+    return write_gallery(changed, HOSTILE)
 
 
 def visit(chromium, path, **options):
@@ -195,7 +195,7 @@ def test_what_looks_like_a_program_is_shown(chromium, hostile):
 def test_one_solver_and_one_item(chromium, made, tmp_path):
     request = replace(REQUEST, names=("table-2",), solvers=("fast",))
     exhibits = [e for e in made.exhibits if e.item.name == "table-2" and e.setting.solver == "fast"]
-    path = write_gallery(replace(made, out=tmp_path, exhibits=exhibits), request, "")
+    path = write_gallery(replace(made, out=tmp_path, request=request, exhibits=exhibits))
     with visit(chromium, path) as page:
         assert page.locator(".verdicts thead th").all_text_contents() == ["Claim", "Seen in", "Fast solver"]
         assert page.locator(".command").count() == 0
@@ -216,7 +216,7 @@ def test_acsincome_says_that_it_is_a_sample():
 
 
 def test_what_a_demanded_ratio_costs(made):
-    found = prices(made.exhibits, made.results)
+    found = prices(made)
     # 0.8 and 0.9 bind on the invented outcomes, whose every run takes a second.
     assert {solver: (price.limits, price.seconds) for solver, price in found.items()} == {
         "paper": (2, 2.0),
@@ -232,8 +232,9 @@ def test_embedding_keeps_text_and_shortens_numbers():
         '<use xlink:href="#m1" x="1.23456"/><text style="font-size: 9px; font-family: \'A\', b; fill: #1f2933">'
         "0.123456 is #1f2933</text></g></svg>"
     )
-    found = str(embed(svg, "one", 'a "label"'))
-    assert found == (
+    found = embed(svg, "one", 'a "label"')
+    assert not found.wide
+    assert str(found.svg) == (
         '<svg viewBox="0 0 10 20" role="img" aria-label="a &#34;label&#34;">'
         '<defs><path id="one-m1" d="M 0.12 1" style="stroke: var(--text)"/></defs><g>'
         '<use href="#one-m1" x="1.23"/><text style="font-size: 9px; fill: var(--text)">'

@@ -35,7 +35,7 @@ def test_tables_hold_what_the_runs_gave(made):
     assert [row["whose"] for row in rows] == ["ours", "printed"] * 3
     both = next(row for row in rows if row["limits"] == "both")
     (exhibit,) = [e for e in made.exhibits if e.item.name == "table-2" and e.setting.solver == "fast"]
-    outcome = made.results[exhibit.item.runs(exhibit.setting, made.results)[-1]]
+    outcome = exhibit.outcomes[-1]
     assert float(both["accuracy, %"]) == 100 * outcome.train.accuracy
     assert float(both["c̄ DI"]) == outcome.train.violation("disparate_impact", 0.8)
     assert outcome.kept
@@ -72,8 +72,8 @@ def test_other_rows_are_reported_from_the_same_runs(made):
     assert (made.out / "gallery-test.html").exists()
     assert "Figure 3" in (made.out / "gallery.html").read_text(encoding="utf-8")  # the first page stays
     (paper, _) = again.exhibits
-    ours = paper.tables[0].rows[0]
-    assert ours[2] == 100 * again.results[paper.item.runs(paper.setting, again.results)[0]].test.accuracy
+    ours = paper.table.rows[0]
+    assert ours[2] == 100 * paper.outcomes[0].test.accuracy
 
 
 def test_an_unknown_item_is_named(tmp_path):

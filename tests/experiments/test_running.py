@@ -1,6 +1,7 @@
 """Runs in parallel processes: the same numbers, progress, and an interrupt that keeps what is finished."""
 
 import pytest
+from tests.experiments.made_up import outcome, part
 
 from fairbound.experiments import protocol
 from fairbound.experiments.protocol import Setting
@@ -57,28 +58,21 @@ def test_a_run_that_fails_says_why(setting):
         complete([setting.limited(1.5)], Results(), limit=ROWS)
 
 
-def test_a_search_asks_step_by_step_and_ends(setting):
+@pytest.mark.parametrize(
+    ("ratio", "found"),
+    # The ratio falls smoothly from 1 at strong penalties to 0.5 at weak ones, or jumps past the target.
+    [(lambda penalty: 0.5 + 0.5 / (1 + penalty / 0.16), True), (lambda penalty: 0.5 if penalty > 1 else 1.0, False)],
+)
+def test_a_search_asks_step_by_step_and_ends(setting, ratio, found):
     """Bisection of the penalty: at most twelve fits, each asked for when the last is known."""
-    from tests.experiments.made_up import outcome, part
-
     results = Results()
     asked = []
-    while (step := protocol.search(setting, results, 0.9)).next is not None:
+    while (step := setting.search(results, 0.9)).next is not None:
         asked.append(step.next.penalty)
-        # The ratio falls smoothly from 1 at strong penalties to 0.5 at weak ones, and is 0.9 at λ = 0.04.
-        ratio = 0.5 + 0.5 / (1 + step.next.penalty / 0.16)
-        results.add(outcome(step.next, part(0.8, ratio)))
-    assert step.found
+        results.add(outcome(step.next, part(0.8, ratio(step.next.penalty))))
+    assert step.found is found
     assert len(step.fits) == len(asked) <= protocol.SEARCH_FITS
-    assert asked[-1] == pytest.approx(0.04, rel=0.2)  # ± 0.01 of the ratio is about an eighth of λ there
-    assert protocol.search(setting, results, 0.2).next is not None
-
-
-def test_a_search_that_cannot_arrive_gives_up(setting):
-    from tests.experiments.made_up import outcome, part
-
-    results = Results()
-    while (step := protocol.search(setting, results, 0.9)).next is not None:
-        results.add(outcome(step.next, part(0.8, 0.5 if step.next.penalty > 1 else 1.0)))
-    assert not step.found
-    assert len(step.fits) == protocol.SEARCH_FITS
+    if found:
+        assert asked[-1] == pytest.approx(0.04, rel=0.2)  # ± 0.01 of the ratio is about an eighth of λ there
+    else:
+        assert len(asked) == protocol.SEARCH_FITS

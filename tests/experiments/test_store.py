@@ -1,7 +1,5 @@
 """The results file: an interrupt loses at most the run under way."""
 
-from dataclasses import replace
-
 import pytest
 from tests.experiments.made_up import outcome, part
 
@@ -31,7 +29,7 @@ def test_a_line_cut_short_is_dropped_and_the_file_goes_on(tmp_path, cut):
         results.add(outcome(SETTING.limited(bound), part(0.9, bound)))
     path.write_bytes(path.read_bytes()[:-cut])
     again = Results(path)
-    assert [made.run for made in again] == [SETTING.limited(0.8)]
+    assert list(again) == [SETTING.limited(0.8)]
     again.add(outcome(SETTING.limited(0.9), part(0.9, 0.9)))
     assert len(Results(path)) == 2
 
@@ -44,30 +42,13 @@ def test_a_file_that_has_only_a_cut_line_is_empty(tmp_path):
     assert path.read_bytes() == b""
 
 
-@pytest.mark.parametrize("line", ["not JSON", "{}", '{"run": {}}', "[]"])
-def test_a_foreign_file_is_refused_and_left_alone(tmp_path, line):
+@pytest.mark.parametrize("text", ["not JSON\n", "{}\n", '{"run": {}}\n', "[]\n", "my notes", "lines\nof my notes"])
+def test_a_foreign_file_is_refused_and_left_alone(tmp_path, text):
     path = tmp_path / "results.jsonl"
-    path.write_text(line + "\n", encoding="utf-8")
+    path.write_text(text, encoding="utf-8")
     with pytest.raises(ValueError, match=r"results.jsonl, line 1\b.*fairbound reproduce"):
         Results(path)
-    assert path.read_text(encoding="utf-8") == line + "\n"
-
-
-def test_a_foreign_file_without_a_last_newline_is_left_alone(tmp_path):
-    path = tmp_path / "results.jsonl"
-    for text in ("my notes", "more than one line\nof my notes"):
-        path.write_text(text, encoding="utf-8")
-        with pytest.raises(ValueError, match="is not a result of"):
-            Results(path)
-        assert path.read_text(encoding="utf-8") == text
-
-
-def test_results_of_another_version_are_left_alone(tmp_path):
-    path = tmp_path / "results.jsonl"
-    Results(path).add(replace(outcome(SETTING.free(), part(0.9, 0.5)), version="0.0.0"))
-    again = Results(path)
-    assert len(again) == 0
-    assert again.outdated == 1
+    assert path.read_text(encoding="utf-8") == text
 
 
 def test_results_of_another_version_need_not_have_the_same_fields(tmp_path):

@@ -191,10 +191,9 @@ def _duration(seconds: float) -> str:
 def _show(output: Output, made: Reproduction) -> None:
     """Print the tables of numbers, and the verdicts."""
     tables = []
-    for table in (each for exhibit in made.exhibits if exhibit.item.draw is None for each in exhibit.tables):
-        words = next((k for k, column in enumerate(table.columns) if column.form), len(table.columns))
-        header = tuple(column.heading for column in table.columns)
-        tables.append(TextTable(table.title, header, tuple(map(tuple, table.written())), left=words))
+    for table in (exhibit.table for exhibit in made.exhibits if exhibit.item.draw is None):
+        left = next((place for place, form in enumerate(table.forms) if form), len(table.forms))
+        tables.append(TextTable(table.title, table.headings, tuple(map(tuple, table.written())), left=left))
     rows = tuple((verdict.word, verdict.solver or "-", verdict.claim) for verdict in made.verdicts)
     claims = TextTable("The paper's claims, by the numbers", ("verdict", "solver", "claim"), rows, left=3)
     output.text()

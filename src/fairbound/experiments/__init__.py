@@ -3,8 +3,7 @@
 A reproduction can be interrupted and resumed.
 """
 
-from fairbound.experiments.protocol import DATASETS, EPOCHS
-from fairbound.experiments.protocol import ITEMS as TITLES
+from fairbound.experiments.protocol import DATASETS, EPOCHS, TITLES
 from fairbound.experiments.reproduction import Reproduction, Request, reproduce
 from fairbound.experiments.running import Progress
 

@@ -1,7 +1,6 @@
-"""The parts of an exhibit: figures in one style, also as elements of a page, and tables.
+"""The parts of an exhibit: figures in one style, and tables, written as CSV with exact numbers or as Markdown.
 
-matplotlib's global state is not used, so that the user's own settings stay unchanged.  Tables are written as CSV with
-exact numbers, or as Markdown and HTML with rounded ones.
+matplotlib's global state is not used, so that the user's own settings stay unchanged.
 """
 
 from __future__ import annotations
@@ -9,20 +8,18 @@ from __future__ import annotations
 import csv
 import io
 import math
-import re
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from fairbound._errors import missing_extra
 from fairbound._files import write_file
 from fairbound._words import for_spreadsheet, visible
 
 if TYPE_CHECKING:
-    from markupsafe import Markup
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
@@ -53,6 +50,9 @@ STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",
     "svg.hashsalt": "fairbound",
 }
+
+HOLLOW: dict[str, Any] = {"color": QUIET, "markersize": 8, "fillstyle": "none"}
+"""Larger hollow marks, so that both are visible where they coincide with others."""
 
 
 @contextmanager
@@ -98,9 +98,8 @@ def legend(figure: Figure, *axes: Axes) -> None:
 def missed(axes: Axes, low: float, high: float) -> None:
     """Shade the area in which an achieved ratio is below the demanded one."""
     axes.plot([low, high], [low, high], color=QUIET, linewidth=1, linestyle=":")
-    axes.fill_between(
-        [low, high], [0, 0], [low, high], color=QUIET, alpha=0.13, linewidth=0, label="short of the limit"
-    )
+    label = "short of the limit"
+    axes.fill_between([low, high], [0, 0], [low, high], color=QUIET, alpha=0.13, linewidth=0, label=label)
 
 
 def decades(axes: Axes) -> None:
@@ -121,14 +120,7 @@ def _power(value: float) -> str:
     ('10⁻³', '10²', '1')
     """
     exponent = round(math.log10(value))
-    if exponent == 0:
-        return "1"
-    return "10" + str(exponent).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
-
-
-def mark_printed(axes: Axes, x: float, y: float, *, label: str | None = None) -> None:
-    """Mark a value that the paper prints."""
-    axes.plot([x], [y], marker="x", color=INK, linestyle="none", markersize=7, label=label, zorder=5)
+    return "10" + str(exponent).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")) if exponent else "1"
 
 
 def save(figure: Figure, path: Path) -> list[Path]:
@@ -144,148 +136,56 @@ def save(figure: Figure, path: Path) -> list[Path]:
     return [path.with_suffix(f".{form}") for form in options]
 
 
-# --- figures within a page -------------------------------------------------------------------------------------------
-
-# A page contains matplotlib's SVG, made smaller, with the font and colours of the page.
-#
-# Colours become CSS variables, so that a figure follows the page's dark mode and print style.  Several figures share
-# one page.  So an id is removed unless the figure refers to it, and the others get a prefix of the figure.
-
-
-VARIABLES = {
-    INK: "--text",
-    QUIET: "--quiet",
-    GRID: "--grid",
-    "#ffffff": "--card",
-    **{color: f"--{name.replace('_', '-')}" for name, color in COLORS.items()},
-}
-"""The colours above, and their names in the style sheet of the page."""
-
-WIDE = 520.0
-"""A figure wider than this, in points, takes the whole width of the page."""
-
-_TAG = re.compile(r"<[^>]+>")
-_NUMBER = re.compile(r"-?\d+\.\d{3,}")
-_REFERENCE = re.compile(r'url\(#([^)]+)\)|href="#([^"]+)"')
-
-
-def width_of(svg: str) -> float:
-    """Return the width of a figure in points."""
-    found = re.search(r'viewBox="0 0 ([\d.]+) ', svg)
-    if found is None:
-        raise ValueError("The SVG is not a figure of matplotlib: it has no viewBox that begins at 0 0.")
-    return float(found[1])
-
-
-def embed(svg: str, prefix: str, label: str) -> Markup:
-    """Return the SVG element for a page.
-
-    Parameters
-    ----------
-    svg : str
-        The content of an SVG file from matplotlib.
-    prefix : str
-        The prefix of its ids, different for every figure of a page.
-    label : str
-        A description for screen readers.
-    """
-    from markupsafe import Markup, escape
-
-    width_of(svg)
-    text = svg[svg.index("<svg") :]
-    text = re.sub(r"<metadata>.*?</metadata>|<style.*?</style>|<!--.*?-->", "", text, flags=re.DOTALL)
-    referred = {first or second for first, second in _REFERENCE.findall(text)}
-    text = _TAG.sub(lambda tag: _tidy(tag[0], prefix, referred), text)
-    text = re.sub(r">\s+<", "><", text).replace("<defs></defs>", "").strip()
-    text = re.sub(r"<svg [^>]*?(viewBox=\"[^\"]+\")[^>]*>", r"<svg \1 LABEL>", text, count=1)
-    return Markup(text.replace("LABEL", f'role="img" aria-label="{escape(label)}"', 1))
-
-
-def _tidy(tag: str, prefix: str, referred: set[str]) -> str:
-    """Return a tag with rounded numbers, prefixed ids, CSS variables for colours, and no font of its own."""
-
-    def name(found: re.Match[str]) -> str:
-        return f' id="{prefix}-{found[1]}"' if found[1] in referred else ""
-
-    tag = " ".join(tag.split())
-    tag = re.sub(r' id="([^"]*)"', name, tag)
-    tag = _REFERENCE.sub(
-        lambda found: f"url(#{prefix}-{found[1]})" if found[1] else f'href="#{prefix}-{found[2]}"', tag
-    )
-    tag = tag.replace("xlink:href", "href")
-    tag = re.sub(r"font-family: [^;\"]*;? ?", "", tag)
-    tag = re.sub(r' transform="rotate\(-?0 [^"]*"', "", tag)
-    tag = _NUMBER.sub(lambda number: f"{float(number[0]):.2f}".rstrip("0").rstrip("."), tag)
-    for color, variable in VARIABLES.items():
-        tag = tag.replace(color, f"var({variable})")
-    return tag
-
-
-# --- tables -----------------------------------------------------------------------------------------------------------
-
 Value = str | float | int | bool | None
-
-
-@dataclass(frozen=True)
-class Column:
-    """A heading, and the format specification of its numbers, such as ".2f"."""
-
-    heading: str
-    form: str = ""
-
-    def write(self, value: Value) -> str:
-        """Return a value as text; empty for None."""
-        if value is None:
-            return ""
-        if isinstance(value, bool):
-            return "yes" if value else "no"
-        return value if isinstance(value, str) else format(value, self.form)
-
-
-Columns = Sequence[Column | str]
+Row = TypeVar("Row")
 
 
 @dataclass(frozen=True)
 class ResultTable:
-    """A title, columns and rows of plain values."""
+    """A title, headings, the format of each column's numbers (such as ".2f"; empty for text), and rows of values."""
 
     title: str
-    columns: tuple[Column, ...]
+    headings: tuple[str, ...]
+    forms: tuple[str, ...]
     rows: tuple[tuple[Value, ...], ...]
 
-    @classmethod
-    def build(cls, title: str, columns: Columns, rows: Sequence[Sequence[Value]]) -> ResultTable:
-        """Build a table.  A column of text may be given by its heading alone."""
-        made = tuple(Column(column) if isinstance(column, str) else column for column in columns)
-        for row in rows:
-            if len(row) != len(made):
-                raise ValueError(f"{title}: a row has {len(row)} values for {len(made)} columns.")
-        return cls(title, made, tuple(map(tuple, rows)))
+    def column(self, heading: str) -> list[Any]:
+        """Return the values of a column."""
+        return [row[self.headings.index(heading)] for row in self.rows]
 
     def written(self) -> list[list[str]]:
         """Return the rows as text."""
-        return [[column.write(value) for column, value in zip(self.columns, row, strict=True)] for row in self.rows]
+        return [[_written(*cell) for cell in zip(row, self.forms, strict=True)] for row in self.rows]
 
     def to_csv(self, *, exact: bool = False) -> str:
         """Return headings and values at full precision.
 
         Unless `exact`, text that a spreadsheet would run as a formula is escaped.
         """
-        cell = (lambda value: value) if exact else for_spreadsheet
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
-        writer.writerow([cell(column.heading) for column in self.columns])
-        writer.writerows([["" if value is None else cell(value) for value in row] for row in self.rows])
+        for row in (self.headings, *self.rows):
+            writer.writerow(["" if value is None else value if exact else for_spreadsheet(value) for value in row])
         return text.getvalue()
 
     def to_markdown(self) -> str:
         """Return a Markdown table with numbers aligned to the right."""
-        lines = [
-            [column.heading for column in self.columns],
-            ["---:" if column.form else "---" for column in self.columns],
-            *self.written(),
-        ]
-        return (
-            "\n".join("| " + " | ".join(visible(cell).replace("|", r"\|") for cell in line) + " |" for line in lines)
-            + "\n"
-        )
+        lines = [self.headings, ["---:" if form else "---" for form in self.forms], *self.written()]
+        return "".join("| " + " | ".join(visible(c).replace("|", r"\|") for c in line) + " |\n" for line in lines)
+
+
+def _written(value: Value, form: str) -> str:
+    if value is None or isinstance(value, bool):
+        return {None: "", True: "yes", False: "no"}[value]
+    return value if isinstance(value, str) else format(value, form)
+
+
+def table(title: str, rows: Iterable[Row], *columns: tuple[str, str, Callable[[Row], Value]]) -> ResultTable:
+    """Build a table from rows of any kind, and columns: a heading, the format of numbers, and a function of a row."""
+    headings, forms, values = zip(*columns, strict=True)
+    return ResultTable(title, headings, forms, tuple(tuple(value(row) for value in values) for row in rows))
+
+
+def plain_table(title: str, headings: Sequence[str], rows: Iterable[Sequence[str]]) -> ResultTable:
+    """Build a table of text."""
+    return ResultTable(title, tuple(headings), ("",) * len(headings), tuple(map(tuple, rows)))

@@ -5,6 +5,8 @@
 - Limits on the covariance: {1, 5} × 10^{−4 ... −1}.  A covariance is at most 0.25 in size, so those of the ratios would
   never bind.
 - Penalties: λ of the objective f + r/λ, from 1e-4 (strong) to 1e3 (weak).
+
+The numbers printed in the paper are in `printed.json`.
 """
 
 from __future__ import annotations
@@ -14,9 +16,10 @@ import json
 import math
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from fairbound._json import as_record
+import msgspec
 
 if TYPE_CHECKING:
     from fairbound.experiments.runs import Results
@@ -24,7 +27,7 @@ if TYPE_CHECKING:
 SolverName = Literal["paper", "fast"]
 PartName = Literal["train", "test"]
 
-ITEMS: dict[str, str] = {
+TITLES: dict[str, str] = {
     "figure-1": "the surrogates, as they are and scaled",
     "figure-2": "ratios demanded and achieved without scaling",
     "figure-3": "ratios demanded and achieved with scaling, and limits on the covariance",
@@ -40,19 +43,11 @@ ITEMS: dict[str, str] = {
 }
 """Names and titles of the figures and tables that can be reproduced, in the order of the paper."""
 
-DATASETS = ("law", "dutch", "acsincome")
-TITLES = {"law": "Law", "dutch": "Dutch", "acsincome": "ACSIncome"}
+DATASETS = {"law": "Law", "dutch": "Dutch", "acsincome": "ACSIncome"}
 NETWORKS: dict[str, tuple[int, ...]] = {"law": (), "dutch": (32,), "acsincome": (256,)}
 
 SURROGATES = ("smoothed_step", "sigmoid")
 APPROACHES = (*SURROGATES, "covariance")
-WORDS = {
-    "smoothed_step": "smoothed step",
-    "sigmoid": "sigmoid",
-    "covariance": "covariance",
-    "disparate_impact": "DI",
-    "equal_impact": "EI",
-}
 
 RATIOS = tuple(round(0.1 * tenth, 1) for tenth in range(2, 10))
 COVARIANCES = tuple(digit * 10.0**power for power in range(-4, 0) for digit in (1, 5))
@@ -72,19 +67,62 @@ SCENARIOS: dict[str, tuple[str, ...]] = {
     "both": ("disparate_impact", "equal_impact"),
 }
 
+SCALE_RATIOS = (0.8, 0.9)
+"""The ratios at which scales are compared.  They bind on every data set, or on all but one."""
 
-# --- runs ------------------------------------------------------------------------------------------------------------
+SEARCH_TOLERANCE = 0.01
+SEARCH_FITS = 12
+"""Bisection over seven decades leaves a factor of 1.004 after twelve fits.  More fits would not help a search."""
 
-# The definition of a run, which is the key of its result, and the runs that each item needs.  Items share runs: a run
-# that one item has trained is looked up by the next.
+
+class PrintedRow(NamedTuple):
+    """A row of Table 2 or 4: percent, and violations by surrogate (c) and by decisions (c̄).
+
+    The columns "male" and "female" mean White and non-White for Law.
+    """
+
+    accuracy: float
+    male: float
+    female: float
+    surrogate_di: float
+    surrogate_ei: float
+    exact_di: float
+    exact_ei: float
 
 
-Limits = tuple[tuple[str, float], ...]
+class PrintedCost(NamedTuple):
+    """A row of Table 3: mean minutes per run, largest megabytes, total core-hours of the eight runs."""
+
+    minutes: float
+    megabytes: float
+    hours: float
+
+
+class Printed(msgspec.Struct):
+    """The numbers of the paper.
+
+    Attributes
+    ----------
+    limits : rows of Tables 2 and 4 by ratio, data set and scenario
+    cost : rows of Table 3 by data set, surrogate and approach
+    statistics : Table 1
+    active : the two ratios between which the limit begins to bind, according to the text
+    spread : accuracies of the paper's own program under DI alone, in percent: printed, and the highest of any seed
+    """
+
+    limits: dict[str, dict[str, dict[str, PrintedRow]]]
+    cost: dict[str, dict[str, dict[str, PrintedCost]]]
+    statistics: dict[str, dict[str, int | float]]
+    active: dict[str, tuple[float, float]]
+    spread: dict[str, dict[str, tuple[float, float]]]
+
+
+PRINTED = msgspec.json.decode(files("fairbound.experiments").joinpath("printed.json").read_bytes(), type=Printed)
 
 
 @dataclass(frozen=True)
 class Run:
-    """One training.  Equal runs give the same numbers.
+    """One training.  Equal runs give the same numbers, so items share runs, and finished ones are looked up.
 
     Parameters
     ----------
@@ -110,7 +148,7 @@ class Run:
     solver: SolverName
     surrogate: str = "smoothed_step"
     scale: float = SCALE
-    limits: Limits = ()
+    limits: tuple[tuple[str, float], ...] = ()
     penalty: float | None = None
     batches: bool = False
     seed: int = SEED
@@ -122,21 +160,17 @@ class Run:
         return hashlib.sha256(json.dumps(asdict(self)).encode()).hexdigest()[:16]
 
     @property
+    def bound(self) -> float:
+        """The bound of the one limit, or the λ of the penalty."""
+        return self.limits[0][1] if self.penalty is None else self.penalty
+
+    @property
     def cost(self) -> float:
         """An estimate of the duration, comparable between runs of one data set and solver."""
         width = max([1, *NETWORKS[self.dataset]])
         if self.solver == "fast":
             return 100.0 * (20 + width)
         return self.epochs * (20 + width) * (4.0 if self.batches else 1.0)
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return plain values, for JSON."""
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, values: dict[str, Any]) -> Run:
-        """Build a run from `as_dict` after a round trip through JSON, which turns tuples into lists."""
-        return as_record(values, cls)
 
 
 @dataclass(frozen=True)
@@ -149,7 +183,7 @@ class Setting:
     part: PartName = "train"
     batches: bool = False
     epochs: int = EPOCHS
-    seeds: tuple[int, ...] = ()
+    seeds: tuple[int, ...] = SEEDS
 
     def free(self, **options: Any) -> Run:
         """Return a run without limits."""
@@ -159,225 +193,52 @@ class Setting:
         """Return a run with one limit."""
         return replace(self.free(**options), limits=((measure, bound),))
 
-    def covariance(self, bound: float) -> Run:
-        """Return a run with a limit on the covariance."""
-        return self.limited(bound, "covariance", surrogate="covariance", scale=1.0)
+    def constrained(self, approach: str, scale: float = SCALE) -> list[Run]:
+        """Return the runs with limits on ratios by a surrogate, or on the covariance."""
+        if approach == "covariance":
+            return [self.limited(bound, approach, surrogate=approach, scale=1.0) for bound in COVARIANCES]
+        return [self.limited(bound, surrogate=approach, scale=scale) for bound in RATIOS]
 
-    def penalized(self, penalty: float, surrogate: str = "smoothed_step") -> Run:
+    def penalized(self, penalty: float, approach: str = "smoothed_step") -> Run:
         """Return a run with a penalty of weight 1/λ on the difference of selection rates."""
-        scale = 1.0 if surrogate == "covariance" else SCALE
-        return self.free(penalty=penalty, surrogate=surrogate, scale=scale)
+        return self.free(penalty=penalty, surrogate=approach, scale=1.0 if approach == "covariance" else SCALE)
+
+    def penalties(self, approach: str) -> list[Run]:
+        """Return the runs with a penalty."""
+        return [self.penalized(penalty, approach) for penalty in PENALTIES]
+
+    def scales(self, bound: float, surrogate: str) -> list[Run]:
+        """Return the runs with the same limit at several scales."""
+        return [self.limited(bound, surrogate=surrogate, scale=scale) for scale in SCALES]
+
+    def scenario(self, name: str, bound: float) -> Run:
+        """Return the run of a row of Table 2 or 4."""
+        return replace(self.free(), limits=tuple((measure, bound) for measure in SCENARIOS[name]))
+
+    def starts(self, bound: float) -> list[Run]:
+        """Return the runs with the same limit from several random starts."""
+        return [self.limited(bound, seed=seed) for seed in self.seeds]
+
+    def search(self, results: Results, target: float) -> Search:
+        """Repeat the search for the penalty of a ratio by bisection of log λ, up to the first run without a result."""
+        strong, weak = math.log10(PENALTIES[0]), math.log10(PENALTIES[-1])
+        fits: list[Run] = []
+        while len(fits) < SEARCH_FITS:
+            middle = (strong + weak) / 2
+            run = self.penalized(10.0**middle)
+            if run not in results:
+                return Search(fits, False, run)
+            fits.append(run)
+            reached = results[run].train.ratio()
+            if abs(reached - target) <= SEARCH_TOLERANCE:
+                return Search(fits, True, None)
+            strong, weak = (strong, middle) if reached < target else (middle, weak)
+        return Search(fits, False, None)
 
 
-SCALE_RATIOS = (0.8, 0.9)
-"""The ratios at which scales are compared.  They bind on every data set, or on all but one."""
+class Search(NamedTuple):
+    """The finished fits of a search, whether the last is within the tolerance, and the next one, if it goes on."""
 
-SEARCH_TOLERANCE = 0.01
-SEARCH_FITS = 12
-"""Bisection over seven decades leaves a factor of 1.004 after twelve fits.  More fits would not help a search."""
-
-
-def unscaled(setting: Setting) -> list[Run]:
-    """Return the runs with limits on ratios, for surrogates without scaling."""
-    return [
-        setting.free(),
-        *(setting.limited(bound, surrogate=name, scale=UNSCALED) for name in SURROGATES for bound in RATIOS),
-    ]
-
-
-def scaled(setting: Setting) -> list[Run]:
-    """Return the runs with limits on ratios, for scaled surrogates, and those with limits on the covariance."""
-    return [
-        setting.free(),
-        *(setting.limited(bound, surrogate=name) for name in SURROGATES for bound in RATIOS),
-        *(setting.covariance(bound) for bound in COVARIANCES),
-    ]
-
-
-def scales(setting: Setting) -> list[Run]:
-    """Return the runs with the same limits at several scales."""
-    return [
-        setting.free(),
-        *(
-            setting.limited(bound, surrogate=name, scale=scale)
-            for bound in SCALE_RATIOS
-            for name in SURROGATES
-            for scale in SCALES
-        ),
-    ]
-
-
-def penalties(setting: Setting) -> list[Run]:
-    """Return the runs that compare constraints with regularisation."""
-    return [*scaled(setting), *(setting.penalized(penalty, name) for name in APPROACHES for penalty in PENALTIES)]
-
-
-def scenario(setting: Setting, name: str, bound: float) -> Run:
-    """Return the run of a row of Table 2 or 4."""
-    return replace(setting.free(), limits=tuple((measure, bound) for measure in SCENARIOS[name]))
-
-
-def scenarios(bound: float, setting: Setting) -> list[Run]:
-    """Return the runs of Table 2 or 4, given the ratio."""
-    return [scenario(setting, name, bound) for name in SCENARIOS]
-
-
-def seeds(setting: Setting) -> list[Run]:
-    """Return the runs with the same limits from several random starts."""
-    return [setting.limited(bound, seed=seed) for bound in VARIANCE_RATIOS for seed in setting.seeds or SEEDS]
-
-
-@dataclass(frozen=True)
-class Search:
-    """The search for the penalty that reaches a demanded ratio: bisection of log λ between 1e-4 and 1e3.
-
-    Attributes
-    ----------
-    target : float
-    fits : the finished runs of the search, in their order
-    found : whether the last run is within the tolerance
-    next : the next run of the search; None if the search has ended
-    """
-
-    target: float
-    fits: tuple[Run, ...]
+    fits: list[Run]
     found: bool
     next: Run | None
-
-
-def search(setting: Setting, results: Results, target: float) -> Search:
-    """Repeat the search with the results so far, up to the first run without a result."""
-    strong, weak = math.log10(PENALTIES[0]), math.log10(PENALTIES[-1])
-    fits: list[Run] = []
-    while len(fits) < SEARCH_FITS:
-        middle = (strong + weak) / 2
-        run = setting.penalized(10.0**middle)
-        if run not in results:
-            return Search(target, tuple(fits), False, run)
-        fits.append(run)
-        reached = results[run].train.ratio()
-        if abs(reached - target) <= SEARCH_TOLERANCE:
-            return Search(target, tuple(fits), True, None)
-        if reached < target:
-            weak = middle
-        else:
-            strong = middle
-    return Search(target, tuple(fits), False, None)
-
-
-def searches(setting: Setting, results: Results) -> list[Run]:
-    """Return the constrained fits, and the runs of each search up to the next one.
-
-    It is called again after these runs are done, until none is missing.
-    """
-    runs = [setting.free(), *(setting.limited(target) for target in SCALE_RATIOS)]
-    for target in SCALE_RATIOS:
-        found = search(setting, results, target)
-        runs += [*found.fits, *([] if found.next is None else [found.next])]
-    return runs
-
-
-# --- printed ---------------------------------------------------------------------------------------------------------
-
-# The numbers printed in the paper: data statistics, accuracies and violations under limits, and computing time.
-
-
-@dataclass(frozen=True)
-class PrintedRow:
-    """A row of Table 2 or 4: percent, and violations by surrogate (c) and by decisions (c̄).
-
-    The columns "male" and "female" mean White and non-White for Law.
-    """
-
-    accuracy: float
-    male: float
-    female: float
-    surrogate_di: float
-    surrogate_ei: float
-    exact_di: float
-    exact_ei: float
-
-
-TABLE_2 = {
-    ("dutch", "only DI"): PrintedRow(78.004, 77.4006, 78.6038, 0.0, -0.1224, -0.0023, -0.1191),
-    ("dutch", "only EI"): PrintedRow(82.2555, 78.6538, 85.8363, 0.1729, 0.0, 0.1711, -0.0023),
-    ("dutch", "both"): PrintedRow(78.004, 77.4006, 78.6038, 0.0, -0.1224, -0.0023, -0.1191),
-    ("law", "only DI"): PrintedRow(90.095, 92.3973, 77.9039, -0.0124, -0.1075, -0.0127, -0.1082),
-    ("law", "only EI"): PrintedRow(90.0829, 92.3973, 77.8282, -0.012, -0.1073, -0.012, -0.1072),
-    ("law", "both"): PrintedRow(90.089, 92.3973, 77.8661, -0.0124, -0.1076, -0.0131, -0.1082),
-    ("acsincome", "only DI"): PrintedRow(78.5975, 78.2293, 79.0123, 0.0, -0.1139, 0.0001, -0.1139),
-    ("acsincome", "only EI"): PrintedRow(78.8775, 78.3284, 79.496, 0.0549, -0.0472, 0.0548, -0.0482),
-    ("acsincome", "both"): PrintedRow(78.5475, 78.2198, 78.9166, 0.0, -0.1135, -0.0002, -0.1128),
-}
-
-TABLE_4 = {
-    ("dutch", "only DI"): PrintedRow(75.7034, 77.2097, 74.2058, 0.0, 0.0324, -0.0092, 0.0445),
-    ("dutch", "only EI"): PrintedRow(82.0134, 77.8778, 86.1251, 0.1563, 0.0, 0.1565, -0.0009),
-    ("dutch", "both"): PrintedRow(76.9116, 74.4917, 79.3176, 0.0, -0.0096, -0.0043, -0.0069),
-    ("law", "only DI"): PrintedRow(89.8786, 92.383, 76.6175, 0.0, -0.0595, -0.0002, -0.06),
-    ("law", "only EI"): PrintedRow(90.089, 92.3973, 77.8661, 0.087, -0.0078, 0.0872, -0.0079),
-    ("law", "both"): PrintedRow(89.8786, 92.383, 76.6175, 0.0, -0.0595, -0.0002, -0.06),
-    ("acsincome", "only DI"): PrintedRow(78.355, 77.9839, 78.7731, 0.0, -0.0523, 0.0001, -0.0525),
-    ("acsincome", "only EI"): PrintedRow(78.62, 78.2246, 79.0654, 0.0754, 0.0, 0.075, -0.0001),
-    ("acsincome", "both"): PrintedRow(78.3575, 77.9839, 78.7784, 0.0, -0.0523, 0.0, -0.0524),
-}
-
-TABLES = {0.8: TABLE_2, 0.9: TABLE_4}
-
-STATISTICS: dict[str, dict[str, float]] = {
-    "dutch": {
-        "rows": 60_420, "S = 1": 30_147, "S = 0": 30_273, "Y = 1": 31_657, "Y = 0": 28_763,
-        "Y = 1, S = 1": 11_287, "Y = 1, S = 0": 20_370, "Y = 0, S = 1": 18_860, "Y = 0, S = 0": 9_903,
-        "P(Y=1 | S=1)": 0.3744, "P(Y=1 | S=0)": 0.6730, "P(S=1 | Y=1)": 0.3565, "P(S=0 | Y=1)": 0.6435,
-        "DPVRL": 0.2986, "DRIVRL": 0.2870, "DIRL": 0.5564, "all zero": 0.4758, "all one": 0.5242,
-    },
-    "law": {
-        "rows": 16_638, "S = 1": 13_995, "S = 0": 2_643, "Y = 1": 14_826, "Y = 0": 1_812,
-        "Y = 1, S = 1": 12_915, "Y = 1, S = 0": 1_911, "Y = 0, S = 1": 1_080, "Y = 0, S = 0": 732,
-        "P(Y=1 | S=1)": 0.923, "P(Y=1 | S=0)": 0.723, "P(S=1 | Y=1)": 0.871, "P(S=0 | Y=1)": 0.129,
-        "DPVRL": 0.200, "DRIVRL": 0.743, "DIRL": 0.784, "all zero": 0.109, "all one": 0.891,
-    },
-    "acsincome": {
-        "rows": 50_000, "S = 1": 26_441, "S = 0": 23_559, "Y = 1": 20_661, "Y = 0": 29_339,
-        "Y = 1, S = 1": 12_350, "Y = 1, S = 0": 8_311, "Y = 0, S = 1": 14_091, "Y = 0, S = 0": 15_248,
-        "P(Y=1 | S=1)": 0.4672, "P(Y=1 | S=0)": 0.3528, "P(S=1 | Y=1)": 0.5975, "P(S=0 | Y=1)": 0.4025,
-        "DPVRL": 0.1144, "DRIVRL": 0.1950, "DIRL": 0.7553, "all zero": 0.5868, "all one": 0.4132,
-    },
-}  # fmt: skip
-
-
-@dataclass(frozen=True)
-class PrintedCost:
-    """A row of Table 3: mean minutes per run, largest megabytes, total core-hours of the eight runs."""
-
-    minutes: float
-    megabytes: float
-    hours: float
-
-
-TABLE_3 = {
-    ("acsincome", "smoothed_step", "regularization"): PrintedCost(21.27, 2441.2, 7.54),
-    ("acsincome", "smoothed_step", "constraint"): PrintedCost(23.82, 2565.9, 8.17),
-    ("acsincome", "sigmoid", "regularization"): PrintedCost(20.25, 2230.4, 7.33),
-    ("acsincome", "sigmoid", "constraint"): PrintedCost(49.84, 2244.8, 17.20),
-    ("acsincome", "covariance", "regularization"): PrintedCost(30.32, 2315.8, 12.91),
-    ("acsincome", "covariance", "constraint"): PrintedCost(52.13, 2226.0, 18.50),
-    ("dutch", "smoothed_step", "regularization"): PrintedCost(32.49, 555.6, 5.21),
-    ("dutch", "smoothed_step", "constraint"): PrintedCost(32.58, 555.7, 5.26),
-    ("dutch", "sigmoid", "regularization"): PrintedCost(33.16, 562.5, 5.24),
-    ("dutch", "sigmoid", "constraint"): PrintedCost(32.77, 561.2, 5.31),
-    ("dutch", "covariance", "regularization"): PrintedCost(33.20, 589.3, 5.30),
-    ("dutch", "covariance", "constraint"): PrintedCost(23.92, 557.3, 7.75),
-    ("law", "smoothed_step", "regularization"): PrintedCost(6.84, 270.1, 1.51),
-    ("law", "smoothed_step", "constraint"): PrintedCost(7.21, 366.9, 1.54),
-    ("law", "sigmoid", "regularization"): PrintedCost(6.75, 289.6, 1.50),
-    ("law", "sigmoid", "constraint"): PrintedCost(6.76, 266.4, 1.50),
-    ("law", "covariance", "regularization"): PrintedCost(6.74, 281.3, 0.90),
-    ("law", "covariance", "constraint"): PrintedCost(6.77, 282.8, 0.90),
-}
-
-ACTIVE = {"dutch": (0.5, 0.6), "law": (0.7, 0.8), "acsincome": (0.7, 0.8)}
-"""The two ratios between which the limit begins to bind, according to the text."""
-
-SPREAD = {("dutch", 0.8): (78.004, 79.19), ("dutch", 0.9): (75.7034, 77.75)}
-"""Accuracies of the paper's own program under DI alone, in percent: printed, and the highest known of any seed."""

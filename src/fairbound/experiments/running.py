@@ -39,9 +39,6 @@ from fairbound.training import (
     train,
 )
 
-# --- one run ---------------------------------------------------------------------------------------------------------
-
-
 REGULARITY = 1e-5
 """Weight of the ℓ2 term of the fast solver, the estimator's default.  The paper's program has no such term."""
 
@@ -196,9 +193,6 @@ def _peak_megabytes() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
 
 
-# --- many runs -------------------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class Progress:
     """The state of the runs: finished and total number, the last finished run, and the estimated remaining seconds."""
@@ -275,7 +269,7 @@ def _remaining(
 ) -> float | None:
     """Estimate the remaining seconds from finished runs of the same kind, or else from all finished runs."""
     spent: dict[tuple[str, str, bool], list[float]] = {}
-    for outcome in results:
+    for outcome in results.values():
         spent.setdefault(_kind(outcome.run), []).append(outcome.seconds / outcome.run.cost)
     done = sum(run.cost for run in finished)
     if not done and any(_kind(run) not in spent for run in waiting):

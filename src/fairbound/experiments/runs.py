@@ -8,34 +8,33 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, BinaryIO, Literal
+from typing import Literal
 
 import fairbound
 from fairbound._files import UnfitFileError, read_bytes
 from fairbound._json import Number, as_record, decode
 from fairbound.data import Split
-from fairbound.experiments.protocol import TITLES, PartName, Run, Setting
-
-# --- outcomes --------------------------------------------------------------------------------------------------------
-
-# The outcome of a run: sums over the cells (group, label) of the training rows and of the test rows.
-#
-# These sums are enough.  Accuracies, rates, ratios, violations and covariances are small functions of them, both by
-# decisions and by surrogate.  This also holds for measures that the run did not limit.
-
+from fairbound.experiments.protocol import DATASETS, SCALE, Run, Setting
 
 Grid = tuple[tuple[Number, Number], tuple[Number, Number]]
 By = Literal["decisions", "surrogate"]
+LARGEST = 2**30
+"""Largest size of the results file in bytes.  A run takes about 40,000."""
+START = b'{"key":'
+"""The first characters of every line."""
 
 
 @dataclass(frozen=True)
 class CellSums:
     """Sums over the cells of the training rows or of the test rows, as [group][label].
+
+    They are enough for accuracies, rates, ratios, violations and covariances, also of measures that the run did not
+    limit.  `fairness` computes the same formulas from rows; a stored run has only sums, and those of a surrogate may be
+    negative.
 
     Attributes
     ----------
@@ -62,9 +61,6 @@ class CellSums:
     def group_accuracy(self, group: int) -> float:
         """Return the accuracy within a group."""
         return self._right(group) / sum(self.totals[group])
-
-    # `fairness` computes the same formulas from rows.  A stored run has only sums, and its surrogate sums may be
-    # negative.  So the formulas are repeated here, and the gallery shows the same numbers for old results.
 
     def rates(self, measure: str, by: By = "decisions") -> tuple[float, float]:
         """Return the two rates that the measure compares: selection rates, or true-positive rates."""
@@ -130,35 +126,8 @@ class Outcome:
     version: str
     history: dict[str, list[Number]] = field(default_factory=dict, repr=False)
 
-    def part(self, name: PartName) -> CellSums:
-        """Return the sums of the training or of the test rows."""
-        return self.train if name == "train" else self.test
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return plain values, for JSON."""
-        return {"key": self.run.key, **asdict(self)}
-
-    @classmethod
-    def from_dict(cls, values: dict[str, Any]) -> Outcome:
-        """Build an outcome from `as_dict`."""
-        return as_record({name: value for name, value in values.items() if name != "key"}, cls)
-
-
-try:
-    import fcntl
-except ImportError:  # Windows
-    fcntl = None  # type: ignore[assignment]
-
-LARGEST = 2**30
-"""Largest size of the file in bytes.  A run takes about 40,000."""
-START = b'{"key":'
-"""The first characters of every line."""
-
-
-# --- the results file -------------------------------------------------------------------------------------------------
-
-
-class Results:
+class Results(dict[Run, Outcome]):
     """Outcomes by run, and the file that stores them.
 
     Parameters
@@ -173,12 +142,13 @@ class Results:
     """
 
     def __init__(self, path: Path | None = None) -> None:
+        super().__init__()
         self.path = path
         self.outdated = 0
-        self._outcomes: dict[str, Outcome] = {}
         if path is not None:
-            with _locked(path):
-                self._read(path)
+            if not path.exists():
+                path.touch()  # marks the folder as ours
+            self._read(path)
 
     def _read(self, path: Path) -> None:
         try:
@@ -187,28 +157,33 @@ class Results:
             raise ValueError(
                 f"{path} is not a results file of `fairbound reproduce`: {error}. Give another --out."
             ) from error
-        for number, line in enumerate(whole.splitlines(), start=1):
+        for number, line in enumerate((*whole.splitlines(), rest), start=1):
             try:
+                if line is rest:  # empty, unless an interrupt left an incomplete line
+                    if rest[: len(START)] != START[: len(rest)]:
+                        raise ValueError("a line that we did not write")
+                    continue
                 values = decode(line)
                 # The version is checked first: results of another version may have other fields.
                 if values["version"] != fairbound.__version__:
                     self.outdated += 1
                     continue
-                outcome = Outcome.from_dict(values)
+                del values["key"]
+                outcome = as_record(values, Outcome)
+                self[outcome.run] = outcome
             except (ValueError, KeyError, TypeError, AttributeError) as error:
-                raise ValueError(_foreign(path, number)) from error
-            self._outcomes[outcome.run.key] = outcome
-        if rest:
-            # An interrupt left an incomplete line: its run is repeated.  A line that we did not write is an error.
-            if rest[: len(START)] != START[: len(rest)]:
-                raise ValueError(_foreign(path, len(whole.splitlines()) + 1))
+                raise ValueError(
+                    f"{path}, line {number}, is not a result of `fairbound reproduce`. Give another --out, or delete "
+                    "the file to start again."
+                ) from error
+        if rest:  # its run is repeated
             os.truncate(path, len(whole) + 1 if whole else 0)
 
     def add(self, outcome: Outcome) -> None:
         """Store an outcome, on disk first."""
         if self.path is not None:
-            line = json.dumps(outcome.as_dict(), separators=(",", ":")).encode() + b"\n"
-            with _locked(self.path) as file:
+            line = json.dumps({"key": outcome.run.key, **asdict(outcome)}, separators=(",", ":")).encode() + b"\n"
+            with self.path.open("ab") as file:
                 end = file.seek(0, os.SEEK_END)
                 try:
                     file.write(line)
@@ -217,45 +192,49 @@ class Results:
                 except OSError:  # such as a full disk: remove the incomplete line
                     os.truncate(self.path, end)
                     raise
-        self._outcomes[outcome.run.key] = outcome
-
-    def __getitem__(self, run: Run) -> Outcome:
-        return self._outcomes[run.key]
-
-    def __contains__(self, run: Run) -> bool:
-        return run.key in self._outcomes
-
-    def __iter__(self) -> Iterator[Outcome]:
-        return iter(self._outcomes.values())
-
-    def __len__(self) -> int:
-        return len(self._outcomes)
+        self[outcome.run] = outcome
 
     def missing(self, runs: Iterable[Run]) -> list[Run]:
         """Return the runs that have no outcome yet, each once, in their order."""
         return [run for run in dict.fromkeys(runs) if run not in self]
 
 
-@contextmanager
-def _locked(path: Path) -> Iterator[BinaryIO]:
-    """Open the file with a lock, and create it if it does not exist."""
-    if path.exists() and not path.is_file():
-        raise ValueError(f"{path} is not a regular file; give another --out.")
-    with path.open("ab") as file:
-        if fcntl is not None:
-            with suppress(OSError):  # some file systems have no locks
-                fcntl.flock(file, fcntl.LOCK_EX)
-        yield file
+@dataclass(frozen=True)
+class Point:
+    """A finished run as a row of a table or a point of a figure: its outcome, and the sums of the reported rows."""
 
+    run: Run
+    outcome: Outcome
+    part: CellSums
 
-def _foreign(path: Path, number: int) -> str:
-    return (
-        f"{path}, line {number}, is not a result of `fairbound reproduce`. Give another --out, or delete the file to "
-        "start again."
-    )
+    @property
+    def bound(self) -> float:
+        """The demanded ratio, the limit on the covariance, or the λ of the penalty."""
+        return self.run.bound
 
+    @property
+    def ratio(self) -> float:
+        """The ratio of selection rates."""
+        return self.part.ratio()
 
-# --- evidence --------------------------------------------------------------------------------------------------------
+    @property
+    def accuracy(self) -> float:
+        """In percent."""
+        return 100 * self.part.accuracy
+
+    @property
+    def gap(self) -> float:
+        """The distance between the ratio of the decisions and the demanded one."""
+        return abs(self.ratio - self.bound)
+
+    @property
+    def seconds(self) -> float:
+        """Of processor time."""
+        return self.outcome.processor_seconds
+
+    def violation(self, by: By = "decisions") -> float:
+        """Return the violation of the one limit."""
+        return self.part.violation(*self.run.limits[0], by)
 
 
 @dataclass(frozen=True)
@@ -266,35 +245,39 @@ class Evidence:
     results: Results
     split: Split
 
-    def outcome(self, run: Run) -> Outcome:
-        """Return the outcome of a run."""
-        return self.results[run]
+    def __getitem__(self, run: Run) -> Point:
+        outcome = self.results[run]
+        return Point(run, outcome, outcome.train if self.setting.part == "train" else outcome.test)
 
-    def part(self, run: Run) -> CellSums:
-        """Return the sums of a run over the reported rows (training or test)."""
-        return self.results[run].part(self.setting.part)
+    def points(self, runs: Iterable[Run]) -> list[Point]:
+        """Return the points of some runs."""
+        return [self[run] for run in runs]
+
+    def constrained(self, approach: str, scale: float = SCALE) -> list[Point]:
+        """Return the points under limits on ratios by a surrogate, or on the covariance."""
+        return self.points(self.setting.constrained(approach, scale))
+
+    def penalized(self, approach: str) -> list[Point]:
+        """Return the points with a penalty."""
+        return self.points(self.setting.penalties(approach))
 
     @property
     def title(self) -> str:
         """The data set, the solver and the reported rows, as text."""
         rows = "training rows" if self.setting.part == "train" else "test rows"
         batches = ", mini-batches" if self.setting.batches else ""
-        return f"{TITLES[self.setting.dataset]}, {self.setting.solver} solver, {rows}{batches}"
+        return f"{DATASETS[self.setting.dataset]}, {self.setting.solver} solver, {rows}{batches}"
+
+    @cached_property
+    def free(self) -> Point:
+        """The run without limits."""
+        return self[self.setting.free()]
 
     @cached_property
     def free_ratio(self) -> float:
-        """The ratio of selection rates without limits.  Stricter limits bind."""
-        return self.outcome(self.setting.free()).train.ratio()
+        """The ratio of selection rates without limits, on training rows.  Stricter limits bind."""
+        return self.free.outcome.train.ratio()
 
-    def binding(self, ratios: tuple[float, ...]) -> list[float]:
+    def binding(self, ratios: Iterable[float]) -> list[float]:
         """Return the ratios that bind."""
         return [ratio for ratio in ratios if ratio > self.free_ratio]
-
-    def gap(self, run: Run) -> float:
-        """Return the distance between the ratio of the decisions and the demanded one."""
-        ((_, demanded),) = run.limits
-        return self.gap_to(run, demanded)
-
-    def gap_to(self, run: Run, demanded: float) -> float:
-        """Return the same distance for a run without a limit on the ratio."""
-        return abs(self.part(run).ratio() - demanded)
