@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import csv
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -331,7 +332,7 @@ def test_a_frontier_of_a_source_is_that_of_the_rows_in_memory(tmp_path):
     source = write(planted(500), tmp_path, "file")
     options = {"positive": "yes", "ignore": ["w", "age", "town"]}
     part = Part.of(read_table(source, target="label", sensitive="sex", **options))
-    params = {"constraints": "demographic_parity <= 0.1", "effort": BRIEF, "forecast": False}
+    params = {"constraints": "demographic_parity <= 0.1", "training": replace(BRIEF, forecast=False)}
     model = ConstrainedClassifier(**params, pos_label="yes")
     kept = model.frontier(part.X, part.y, [0.2, 0.05], sensitive_features=part.sensitive)
     found = ConstrainedClassifier(**params).frontier(

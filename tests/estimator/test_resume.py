@@ -41,7 +41,7 @@ def rows():
 
 def fitted(settings, resume=None, limit=LIMIT, take=slice(None)):
     X, y, group = rows()
-    model = ConstrainedClassifier(limit, encoder=None, **{"effort": SHORT, **settings})
+    model = ConstrainedClassifier(limit, encoder=None, training=SHORT).set_params(**settings)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", LimitWarning)
         return model.fit(X[take], y[take], sensitive_features=group[take], resume=resume)
@@ -75,7 +75,9 @@ def test_a_fit_that_was_killed_ends_with_the_same_model(name, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("settings", [{"confidence": 0.9, "effort": None}, {"hidden": (8, 4), "effort": None}], ids=str)
+@pytest.mark.parametrize(
+    "settings", [{"confidence": 0.9, "training": "auto"}, {"hidden": (8, 4), "training": "auto"}], ids=str
+)
 def test_a_long_fit_that_was_killed_ends_with_the_same_model(settings, tmp_path):
     path = tmp_path / "fit.journal"
     plain, content = whole_journal(path, lambda passes: fitted(settings, passes))

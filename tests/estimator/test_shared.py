@@ -11,7 +11,7 @@ import torch
 from tests.estimator.helpers import SHORT, parameters
 from tests.estimator.shared import in_processes
 
-from fairbound import ConstrainedClassifier
+from fairbound import ConstrainedClassifier, Groups
 from fairbound.data import Source
 from fairbound.estimator import prepared_rows
 from fairbound.training import Passes, Processes, open_journal

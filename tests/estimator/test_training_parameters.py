@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -10,7 +12,7 @@ from sklearn.base import clone
 from tests.estimator.helpers import QUICK, quick, toy
 from torch import nn
 
-from fairbound import ConstrainedClassifier, load
+from fairbound import ConstrainedClassifier, Loss, Training, load
 from fairbound.fairness import Sigmoid
 from fairbound.training import L2, SmoothedL1, SquaredMeasure, StratifiedBatches
 
@@ -32,19 +34,14 @@ class TestMiniBatches:
         clf.save(tmp_path / "model")
         again = load(tmp_path / "model", module=dropout)
         assert (again.predict_proba(X) == clf.predict_proba(X)).all()
-        assert (again.batch_size, again.epochs) == (50, 4)
+        assert (again.training.batch_size, again.training.epochs) == (50, 4)
 
     def test_stating_a_batch_asks_for_mini_batches(self):
         X, y, group = toy()
-        clf = quick(LIMIT, training__batch_size=50, training__epochs=2).fit(X, y, sensitive_features=group)
+        assert Training(batch_size=50).solver == "stochastic"
+        clf = quick(LIMIT, training__epochs=2, training__batch_size=50).fit(X, y, sensitive_features=group)
         assert clf.result_.solver == "stochastic"
         assert sum(row["phase"] in ("free", "sample") for row in clf.result_.iterations) <= 2
-
-    @pytest.mark.parametrize("stated", [{"epochs": 3}, {"constraint_share": 0.5}], ids=str)
-    def test_whole_passes_have_no_batches(self, stated):
-        X, y, group = toy()
-        with pytest.raises(ValueError, match=rf"{next(iter(stated))}=.* is for mini-batches.*solver='stochastic'"):
-            quick(LIMIT, training__epochs=0, **stated).fit(X, y, sensitive_features=group)
 
     def test_limits_are_evaluated_on_a_share_of_the_rows(self, monkeypatch):
         X, y, group = toy()
@@ -79,7 +76,7 @@ class TestEmbedding:
         return X, (random.normal(size=12)[X].sum(axis=1) + 0.8 * group > 0).astype(int), group
 
     @pytest.mark.parametrize("epochs", [0, 20])
-    def test_it_keeps_its_limit_and_is_saved(self, solver, words, tmp_path):
+    def test_it_keeps_its_limit_and_is_saved(self, epochs, words, tmp_path):
         X, y, group = words
         clf = quick(LIMIT, hidden=embedding, encoder=None, training__epochs=epochs)
         clf.fit(X, y, sensitive_features=group, eval_set=(X[:50], y[:50], group[:50]))
@@ -130,7 +127,7 @@ class TestEarlyStopping:
 
     def test_it_does_not_go_with_confidence(self):
         X, y, group = toy()
-        with pytest.raises(ValueError, match=r"early_stopping=True does not work with confidence="):
+        with pytest.raises(ValueError, match=r"confidence=0.9 and training=Training"):
             quick(LIMIT, training__early_stopping=True, confidence=0.9).fit(X, y, eval_set=(X, y, group))
 
 
@@ -216,49 +213,40 @@ class TestClassWeight:
 
 def test_they_are_parameters_like_the_others(tmp_path):
     X, y, group = toy()
-    stated = {
-        "loss": nn.BCEWithLogitsLoss(reduction="none"),
-        "regularizers": [SquaredMeasure("demographic_parity", 0.5)],
-        "class_weight": {0: 1.0, 1: 2.0},
-        "early_stopping": False,
-        "epochs": 2,
-        "batch_size": 64,
-    }
-    clf = clone(ConstrainedClassifier(LIMIT, training=QUICK, **stated))
-    assert {name: clf.get_params()[name] for name in ("class_weight", "epochs")} == {
-        name: stated[name] for name in ("class_weight", "epochs")
-    }
+    function = nn.BCEWithLogitsLoss(reduction="none")
+    loss = Loss(function, regularizers=[SquaredMeasure("demographic_parity", 0.5)], class_weight={0: 1.0, 1: 2.0})
+    clf = clone(ConstrainedClassifier(LIMIT, loss=loss, training=replace(QUICK, epochs=2, batch_size=64)))
+    assert clf.get_params()["loss__class_weight"] == {0: 1.0, 1: 2.0}
+    assert clf.get_params()["training__epochs"] == 2
     torch.manual_seed(0)
     clf.fit(X, y, sensitive_features=group).save(tmp_path / "model")
     again = load(tmp_path / "model")
     assert (again.predict(X) == clf.predict(X)).all()
-    assert again.regularizers == (SquaredMeasure("demographic_parity", 0.5),)
-    assert again.class_weight == {0: 1.0, 1: 2.0}
+    assert again.loss.regularizers == (SquaredMeasure("demographic_parity", 0.5),)
+    assert again.loss.class_weight == {0: 1.0, 1: 2.0}
     with pytest.raises(ValueError, match="loss 'not in the file: BCEWithLogitsLoss'"):  # code is not written
         again.fit(X, y, sensitive_features=group)
 
 
 def test_the_objective_is_in_the_file(tmp_path):
     X, y, group = toy()
+    terms = (
+        SquaredMeasure("equal_opportunity", 2.0, surrogate=Sigmoid(20.0)),
+        SmoothedL1(1e-3, smoothing=1e-4),
+        L2(0.1),
+    )
     stated = {
-        "loss": "hinge",
-        "regularizers": [
-            SquaredMeasure("equal_opportunity", 2.0, surrogate=Sigmoid(20.0)),
-            SmoothedL1(1e-3, smoothing=1e-4),
-            L2(0.1),
-        ],
-        "class_weight": "balanced",
-        "constraint_share": 0.5,
+        "loss": Loss("hinge", regularizers=terms, class_weight="balanced"),
+        "training": replace(QUICK, epochs=2, constraint_share=0.5),
     }
-    quick(**stated, training__epochs=2).fit(X, y, sensitive_features=group).save(tmp_path / "model")
+    quick(**stated).fit(X, y, sensitive_features=group).save(tmp_path / "model")
     again = load(tmp_path / "model")
-    stated["regularizers"] = tuple(stated["regularizers"])
     assert {name: getattr(again, name) for name in stated} == stated
 
 
 class TestHistory:
     @pytest.mark.parametrize("epochs", [0, 20])
-    def test_it_is_a_table_of_what_each_iteration_reaches(self, solver):
+    def test_it_is_a_table_of_what_each_iteration_reaches(self, epochs):
         X, y, group = toy()
         clf = quick([LIMIT, "equal_opportunity <= 0.2"], training__epochs=epochs).fit(X, y, sensitive_features=group)
         table = clf.result_.history

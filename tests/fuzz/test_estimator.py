@@ -177,7 +177,11 @@ def one_bad_fit(rng: np.random.Generator) -> None:
     n = len(rows.y)
     X = rng.normal(size=(n, 2))
     arguments: dict[str, Any] = {"X": X, "y": rows.y, "sensitive_features": rows.y % 2, "sample_weight": None}
-    params: dict[str, Any] = {"constraints": "demographic_parity <= 0.5", "min_group_size": 1, "effort": LITTLE}
+    params: dict[str, Any] = {
+        "constraints": "demographic_parity <= 0.5",
+        "groups": Groups(min_size=1),
+        "training": LITTLE,
+    }
     name = draw.pick(rng, [*arguments, "constraint_weight", "eval_set", "params", "params", "X"])
     if name == "params":
         changed, value = (
@@ -187,7 +191,7 @@ def one_bad_fit(rng: np.random.Generator) -> None:
         params[changed] = None if callable(value) else value  # what a function of the user's raises is their own
     elif name == "X" and draw.chance(rng, 0.6):
         X[int(rng.integers(n)), 0] = draw.pick(rng, [np.nan, np.inf, -np.inf, 1e308, -1e308, 1e200, 1e-320])
-        params["preprocessing"] = draw.pick(rng, ["auto", None])
+        params["encoder"] = draw.pick(rng, ["auto", None])
     else:
         arguments[name] = draw.wrong_column(rng, n)
     clf = ConstrainedClassifier(**params)

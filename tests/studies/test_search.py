@@ -29,16 +29,8 @@ def plan_of(**settings):
     given = {
         "bounds": grids(measures, {"disparate_impact": [0.8, 0.95]}),
         "models": ("linear",),
-        "tolerance": Tolerance.parse("accuracy 0.5"),
         "choosing_size": 0.3,
         "final_size": 0.3,
-        "confidence": 0.95,
-        "seed": 0,
-        "groups": "each",
-        "small_groups": "error",
-        "min_group_size": 10,
-        "max_categories": 50,
-        "no_group_worse": False,
     }
     return SearchPlan(measures=measures, **{**given, **settings})
 

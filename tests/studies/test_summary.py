@@ -11,7 +11,6 @@ import hypothesis.strategies as st
 import numpy as np
 import pytest
 import torch
-from fairbound.training.effort import PHASES
 from hypothesis import given, settings
 from tests.report.example import LIMIT, fit_result, law_pieces, law_summary
 
@@ -31,7 +30,7 @@ from fairbound.fairness import Cells
 from fairbound.report import page
 from fairbound.studies.measured import uniform_history
 from fairbound.studies.summary import SCHEMA, VERSION, Decisions, SweptPoint, summarize
-from fairbound.training import FullBatch, make_model, train
+from fairbound.training import PHASES, FullBatch, make_model, train
 
 ROWS = Decisions(
     y=[0, 1, 1, 0, 1, 0, 1, 0],

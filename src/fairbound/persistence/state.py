@@ -268,6 +268,8 @@ def _stored_params(estimator: Any) -> dict[str, Any]:
     for name, kind in RECORDS.items():
         record = None if params[name] is None else kind.of(params[name])
         special[name] = record and {key: _plain_setting(value) for key, value in record.changed().items()}
+        if record is not None and not record.changed():
+            del params[name]  # the default
     if isinstance(params["encoder"], TableEncoder):
         special["encoder"] = StoredEncoder.of(params["encoder"])
     if not isinstance(params["random_state"], int | np.integer):
