@@ -87,7 +87,7 @@ def test_a_test_file_is_held_out(fairbound, loans, tmp_path):
         for row, income, job, sex, approved in loan_rows(200, 5)
     ]
     write_csv(tmp_path / "test.csv", ("sex", "approved", "job", "income", "id", "branch"), rows)
-    found = fairbound("train", loans, *LOANS, "--test-file", "test.csv", "--require", LIMIT, "--out", "run")
+    found = fairbound("train", loans, *LOANS, "--test", "test.csv", "--require", LIMIT, "--out", "run")
     assert found.code == (0 if metrics(tmp_path)["kept"] else 1), found.stderr
     assert "1,500 for training, 200 held out" in found.stdout
     assert metrics(tmp_path)["rows"] == {"training": 1500, "held_out": 200}
@@ -98,7 +98,7 @@ def test_the_label_of_a_test_file_is_coded_as_in_training(fairbound, tmp_path):
     spelt = [(*row[:-1], words[row[-1]][row[0] % 4 == 0]) for row in loan_rows(400)]
     write_csv(tmp_path / "train.csv", LOAN_COLUMNS, spelt)
     write_csv(tmp_path / "test.csv", LOAN_COLUMNS, [(*row[:-1], words[row[-1]][0]) for row in loan_rows(200, 1)])
-    given = [*LOANS, "--positive", "yes", "Yes", "--test-file", "test.csv"]
+    given = [*LOANS, "--positive", "yes", "Yes", "--test", "test.csv"]
     assert fairbound("train", "train.csv", *given, "--out", "run", "--quiet").code == 0
     write_csv(
         tmp_path / "test.csv", LOAN_COLUMNS, [(*row[:-1], words[row[-1]][0].upper()) for row in loan_rows(200, 1)]
@@ -114,7 +114,7 @@ def test_a_test_file_is_read_by_what_training_learnt_of_its_columns(fairbound, t
     write_csv(tmp_path / "train.csv", LOAN_COLUMNS, rows)
     plain = [(*row[:2], codes[row[-1]], *row[3:]) for row in loan_rows(200, 1)]  # 01 and 02 alone look like numbers
     write_csv(tmp_path / "test.csv", LOAN_COLUMNS, plain)
-    assert fairbound("train", "train.csv", *LOANS, "--test-file", "test.csv", "--out", "run", "--quiet").code == 0
+    assert fairbound("train", "train.csv", *LOANS, "--test", "test.csv", "--out", "run", "--quiet").code == 0
     assert metrics(tmp_path)["accuracy"]["held_out"]["after"]["value"] == 1.0  # the code says it all, if it is read
 
 
@@ -126,21 +126,20 @@ def test_a_test_file_is_read_by_what_training_learnt_of_its_columns(fairbound, t
             [],
             "test.csv has no column 'income'",
         ),
-        (LOAN_COLUMNS, ["--test", "0.3"], "--test-file names other rows"),
     ],
 )
 def test_test_files_that_cannot_be_used(fairbound, loans, tmp_path, header, arguments, words):
     write_csv(tmp_path / "test.csv", header, loan_rows(100, 1))
-    refused = fairbound("train", loans, *LOANS, "--test-file", "test.csv", *arguments, "--out", "run", "--quiet")
+    refused = fairbound("train", loans, *LOANS, "--test", "test.csv", *arguments, "--out", "run", "--quiet")
     assert refused.code == 2
     assert words in refused.sentence
 
 
 def test_a_test_file_that_is_not_there_is_said_at_once(fairbound, loans, tmp_path):
-    refused = fairbound("train", loans, *LOANS, "--test-file", "loan.csv", "--out", "run", "--quiet")
+    refused = fairbound("train", loans, *LOANS, "--test", "loan.csv", "--out", "run", "--quiet")
     assert says(refused.sentence, "no file loan.csv", "'loans.csv'?")
     constant = write_csv(tmp_path / "test.csv", LOAN_COLUMNS, [(*row[:-1], 1) for row in loan_rows(50)])
-    refused = fairbound("train", loans, *LOANS, "--test-file", constant, "--out", "run", "--quiet")
+    refused = fairbound("train", loans, *LOANS, "--test", constant, "--out", "run", "--quiet")
     assert "same label" in refused.sentence
 
 

@@ -607,16 +607,19 @@ def test_rates_within_labels_need_the_group_within_labels():
 @pytest.mark.parametrize(
     ("params", "said"),
     [
-        ({"base": LogisticRegression().fit([[0.0] * 3, [1.0] * 3], [0, 1]), "cv": "prefit"}, "so they need a base"),
-        ({"base": None}, "correction='groups' needs a base"),
+        (
+            {"base": LogisticRegression().fit([[0.0] * 3, [1.0] * 3], [0, 1]), "base__cv": "prefit"},
+            "so they need a base",
+        ),
+        ({"base": None}, "base__correction: base=None has no parameters"),
         ({"base": RidgeClassifier()}, r"RidgeClassifier \(base=\) has no predict_proba"),
         ({"constraints": ()}, "need limits between groups"),
-        ({"correction": "rows"}, "correction"),
+        ({"base__correction": "rows"}, "correction"),
     ],
 )
 def test_when_the_group_cannot_be_estimated(params, said):
     X, y, group = toy(100)
-    given = {"constraints": "demographic_parity <= 0.3", "base": LogisticRegression(), "correction": "groups"}
+    given = {"constraints": "demographic_parity <= 0.3", "base": LogisticRegression(), "base__correction": "groups"}
     with pytest.raises(ValueError, match=said):
         brief(**{**given, **params}).fit(X, y, sensitive_features=group)
 
@@ -739,15 +742,15 @@ class Foreign:
             r"VotingClassifier \(base=\) has no scores.*predict_proba",
         ),
         ({"base": DummyClassifier()}, ValueError, r"DummyClassifier \(base=\) .*same score"),
-        ({"cv": 1}, ValueError, "cv=1 must be at least 2"),
-        ({"cv": "five"}, ValueError, "cv='five' must be .*folds"),
-        ({"cv": 101}, ValueError, "cv=101 must be at most the number of rows, 100"),
-        ({"cv": []}, ValueError, "row 0 of X in 0 test parts"),
-        ({"cv": [1, 2]}, ValueError, r"cv=\[1, 2\] must be pairs of row numbers"),
-        ({"cv": True}, ValueError, "cv=True must be .*folds"),
-        ({"cv": TimeSeriesSplit(3)}, ValueError, "row 0 of X in 0 test parts"),
-        ({"module": lambda n, m: None}, ValueError, "base= and module= cannot be combined"),
-        ({"ensemble": 3}, ValueError, "ensemble"),
+        ({"base__cv": 1}, ValueError, "cv=1 must be at least 2"),
+        ({"base__cv": "five"}, ValueError, "cv='five' must be .*folds"),
+        ({"base__cv": 101}, ValueError, "cv=101 must be at most the number of rows, 100"),
+        ({"base__cv": []}, ValueError, "row 0 of X in 0 test parts"),
+        ({"base__cv": [1, 2]}, ValueError, r"cv=\[1, 2\] must be pairs of row numbers"),
+        ({"base__cv": True}, ValueError, "cv=True must be .*folds"),
+        ({"base__cv": TimeSeriesSplit(3)}, ValueError, "row 0 of X in 0 test parts"),
+        ({"hidden": lambda n, m: None}, ValueError, "hidden= is a network of your own"),
+        ({"base__ensemble": 3}, ValueError, "ensemble"),
     ],
 )
 def test_what_cannot_be_is_said_in_a_sentence(params, error, said):

@@ -162,7 +162,7 @@ def test_it_is_saved_and_loaded(certified, tmp_path):
     assert read.certificate_.to_dict() == certified.certificate_.to_dict()
     assert read.result_.to_dict() == certified.result_.to_dict()
     assert str(read.result_) == str(certified.result_)
-    assert (read.confidence, read.calibration_size) == (0.9, 0.3)
+    assert read.confidence == Confidence(0.9)
     json.loads(certified.result_.to_json())
 
 
@@ -245,15 +245,14 @@ def test_the_last_bias_is_not_shifted_after_the_test(monkeypatch):
     ("params", "words"),
     [
         ({"constraints": ()}, ["confidence=0.9", "at least one limit", "constraints="]),
-        ({"warm_start": True}, ["confidence=", "warm_start=True"]),
-        ({"small_groups": "merge"}, ["confidence=", "small_groups='merge'", "Use small_groups='error'"]),
-        ({"solver": "stochastic"}, ["confidence=", "solver='stochastic'", "Use solver='auto'"]),
-        ({"constraint_weight": np.arange(1500.0) + 1}, ["different weights", "constraint_weight='none'"]),
-        ({"constraints": Covariance(0.1)}, ["covariance <= 0.1 cannot be certified"]),
+        ({"training__warm_start": True}, ["confidence=", "training=Training(warm_start=True)"]),
+        ({"groups__small": "merge"}, ["confidence=0.9", "groups=Groups(small='merge')", "every group"]),
+        ({"training__epochs": 20}, ["confidence=0.9", "training=Training(epochs=20)", "whole passes"]),
+        ({"constraints": Covariance(0.1)}, ["confidence=", "covariance <= 0.1"]),
         ({"constraints": "disparate_impact >= 1"}, ["cannot be certified", "no room"]),
-        ({"confidence": 95}, ["The 'confidence' parameter"]),
-        ({"confidence": 0.2}, ["The 'confidence' parameter"]),
-        ({"calibration_size": 1.0}, ["The 'calibration_size' parameter"]),
+        ({"confidence": 95}, ["confidence=95", "at least 0.5 and below 1"]),
+        ({"confidence": 0.2}, ["confidence=0.2"]),
+        ({"confidence__calibration_size": 1.0}, ["confidence=Confidence(calibration_size=1.0)", "below 1"]),
     ],
 )
 def test_what_does_not_go_with_it_is_refused(params, words):
@@ -262,8 +261,10 @@ def test_what_does_not_go_with_it_is_refused(params, words):
 
 
 def test_sample_weights_in_the_limits_are_refused():
-    with refused("constraint_weight='none'", "leave out confidence="):
+    with refused("groups=Groups(weight='none')", "leave out confidence="):
         fit(confident(), sample_weight=np.arange(1500) % 3)
+    with refused("different weights"):
+        fit(confident(), constraint_weight=np.arange(1500.0) + 1)
 
 
 @pytest.mark.parametrize(("y", "group"), [([0, 1], ["a", "b"]), ([0, 0, 0, 0, 1], ["a", "a", "b", "b", "a"])])

@@ -123,9 +123,9 @@ def test_the_model_is_that_of_the_rows_in_memory(tmp_path, small_blocks, kind, w
 @pytest.mark.parametrize(
     ("params", "weight"),
     [
-        ({"class_weight": "balanced"}, None),
-        pytest.param({"class_weight": {"yes": 3.0, "no": 0.5}}, "w", marks=pytest.mark.slow),
-        ({"no_group_worse": True}, None),
+        ({"loss__class_weight": "balanced"}, None),
+        pytest.param({"loss__class_weight": {"yes": 3.0, "no": 0.5}}, "w", marks=pytest.mark.slow),
+        ({"groups__no_group_worse": True}, None),
     ],
     ids=str,
 )
@@ -176,7 +176,7 @@ def test_mini_batches_stream_too(tmp_path, small_blocks):
     columns = planted(900)
     source = write(columns, tmp_path, "file")
     options = {"positive": "yes", "ignore": ["w", "age"]}
-    more = {"solver": "stochastic", "epochs": 2, "batch_size": 300}
+    more = {"training__epochs": 2, "training__batch_size": 300}
     kept, streamed, part = both(columns, source, source, options, **more)
     assert (kept.predict(part.X) == streamed.predict(part.X)).all()
 
@@ -186,11 +186,11 @@ def test_mini_batches_stream_too(tmp_path, small_blocks):
     [
         ({"confidence": 0.95}, "confidence"),
         ({"margin": "auto"}, "margin"),
-        ({"constraint_weight": [1.0]}, "constraint_weight"),
+        ({"training": Training(warm_start=True)}, "training=Training\\(warm_start"),
     ],
 )
 def test_what_needs_all_rows_is_refused(tmp_path, params, named):
-    with pytest.raises(ValueError, match=rf"{named}=.* needs all rows in memory.*read_table"):
+    with pytest.raises(ValueError, match=rf"{named}=.* needs all rows in the memory of one process"):
         ConstrainedClassifier("disparate_impact >= 0.8", **params).fit(tmp_path, "y", sensitive_features="g")
 
 

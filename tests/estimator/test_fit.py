@@ -444,11 +444,10 @@ def test_the_bounds_of_a_frontier_that_are_not_kept_are_warned_of():
 @pytest.mark.parametrize(
     ("params", "words"),
     [
-        ({"threshold": 1.5}, "'threshold' parameter of ConstrainedClassifier must be a float in the range"),
-        ({"l2": -1}, "'l2' parameter"),
-        ({"solver": "adam"}, "'solver' parameter"),
-        ({"objective": "fairness"}, "'objective' parameter"),
-        ({"small_groups": "drop"}, "'small_groups' parameter"),
+        ({"threshold": 1.5}, "threshold=1.5 must be a number above 0 and below 1"),
+        ({"objective": "fairness"}, "objective='fairness' must be one of accuracy, loss"),
+        ({"groups": "eech"}, "groups='eech' must be one of .* Did you mean 'each'"),
+        ({"encoder": "onehot"}, "encoder='onehot' must be auto"),
         ({"hidden": (0,)}, "hidden=.0,.: must hold the width"),
         ({"hidden": 3}, "hidden=3: must hold the width"),
         (
@@ -457,8 +456,8 @@ def test_the_bounds_of_a_frontier_that_are_not_kept_are_warned_of():
         ),
         ({"constraints": [3]}, "3 is not a constraint"),
         ({"constraints": iter(["disparate_impact >= 0.8"])}, "iterator.*only once"),
-        ({"module": "mlp"}, "module='mlp': must be a torch.nn.Module"),
-        ({"module": lambda n_in, n_out: 3}, "module= returned int"),
+        ({"hidden": "mlp"}, "hidden='mlp': must hold the width"),
+        ({"hidden": lambda n_in, n_out: 3}, "hidden= returned int"),
         ({"random_state": "x"}, "'random_state' parameter"),
         ({"constraints": 0.8}, r"0.8 is not a constraint: give for example DisparateImpact\(0.8\)"),
         ({"constraints": DisparateImpact}, "DisparateImpact'> .*DisparateImpact"),

@@ -79,13 +79,13 @@ def test_a_group_that_is_an_input_is_asked_for():
     clf = quick("disparate_impact >= 0.8", sensitive_columns="sex", groups__as_input=True)
     clf.fit(frame, y)
     assert "sex=f" in clf.encoded_names_
-    with refused("'sex'", "sensitive_as_input=True"):
+    with refused("'sex'", "Groups(as_input=True)"):
         clf.predict(frame.drop(columns="sex"))
     named = quick("disparate_impact >= 0.8", groups__as_input=True)
     named.fit(frame, y, sensitive_features="sex")
-    with refused("'sex'", "sensitive_as_input=True"):
+    with refused("'sex'", "Groups(as_input=True)"):
         named.predict(frame.drop(columns="sex"))
-    with refused("sensitive_as_input=True", "sensitive_columns="):
+    with refused("Groups(as_input=True)", "sensitive_columns="):
         quick("disparate_impact >= 0.8", groups__as_input=True).fit(
             frame[["u", "v"]], y, sensitive_features=frame["sex"]
         )
@@ -95,7 +95,7 @@ def test_a_group_that_is_an_input_is_asked_for_without_names_too():
     X, y, group = toy(100)
     clf = quick("disparate_impact >= 0.1", sensitive_columns=3, groups__as_input=True)
     clf.fit(np.c_[X, group == "a"], y)
-    with refused("column number 3", "sensitive_as_input=True"):
+    with refused("column number 3", "Groups(as_input=True)"):
         clf.predict(X)
 
 
@@ -188,7 +188,7 @@ def with_small_groups():
 
 def test_small_groups_are_an_error_that_lists_them():
     X, y, group = with_small_groups()
-    with refused("min_group_size=10", "'c' (3), 'd' (4)", "small_groups='merge'", "small_groups='warn'"):
+    with refused("Groups(min_size=10)", "'c' (3), 'd' (4)", "Groups(small='merge')", "Groups(small='warn')"):
         quick("demographic_parity <= 0.1").fit(X, y, sensitive_features=group)
     ConstrainedClassifier().fit(X, y, sensitive_features=group)  # nothing is limited
 
@@ -215,13 +215,13 @@ def test_columns_that_no_limit_concerns_may_have_small_groups():
         clf = quick(limit).fit(X, y, sensitive_features=columns)
         assert clf.result_.small_groups == ()
         assert len([each for each in clf.result_.groups if each.grouping == "village"]) == 4
-    with refused("'village'", "fewer than min_group_size="):
+    with refused("'village'", "fewer than groups=Groups(min_size="):
         quick("disparate_impact >= 0.1").fit(X, y, sensitive_features=columns)
 
 
 def test_some_group_must_be_left():
     X, y, group = toy(14)
-    with refused("All groups of 'sensitive_feature'", "min_group_size=10", "'a' (", "'b' ("):
+    with refused("All groups of 'sensitive_feature'", "Groups(min_size=10)", "'a' (", "'b' ("):
         quick("disparate_impact >= 0.1", groups__small="warn").fit(X, y, sensitive_features=group)
 
 
@@ -255,7 +255,7 @@ def test_small_groups_merge_until_they_are_large_enough():
     merged = np.where(np.isin(group, ["c", "d"]), "(other)", group)
     found = audit(y, clf.predict(X), merged)
     assert clf.result_.limits[0].reached == found.measure("demographic_parity").value <= 0.2
-    with refused("All groups of 'sensitive_feature'", "400 rows", "min_group_size=1000"):
+    with refused("All groups of 'sensitive_feature'", "400 rows", "Groups(min_size=1000)"):
         quick("demographic_parity <= 0.2", groups__small="merge", groups__min_size=1000).fit(
             X, y, sensitive_features=group
         )
@@ -264,7 +264,7 @@ def test_small_groups_merge_until_they_are_large_enough():
 def test_a_merge_that_leaves_nothing_to_compare_is_refused():
     X, y, group = toy()
     group = np.where(np.arange(len(y)) < 6, "few", "many")
-    with refused("one group of all groups", "'few' (6 rows)", "'many' (394 rows)", "small_groups='warn'"):
+    with refused("one group of all groups", "'few' (6 rows)", "'many' (394 rows)", "Groups(small='warn')"):
         quick("demographic_parity <= 0.2", groups__small="merge").fit(X, y, sensitive_features=group)
 
 
@@ -273,7 +273,7 @@ def test_a_limit_that_names_a_merged_group_says_what_happened(named):
     X, y, group = with_small_groups()
     group = np.where((group == "b") & (np.arange(len(group)) % 4 > 0), "a", group)  # b is the next smallest
     limit = f"demographic_parity <= 0.2 against {named}"
-    with refused(f"'{named}'", "small_groups='merge'", "'c' (3 rows)", "merges with others"):
+    with refused(f"'{named}'", "Groups(small='merge')", "'c' (3 rows)", "merges with others"):
         quick(limit, groups__small="merge", groups__min_size=10).fit(X, y, sensitive_features=group)
 
 

@@ -138,8 +138,6 @@ def test_a_transformer_of_ones_own_replaces_the_encoder():
     assert not hasattr(own, "transformers_")
     assert clf.encoded_names_ == own.fit(X).get_feature_names_out().tolist()
     assert clf.score(X, y) > 0.7
-    with refused("categorical=", "preprocessing='auto'"):
-        clf.set_params(categorical=["rooms"]).fit(X, y, sensitive_features=group)
 
 
 def test_without_preprocessing_numbers_are_scaled_for_our_network_and_as_they_are_for_others():

@@ -129,7 +129,7 @@ def test_it_survives_saving(rows, tmp_path):
     lifted = quick("disparate_impact >= 0.5", groups__no_group_worse=True).fit(X, y, sensitive_features=group)
     lifted.save(tmp_path / "model")
     again = load(tmp_path / "model")
-    assert again.no_group_worse is True
+    assert again.groups.no_group_worse is True
     assert (again.predict(X) == lifted.predict(X)).all()
 
 
@@ -141,7 +141,7 @@ def test_what_cannot_be_had_is_refused(rows):
         )
     with refused("selektion_rate", "selection_rate"):
         ConstrainedClassifier(LIMIT, groups=Groups(no_group_worse="selektion_rate")).fit(X, y, sensitive_features=group)
-    with refused("no_group_worse=", "confidence="):
+    with refused("no_group_worse=True", "confidence=0.9"):
         ConstrainedClassifier(LIMIT, groups=Groups(no_group_worse=True), confidence=0.9).fit(
             X, y, sensitive_features=group
         )
@@ -157,5 +157,5 @@ def test_a_study_counts_the_floors_among_its_limits():
         if not new["everyone"]:
             assert new["rates"][label]["selection_rate"]["value"] >= old["rates"][label]["selection_rate"]["value"]
     assert "selection_rate" in found.summary["limits"][1]["text"]
-    with refused("no_group_worse=", "confidence="):
+    with refused("no_group_worse=True", "confidence=0.9"):
         study(data, "disparate_impact >= 0.8", groups=Groups(no_group_worse=True), confidence=0.9)

@@ -30,6 +30,7 @@ def test_every_parameter_of_a_limit_has_a_name():
     assert params["constraints__demographic_parity__against"] == "overall"
     assert params["constraints__demographic_parity"] == DemographicParity(0.1, against="overall")
     assert not any("__" in name for name in clf.get_params(deep=False))
+    assert len(clf.get_params(deep=False)) <= 16
 
 
 @pytest.mark.parametrize("constraints", ["disparate_impact >= 0.8", DisparateImpact(0.8), [DisparateImpact(0.8)]])
@@ -37,9 +38,11 @@ def test_a_bound_can_be_set(constraints):
     clf = ConstrainedClassifier(constraints)
     assert clf.set_params(constraints__disparate_impact__bound=0.9) is clf
     assert list(clf.constraints) == [DisparateImpact(0.9)]
-    clf.set_params(constraints__disparate_impact__bound=0.7, constraints__disparate_impact__margin="logit", l2=0.1)
+    clf.set_params(
+        constraints__disparate_impact__bound=0.7, constraints__disparate_impact__margin="logit", loss__l2=0.1
+    )
     assert clf.constraints == [DisparateImpact(0.7, margin="logit")]
-    assert clf.l2 == 0.1
+    assert clf.loss == Loss(l2=0.1)
     assert constraints in ("disparate_impact >= 0.8", DisparateImpact(0.8), [DisparateImpact(0.8)])  # not changed
 
 

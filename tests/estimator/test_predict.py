@@ -30,9 +30,9 @@ def own_network(n_inputs, n_outputs):
     [
         {},
         {"hidden": (9, 5)},
-        {"module": own_network},
+        {"hidden": own_network},
         {
-            "module": lambda i, o: nn.Sequential(
+            "hidden": lambda i, o: nn.Sequential(
                 nn.Linear(i, 40), nn.Tanh(), nn.Linear(40, 9), nn.GELU(), nn.Linear(9, o)
             )
         },

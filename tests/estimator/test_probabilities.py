@@ -100,7 +100,7 @@ def test_small_expected_groups_are_refused():
     ("params", "said"),
     [
         ({"confidence": 0.9}, "'group' has probabilities"),
-        ({"base": LogisticRegression(), "cv": 2, "correction": "groups"}, "known with probabilities only"),
+        ({"base": LogisticRegression(), "base__cv": 2, "base__correction": "groups"}, "known with probabilities only"),
     ],
 )
 def test_what_needs_known_groups_refuses(params, said):

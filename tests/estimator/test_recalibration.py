@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from fairbound.estimator.predictor import SidedMap, Temperature, fit_recalibration
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.calibration import CalibratedClassifierCV
@@ -14,6 +13,7 @@ from sklearn.metrics import log_loss
 from tests.estimator.helpers import toy
 
 from fairbound import ConstrainedClassifier, Loss, audit
+from fairbound.estimator.recalibration import SidedMap, Temperature, fit_recalibration
 from fairbound.fairness.decisions import logit
 
 

@@ -22,9 +22,9 @@ LIMIT = "disparate_impact >= 0.9"
 SETTINGS = {
     "linear": {},
     "network": {"hidden": (4,)},
-    "mini-batches": {"hidden": (4,), "solver": "stochastic", "epochs": 4},
+    "mini-batches": {"hidden": (4,), "training__epochs": 4},
     "margin": {"margin": 0.9},
-    "no group worse": {"no_group_worse": True},
+    "no group worse": {"groups__no_group_worse": True},
 }
 
 
@@ -155,23 +155,23 @@ def squared_double_error(logits, labels):
     return (torch.sigmoid(2 * logits) - labels) ** 2
 
 
-BATCHES = {"solver": "stochastic", "epochs": 2}
+BATCHES = {"training__epochs": 2}
 
 
 @pytest.mark.parametrize(
     ("before", "after"),
     [
-        ({"module": own_module(torch.nn.Tanh)}, {"module": own_module(torch.nn.ReLU)}),
-        ({"module": own_module(torch.nn.Tanh, 0.0)}, {"module": own_module(torch.nn.ReLU, 0.0)}),
+        ({"hidden": own_module(torch.nn.Tanh)}, {"hidden": own_module(torch.nn.ReLU)}),
+        ({"hidden": own_module(torch.nn.Tanh, 0.0)}, {"hidden": own_module(torch.nn.ReLU, 0.0)}),
         (
-            {"module": frozen(own_module(torch.nn.Tanh, 0.0), 1.0)},
-            {"module": frozen(own_module(torch.nn.Tanh, 0.0), 1.5)},
+            {"hidden": frozen(own_module(torch.nn.Tanh, 0.0), 1.0)},
+            {"hidden": frozen(own_module(torch.nn.Tanh, 0.0), 1.5)},
         ),
         ({"loss": squared_error}, {"loss": squared_double_error}),
-        ({**BATCHES, "l2": 1e-4}, {**BATCHES, "l2": 1e-1}),
+        ({**BATCHES, "loss__l2": 1e-4}, {**BATCHES, "loss__l2": 1e-1}),
         (
-            {**BATCHES, "module": own_module(torch.nn.Tanh), "random_state": 0},
-            {**BATCHES, "module": own_module(torch.nn.Tanh), "random_state": 1},
+            {**BATCHES, "hidden": own_module(torch.nn.Tanh), "random_state": 0},
+            {**BATCHES, "hidden": own_module(torch.nn.Tanh), "random_state": 1},
         ),
     ],
     ids=[

@@ -120,8 +120,8 @@ def test_a_network_that_gives_nan_is_named_and_no_probability():
 @pytest.mark.parametrize(
     "params",
     [
-        {"module": nn.Linear(3, 1), "preprocessing": None},
-        {"preprocessing": FunctionTransformer()},
+        {"hidden": nn.Linear(3, 1), "encoder": None},
+        {"encoder": FunctionTransformer()},
     ],
 )
 def test_scales_that_are_not_ours_to_mend_are_said(params):

@@ -92,7 +92,7 @@ def test_the_model_is_that_of_one_process(count, how):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("settings", [{"class_weight": "balanced"}, {"no_group_worse": True}], ids=str)
+@pytest.mark.parametrize("settings", [{"loss__class_weight": "balanced"}, {"groups__no_group_worse": True}], ids=str)
 def test_weights_of_classes_and_floors_are_those_of_all_rows(settings):
     parts = divided(2, "by group")
     (expected,) = in_processes(1, lambda _: facts(fitted(np.arange(len(TABLE.y)), **settings)))
@@ -104,12 +104,13 @@ def test_weights_of_classes_and_floors_are_those_of_all_rows(settings):
 
 
 @pytest.mark.parametrize(
-    "settings", [{}, pytest.param({"hidden": (3,), "regularizers": "demographic_parity * 0.1"}, marks=pytest.mark.slow)]
+    "settings",
+    [{}, pytest.param({"hidden": (3,), "loss__regularizers": "demographic_parity * 0.1"}, marks=pytest.mark.slow)],
 )
 def test_mini_batches_have_the_same_rows_however_they_are_divided(settings):
     """All processes draw the same positions, so two of them take the steps of one that has the rows in their order."""
     parts = divided(2, "by group")
-    settings = {"solver": "stochastic", "batch_size": 150, "epochs": 2, **settings}
+    settings = {"training__batch_size": 150, "training__epochs": 2, **settings}
     (expected,) = in_processes(1, lambda _: facts(fitted(np.concatenate(parts), weights=True, **settings)))
     first, second = in_processes(2, lambda rank: facts(fitted(parts[rank], weights=True, **settings)))
     assert np.array_equal(first[0], second[0])
@@ -128,7 +129,7 @@ def test_mini_batches_of_modules_with_modes():
         for layer in layers.values():
             torch.manual_seed(0)
             module = torch.nn.Sequential(torch.nn.Linear(9, 4), layer, torch.nn.Linear(4, 1))
-            settings = {"module": module, "solver": "stochastic", "batch_size": 150, "epochs": 2}
+            settings = {"hidden": module, "training__batch_size": 150, "training__epochs": 2}
             try:
                 found.append(parameters(fitted(parts[rank], **settings)).numpy())  # a tensor would need its process
             except ValueError as error:
@@ -217,7 +218,7 @@ def test_what_one_process_refuses_ends_all_with_a_sentence():
 
 
 @pytest.mark.parametrize(
-    "settings", [{}, pytest.param({"solver": "stochastic", "batch_size": 150, "epochs": 4}, marks=pytest.mark.slow)]
+    "settings", [{}, pytest.param({"training__batch_size": 150, "training__epochs": 4}, marks=pytest.mark.slow)]
 )
 def test_a_shared_fit_that_was_killed_ends_with_the_same_model(tmp_path, settings):
     parts, path = divided(2, "by chance"), tmp_path / "fit.journal"

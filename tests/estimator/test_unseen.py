@@ -282,7 +282,7 @@ def test_a_margin_does_not_lose_limits_that_are_kept_without_it():
     X, group = draw.normal(size=(150, 3)), draw.integers(0, 4, 150)
     y = (X[:, 0] + 0.8 * group / 3 + draw.normal(size=150) > 0.5).astype(int)
     limits = ["disparate_impact >= 0.8", "selection_rate <= 0.45", "selection_rate >= 0.3", "equal_opportunity <= 0.3"]
-    options = {"small_groups": "warn", "min_group_size": 2}
+    options = {"groups": Groups(small="warn", min_size=2)}
     plain, found = (
         ConstrainedClassifier(limits, margin=margin, **options).fit(X, y, sensitive_features=group)
         for margin in (None, 0.95)

@@ -48,7 +48,7 @@ def frame(n=200):
     return table, y, group
 
 
-@pytest.mark.parametrize("params", [{}, {"hidden": (3,), "pos_label": 0}, {"ensemble": True}])
+@pytest.mark.parametrize("params", [{}, {"hidden": (3,), "pos_label": 0}, {"base__ensemble": True}])
 def test_a_model_over_a_base_comes_back_the_same(base, params, tmp_path):
     table, y, group = toy(200) if isinstance(base, Pipeline) else frame(200)
     clf = quick("demographic_parity <= 0.4", base=base, base__cv=2, **params).fit(table, y, sensitive_features=group)
@@ -73,7 +73,7 @@ def test_three_classes_and_estimates_of_the_group(tmp_path):
     clf.fit(X, y, sensitive_features=group).save(tmp_path / "groups")
     read = load(tmp_path / "groups")
     assert (read.predict_proba(X) == clf.predict_proba(X)).all()
-    assert read.correction == "both"
+    assert read.base.correction == "both"
 
 
 def test_a_model_that_was_read_is_trained_again_over_the_same_base(tmp_path):

@@ -47,10 +47,10 @@ CASES = {
     "linear": {},
     "network": {"hidden": (5, 3)},
     "first class positive": {"pos_label": 0, "threshold": 0.6},
-    "codes": {"categorical": ["code"], "max_categories": 3},
-    "own encoder": {"preprocessing": TableEncoder(scale=False, max_categories=2)},
+    "codes": {"encoder": TableEncoder(categorical=["code"], max_categories=3)},
+    "own encoder": {"encoder": TableEncoder(scale=False, max_categories=2)},
     "plain network": {
-        "module": lambda i, o: nn.Sequential(nn.Linear(i, 4), nn.ELU(0.5), nn.Linear(4, 3), nn.GELU(), nn.Linear(3, o))
+        "hidden": lambda i, o: nn.Sequential(nn.Linear(i, 4), nn.ELU(0.5), nn.Linear(4, 3), nn.GELU(), nn.Linear(3, o))
     },
 }
 
@@ -121,7 +121,7 @@ def test_parameters_that_are_arrays_are_written(tmp_path):
     )
     clf.fit(table, y).save(tmp_path / "model")
     read = load(tmp_path / "model")
-    assert (read.categorical, read.sensitive_columns) == (["v"], ["sex"])
+    assert (read.encoder.categorical, read.sensitive_columns) == (["v"], ["sex"])
     assert (read.predict_proba(table) == clf.predict_proba(table)).all()
 
 

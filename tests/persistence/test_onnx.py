@@ -92,10 +92,10 @@ def words(n=300):
 @pytest.mark.parametrize(
     "params",
     [
-        {"categorical": ["code", "owner"], "max_categories": 3},
+        {"encoder": TableEncoder(categorical=["code", "owner"], max_categories=3)},
         {"pos_label": 0, "threshold": 0.3, "hidden": (4,)},
-        {"module": lambda i, o: nn.Sequential(nn.Linear(i, 3), nn.Tanh(), nn.Linear(3, 3), nn.SiLU(), nn.Linear(3, 2))},
-        {"preprocessing": TableEncoder(scale=False)},
+        {"hidden": lambda i, o: nn.Sequential(nn.Linear(i, 3), nn.Tanh(), nn.Linear(3, 3), nn.SiLU(), nn.Linear(3, 2))},
+        {"encoder": TableEncoder(scale=False)},
     ],
 )
 def test_words_codes_and_missing_values(params, recalibrated, tmp_path):

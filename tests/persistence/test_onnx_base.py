@@ -138,7 +138,7 @@ def test_scores_that_were_given_are_an_input(positive, tmp_path):
     ("options", "parts"),
     [
         ({"base": GaussianNB()}, ["GaussianNB", "base_score="]),
-        ({"base": HistGradientBoostingClassifier(max_iter=3), "correction": "both"}, ["correction='both'"]),
+        ({"base": HistGradientBoostingClassifier(max_iter=3), "base__correction": "both"}, ["correction='both'"]),
     ],
 )
 def test_what_cannot_be_written(options, parts, tmp_path):

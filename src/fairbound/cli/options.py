@@ -92,12 +92,19 @@ def _made(declared: Declared, given: dict[str, Any]) -> Any:
     return kind(**{name: value for name, value in values if value is not None})
 
 
+def _metavar(shown: str) -> str:
+    """Return what a docstring says of the values of an option, unless it names a type of Python."""
+    return "" if re.match("(bool|float|int|str|sequence|function)\\b", shown) or '"' in shown[:1] else shown
+
+
 def _parameter(declared: Declared, positional: bool) -> inspect.Parameter:
     """Return the parameter that typer makes an argument or an option of."""
     shell = declared.shell
-    known: dict[str, Any] = {"help": declared.help, "min": declared.range.least}
+    known: dict[str, Any] = {"help": declared.help}
+    if shell.kind in (int, float):
+        known["min"] = declared.range.least
     words = declared.choices if shell.kind is str else get_args(shell.kind) if get_origin(shell.kind) is Literal else ()
-    shown = shell.shown or "|".join(map(str, words)) or (declared.shown if declared.shown.isupper() else "")
+    shown = shell.shown or "|".join(map(str, words)) or _metavar(declared.shown)
     if shown:
         known["metavar"] = shown
     required = declared.default is MISSING
